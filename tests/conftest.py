@@ -18,7 +18,6 @@ from typer.testing import CliRunner, Result
 
 from motionkit.cli import get_app
 from motionkit.plugins import forget
-from motionkit.plugins._metadata import _SHIELD
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -98,9 +97,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """An empty folder on the import path; what it installs is gone after the test."""
     folder = tmp_path / "site"
     folder.mkdir()
-    for name in _SHIELD:  # so that what a broken package makes discovery set is undone
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr("motionkit.plugins._guard._owners", {})
     before = set(sys.modules)

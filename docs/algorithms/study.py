@@ -46,11 +46,8 @@ class Row:
     seeds: tuple[int, ...] | None = None
 
 
-SHORT = {"easytune": 75, "awm": 50, "nft": 50, "dpo": 50, "rwr": 50, "grpo": 40, "flow-grpo": 40}
+SHORT = {"easytune": 75, "awm": 50, "nft": 50, "dpo": 50, "grpo": 40, "flow-grpo": 40}
 """Updates of a control: a quarter of the algorithm's; that of the default, `reward-gradient`, is as long as the run."""
-
-UNDRAWN = ("rwr",)
-"""What falls so far that the other curves would be flat."""
 
 
 def algorithm(name: str) -> tuple[Row, Row]:
@@ -64,7 +61,7 @@ def algorithm(name: str) -> tuple[Row, Row]:
 def rows() -> list[Row]:
     """Return everything that is compared."""
     gradient = [row for name in ("reward-gradient", "easytune") for row in algorithm(name)]
-    black_box = [row for name in ("awm", "nft", "dpo", "grpo", "flow-grpo", "rwr") for row in algorithm(name)]
+    black_box = [row for name in ("awm", "nft", "dpo", "grpo", "flow-grpo") for row in algorithm(name)]
     few = ("--algorithm", "grpo", "--batch-size", "8", "--group-size", "8")
     rough = ("--set", "rollout.low_pass=0", "--set", "optim.schedule=constant")
     guided = [Row(f"no training, guidance {scale:g}", measure=guidance(scale), seeds=(0,)) for scale in (1.5, 2.5, 4)]
@@ -261,7 +258,7 @@ def plot(results: Mapping[str, Any], column: int, name: str) -> str:
     shown = []
     for row in rows():
         found = [one["curve"] for one in of_row(results, row) if one.get("curve")]
-        if found and not row.control and row.name not in UNDRAWN:
+        if found and not row.control:
             mean = np.mean([curve for curve in found if len(curve) == len(found[0])], axis=0)
             shown.append(Curve(row.name, [(point[0], point[column]) for point in mean]))
     words = {"x_label": "CPU-seconds of training", "y_label": f"held-out {name}, change"}

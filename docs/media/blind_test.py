@@ -4,7 +4,7 @@
 
 The captions are those of the test split, each of another action, drawn by the seed. The policy's motions are made as
 `motionkit generate` makes them, one for each caption and as long as the real clip; none is chosen. Sides are shuffled
-by the seed. The page needs no network.
+by the seed, as often A as B. The page needs no network.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def page(policy: DiffusionPolicy, dataset: TextMotionDataset, count: int, seed: 
     prompts = [dataset.prompts("test", k_segments=1)[place] for place in places]
     made = generate_motions(policy, prompts, plan_steps(policy), guidance=guidance_of(policy))
     cards = []
-    for number, (place, prompt, clip) in enumerate(zip(places, prompts, made, strict=True), start=1):
-        real = int(rng.integers(2))
+    sides = rng.permutation(np.arange(count) % 2).tolist()  # as often A as B: who always says A learns nothing
+    for number, (place, prompt, clip, real) in enumerate(zip(places, prompts, made, sides, strict=True), start=1):
         pair = [clip.features, clip.features]
         pair[real] = dataset.clips("test")[place].features
         cards.append(card(number, prompt.text, pair, SIDES[real], policy.fps))

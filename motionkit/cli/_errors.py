@@ -15,7 +15,7 @@ from motionkit.cli._help import EXAMPLES
 from motionkit.cli._table import ELSEWHERE
 from motionkit.cli.output import as_json, marked, printable, wrapped
 from motionkit.errors import MotionkitError, nearest
-from motionkit.plugins import PluginError, in_use, in_words
+from motionkit.plugins import in_use, in_words
 
 
 def as_motionkit_error(error: BaseException) -> MotionkitError | None:
@@ -26,6 +26,23 @@ def as_motionkit_error(error: BaseException) -> MotionkitError | None:
         return _usage(error)
     if isinstance(error, OSError):
         return _operating_system(error)
+    return _malformed_package(error)
+
+
+def _malformed_package(error: BaseException) -> MotionkitError | None:
+    """Return the error for a library that failed to read the entry points of all packages; torch and pydantic do."""
+    if not any(
+        frame.f_globals.get("__name__") == "importlib.metadata" for frame, _ in traceback.walk_tb(error.__traceback__)
+    ):
+        return None
+    from motionkit.plugins._diagnose import second_reading
+
+    for finding in second_reading()[1]:
+        return MotionkitError(
+            f"the entry points of the package {finding.package!r} are malformed: {finding.text}.",
+            why="torch and pydantic read those of all packages.",
+            fix=f"pip install --force-reinstall {finding.package}, or remove it.",
+        )
     return None
 
 
@@ -42,7 +59,7 @@ def bug(error: BaseException) -> MotionkitError:
 def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool, quiet: bool = False) -> int:
     """Print `error` and return the exit code: 1 or 2, whatever code a plugin's error has.
 
-    The traceback is printed for a bug, on demand, and when a plugin failed after the start without a log to hold it.
+    The traceback is printed for a bug and on demand. What a plugin raised is said with its place in the plugin's code.
 
     Args:
         error: What was raised.
@@ -55,8 +72,6 @@ def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool, q
         return known.code if known.code in (1, 2) else 1
     if known is None or traceback_wanted:
         _tell_traceback(error)
-    elif isinstance(known, PluginError) and known.code == 1 and not known.logged:
-        _tell_traceback(_origin(known))
     if known is None:
         known = bug(error)
     if json_wanted:
@@ -84,13 +99,6 @@ def as_text(error: MotionkitError) -> str:
 
 def _tell_traceback(error: BaseException) -> None:
     _streams.tell("".join(traceback.format_exception(error)).rstrip())
-
-
-def _origin(error: BaseException) -> BaseException:
-    """Return what a plugin raised, without the errors that it was turned into."""
-    while isinstance(error, MotionkitError) and error.__cause__ is not None:
-        error = error.__cause__
-    return error
 
 
 def _usage(error: typer.TyperException) -> MotionkitError:

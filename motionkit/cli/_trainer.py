@@ -50,6 +50,8 @@ def trainer_command(name: str, app: typer.Typer) -> None:
             begun = time.monotonic()
             output.say(f"{label}: loading torch, data and weights")
             trainer = _opened(label, component, resolved.settings, launch, join)
+            if hasattr(trainer, "typed"):
+                trainer.typed = frozenset(key for key, typed in resolved.given.items() if typed)
             try:
                 with plugins.catching():
                     trainer.prepare()

@@ -24,8 +24,12 @@ SMOOTH = 20
 LONG = 60.0
 """Seconds from which a command says at its start about how long it will take."""
 
-_SURE = 4.0
-"""Seconds of steps from which their rate is believed; a single step is believed from three times as many."""
+_SURE, _MANY = 4.0, 8
+"""Seconds, and number, of steps after the first from which their pace is believed; fewer steps, or the first alone,
+from three times as many seconds."""
+
+_LAPS = 200
+"""Last steps that their pace is taken of."""
 
 
 @contextmanager
@@ -140,7 +144,7 @@ def _rich_bar(title: str, total: int | None, start: int, clock: _Rate) -> Iterat
             at, all_steps = at + count, total or all_steps
             rate = clock.after(count)
             text = f"{output.printable(note)}  " if note else ""
-            shown = f"{rate:.2f}/s{_left(at, all_steps, rate)}" if rate else ""
+            shown = f"{rate:.2f}/s{_left(at, all_steps, clock.pace() or 1 / rate)}" if rate else ""
             said.look(at, all_steps, clock)
             progress.update(task, total=all_steps, advance=count, note=text, rate=shown, count=_count(at, all_steps))
             log(count, note=note, total=total)
@@ -161,12 +165,13 @@ def _plain(title: str, total: int | None, start: int, clock: _Rate, tell: Callab
         if said is not None:
             said.look(at, all_steps, clock)
         now = time.monotonic()
-        if now - printed < PLAIN_EVERY and at != all_steps:
+        ended = count > 0 and at == all_steps  # what follows the last step is shown now and then, as steps are
+        if now - printed < PLAIN_EVERY and not ended:
             return
-        if at == all_steps and now - begun < 2:
+        if ended and now - begun < 2:
             return
         printed = now
-        speed = f"{rate:.2f}/s{_left(at, all_steps, rate)}" if rate else ""
+        speed = f"{rate:.2f}/s{_left(at, all_steps, clock.pace() or 1 / rate)}" if rate else ""
         parts = [f"{title} {_count(at, all_steps)}", note, speed]
         tell("  ".join(part for part in parts if part))
 
@@ -178,15 +183,21 @@ class _Said:
 
     def __init__(self, title: str) -> None:
         self._title = title
+        self._first_said = 0.0
         self._done = False
 
     def look(self, at: int, total: int | None, clock: _Rate) -> None:
-        """Say it after this step, if it is known and long."""
-        if self._done or not total or (pace := clock.pace()) is None:
+        """Say it after this step, if it is known and long; again, where the first step alone told twice as much."""
+        if self._done or not total:
             return
-        if (left := (total - at) * pace) > LONG:
-            self._done = True
-            tell_duration(self._title, left)
+        if (pace := clock.pace()) is not None:
+            left = (total - at) * pace
+            self._done = left > LONG or self._first_said > 0
+            if left < self._first_said / 2 or (left > LONG and not self._first_said):
+                output.say(f"{self._title}: about {about(left)}")
+        elif not self._first_said and (first := clock.first_alone()) is not None and (total - at) * first > LONG:
+            self._first_said = (total - at) * first
+            tell_duration(self._title, self._first_said)
 
 
 class _Rate:
@@ -197,8 +208,9 @@ class _Rate:
     """
 
     def __init__(self, slow_start: int = 0) -> None:
-        self._begun = self._first = time.monotonic()
-        self._done = self._early = 0
+        self._begun = self._first = self._last = time.monotonic()
+        self._done = 0
+        self._laps: deque[tuple[float, int]] = deque(maxlen=_LAPS)
         self._slow_start, self._skipped = slow_start, 0
 
     def copy(self) -> _Rate:
@@ -208,24 +220,38 @@ class _Rate:
     def after(self, count: int) -> float:
         """Return the rate after `count` more steps; 0 where there were none yet."""
         now = time.monotonic()
+        lap, self._last = now - self._last, now
         starting = self._skipped < self._slow_start
         if count == 0 or starting:
-            self._begun, self._done, self._early = now, 0, 0
+            self._begun, self._done = now, 0
+            self._laps.clear()
         if count and starting:
             self._skipped, self._first = self._skipped + count, now
             return 0.0
-        if count and not self._done and not self._slow_start:
-            self._first, self._early = now, count
+        if count and (self._done or self._slow_start):
+            self._laps.append((lap, count))
+        elif count:
+            self._first = now
         self._done += count
         return self._done / max(now - self._begun, 1e-9)
 
     def pace(self) -> float | None:
-        """Return the seconds of a step, without the first, which is often slow; None while that is a guess."""
+        """Return the seconds of a step as steps are now; None while that is a guess.
+
+        The mean of the later half of the steps after the first: the first ones are often slow, on a GPU several of
+        them. The slowest of four or more is left out: it may hold a measurement that others do not.
+        """
+        if not self._laps or self._last - self._first < (_SURE if len(self._laps) >= _MANY else 3 * _SURE):
+            return None
+        laps = list(self._laps)[len(self._laps) // 2 :]
+        if len(laps) >= 4:
+            laps.remove(max(laps, key=lambda one: one[0] / one[1]))
+        return sum(seconds for seconds, _ in laps) / sum(count for _, count in laps)
+
+    def first_alone(self) -> float | None:
+        """Return the seconds of the first step where it is long; None where it is not, or others are known."""
         now = time.monotonic()
-        later = self._done - self._early
-        if later > 0 and now - self._begun >= _SURE:
-            return (now - self._first) / later
-        alone = self._done and not self._slow_start and now - self._begun >= 3 * _SURE
+        alone = self._done and not self._laps and not self._slow_start and now - self._begun >= 3 * _SURE
         return (now - self._begun) / self._done if alone else None
 
 
@@ -233,8 +259,8 @@ def _count(at: int, total: int | None) -> str:
     return f"{at:>{len(str(total))}}/{total}" if total else str(at)
 
 
-def _left(at: int, total: int | None, rate: float) -> str:
-    return f"  eta {_clock((total - at) / rate)}" if total and rate > 0 and at < total else ""
+def _left(at: int, total: int | None, pace: float) -> str:
+    return f"  eta {_clock((total - at) * pace)}" if total and at < total else ""
 
 
 def _four(value: float) -> str:

@@ -59,7 +59,18 @@ class Foreign:
 
 
 class Translated(Group):
-    """A group that may know the settings of other tools."""
+    """A group that may know the settings of other tools, and those of runs that are older than it."""
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the settings of a run, ``config.json``, as they were meant when they were recorded.
+
+        A setting that came later has a default that may not be what the run did; such a one is put in here.
+
+        Args:
+            table: Nested tables.
+        """
+        return table
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:

@@ -83,12 +83,20 @@ def _read(model: type[Group], path: Path, theirs: Mapping[str, Any]) -> tuple[La
     layer = read_file(path)
     if not issubclass(model, Translated):
         return layer, False
+    if _is_run(path):
+        layer = replace(layer, table=model.recorded(layer.table))
     used = bool(theirs) and any(map(model.is_foreign, _keys(layer.table)))
     foreign = model.translate(_merged(layer.table, theirs) if used else layer.table, path)
     if foreign is None:
         return layer, False
     foreign.typed = theirs
     return foreign.layer(), used
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a path is a run folder, or the settings in one."""
+    folder = path if path.is_dir() else path.parent
+    return (folder == path or path.name == "config.json") and (folder / "run.json").is_file()
 
 
 def _keys(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -11,6 +11,7 @@ _LATER: tuple[tuple[str, str, str, Any], ...] = (
     ("dataset", "shapes", "captioned", 0.08),
     ("dataset", "shapes", "lapse", 0.1),
     ("dataset", "shapes", "extra", 0.1),
+    ("policy", "tiny-sa2va", "resize", False),
     ("loop1", "mask-to-caption", "listen", 0.0),
     ("loop2", "caption-to-mask", "learn", 0.0),
     ("loop2", "caption-to-mask", "absent", 0.0),

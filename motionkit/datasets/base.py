@@ -138,6 +138,71 @@ class NamesAbsent(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Thing:
+    """An object of an image, as data that know their scenes describe it.
+
+    Attributes:
+        attributes: Value by attribute, such as ``{"shape": "circle", "colour": "red"}``.
+        middle: Its middle ``(x, y)``, as shares of the image's width and height; y points down.
+    """
+
+    attributes: Mapping[str, str]
+    middle: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What an image shows.
+
+    Attributes:
+        things: Its objects.
+        meant: Which of them the region is.
+    """
+
+    things: tuple[Thing, ...]
+    meant: int = 0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a caption says of an object, word for word: it may contradict itself.
+
+    Attributes:
+        said: Pairs of an attribute and its value.
+        relations: Pairs of a relation, such as ``left of``, and what is said of the other object.
+        unread: Words that say nothing that the data know.
+    """
+
+    said: tuple[tuple[str, str], ...] = ()
+    relations: tuple[tuple[str, Claim], ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class KnowsScenes(Protocol):
+    """A dataset of regions that knows what its images show and reads captions: `motionkit.evaluation.regions.Truth`.
+
+    Attributes:
+        attributes: Names of the attributes that every `Thing` has. The first one is the noun, which a caption cannot
+            leave out.
+    """
+
+    attributes: Sequence[str]
+
+    def scenes(self, split: Split, index: NDArray[np.int64]) -> Sequence[Scene]:
+        """Return what the images of regions show."""
+        ...
+
+    def read(self, caption: str) -> Claim:
+        """Return what a caption says; any text can be read."""
+        ...
+
+    def related(self, relation: str, one: Thing, other: Thing) -> bool:
+        """Return whether ``one`` stands in a relation to ``other``."""
+        ...
+
+
 @runtime_checkable
 class HasCaptionedPart(Protocol):
     """A dataset of regions of which only a part has captions that may be learned from."""

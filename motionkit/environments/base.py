@@ -44,6 +44,10 @@ class Step:
 class Environment(Protocol):
     """N copies of one task.
 
+    The options of its plugin may have a classmethod ``usual(command, given, policy)``: settings by dotted key that
+    replace defaults of ``reward-collect`` or ``ppo`` there, given the options as they stand in files and on the command
+    line, and the kind of policy, ``mlp`` or ``pixels``. Everything that is given wins over them.
+
     A copy whose episode is over keeps its last state until `reset` is called for it: what `states` and `frames` return
     after `step` is always the state that the step led to, never the first one of the next episode.
 

@@ -27,6 +27,7 @@ from motionkit.evaluation._retrieval import (
     retrieval_protocols,
     right_action,
 )
+from motionkit.evaluation._sets import SetFigure
 from motionkit.evaluation._shown import Shown
 from motionkit.evaluation._trained_on import trained_on
 from motionkit.evaluation.mpl import FreeRunSettings, evaluate_freerun, evaluate_teacher
@@ -48,6 +49,7 @@ __all__ = [
     "RewardAlarms",
     "RewardFigures",
     "Samples",
+    "SetFigure",
     "Shown",
     "Walk",
     "calibrate",

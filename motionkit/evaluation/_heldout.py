@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from safetensors.torch import load, save
 
 from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._real import RealMotions
+from motionkit.evaluation._sets import Arrays, SetFigure, compare_sets, set_columns
 from motionkit.evaluation._shown import Shown
 from motionkit.kernels import physics_sums
 from motionkit.metrics import joint_speed, root_path, sample_spread
@@ -29,6 +30,7 @@ from motionkit.text import Prompt
 _LARGEST = 64 << 20  # bytes of kept figures that are read
 _CHUNK = 64  # motions sampled and scored at a time
 _SHOWN = 12  # prompts whose first sample is kept
+_SET = "set/"  # how names of tensors begin that are of `Measured.sets`
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,14 @@ class Measured:
             (m/s^3), ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m), where real motions
             are known ``movement``, ``statues`` and ``side`` (see `motionkit.motion.RealActions.measure`) and, with
             several samples per prompt, ``diversity`` (see `motionkit.metrics.sample_spread`, of normalised features).
+        sets: What kinetic FID and NPSS are made of, ``[P, S, ...]`` float32 (see `set_columns`); empty where no real
+            motions are known.
         shown: Some of the motions, to be looked at; None for a measurement that was read from a checkpoint.
     """
 
     quantities: dict[str, NDArray[np.float64]]
     shown: Shown | None = field(default=None, compare=False)
+    sets: Arrays = field(default_factory=dict)
 
     def mean(self, name: str) -> float:
         """Return the mean over finite samples; NaN where there is none."""
@@ -53,32 +58,37 @@ class Measured:
 
     def first(self, count: int) -> Measured:
         """Return the measurement of the first `count` prompts, with the motions that are shown."""
-        return Measured({name: values[:count] for name, values in self.quantities.items()}, self.shown)
+        quantities = {name: values[:count] for name, values in self.quantities.items()}
+        return Measured(quantities, self.shown, {name: values[:count] for name, values in self.sets.items()})
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, torch.Tensor]) -> Measured:
         """Return the measurement that `tensors` was made of."""
-        return cls({name: values.double().numpy() for name, values in tensors.items()})
+        sets = {name.removeprefix(_SET): values.numpy() for name, values in tensors.items() if name.startswith(_SET)}
+        plain = {name: values.double().numpy() for name, values in tensors.items() if not name.startswith(_SET)}
+        return cls(plain, sets=sets)
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Return the quantities as tensors, for a checkpoint."""
-        return {name: torch.from_numpy(values) for name, values in self.quantities.items()}
+        """Return quantities and sets as tensors, for a checkpoint."""
+        sets = {f"{_SET}{name}": torch.from_numpy(values) for name, values in self.sets.items()}
+        return {name: torch.from_numpy(values) for name, values in self.quantities.items()} | sets
 
     def keep(self, path: Path) -> None:
-        """Write the quantities, without the motions."""
+        """Write quantities and sets, without the motions."""
         with disk_errors("write the held-out figures", path.parent):
             path.parent.mkdir(exist_ok=True)
             write_bytes_atomic(path, save({name: values.clone() for name, values in self.tensors().items()}))
 
     @classmethod
-    def kept(cls, path: Path, names: Collection[str], shape: tuple[int, int]) -> Measured | None:
-        """Return what `keep` wrote; None where it is not there, damaged, or of other quantities or another size."""
+    def kept(cls, path: Path, like: Measured) -> Measured | None:
+        """Return what `keep` wrote; None where it is not there, damaged, or of other names or sizes than `like`."""
         try:
             tensors = load(path.read_bytes()) if path.stat().st_size <= _LARGEST else {}
         except (OSError, SafetensorError):
             return None
-        same = all(one.shape == shape and one.dtype == torch.float64 for one in tensors.values())
-        return cls.from_tensors(tensors) if same and tensors.keys() == set(names) else None
+        wanted = {name: (one.shape, one.dtype) for name, one in like.tensors().items()}
+        same = {name: (one.shape, one.dtype) for name, one in tensors.items()} == wanted
+        return cls.from_tensors(tensors) if same else None
 
 
 def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:
@@ -148,6 +158,7 @@ class HeldOut:
         guidance = self.guidance if guidance is None else guidance
         plan = StepPlan.build(policy.schedule, self.sampler, steps=self.steps)
         columns: dict[str, list[torch.Tensor]] = {}
+        sets: dict[str, list[torch.Tensor]] = {}
         shown = None
         dead = {reward.name for reward, _ in self.rewards.terms}
         size = max(1, _CHUNK // self.samples)
@@ -165,11 +176,19 @@ class HeldOut:
                 values["diversity"] = spread.repeat_interleave(self.samples)
             for name, column in values.items():
                 columns.setdefault(name, []).append(column)
+            if self.real is not None:
+                for name, part in set_columns(done.motions, done.prompts, self.real, self._most_segments).items():
+                    sets.setdefault(name, []).append(part)
         shape = (len(self.prompts), self.samples)
         if first:
             refuse_dead(sorted(dead), f"{shape[0] * shape[1]} held-out motions")
         found = {name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()}
-        return Measured(found, shown)
+        parts = {name: torch.cat(v).float().cpu().unflatten(0, shape).numpy() for name, v in sets.items()}
+        return Measured(found, shown, parts)
+
+    @property
+    def _most_segments(self) -> int:
+        return max(len(prompt.segments) for prompt in self.prompts)
 
     @torch.no_grad()
     def measure_real(self, *, device: torch.device | str = "cpu") -> Measured | None:
@@ -188,6 +207,10 @@ class HeldOut:
             found[name] = np.full((len(self.prompts), 1), np.nan)
             found[name][list(answers.places), 0] = values.double().cpu().numpy()
         return Measured(found, Shown.first(answers.motions, answers.prompts, scored, 1, _SHOWN))
+
+    def compare_sets(self, before: Measured, after: Measured) -> dict[str, SetFigure]:
+        """Compare what sets of motions have as a whole (see `compare_sets`); empty where no real motions are known."""
+        return {} if self.real is None else compare_sets(before.sets, after.sets, self.prompts, self.real)
 
     def _values(self, motions: MotionBatch, asked: Sequence[Prompt], scored: Scored) -> dict[str, torch.Tensor]:
         """Return ``[N]`` of each quantity."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,10 +13,13 @@ from motionkit.config import choose_one
 from motionkit.datasets.base import Split, TextClip, TextMotionDataset
 from motionkit.datasets.composite.api import reference_features, reference_joints
 from motionkit.errors import MotionkitError
+from motionkit.metrics import body_positions, kinetic_features
 from motionkit.motion import HasActions, MotionBatch, RealActions, Skeleton
 from motionkit.text import Prompt
 
 _STARTER = "starter"
+_CHUNK = 64  # motions measured at a time
+_MOST = 512  # clips of a split that kinetic features are compared with
 
 
 def real_motions(
@@ -58,6 +61,26 @@ def single_clips(dataset: TextMotionDataset) -> TextMotionDataset | None:
     return source
 
 
+def batches_of(features: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Iterator[MotionBatch]:
+    """Yield motions of features ``[T, D]`` each, some at a time, in their order."""
+    for first in range(0, len(features), _CHUNK):
+        part = [one.float() for one in features[first : first + _CHUNK]]
+        lengths = torch.tensor([len(one) for one in part], device=part[0].device)
+        yield MotionBatch(pad_sequence(part, True), lengths, skeleton=skeleton, fps=fps)
+
+
+def bodies_of(features: Sequence[Tensor | None], skeleton: Skeleton, fps: float) -> list[Tensor | None]:
+    """Return `motionkit.metrics.body_positions` of features ``[T, D]`` each, as ``[T, 3 J]``; None stays None."""
+    found: list[Tensor | None] = [None] * len(features)
+    rows = [row for row, one in enumerate(features) if one is not None]
+    places = iter(rows)
+    for batch in batches_of([one for one in features if one is not None], skeleton, fps):
+        body = body_positions(batch.joints, batch.headings).flatten(2)
+        for one, length in zip(body, batch.lengths.tolist(), strict=True):
+            found[next(places)] = one[:length]
+    return found
+
+
 @dataclass(frozen=True)
 class RealAnswers:
     """Real motions that do what prompts ask for.
@@ -86,7 +109,9 @@ class RealMotions:
     def __init__(self, dataset: TextMotionDataset, split: Split, prompts: Sequence[Prompt] = ()) -> None:
         self._dataset, self._split, self._prompts = dataset, split, prompts
         self._clips: Sequence[TextClip] = ()
+        self._keys: dict[str, int] = {}
         self._actions: RealActions | None = None
+        self._bodies: dict[tuple[str, int, int], Tensor | None] = {}
 
     @property
     def actions(self) -> RealActions:
@@ -94,6 +119,7 @@ class RealMotions:
         if self._actions is None:
             clips, source = self._read()
             self._clips = clips
+            self._keys = {clip.key: number for number, clip in enumerate(clips)}
             self._actions = RealActions(
                 clips,
                 self._dataset.skeleton,
@@ -116,12 +142,10 @@ class RealMotions:
         Returns:
             The motions; None where no prompt has one.
         """
-        actions, keys = self.actions, {clip.key: number for number, clip in enumerate(self._clips)}
+        actions = self.actions
         found, shown, places = [], [], []
         for place, prompt in enumerate(prompts):
-            windows = [
-                self._window(actions, keys, prompt, number, frames) for number, frames in enumerate(prompt.frames)
-            ]
+            windows = [self._window(actions, prompt, number, frames) for number, frames in enumerate(prompt.frames)]
             parts = [window for window in windows if window is not None]
             if len(parts) < len(windows):
                 continue
@@ -136,23 +160,64 @@ class RealMotions:
         motions = MotionBatch(padded, counts, skeleton=self._dataset.skeleton, fps=self._dataset.fps)
         return RealAnswers(tuple(places), motions, shown)
 
-    def _window(
-        self, actions: RealActions, keys: Mapping[str, int], prompt: Prompt, number: int, frames: int
-    ) -> Tensor | None:
+    def kinetic(self, prompts: Sequence[Prompt] | None = None, samples: int = 1) -> Tensor:
+        """Return kinetic features of real clips, ``[M, F]`` (`motionkit.metrics.kinetic_features`).
+
+        Args:
+            prompts: What the clips are to show: for each sample of each segment another clip of its action, where it
+                has so many, cut to the segment's length. None: the clips of the split, at most 512.
+            samples: Samples of each prompt.
+        """
+        actions, found = self.actions, list[Tensor]()
+        if prompts is None:
+            every = -(-len(self._clips) // _MOST) or 1
+            found = [self._clips[row].features for row in range(0, len(self._clips), every)]
+        for prompt in prompts or ():
+            for text, frames in zip(prompt.segments, prompt.frames, strict=True):
+                clips = [one for one in actions.of(text).clips if len(self._clips[one].features)]
+                for sample in range(samples if clips else 0):
+                    found.append(_middle(self._clips[clips[sample % len(clips)]].features, frames))
+        parts = [
+            kinetic_features(batch.joints, batch.lengths, batch.fps)
+            for batch in batches_of(found, self._dataset.skeleton, self._dataset.fps)
+        ]
+        features = torch.cat(parts) if parts else torch.zeros(0, 1)
+        return features[features.isfinite().all(1)].cpu()
+
+    def own_bodies(self, prompts: Sequence[Prompt]) -> list[Tensor | None]:
+        """Return what each segment's own real clip does, ``[T, 3 J]`` (see `bodies_of`), segment after segment.
+
+        Returns:
+            None where a segment is of no clip that is known, or of one that is shorter than it.
+        """
+        _ = self.actions  # reads the clips
+        asked = [(prompt, number, frames) for prompt in prompts for number, frames in enumerate(prompt.frames)]
+        keys = [(prompt.key, number, frames) for prompt, number, frames in asked]
+        new = {key: one for key, one in zip(keys, asked, strict=True) if key not in self._bodies}
+        windows = []
+        for prompt, number, frames in new.values():
+            own = self._own(prompt, number)
+            windows.append(None if own is None or len(own) < frames else _middle(own, frames))
+        bodies = bodies_of(windows, self._dataset.skeleton, self._dataset.fps)
+        self._bodies |= dict(zip(new, bodies, strict=True))
+        return [self._bodies[key] for key in keys]
+
+    def _window(self, actions: RealActions, prompt: Prompt, number: int, frames: int) -> Tensor | None:
         """Return the features of a real clip that does what a segment asks for, at most `frames` long."""
+        own = self._own(prompt, number)
+        clips = [self._clips[one].features for one in actions.of(prompt.segments[number]).clips] if own is None else []
+        known = [one for one in (clips if own is None else [own]) if len(one)]
+        return _middle(min(known, key=lambda one: abs(len(one) - frames)), frames).float() if known else None
+
+    def _own(self, prompt: Prompt, number: int) -> Tensor | None:
+        """Return the features of the clip that a segment is of; None where it is of none that is known."""
         # A prompt of one caption is called after its clip; the source of a segment may be in the split.
         names = (
             f"{prompt.key}/{number}",
             *((prompt.key.rpartition("#")[0],) if len(prompt.segments) == 1 else ()),
             *(prompt.source_ids[number : number + 1] if len(prompt.source_ids) == len(prompt.segments) else ()),
         )
-        own = [keys[name] for name in names if name in keys]
-        clips = own[:1] or [one for one in actions.of(prompt.segments[number]).clips if len(self._clips[one].features)]
-        if not clips:
-            return None
-        features = min((self._clips[one].features for one in clips), key=lambda one: abs(len(one) - frames))
-        start = max(0, (len(features) - frames) // 2)
-        return features[start : start + frames].float()
+        return next((self._clips[self._keys[name]].features for name in names if name in self._keys), None)
 
     def _read(self) -> tuple[Sequence[TextClip], TextMotionDataset]:
         """Return the clips of single actions, and the dataset that they are of."""
@@ -173,6 +238,12 @@ class RealMotions:
             for number, (text, (start, end)) in enumerate(zip(prompt.segments, prompt.bounds, strict=True))
         ]
         return parts, self._dataset
+
+
+def _middle(features: Tensor, frames: int) -> Tensor:
+    """Return the middle `frames` of features, all where there are fewer."""
+    start = max(0, (len(features) - frames) // 2)
+    return features[start : start + frames]
 
 
 def _joined(windows: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Tensor:

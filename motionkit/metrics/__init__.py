@@ -1,5 +1,6 @@
 """Metrics of embeddings, retrieval, movement and classifiers: pure functions on tensors."""
 
+from motionkit.metrics._cider import cider_d
 from motionkit.metrics._classification import (
     AtThreshold,
     ScoreCounts,
@@ -22,7 +23,7 @@ from motionkit.metrics._distribution import (
     random_pairs,
 )
 from motionkit.metrics._floor import floor_distance
-from motionkit.metrics._kinetic import kinetic_features, kinetic_fid
+from motionkit.metrics._kinetic import KineticReference, kinetic_features, kinetic_fid
 from motionkit.metrics._limbs import (
     BAND,
     QUIET,
@@ -59,7 +60,7 @@ from motionkit.metrics._retrieval import (
     retrieval_subset,
 )
 from motionkit.metrics._rotation import geodesic_degrees, yaw_degrees
-from motionkit.metrics._spectrum import npss_terms
+from motionkit.metrics._spectrum import npss_rows, npss_terms
 
 __all__ = [
     "BAND",
@@ -73,6 +74,7 @@ __all__ = [
     "AtThreshold",
     "Calibration",
     "FrechetReference",
+    "KineticReference",
     "Reliability",
     "ScoreCounts",
     "Ties",
@@ -82,6 +84,7 @@ __all__ = [
     "body_positions",
     "box_iou",
     "calibration_error",
+    "cider_d",
     "classifier_auroc",
     "cumulative_iou",
     "dissimilar",
@@ -111,6 +114,7 @@ __all__ = [
     "movement_share",
     "moves_more",
     "multimodality",
+    "npss_rows",
     "npss_terms",
     "pr_curve",
     "r_precision",

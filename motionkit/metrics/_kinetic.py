@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.metrics._distribution import frechet
+from motionkit.metrics._distribution import FrechetReference
 
 _LEAST = 1e-6
 
@@ -45,17 +45,29 @@ def kinetic_features(joints: Tensor, lengths: Tensor, fps: float) -> Tensor:
     return torch.where(count > 0, total / count.clamp(min=1), torch.nan)
 
 
-def kinetic_fid(made: Tensor, real: Tensor) -> float:
-    """Return the Frechet distance of kinetic features, each divided by its standard deviation over the real motions.
+class KineticReference:
+    """Real motions that kinetic features of others are compared with, each divided by its standard deviation over them.
 
-    Undivided, the accelerations of the hands would be nearly all of it.
+    Undivided, the accelerations of the hands would be nearly all of the distance.
+
+    Args:
+        real: ``[M, F]`` `kinetic_features` of real motions.
+    """
+
+    def __init__(self, real: Tensor) -> None:
+        self._scale = real.double().std(0).clamp(min=_LEAST)
+        self._reference = FrechetReference(real.double() / self._scale)
+
+    def distance(self, made: Tensor) -> float:
+        """Return the Frechet distance of ``[N, F]`` features, at least 0; biased upwards where N or M is near F."""
+        return self._reference.distance(made.double() / self._scale)
+
+
+def kinetic_fid(made: Tensor, real: Tensor) -> float:
+    """Return the Frechet distance of kinetic features; see `KineticReference`.
 
     Args:
         made: ``[N, F]`` `kinetic_features`.
         real: ``[M, F]`` those of real motions.
-
-    Returns:
-        The distance, at least 0; biased upwards where N or M is not much larger than F.
     """
-    scale = real.double().std(0).clamp(min=_LEAST)
-    return frechet(made.double() / scale, real.double() / scale)
+    return KineticReference(real).distance(made)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -32,3 +34,23 @@ def npss_terms(predicted: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
     shares, power = spectrum(truth)
     moved = (shares.cumsum(1) - spectrum(predicted)[0].cumsum(1)).abs().sum(1)
     return (moved * power).sum(-1), power.sum(-1)
+
+
+def npss_rows(made: Sequence[Tensor], truths: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
+    """Return `npss_terms` of N sequences that differ in length.
+
+    Args:
+        made: N sequences ``[T, D]``.
+        truths: N sequences, or None where there is no truth.
+
+    Returns:
+        ``[N]`` each; NaN without a truth that is as long.
+    """
+    moved, power = (torch.full((len(made),), torch.nan) for _ in range(2))
+    if made:
+        moved, power = moved.to(made[0]), power.to(made[0])
+    for row, (one, truth) in enumerate(zip(made, truths, strict=True)):
+        if truth is not None and len(truth) == len(one):
+            first, second = npss_terms(one[None], truth[None].to(one))
+            moved[row], power[row] = first[0], second[0]
+    return moved, power

@@ -22,7 +22,12 @@ def grid(figures: Sequence[str]) -> str:
 
 
 def table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[int] = (), kind: str = "cards"
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    numbers: Sequence[int] = (),
+    kind: str = "cards",
+    tones: Sequence[str] = (),
 ) -> str:
     """Return a table.
 
@@ -37,26 +42,30 @@ def table(
         kind: ``cards``, ``reasons``, ``plain`` for a table that is narrow enough to stay one, or ``plain result``;
             with ``interval`` after it a telephone leaves out the last column of numbers, with ``real`` the fifth one.
             With ``columns`` after it, and `columns_script` on the page, a row's name puts the columns in its order.
+        tones: Class of each row's last cell (``good``, ``bad``), where the word in it does not say it; empty for none.
 
     Example:
         >>> "<td>walk</td>" in table(("clip", "frames"), [("walk", 60)], numbers=(1,))
         True
     """
 
-    def cell(tag: str, place: int, value: object) -> str:
+    def cell(tag: str, place: int, value: object, tone: str = "") -> str:
         words = escape(str(value))
         classes = ["n"] if place in numbers else []
         label = ""
         if tag == "th":
             words = words.replace("_", "_<wbr>")  # long names of settings may take two lines
         else:
-            classes += _CLASSES.get(str(value), [])
+            classes += [tone] if tone else _CLASSES.get(str(value), [])
             label = f' data-label="{escape(columns[place])}"' if place else ""
         mark = f' class="{" ".join(classes)}"' if classes else ""
         return f"<{tag}{mark}{label}>{words}</{tag}>"
 
     head = "".join(cell("th", place, name) for place, name in enumerate(columns))
-    body = "".join(f"<tr>{''.join(cell('td', place, v) for place, v in enumerate(row))}</tr>" for row in rows)
+    body = ""
+    for number, row in enumerate(rows):
+        last = {len(row) - 1: tones[number]} if tones else {}
+        body += f"<tr>{''.join(cell('td', place, v, last.get(place, '')) for place, v in enumerate(row))}</tr>"
     return f'<div class="card"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 

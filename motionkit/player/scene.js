@@ -91,13 +91,35 @@ function drawTrail(context, axes, look, track, time, colour) {
   }
 }
 
+// Dashes along a path of x and z on the floor: pairs of ends, as long as a camera so far away needs them. They lie on the
+// floor, so that they stay in place as the camera goes along.
+function pathDashes(path, distance) {
+  const along = new Float64Array(path.length / 2);
+  for (let frame = 1; frame < along.length; frame += 1) {
+    const step = Math.hypot(path[2 * frame] - path[2 * frame - 2], path[2 * frame + 1] - path[2 * frame - 1]);
+    along[frame] = along[frame - 1] + step;
+  }
+  const total = along[along.length - 1];
+  const every = Math.max(0.027 * distance, total / 3000);
+  let frame = 0; // metres only grow, so that each frame is passed once
+  const at = (metres) => {
+    while (frame + 2 < along.length && along[frame + 1] < metres) frame += 1;
+    const part = (metres - along[frame]) / (along[frame + 1] - along[frame]);
+    return [0, 1].map((axis) => path[2 * frame + axis] * (1 - part) + path[2 * frame + 2 + axis] * part);
+  };
+  const found = [];
+  for (let dash = 0; dash * every < total; dash += 1) {
+    found.push([at(dash * every), at(Math.min((dash + 0.55) * every, total))]);
+  }
+  return found;
+}
+
 // The path that the root was asked to take: dashed, with a ring where it should be now.
-function drawWanted(context, axes, look, track, time, colour) {
-  const stride = Math.max(1, Math.ceil(track.frames / 600));
-  const at = (frame) => see(axes, track.path[frame * 2], 0, track.path[frame * 2 + 1]);
+function drawWanted(context, axes, look, track, time, colour, distance) {
+  const at = ([x, z]) => see(axes, x, 0, z);
   const line = new Path2D();
-  for (let frame = 0; frame + 1 < track.frames; frame += stride) {
-    const ends = placeLine(axes, at(frame), at(Math.min(frame + stride, track.frames - 1)), look.near);
+  for (const [start, end] of pathDashes(track.path, distance)) {
+    const ends = placeLine(axes, at(start), at(end), look.near);
     if (ends) {
       line.moveTo(...ends[0]);
       line.lineTo(...ends[1]);
@@ -106,10 +128,9 @@ function drawWanted(context, axes, look, track, time, colour) {
   context.lineCap = 'butt';
   context.lineWidth = 2;
   context.strokeStyle = clear(colour, 0.7);
-  context.setLineDash([6, 5]);
   context.stroke(line);
-  context.setLineDash([]);
-  const now = at(frameAt(track, time).before);
+  const frame = frameAt(track, time).before;
+  const now = at([track.path[frame * 2], track.path[frame * 2 + 1]]);
   if (now[2] > look.near) {
     context.beginPath();
     context.arc(...place(axes, now), 5, 0, 2 * Math.PI);
@@ -124,7 +145,7 @@ function drawScene(context, camera, look, tracks, time, overlay) {
   const parts = [];
   for (const track of tracks) {
     drawTrail(context, axes, look, track, time, overlay ? track.shade : look.trail);
-    if (track.path) drawWanted(context, axes, look, track, time, overlay ? track.shade : look.quiet);
+    if (track.path) drawWanted(context, axes, look, track, time, overlay ? track.shade : look.quiet, camera.distance);
     const pose = new Float32Array(track.joints * 3);
     if (!poseAt(track, time, pose)) continue;
     drawShadow(context, axes, look, track, pose);

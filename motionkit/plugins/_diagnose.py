@@ -16,11 +16,10 @@ from pathlib import Path
 import entrypoints
 
 from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.plugins._check import ImportOutcome, try_imports
 from motionkit.plugins._discovery import HOME, LIMIT_VARIABLE, Entry, normalise, scan
 from motionkit.plugins._kinds import KINDS
 from motionkit.plugins._lookup import INSTALL_FIX, NOT_INSTALLED, find, hidden
-from motionkit.plugins._metadata import require_plain
-from motionkit.plugins._trial import ImportOutcome, try_imports
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def diagnose(imports: Mapping[Entry, ImportOutcome] | None = None) -> list[Packa
     """Return all faults of the installed plugins.
 
     Args:
-        imports: Result of importing each plugin's light half; None imports them now, in other processes.
+        imports: Result of importing each plugin's light half; None imports them now.
     """
     second, malformed = second_reading()
     if not any(e.builtin for e in scan().entries) and all(finding.package != HOME for finding in malformed):
@@ -78,7 +77,6 @@ def second_reading() -> tuple[set[tuple[str, str, str]], list[PackageFault]]:
         parser = entrypoints.CaseSensitiveConfigParser(delimiters=("=",))
         text = HOME  # a file that cannot be read may belong to a plugin
         try:
-            require_plain(path.parent, path.name)
             text = path.read_bytes().decode("utf-8", "replace")
             parser.read_string(path.read_text(encoding="utf-8"), str(path))
             for kind in KINDS:

@@ -15,10 +15,10 @@ from importlib import metadata
 from pathlib import Path
 
 from motionkit.plugins._kinds import KINDS
-from motionkit.plugins._metadata import ENTRY_POINTS, entry_points_text, folder_of, hide, name_and_version, usable
 
 HOME = "motionkit"
 LIMIT_VARIABLE = "MOTIONKIT_PLUGINS"
+_FILE = "entry_points.txt"
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,7 @@ def normalise(name: str) -> str:
 
 
 def scan() -> Scan:
-    """Read the entry points of every installed distribution that mentions motionkit; cached per environment.
-
-    Other libraries of this process do not see packages whose metadata is malformed; see `hide`.
-    """
+    """Read the entry points of every installed distribution that mentions motionkit; cached per environment."""
     return _scan(os.environ.get(LIMIT_VARIABLE), tuple(sys.path))
 
 
@@ -99,28 +96,23 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
     entries: list[Entry] = []
     broken: list[Broken] = []
     seen: set[str] = set()
-    malformed: list[Path] = []
-    hide(())
     for distribution in metadata.distributions():
-        folder = folder_of(distribution)
-        text, problem = entry_points_text(distribution)
-        if problem or not usable(distribution, text):
-            malformed.append(folder)
-        if HOME not in text and not problem:
-            continue
-        name, version, odd = name_and_version(distribution)
-        name = name or folder.stem.partition("-")[0] or "unknown"
+        folder = Path(str(getattr(distribution, "_path", "")))  # NAME-VERSION.dist-info; it has no public name
+        name, text, found, problem = normalise(folder.name.partition("-")[0]) or "unknown", "", [], ""
+        try:
+            text = distribution.read_text(_FILE) or ""
+            if HOME not in text:
+                continue
+            name = distribution.metadata["Name"] or name
+            found = _entries(distribution, name, distribution.metadata["Version"] or "?")
+        except Exception as error:  # whatever the metadata of a foreign package does, it must not reach the others
+            problem = _problem(error, text)
         if normalise(name) in seen or (allowed is not None and name != HOME and normalise(name) not in allowed):
             continue
         seen.add(normalise(name))
-        try:
-            if problem := problem or odd:
-                raise ValueError(problem)
-            entries += _entries(distribution, name, version or "?")
-        except Exception as error:  # whatever a foreign package's metadata does, it must not reach the others
-            broken.append(Broken(name, str(folder / ENTRY_POINTS), _problem(error, text)))
-            malformed.append(folder)
-    hide(malformed)
+        entries += found
+        if problem:
+            broken.append(Broken(name, str(folder / _FILE), problem))
     return Scan(tuple(entries), tuple(broken))
 
 

@@ -6,7 +6,7 @@ as it is: a `MotionkitError`, an `OSError` that names a file, and a stop by a re
 
 Calls are not wrapped one by one. `catching` surrounds a whole command, or a part of it, and the traceback shows whether
 code of a plugin was running. A plugin that ends the process itself (`os._exit`, a segmentation fault) cannot be
-caught; ``motionkit plugins list --check`` imports plugins in other processes and reports those too.
+caught.
 """
 
 from __future__ import annotations
@@ -27,13 +27,7 @@ _SHARED = {"motionkit", "torch", "numpy", *sys.stdlib_module_names}
 
 
 class PluginError(MotionkitError):
-    """A plugin raised something that is not an error message for users; the cause holds it.
-
-    Attributes:
-        logged: Whether its traceback is in the log of the run.
-    """
-
-    logged = False
+    """A plugin raised something that is not an error message for users; the cause holds it."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +98,9 @@ def catching(module: str = "", *, code: int = 2, log: str = "") -> Iterator[None
         if owner is None:
             raise
         place = f"in {frame.f_code.co_name}, {frame.f_code.co_filename}, line {line}." if frame is not None else ""
-        more = f"the traceback is in {log}" if log else "--traceback shows the traceback" if code == 2 else ""
-        fix = f"correct or update {owner.package}{'; ' if more else ''}{more}."
-        found = PluginError(f"{owner.title} raised {in_words(error)}", why=place, fix=fix, code=code)
-        found.logged = bool(log)
-        raise found from error
+        more = f"the traceback is in {log}" if log else "--traceback shows the traceback"
+        fix = f"correct or update {owner.package}; {more}."
+        raise PluginError(f"{owner.title} raised {in_words(error)}", why=place, fix=fix, code=code) from error
 
 
 def in_words(error: BaseException) -> str:

@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 
@@ -188,7 +189,6 @@ def _load(entry: Entry) -> Component:
     return component
 
 
-@lru_cache(maxsize=32)
 def _from_file(name: str) -> Component:
     path_text, _, attribute = name.rpartition(":") if not name.endswith(".py") else (name, "", "component")
     path = Path(os.path.realpath(Path(path_text).expanduser()))
@@ -202,9 +202,11 @@ def _from_file(name: str) -> Component:
     return _checked(getattr(module, attribute), name)
 
 
+@lru_cache(maxsize=32)
 def _module_of(path: Path) -> ModuleType:
-    # Registered in sys.modules under its own name, so that the factory "that_name:Class" can be imported later.
-    name = f"_motionkit_file_{path.stem}"
+    # Registered in sys.modules under a name of its own, so that the factory "that_name:Class" can be imported later;
+    # files of one name in two folders are two modules.
+    name = f"_motionkit_file_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise MotionkitError(f"{path} is not a Python file.")

@@ -265,6 +265,20 @@ class ChecksItself(Protocol):
         ...
 
 
+@runtime_checkable
+class HasLimits(Protocol):
+    """A region policy that sees images at one size, and reads and says some words only."""
+
+    @property
+    def sees(self) -> str:
+        """At what size it sees images, in a few words, such as ``every image squeezed to 48 x 48 pixels``."""
+        ...
+
+    def known_words(self, texts: Sequence[str]) -> float:
+        """Return the share of the words of texts that it knows, from 0 to 1."""
+        ...
+
+
 REGION_ARTIFACT = "policy"
 """Folder of a run that holds the region policy which was trained."""
 

@@ -126,7 +126,9 @@ def sensitivity(source: Source) -> str:
 
 
 def _kind(columns: Sequence[str]) -> str:
-    """Return how a table is shown: one of many columns is a list on a telephone."""
+    """Return how a table is shown: one of many columns is a list on a telephone, or has no change and no interval."""
+    if list(columns[4:6]) == ["change", "95 % interval"]:
+        return "plain result interval real"
     return "plain result" if len(columns) <= _NARROW else "cards"
 
 
@@ -151,7 +153,8 @@ def _result_table(found: Sequence[Result]) -> str:
     # A telephone has no room for intervals, nor for changes where real motions have a column.
     more = {" interval": any(row.ci95 for row in found), " real": any(row.real is not None for row in found)}
     kind = "".join(word for word, wanted in more.items() if wanted)
-    return table(one["columns"], one["rows"], numbers=one["numbers"], kind=f"plain result{kind}")
+    tones = [row.tone for row in found]
+    return table(one["columns"], one["rows"], numbers=one["numbers"], kind=f"plain result{kind}", tones=tones)
 
 
 def alarms(source: Source) -> str:

@@ -106,7 +106,7 @@ def section(shown: Mapping[str, Shown], real: Shown | None = None) -> str:
 
 
 def _player(one: _Prompt, label: str) -> str:
-    tone = "" if len(one.rewards) < 2 or not one.gain else "good" if one.gain > 0 else "bad"
+    tone = "" if len(one.rewards) < 2 or not _shown(one.gain) else "good" if one.gain > 0 else "bad"
     lead = f"{escape(label)}: " if label else ""
     return (
         f'<h3>{lead}<span class="{tone}">{escape(_figures(one))}</span> '
@@ -131,8 +131,13 @@ def mid_action(track: PlayerTrack) -> float:
 
 def _figures(one: _Prompt) -> str:
     values = " → ".join(_number(value) for value in one.rewards)
-    gain = f" ({one.gain:+.2f})" if len(one.rewards) > 1 and math.isfinite(one.gain) else ""
+    gain = f" ({_shown(one.gain):+.2f})" if len(one.rewards) > 1 and math.isfinite(one.gain) else ""
     return f"{values}{gain}{f', real {one.real:.2f}' if math.isfinite(one.real) else ''}"
+
+
+def _shown(gain: float) -> float:
+    """Return a gain as it is shown; one that is rounded to zero has no sign."""
+    return round(gain, 2) + 0.0 if math.isfinite(gain) else 0.0
 
 
 def _number(value: float) -> str:

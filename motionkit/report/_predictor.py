@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.mpl import KeptClip, Predictions
+from motionkit.evaluation.mpl import KeptClip, KeptPath, Predictions
 from motionkit.page import Curve, curves, details, figure, grid, note, table
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.report._source import Source
@@ -62,7 +62,9 @@ def predictor_sections(rows: object, worst: object, predictions: Predictions | N
         predictions: What was kept to be looked at.
         long: Its ``long``.
     """
-    return error_curves(rows) + long_runs(long) + players(predictions) + worst_table(worst)
+    drawn = path_players(predictions) + players(predictions)
+    assets = player_assets() if drawn else ""
+    return error_curves(rows) + long_runs(long) + assets + drawn + worst_table(worst)
 
 
 def long_runs(long: object) -> str:
@@ -172,7 +174,29 @@ def players(predictions: Predictions | None) -> str:
         details(f"{_place(one, predictions)}: {_errors(one.errors)}  {one.key}", player)
         for one, player in good[_OPENED:]
     )
-    return f"<h2>Predictions</h2>{note(words)}{player_assets()}{''.join(parts)}{rest}"
+    return f"<h2>Predictions</h2>{note(words)}{''.join(parts)}{rest}"
+
+
+def path_players(predictions: Predictions | None) -> str:
+    """Return players with the model's run along each drawn path, the one that is farthest off first."""
+    if predictions is None or not predictions.paths:
+        return ""
+    order = sorted(predictions.paths, key=lambda one: -one.mean if math.isfinite(one.mean) else -math.inf)
+    good = [(one, player) for one in order if (player := _path_player(one, predictions))]
+    if not good:
+        return ""
+    seconds = (len(good[0][0].predicted) - predictions.known) / predictions.fps
+    words = (
+        f"The model along each drawn path for {seconds:.3g} s, from the start whose distance is nearest to the mean; "
+        "the path that it is farthest from comes first. The dashed line is the path, the ring is where it has the root "
+        "now."
+    )
+    titles = [f"{one.title}: {one.mean:.2f} m off in the mean, {one.end:.2f} m at the end" for one, _ in good]
+    opened = f'<h3>{escape(titles[0])} <span class="prompt">from {escape(good[0][0].key)}</span></h3>{good[0][1]}'
+    rest = "".join(
+        details(f"{title}, from {one.key}", player) for title, (one, player) in zip(titles[1:], good[1:], strict=True)
+    )
+    return f"<h2>Along paths</h2>{note(words)}{opened}{rest}"
 
 
 def worst_table(worst: object) -> str:
@@ -270,6 +294,25 @@ def _place(one: KeptClip, predictions: Predictions) -> str:
 def _errors(errors: Mapping[str, float | None]) -> str:
     reached = [(key, value) for key, value in errors.items() if value is not None]
     return ", ".join(f"{value:.1f}° at {key} ms" for key, value in reached)
+
+
+def _path_player(one: KeptPath, predictions: Predictions) -> str:
+    """Return a player; empty where the joints or the path cannot be drawn."""
+    known, end = predictions.known / predictions.fps, len(one.predicted) / predictions.fps
+    try:
+        drawn = PlayerTrack(
+            title=one.title,
+            positions=torch.from_numpy(one.predicted).double(),
+            parents=predictions.parents,
+            fps=predictions.fps,
+            segments=[("known", 0.0, known), ("along the path", known, end)],
+            contacts=torch.from_numpy(one.feet).double().clamp(0.0, 1.0),
+            names=predictions.names,
+            path=torch.from_numpy(one.path).double(),
+        )
+    except MotionkitError:
+        return ""
+    return player_fragment([drawn], assets=False)
 
 
 def _player(one: KeptClip, predictions: Predictions) -> str:

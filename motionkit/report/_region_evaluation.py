@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -61,16 +61,13 @@ def _page(folder: Path, document: Mapping[str, Any]) -> str:
         "policy": str(document["model"]),
         **({"compared with": str(document["base"])} if document["base"] else {}),
         "data": f"{document['regions']:,} regions of the {document['split']} split of {document['dataset']}",
-        "captions": f"sampled at temperature {document['temperature']:g} with seed {document['seed']}, and greedy",
+        "captions": "of the likeliest words (greedy), which the pictures show; and sampled at temperature "
+        f"{document['temperature']:g} with seed {document['seed']}",
     }
     shown = "".join(
-        table(
-            one["columns"],
-            one["rows"],
-            numbers=one["numbers"],
-            kind="plain result interval" if document["base"] else "cards",
-        )
-        for one in document["table"]
+        (f"<h3>{escape(str(one['title']))}</h3>" if place else "")
+        + table(one["columns"], one["rows"], numbers=one["numbers"], kind=_kind(one["columns"]))
+        for place, one in enumerate(document["table"])
     )
     body = [
         f'<header><h1>{escape(title)}</h1></header><p class="lead-in">{escape(verdict[:1].upper() + verdict[1:])}</p>',
@@ -82,3 +79,9 @@ def _page(folder: Path, document: Mapping[str, Any]) -> str:
         f'<p class="cap">Made by motionkit {__version__}; docs/evaluation.md says more.</p>',
     ]
     return html_page(title, "".join(body), made_by="eval")
+
+
+def _kind(columns: Sequence[str]) -> str:
+    """Return how a table is shown: a telephone has no room for intervals, nor for changes beside three values."""
+    wide = columns[4:5] == ["change"]
+    return "plain result" + " interval" * ("95 % interval" in columns) + " real" * wide

@@ -18,7 +18,8 @@ _MOST, _BYTES = 48, 1 << 20
 """Regions that are shown, and the largest picture."""
 
 _SCORES = {
-    "cycle_iou": "IoU", "judge_iou": "judge", "meteor": "METEOR", "referring_iou": "IoU of the data's caption",
+    "cycle_iou": "IoU", "judge_iou": "judge", "unique": "unique", "meteor": "METEOR", "cider": "CIDEr-D",
+    "referring_iou": "IoU of the data's caption",
 }  # fmt: skip
 _WHY = {
     True: {"up": "gained most", "down": "lost most"},
@@ -27,8 +28,11 @@ _WHY = {
 
 
 def regions(source: Source) -> str:
-    """Return the gallery of a run of sa2va-rl; empty for any other run."""
-    return gallery(source.info.directory / GALLERY)
+    """Return the gallery of a run of sa2va-rl, after notes on how it was measured; empty for any other run."""
+    shown = gallery(source.info.directory / GALLERY)
+    notes = source.info.summary.get("notes")
+    said = [text for text in notes if isinstance(text, str)] if isinstance(notes, list) and shown else []
+    return "".join(note(text[:1].upper() + text[1:]) for text in said) + shown
 
 
 def gallery(folder: Path) -> str:
@@ -52,10 +56,14 @@ def gallery(folder: Path) -> str:
         if compared else "the first ones, and those with the highest and the lowest IoU"
     )  # fmt: skip
     when = "before and after training, " if compared else ""
+    unique = any("<span>unique <b>" in row for row in rows)
+    # A gallery that does not say it is of a version that showed sampled captions.
+    caption = "its caption in its likeliest words" if document.get("captions") == "greedy" else "a caption it sampled"
     words = (
         f"Held-out regions: {groups}. From the left: the image; the region, with the data's caption; and, {when}the "
-        "mask that the policy drew of a caption that it sampled. The yellow line is the region. IoU: its own mask of "
-        "its caption; judge: the mask that the policy before training draws of it."
+        f"mask that the policy drew of {caption}. The yellow line is the region. IoU: its own mask of its caption; "
+        "judge: the mask that the policy before training draws of it."
+        + (" Unique: 1 where the caption is true of the object and of no other." if unique else "")
     )
     orders = {"in order": "place", **({"gain": "gain"} if compared else {}), "IoU": "iou", "METEOR": "meteor"}
     listed = f'<div id="regions">{"".join(rows)}</div>'

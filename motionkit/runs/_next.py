@@ -114,9 +114,7 @@ def _known(config: Mapping[str, Any]) -> Iterator[RunInfo]:
             yield info
 
 
-def _reward_and_judge(
-    config: Mapping[str, Any], scorer: RunInfo | None
-) -> tuple[_Scorer | None, _Scorer | None]:
+def _reward_and_judge(config: Mapping[str, Any], scorer: RunInfo | None) -> tuple[_Scorer | None, _Scorer | None]:
     """Return the models of text and motion to train by and to judge by; the newest of each, but `scorer` before them.
 
     On the starter's data, whose own models are known, others count only beside a `scorer`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ def open_run(
     argv: Sequence[str] = (),
     origins: Mapping[str, str] | None = None,
     inputs: Mapping[str, str] | None = None,
+    recorded: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
     root: str | Path = "runs",
 ) -> Run:
     """Create or resume a run by ``snapshot["run"]`` (out, name, overwrite, resume); see `Run.create`, `Run.resume`."""
@@ -30,6 +31,7 @@ def open_run(
             argv=argv,
             origins=origins,
             inputs=inputs,
+            recorded=recorded,
         )
     return Run.create(
         command,

@@ -95,9 +95,7 @@ class Run:
         self._log_file = LogFile(directory / "log.txt")
         self._metrics = JsonlWriter(directory / "metrics.jsonl")
         title = f"{command.replace(' ', '-')}/{directory.name}"
-        self._trackers = Trackers(
-            snapshot.get("track") or (), directory / "trackers", title, record.id, snapshot
-        )
+        self._trackers = Trackers(snapshot.get("track") or (), directory / "trackers", title, record.id, snapshot)
 
     @classmethod
     def create(
@@ -147,6 +145,7 @@ class Run:
         argv: Sequence[str] = (),
         origins: Mapping[str, str] | None = None,
         inputs: Mapping[str, str] | None = None,
+        recorded: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
     ) -> Self:
         """Continue a run in its own folder, from its last good checkpoint or from the one that `path` names.
 
@@ -159,6 +158,7 @@ class Run:
             origins: Where each setting came from, for the record.
             inputs: Fingerprints of what settings name, by dotted setting: a setting may name a new place of the same
                 file.
+            recorded: Returns the run's settings as they were meant when they were recorded.
 
         Raises:
             MotionkitError: No run, a damaged one, another command's, in use or not writable; a shape-changing setting
@@ -168,7 +168,7 @@ class Run:
         new = dict(snapshot) if snapshot is not None else old
         require_trackers(new.get("track") or ())
         refuse_command(record, command, directory)
-        refuse_changes(old, new, shape_keys, directory, same_inputs(record, inputs or {}))
+        refuse_changes(recorded(old), new, shape_keys, directory, same_inputs(record, inputs or {}))
         refuse_other_files(record, inputs or {}, new, directory)
         refuse_links(directory, record)
         with ExitStack() as cleanup:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from motionkit.datasets.base import HasRegionAreas, NamesAbsent, RegionDataset, Regions, Split
+from motionkit.datasets.base import HasRegionAreas, KnowsScenes, NamesAbsent, RegionDataset, Regions, Split
+from motionkit.evaluation.regions import Truth
 from motionkit.testing._report import Findings
 
 _SPLITS = ("train", "val", "test")
@@ -59,6 +62,28 @@ def _check_split(found: Findings, dataset: RegionDataset, split: Split, number: 
         named = list(dataset.absent(split, index))
         fits = len(named) == number and all(isinstance(text, str) and text.strip() for text in named)
         found.expect(fits, f"absent({split!r}, ...) must give a caption for each region.")
+    if isinstance(dataset, KnowsScenes):
+        _check_scenes(found, dataset, split, index, regions.captions)
+
+
+def _check_scenes(
+    found: Findings, dataset: KnowsScenes, split: Split, index: NDArray[np.int64], captions: Sequence[str]
+) -> None:
+    where, kinds = f"scenes({split!r}, ...)", set(dataset.attributes)
+    scenes = list(dataset.scenes(split, index))
+    if not found.expect(bool(kinds) and len(scenes) == len(index), f"{where} must give a scene for each region."):
+        return
+    for place, scene in enumerate(scenes):
+        fits = 0 <= scene.meant < len(scene.things) and all(set(one.attributes) == kinds for one in scene.things)
+        said = f"{where}: the things of scene {place} must have the attributes {sorted(kinds)}, and one must be meant."
+        if not found.expect(fits, said):
+            return
+    wrong = Truth(dataset, scenes).score(captions)["attributes_wrong"] > 0
+    # People err now and then; scenes of other objects, or words that are read as others, are wrong most of the time.
+    said = (
+        f"{where} and read(...): {int(wrong.sum())} of {len(wrong)} captions of the data are not true of their object."
+    )
+    found.expect(2 * int(wrong.sum()) <= len(wrong), said)
 
 
 def _check_one(found: Findings, regions: Regions, place: int, where: str) -> None:

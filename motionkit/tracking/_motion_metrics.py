@@ -86,6 +86,18 @@ HELD_OUT: Rows = (
     ("heldout/movement", "1", "one", "eval/movement of held-out samples, mean over their segments."),
     ("heldout/statues", "1", "down", "eval/statues of the segments of held-out samples."),
     ("heldout/side", "1", "up", "eval/side of the segments of held-out samples."),
+    (
+        "heldout/kinetic_fid",
+        "1",
+        "down",
+        "Distance of speeds and accelerations of the joints from those of real clips, by segment: eval/kinetic_fid.",
+    ),
+    (
+        "heldout/npss",
+        "1",
+        "down",
+        "Distance of the power spectra of joints from those of the segments' own real clips: eval/npss.",
+    ),
     ("heldout/fid", "1", "down", "Frechet distance of generated to real clips in the space of the judge."),
     ("heldout/<name>", "1", "none", "Another held-out figure, named by the evaluation."),
 )

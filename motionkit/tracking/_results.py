@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,15 +24,41 @@ not."""
 
 Tone = Literal["good", "bad", ""]
 
-_ORDER = ("reward", "judge", "movement", "statues", "side", "skate", "jerk", "speed", "path", "diversity")
-_WORDS = {"jerk": ("smoother", "rougher"), "speed": ("slower", "faster"), "path": ("shorter", "longer")}
+_ORDER = (
+    "reward", "judge", "movement", "statues", "side", "kinetic_fid", "npss", "skate", "jerk", "speed", "path",
+    "diversity",
+)  # fmt: skip
+_MATCHED = ("jerk",)
+"""Neither a high nor a low value is good: what counts is the ratio to that of real motions."""
+
+_WORDS = {
+    "jerk": ("smoother", "rougher"), "speed": ("slower", "faster"), "path": ("shorter", "longer"),
+    "words_greedy": ("shorter", "longer"), "words": ("shorter", "longer"),
+}  # fmt: skip
 _LABELS = {
     "movement": "movement, share of real",
+    "kinetic_fid": "kinetic FID",
+    "npss": "NPSS",
     "loss": "held-out loss",
-    "cycle_iou": "cycle IoU",
-    "judge_iou": "cycle IoU by the frozen judge",
-    "meteor": "METEOR",
+    "cycle_iou_greedy": "cycle IoU",
+    "judge_iou_greedy": "cycle IoU by the frozen judge",
+    "unique_greedy": "uniqueness",
+    "attributes_right_greedy": "attributes named rightly",
+    "attributes_wrong_greedy": "attributes named wrongly",
+    "attributes_left_out_greedy": "attributes left out",
+    "over_specified_greedy": "over-specification",
+    "words_greedy": "words of a caption",
+    "meteor_greedy": "METEOR",
+    "cider_greedy": "CIDEr-D",
     "referring_iou": "referring IoU",
+    "no_target": "absent objects: nothing drawn",
+    "cycle_iou": "cycle IoU, sampled",
+    "judge_iou": "cycle IoU by the frozen judge, sampled",
+    "unique": "uniqueness, sampled",
+    "attributes_wrong": "attributes named wrongly, sampled",
+    "words": "words of a caption, sampled",
+    "meteor": "METEOR, sampled",
+    "cider": "CIDEr-D, sampled",
     "success/true": "true success",
     "success/predicted": "predicted success",
     "retrieval/t2m/r3_32": "R@3 of 32",
@@ -41,6 +68,9 @@ _LABELS = {
     "encoder/gait_accuracy": "gait accuracy",
     "encoder/gait_balanced": "balanced gait accuracy",
     "encoder/pose_deg": "error of the pose ahead",
+}
+_LABELS |= {"ciou": "cIoU", "giou": "gIoU"} | {
+    f"precision_{level}": f"precision at 0.{level // 10}" for level in range(50, 100, 10)
 }
 _AT_HORIZON = re.compile(r"mpl/geo_deg/([\d.]+)")
 _SUPERSCRIPT = str.maketrans({"^": "", "2": "²", "3": "³"})
@@ -58,8 +88,9 @@ class Result:
         delta: Mean change.
         ci95: 95 % interval of the change; None where none was measured or there are fewer than `FEWEST` prompts.
         n: Prompts, or clips.
-        real: Mean over real motions of the same actions; None where it is not known.
+        real: Mean over real motions of the same actions, or over the captions of the data; None where it is not known.
         trained_on: Whether a reward of the run is made of it, so that it says what was asked for.
+        of: What `real` is a mean of, ``real`` motions or the ``data``.
     """
 
     name: str
@@ -71,6 +102,7 @@ class Result:
     n: int
     real: float | None = None
     trained_on: bool = False
+    of: Literal["real", "data"] = "real"
 
     @property
     def unit(self) -> str:
@@ -125,12 +157,21 @@ class Result:
 
     @property
     def tone(self) -> Tone:
-        """Whether the verdict is good or bad news."""
+        """Whether the verdict is good or bad news.
+
+        Jerk has no better end: less is bad news too where real motions have more. It is judged by whether it came
+        nearer to that of real motions, and not at all where that is not known.
+        """
+        if self.name in _MATCHED and self._sign and self.real and min(self.before, self.after, self.real) > 0:
+            off = [abs(math.log(value / self.real)) for value in (self.before, self.after)]
+            return "bad" if off[1] > off[0] else "good"
         return {"better": "good", "worse": "bad"}.get(self.verdict, "")  # type: ignore[return-value]
 
     def text(self, value: float, *, sign: bool = False) -> str:
         """Return a value with the digits of this row, so that its columns align."""
         digits = _digits(self.before, self.after, *([self.real] if self.real is not None else ()))
+        if self.metric.name.startswith("regions/"):
+            digits = min(digits, 3)  # shares of some hundred regions
         # Adding zero turns a rounded -0.0 into 0.0.
         return f"{round(value, digits) + 0.0:{'+' if sign else ''}.{digits}f}" if math.isfinite(value) else "-"
 
@@ -138,6 +179,11 @@ class Result:
     def interval(self) -> str:
         """The interval as text; empty without one."""
         return " to ".join(self.text(end, sign=True) for end in self.ci95) if self.ci95 else ""
+
+
+def label_of(name: str) -> str:
+    """Return the name of a quantity for people, without its unit."""
+    return _LABELS.get(name, name)
 
 
 def towards(metric: Metric, before: float, after: float) -> Direction:
@@ -174,15 +220,15 @@ def results(heldout: object) -> list[Result]:
 def result_table(found: Sequence[Result], title: str = "") -> dict[str, Any]:
     """Return results as a trainer's ``table``: title, columns, rows, and which columns are numbers.
 
-    Columns that no row has a value of are left out: that of real motions, and that of intervals.
+    Columns that no row has a value of are left out: that of real motions or of the data, and that of intervals.
     """
     columns: dict[str, list[str]] = {
         "": [row.label for row in found],
         "before": [row.text(row.before) for row in found],
         "after": [row.text(row.after) for row in found],
     }
-    if any(row.real is not None for row in found):
-        columns["real"] = ["-" if row.real is None else row.text(row.real) for row in found]
+    if known := [row for row in found if row.real is not None]:
+        columns[known[0].of] = ["-" if row.real is None else row.text(row.real) for row in found]
     columns["change"] = [row.text(row.delta, sign=True) for row in found]
     if any(row.ci95 for row in found):
         columns["95 % interval"] = [row.interval for row in found]
@@ -231,7 +277,7 @@ HELDOUT_TABLES = {
 }
 """Keys of a summary that hold before and after, in the order of tables, and how the prompts are sampled there."""
 
-_RANK = {"worse": 0, "better": 2}
+_RANK: dict[Tone, int] = {"bad": 0, "": 1, "good": 2}
 
 
 def other_results(summary: Mapping[str, Any]) -> dict[str, list[Result]]:
@@ -270,7 +316,11 @@ def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | N
         place, judge, reward = _worst_judge(tables, first)
         said += f"; {words}{_place(place, where)}" if (words := _judged(judge, reward)) else ""
     worst = [_worst(other, tables) for other in names if other != "judge"]
-    named = ", ".join(f"{row.name} {_changed(row)}{_place(place, where)}" for place, row in worst if row.tone == "bad")
+    bad: dict[str, list[str]] = {}
+    for place, row in worst:
+        if row.tone == "bad":
+            bad.setdefault(_place(place, where), []).append(f"{_short(row)} {_changed(row)}")
+    named = "; ".join(f"{', '.join(rows)}{place}" for place, rows in bad.items())
     return f"{said}.{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
 
 
@@ -302,7 +352,7 @@ def _shown(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | Non
 def _worst(name: str, tables: Mapping[str, Sequence[Result]]) -> tuple[str, Result]:
     """Return the row of a quantity with the worst verdict, the first of several, after the words for its table."""
     found = [(f" {where}" if where else "", row) for where, rows in tables.items() for row in rows if row.name == name]
-    return min(found, key=lambda one: _RANK.get(one[1].verdict, 1))
+    return min(found, key=lambda one: _RANK[one[1].tone])
 
 
 def _worst_judge(tables: Mapping[str, Sequence[Result]], first: Result) -> tuple[str, Result, Result]:
@@ -311,7 +361,7 @@ def _worst_judge(tables: Mapping[str, Sequence[Result]], first: Result) -> tuple
     for where, rows in tables.items():
         reward = next((row for row in rows if row.name == "reward"), first)
         found += [(f" {where}" if where else "", row, reward) for row in rows if row.name == "judge"]
-    return min(found, key=lambda one: (_RANK.get(one[1].verdict, 1), not _lags(*one[1:])))
+    return min(found, key=lambda one: (_RANK[one[1].tone], not _lags(*one[1:])))
 
 
 def _lags(judge: Result, reward: Result) -> bool:
@@ -344,6 +394,11 @@ def _judged(judge: Result, reward: Result) -> str:
     return f"the judge, which is never trained on, {words} ({delta})" if words else ""
 
 
+def _short(row: Result) -> str:
+    """Return a name for a list: without what it is a share of."""
+    return row._named.partition(",")[0]
+
+
 def _changed(row: Result) -> str:
     return f"{row.percent:+.0f} %" if row.percent is not None else row.text(row.delta, sign=True)
 
@@ -359,9 +414,10 @@ def _read(name: str, block: object) -> Result | None:
     interval = (pair[0], pair[1]) if len(pair) == 2 and all(map(math.isfinite, pair)) and count >= FEWEST else None
     if not all(map(math.isfinite, (before, after, delta))):
         interval, count = None, 0
-    real = _number(block.get("real"))
+    of: Literal["real", "data"] = "data" if "data" in block else "real"
+    real = _number(block.get(of))
     known, trained = real if math.isfinite(real) else None, block.get("trained_on") is True
-    return Result(name, _metric(name), before, after, delta, interval, count, known, trained)
+    return Result(name, _metric(name), before, after, delta, interval, count, known, trained, of)
 
 
 def _metric(name: str) -> Metric:
@@ -373,6 +429,8 @@ def _metric(name: str) -> Metric:
             return METRICS[key]
     if _AT_HORIZON.fullmatch(name):
         return definition(name)
+    with suppress(KeyError):
+        return definition(f"regions/{name}")
     if (own := declared(name)) is not None:
         return own
     return Metric(name, "1", "none", f"{name}.")

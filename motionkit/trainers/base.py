@@ -47,6 +47,9 @@ class Trainer(Protocol):
         shape_keys: Dotted settings (or whole groups) that a checkpoint depends on: tensor shapes, data order, the
             meaning of counters. Changing one of them on ``--resume`` is refused by name.
 
+    A trainer may also have ``typed: Collection[str]``: the command line puts the dotted settings there that were typed,
+    on the command line or in a variable, before `prepare`.
+
     After `prepare` a trainer may also have ``inputs: Mapping[str, str]``: for dotted settings that name a place, such
     as ``policy.text_model``, a fingerprint of what was found there: data, weights, judges. ``--resume`` takes another
     place with the same fingerprint, and refuses the same place with another one. See `inputs_of`.

@@ -107,6 +107,7 @@ def run_trainer(
             argv=argv,
             origins=resolved.origins,
             inputs=getattr(trainer, "inputs", None),
+            recorded=type(trainer.settings).recorded,
         )
 
     run = open_together(command, snapshot, opened, world)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from motionkit.config import Given, resolve
 from motionkit.environments.base import Frames, Step
 from motionkit.environments.reach import ReachSettings
-from motionkit.environments.reach._environment import Reach
+from motionkit.environments.reach._arm import open_reach
 from motionkit.evaluation.success import start_seeds
 from motionkit.trainers.execute import run_trainer
 from motionkit.trainers.ppo import PpoSettings
@@ -40,7 +40,7 @@ class NextEpisodeCollect(RewardCollect):
 
     def prepare(self) -> None:
         super().prepare()
-        self._spare = Reach(ReachSettings(terminate_on_success=True), num_envs=self.environment.num_envs)
+        self._spare = open_reach(ReachSettings(terminate_on_success=True), num_envs=self.environment.num_envs)
 
     def _watch(self, step: Step, frames: Frames, seeds: NDArray[np.int64]) -> None:
         over = np.flatnonzero(step.done)

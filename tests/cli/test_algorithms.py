@@ -243,7 +243,6 @@ def test_the_control_draws_signs_and_has_no_physics(tiny: Tiny, cli: Cli) -> Non
     [
         ("awm", ("--kl-coef", "0.1")),
         ("nft", ("--set", "rollout.averaged=true", "--inner-epochs", "2")),
-        ("rwr", ("--set", "objective.weights=best")),
         ("dpo", ("--set", "objective.sync_every=2")),
     ],
 )

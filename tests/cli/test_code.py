@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +42,11 @@ component = Component(summary="Standing still.", options=Options, factory=f"{{__
 
 
 @pytest.fixture
-def energy(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+def energy(tmp_path: Path) -> tuple[Path, Path]:
     """Write a reward in a file of its own that leaves a mark when it is imported; return the file and the mark."""
     path, mark = tmp_path / f"energy_{tmp_path.name}.py", tmp_path / "ran"
     path.write_text(SOURCE.format(mark=str(mark)))
-    yield path, mark
-    sys.modules.pop(f"_motionkit_file_{path.stem}", None)
+    return path, mark
 
 
 def run_folder(folder: Path, reward: dict[str, Any]) -> Path:

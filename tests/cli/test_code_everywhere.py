@@ -33,15 +33,13 @@ ARGUMENTS = {"eval compare": ["starter", "starter"], "generate": ["a person walk
 
 
 @pytest.fixture
-def evil(cli: Cli) -> Iterator[None]:
+def evil(cli: Cli) -> None:
     """A plugin file in the current folder that leaves a mark when it is imported."""
     Path("evil.py").write_text(
         "from pathlib import Path\nPath('ran').touch()\n"
         "from motionkit.config import TrainerSettings\nfrom motionkit.plugins import Component\n"
         "component = Component(summary='x', options=TrainerSettings, factory=f'{__name__}:x')\n"
     )
-    yield
-    sys.modules.pop("_motionkit_file_evil", None)
 
 
 @pytest.fixture
@@ -190,7 +188,6 @@ def test_what_is_typed_still_runs(cli: Cli, tuned: Any) -> None:
         assert jobs == 2 or cli(*again).exit_code == 0
     typed = cli("tune-bayes", "--trainer", "./mine.py:component", "--dry-run", env={"MOTIONKIT_JOBS": "1"})
     assert typed.exit_code == 0
-    sys.modules.pop("_motionkit_file_mine", None)
 
 
 def test_a_plugin_of_ones_own_in_the_base_of_a_search(evil: None, cli: Cli) -> None:
@@ -201,7 +198,7 @@ def test_a_plugin_of_ones_own_in_the_base_of_a_search(evil: None, cli: Cli) -> N
         assert MARK.exists(), done.stderr
         assert "which is code" not in done.stderr
         MARK.unlink()
-        plugins._lookup._from_file.cache_clear()
+        plugins._lookup._module_of.cache_clear()
 
 
 def test_a_module_of_an_environment_is_imported_only_where_it_is_typed(

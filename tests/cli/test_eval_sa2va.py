@@ -22,14 +22,14 @@ FEW = ("--regions", 8, "--device", "cpu")
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A run and its held-out figures."""
+    """A run and its summary."""
     out = tmp_path_factory.mktemp("sa2va") / "run"
     given = {
         "run": {"num_steps": 2, "out": out}, "rollout": {"batch_size": 2, "group_size": 4}, "threads": 1,
         "heldout": {"regions": 8, "every": 0},
     }  # fmt: skip
     _, found = run_trainer(Sa2vaRl, "sa2va-rl", Sa2vaRlSettings.model_validate(given), out)
-    return out, dict(found)["heldout"]
+    return out, dict(found)
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +43,14 @@ def test_the_starter_is_measured_by_itself(cli: Cli, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["command"], document["split"], document["regions"]) == ("eval sa2va", "val", 8)
-    assert list(document["figures"]) == list(FIGURES)
-    assert document["base"] is None
+    assert list(document["figures"])[: len(FIGURES)] == list(FIGURES)
+    assert next(iter(FIGURES)) == "cycle_iou_greedy"  # what one gets leads
+    assert document["figures"]["size_left_out_greedy"]["data"] > 0
+    assert document["base"] is document["equal_entropy"] is None
     one = document["figures"]["giou"]
     assert one["after_ci95"][0] <= one["after"] <= one["after_ci95"][1]
-    assert document["figures"]["judge_iou"] == document["figures"]["cycle_iou"]
+    for name in ("cycle_iou", "cycle_iou_greedy"):
+        assert document["figures"][name.replace("cycle", "judge")]["after"] == document["figures"][name]["after"]
     assert any("Java METEOR 1.5" in note for note in document["notes"])
     record = json.loads((out / "evaluation.json").read_text())
     assert (record["protocol"], record["result"]["figures"]) == ("sa2va", document["figures"])
@@ -63,19 +66,24 @@ def test_the_starter_is_measured_by_itself(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_a_run_is_compared_with_what_it_started_from(trained: tuple[Path, dict[str, Any]], cli: Cli) -> None:
-    run, heldout = trained
+    run, summary = trained
     done = cli("eval", run, *FEW, "--split", "test", "--json")
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["command"], document["base"]) == ("eval sa2va", "starter")
-    for name, figure in (("cycle_iou", "cycle_iou"), ("meteor", "meteor"), ("referring_iou", "giou")):
+    found = {**summary["heldout"], **summary["heldout_sampled"], **summary["attributes"]}
+    for name, one in found.items():
+        figure = document["figures"]["giou" if name == "referring_iou" else name]
         for side in ("before", "after"):  # the same regions and the same draws
-            assert document["figures"][figure][side] == pytest.approx(heldout[name][side], abs=1e-6)
+            assert figure[side] == pytest.approx(one[side], abs=1e-6), name
+    assert document["equal_entropy"]["temperature"] == pytest.approx(summary["equal_entropy"]["temperature"], rel=1e-3)
+    assert "equal_entropy" in document["figures"]["meteor"]
     (note,) = json.loads((run / "run.json").read_text())["test_split_opened"]
     assert note["command"].startswith("motionkit eval ")
     shown = cli("eval", "sa2va", run, *FEW, "--base", run)
     assert "no change" in shown.stdout
     assert "better" not in shown.stdout
+    assert shown.stdout.index("uniqueness") < shown.stdout.index("Sampled captions") < shown.stdout.index("at T ")
 
 
 def test_figures_are_explained_without_loading_anything(cli: Cli) -> None:

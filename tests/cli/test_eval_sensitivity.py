@@ -81,3 +81,43 @@ def test_inputs_are_opened_before_a_folder_is_made(kept, tmp_path: Path, cli: Cl
     done = cli("eval", "sensitivity", "--reward", "iou", "--out", out)
     assert done.exit_code == 2
     assert not out.exists()
+
+
+BREAKS = """from motionkit.config import Group
+from motionkit.plugins import Component
+from motionkit.rewards.base import RewardScores
+
+class Options(Group):
+    pass
+
+class Breaks:
+    name = "breaks"
+
+    def __init__(self, options, *, dataset=None, device="cpu"):
+        self.left = AFTER
+
+    def score(self, motions, prompts):
+        self.left -= 1
+        if self.left < 0:
+            motions.joints[:, 0, 77]
+        return RewardScores(motions.joints[:, 0, 0, 1])
+
+component = Component("Breaks after some batches.", Options, f"{__name__}:Breaks")
+"""
+
+
+@pytest.mark.parametrize(("after", "code"), [(0, 2), (3, 1)])
+def test_a_reward_file_that_breaks_is_one_error_without_a_traceback(
+    kept, tmp_path: Path, cli: Cli, after: int, code: int
+) -> None:
+    """Before anything starts where it breaks at once, later in the audit."""
+    file = tmp_path / f"breaks_{after}.py"
+    file.write_text(BREAKS.replace("AFTER", str(after)))
+    words = ("eval", "sensitivity", "--reward", file, "--clips", 6)
+    done = cli(*words, "--device", "cpu", "--evaluator", "none", "--out", tmp_path / "out")
+    assert done.exit_code == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert f"plugin file {file.name} raised IndexError: index 77 is out of bounds" in done.stderr
+    assert f"in score, {file}, line 17." in " ".join(done.stderr.split())
+    assert "--traceback shows the traceback" in " ".join(done.stderr.split())
+    assert "Traceback" in cli(*words, "--evaluator", "none", "--out", tmp_path / "out", "--traceback").stderr

@@ -192,9 +192,9 @@ def test_words_of_help_are_not_cut_beside_long_names(cli: Cli) -> None:
 
 def test_explain_takes_flags_and_shows_the_defaults_of_each_algorithm(cli: Cli) -> None:
     told = cli("config", "explain", "grpo", "--num-steps").stdout
-    assert "default   160; 200 (awm, dpo, nft, rwr); 300 (easytune, mixed); 420 (reward-gradient)\n" in told
+    assert "default   160; 200 (awm, dpo, nft); 300 (easytune, mixed); 420 (reward-gradient)\n" in told
     for word in ("group_size", "--group-size"):
         told = cli("config", "explain", "grpo", word).stdout
-        assert "for       awm, dpo, flow-grpo, grpo, mixed, nft or rwr\n" in told
-        assert "default   4 (awm, dpo, mixed, nft, rwr); 8 (flow-grpo); 2 (grpo)\n" in told
+        assert "for       awm, dpo, flow-grpo, grpo, mixed or nft\n" in told
+        assert "default   4 (awm, dpo, mixed, nft); 8 (flow-grpo); 2 (grpo)\n" in told
     assert "for " not in cli("config", "explain", "grpo", "--seed").stdout.splitlines()[1]

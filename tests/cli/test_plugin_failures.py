@@ -211,7 +211,6 @@ COMMANDS = (
 
 def test_odd_metadata_stops_no_command(cli: Cli, site: Any) -> None:
     broken.install_raising(site)
-    broken.install_ending(site)
     broken.install_metadata(site)
     for words in COMMANDS:
         done = cli(*words)
@@ -255,3 +254,15 @@ def test_stdout_holds_the_result_alone(site: Any, trainer: ModuleType, tmp_path:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["dry_run"] is True
     assert done.stderr.count("noise") == 8
+
+
+def test_a_malformed_package_that_stops_other_libraries_is_named(site: Any, tmp_path: Path) -> None:
+    """`import pydantic` reads the entry points of all packages, and fails in a process that begins."""
+    site.install("unrelated", "[console_scripts]\nnonsense\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site.folder), os.environ.get("PYTHONPATH", "")])}
+    line = [sys.executable, "-m", "motionkit", "config", "show", "grpo"]
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "the entry points of the package 'unrelated' are malformed" in done.stderr
+    assert "line 2" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -67,6 +67,8 @@ def test_what_is_far_from_its_path_is_said_and_the_player_draws_the_path(model: 
     assert error["heading"] > 45
     assert f"path: {error['mean']:.2f} m from the timed point in the mean of 1.5 s, {error['end']:.2f} m" in done.stderr
     assert "the path was not followed" in done.stderr
+    assert error["wanted_speed"] == pytest.approx(6.0)
+    assert "It goes at 6.0 m/s in the mean, the root at" in " ".join(done.stderr.split())
     assert "The dashed line is the path that was asked for" in Path("walk.html").read_text()
     free = cli("predict", model, "free.html", "--seconds", 1, "--json")
     assert json.loads(free.stdout)["path_error"] is None
@@ -110,6 +112,7 @@ def test_feet_are_fixed_on_request_only(model: Path, cli: Cli) -> None:
         (("out.txt",), "is no motion file"),
         (("out.bvh", "--clip", "nobody"), "has no clip nobody"),
         (("out.bvh", "--at", 600), "end after that"),
+        (("out.bvh", "--warmup", 9999), "which it reads at least"),
         (("out.bvh", "--path", "absent.csv"), "absent.csv"),
         (("out.bvh", "--start", "absent.bvh"), "absent.bvh"),
         (("out.bvh", "--fix", "hands"), "feet"),

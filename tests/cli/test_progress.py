@@ -45,11 +45,26 @@ class Heard:
         self.beginning: list[Any] = []
 
 
+def test_work_after_the_last_step_is_no_line_each_time(clock: Clock) -> None:
+    with progress.bar("eval mpl", total=2) as step:
+        for _ in range(2):
+            clock.now += 3.0
+            step(note="rows")
+        for _ in range(40):
+            clock.now += 1.0
+            step(0, note="long runs")
+    lines = [line for line in clock.said if "2/2" in line]
+    assert ["long runs" in line for line in lines] == [False, True, True]
+
+
 def test_a_long_command_says_so_once_and_early(clock: Clock) -> None:
     with progress.bar("eval", total=100) as step:
         clock.now = 5.0  # the first step compiles, reads, warms up
         step()
-        clock.now = 6.0
+        for clock.now in (6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0):
+            step()
+            assert clock.said == []
+        clock.now = 13.0
         step()
         assert clock.said[-1] == "eval: about 2 min"
         for _ in range(20):
@@ -74,6 +89,26 @@ def test_one_slow_step_is_believed_when_it_is_long(clock: Clock) -> None:
         clock.now = 40.0
         step()
     assert clock.said[0] == "eval: about 6 min"
+
+
+def test_the_first_steps_of_a_gpu_are_not_taken_for_all(clock: Clock) -> None:
+    """The first step of 420 warms up, the next ones meet new shapes, the fourteenth holds a measurement."""
+    seconds = [9.0, 1.4, 1.2, 0.9, 0.7, *[0.3] * 8, 2.5, *[0.3] * 60]
+    with progress.bar("grpo", total=420) as step:
+        for lap in seconds:
+            clock.now += lap
+            step()
+    assert [line for line in clock.said if "about" in line] == ["grpo: about 2 min"]  # 0.3 s x 410
+    shown = next(line for line in clock.said if "eta" in line)
+    assert shown == "grpo  11/420  0.73/s  eta 2:02"
+
+
+def test_a_first_step_that_alone_told_too_much_is_corrected(clock: Clock) -> None:
+    with progress.bar("grpo", total=420) as step:
+        for lap in [30.0, *[0.5] * 40]:
+            clock.now += lap
+            step()
+    assert [line for line in clock.said if "about" in line] == ["grpo: about 3.5 h", "grpo: about 3 min"]
 
 
 def test_the_start_of_workers_counts_for_no_rate(clock: Clock) -> None:

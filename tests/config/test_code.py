@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -39,13 +38,12 @@ def _toml(value: Any) -> str:
 
 
 @pytest.fixture
-def evil(sample: ModuleType, tmp_path: Path) -> Iterator[Evil]:
+def evil(sample: ModuleType, tmp_path: Path) -> Evil:
     """Write a plugin file that leaves a mark when it is imported; return its name and the mark."""
     mark, path = tmp_path / "ran", tmp_path / f"evil_{tmp_path.name}.py"
     source = Path(sample.__file__ or "").read_text()
     path.write_text(f"{source}\nfrom pathlib import Path\nPath({str(mark)!r}).touch()\n")
-    yield f"{path}:far", mark
-    sys.modules.pop(f"_motionkit_file_{path.stem}", None)
+    return f"{path}:far", mark
 
 
 @pytest.mark.parametrize("suffix", TEXTS)

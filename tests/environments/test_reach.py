@@ -6,7 +6,7 @@ import numpy as np
 
 from motionkit.environments.reach import ReachSettings
 from motionkit.environments.reach._environment import CAMERA, EDGE, STEP, Reach
-from motionkit.environments.reach._picture import BASE, LINK, elbows
+from motionkit.environments.reach._links import BASE, LINK, elbows
 
 
 def started(copies: int = 8, first: int = 0, **options: object) -> Reach:

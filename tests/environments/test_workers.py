@@ -58,7 +58,7 @@ def walk(environment: Environment, steps: range, *, look: bool = True) -> list[A
 def test_they_show_what_one_process_shows(shared: Environment) -> None:
     alone = open_environment(chosen(), 5)
     assert (shared.num_envs, shared.spec, shared.cameras) == (5, alone.spec, alone.cameras)
-    assert (shared.state_size, shared.max_steps, shared.action_space) == (6, 6, alone.action_space)
+    assert (shared.state_size, shared.max_steps, shared.action_space) == (8, 6, alone.action_space)
     assert isinstance(shared, Stored)
     assert isinstance(shared, Scripted)
     for look in (True, False):

@@ -22,7 +22,9 @@ from motionkit.evaluation.text_to_motion import (
     open_all,
     sampling_of,
 )
-from motionkit.metrics import match_hits, r_precision
+from motionkit.evaluation.text_to_motion._compare import _set_differences
+from motionkit.evaluation.text_to_motion._measure import Embedded
+from motionkit.metrics import kinetic_fid, match_hits, r_precision
 from motionkit.rewards.mix import RewardMix
 from tests.made import starter_evaluator
 
@@ -72,7 +74,10 @@ def test_movement_is_paired_beside_that_of_real_motions(compared: Comparison) ->
         pair = compared.differences[name]["shaken"]
         assert 40 < pair.n <= 70
     assert compared.means["npss"]["same"] == compared.means["npss"]["base"] < compared.means["npss"]["shaken"]
+    assert compared.verdict("npss", "shaken") == "worse"
+    assert compared.differences["npss"]["same"].ci95 == (0.0, 0.0)
     assert "more than 66 motions, there are 48" in compared.missing["kinetic_fid"]
+    assert "kinetic_fid" not in compared.differences
 
 
 def test_the_way_to_one_is_better() -> None:
@@ -152,3 +157,23 @@ def test_published_rows_and_what_compares() -> None:
         "R-precision and MM-Dist compare with every row but DiP's"
     )
     assert {row.prompts for row in PUBLISHED if row.name.startswith("DiP")} == {"1,024 of 60 frames or more"}
+
+
+def test_kinetic_fid_is_paired_where_there_are_enough_motions() -> None:
+    """Of made-up features: `kinetic_fid` of each policy, and an interval that holds nothing where both are the same."""
+    draw = torch.Generator().manual_seed(0)
+    real = torch.randn(60, 4, generator=draw)
+    base = torch.randn(30, 4, generator=draw)
+    npss = {"npss_moved": torch.full((30,), torch.nan), "npss_power": torch.full((30,), torch.nan)}
+    found = {
+        name: Embedded(torch.zeros(30, 2), {}, {"kinetic": rows, **npss})
+        for name, rows in {"base": base, "same": base, "far": base + 2.0}.items()
+    }
+    reference = Embedded(torch.zeros(60, 2), {}, {"kinetic": real})
+    differences = _set_differences(found, reference, "base", ["same", "far"])
+    assert differences["npss"] == {}
+    same, far = differences["kinetic_fid"]["same"], differences["kinetic_fid"]["far"]
+    assert (same.delta, same.ci95, same.n) == (0.0, (0.0, 0.0), 30)
+    assert far.before == pytest.approx(kinetic_fid(base, real), rel=1e-6)
+    assert far.after == pytest.approx(kinetic_fid(base + 2.0, real), rel=1e-6)
+    assert 0 < far.ci95[0] < far.delta < far.ci95[1]

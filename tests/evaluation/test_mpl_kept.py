@@ -18,8 +18,10 @@ from motionkit.evaluation.mpl import EvalData, Horizons, KeptClip, Predictions, 
 from motionkit.evaluation.mpl._by_clip import by_error, chosen
 from motionkit.evaluation.mpl._extrapolate import Extrapolation
 from motionkit.evaluation.mpl._folder import write_folder
+from motionkit.evaluation.mpl.long import DRAWN, LongSettings
 from motionkit.metrics import geodesic_degrees
 from motionkit.motion import Clip
+from motionkit.motion.prediction import MotionState
 from motionkit.starter import Order, perform
 
 HORIZONS = Horizons.at([400, 100], 30.0)  # the furthest first: nothing may rely on their order
@@ -139,6 +141,60 @@ def test_what_is_written_is_read(kept: tuple[dict, Predictions], tmp_path: Path)
         assert plain[0] == plain[1]
     assert found.clips[0].feet is None
     assert np.array_equal(found.clips[1].feet, mixed.clips[1].feet)
+
+
+class Follower(Extrapolation):
+    """Holds a pose and takes each step of the command, 1 cm to the left of it in the first."""
+
+    def predict(self, known: MotionState, frames: int, *, command: torch.Tensor | None = None) -> MotionState:
+        made = super().predict(known, frames)
+        if command is None:
+            return made
+        steps = command[:, :frames].clone()
+        steps[:, 0, 0] += 0.01
+        return replace(made, steps=steps)
+
+
+def test_runs_along_drawn_paths_are_kept_with_what_was_asked(data: EvalData, tmp_path: Path) -> None:
+    caught: list[Predictions] = []
+    follower = Follower(data.clips.names, 30.0, keep=0.0)
+    long = LongSettings("test", (1.0, 2.0), clips=1, starts=2)
+    document = evaluate(data, follower, HORIZONS, keep=caught.append, long=long)
+    caught[0].save(tmp_path / "kept.npz")
+    for shown in (caught[0], Predictions.load(tmp_path / "kept.npz")):
+        assert [one.title for one in shown.paths] == [path.title for path in DRAWN.values()]
+        for one, (name, path) in zip(shown.paths, DRAWN.items(), strict=True):
+            assert (one.predicted.shape, one.path.shape, one.feet.shape) == ((85, 22, 3), (85, 2), (85, 2))
+            assert one.key in data.windows.keys
+            root = one.predicted[:, 0, [0, 2]]
+            assert np.abs(root[:25] - one.path[:25]).max() < 1e-5, "the known frames are where the path begins"
+            off = np.linalg.norm(root[25:] - one.path[25:], axis=-1)
+            assert off == pytest.approx(0.01, abs=1e-4)
+            assert one.mean == pytest.approx(0.01, abs=1e-4)
+            assert one.mean == pytest.approx(
+                document["long"]["drawn"]["paths"][name]["rows"]["model"]["path_mean"]["2"]
+            )
+            length = np.linalg.norm(np.diff(one.path[24:], axis=0), axis=-1).sum()
+            assert length == pytest.approx(float(path.steps(60, 30.0)[:, :2].norm(dim=-1).sum()), abs=1e-3)
+    evaluate(data, None, HORIZONS, keep=caught.append, long=long)
+    assert caught[1].paths == (), "a baseline is not shown along paths"
+
+
+def test_a_run_along_a_path_that_does_not_fit_its_path_is_refused(data: EvalData, tmp_path: Path) -> None:
+    caught: list[Predictions] = []
+    follower = Follower(data.clips.names, 30.0, keep=0.0)
+    evaluate(data, follower, HORIZONS, keep=caught.append, long=LongSettings("test", (1.0,), clips=1, starts=1))
+    caught[0].save(tmp_path / "kept.npz")
+    with np.load(tmp_path / "kept.npz") as file:
+        parts = {name: file[name] for name in file.files}
+    for name in ("along_path", "along_predicted"):
+        np.savez(tmp_path / "torn.npz", **{**parts, name: parts[name][:-1]})
+        with pytest.raises(MotionkitError) as caught_error:
+            Predictions.load(tmp_path / "torn.npz")
+        assert "do not fit each other" in str(caught_error.value.why)
+    np.savez(tmp_path / "torn.npz", **{name: values for name, values in parts.items() if name != "along_path"})
+    with pytest.raises(MotionkitError, match="cannot be read as predictions"):
+        Predictions.load(tmp_path / "torn.npz")
 
 
 @pytest.mark.parametrize("damage", ["empty", "torn", "pickle", "about", "frames", "known"])

@@ -29,6 +29,7 @@ from motionkit.evaluation.mpl.long import (
     real_labels,
 )
 from motionkit.evaluation.mpl.long._measure import spread
+from motionkit.evaluation.mpl.long._result import GOES
 from motionkit.metrics import geodesic_degrees, movement
 from motionkit.motion import Caption, Clip
 from motionkit.motion.prediction import MotionState, follow, motion_of, path_errors
@@ -220,6 +221,7 @@ def test_labels_with_few_clips_are_reported_and_held_to_nothing(followed: dict[s
     assert {label: (one["clips"], one["goal"]) for label, one in labels.items()} == {
         "walks": (3, True), "waves": (1, False), "short": (1, False),
     }  # fmt: skip
+    assert [one["wanted"] for one in labels.values()] == [[0.85, 1.2], None, None]
     assert labels["walks"]["real"]["clips"] == 5, "clips of all splits, whatever the capitals and the full stop"
     assert labels["short"]["real"]["clips"] == 0, "20 frames are too short to move"
     assert labels["short"]["movement"]["2"] is None
@@ -313,7 +315,8 @@ def test_one_that_cannot_be_steered_and_stands_is_said_to(clips: ClipSet, follow
     assert found["closing"][-1].startswith("a baseline is at least as good")
     titles = [table["title"] for table in found["table"]]
     assert "5 free runs" in titles[2]
-    assert "2 starts a path" in titles[3]
+    assert "by label" in titles[3]
+    assert "2 starts a path" in titles[4]
     assert evaluate(_data(clips), Still(clips), Horizons.at([100], FPS))["long"] is None
 
 
@@ -358,10 +361,42 @@ def test_figures_are_defined_and_shown(followed: dict[str, Any]) -> None:
     for name in metrics:
         assert definition(name).name.startswith("mpl/long/")
     assert metrics["mpl/long/path_mean/5"] == pytest.approx(0.0, abs=1e-6)
-    free, along = long_tables(followed)
+    free, _, along = long_tables(followed)
     assert free["rows"][-1][0] == "real clips"
     assert [len(row) for row in (*free["rows"], *along["rows"])] == [7] * (len(free["rows"]) + len(along["rows"]))
     assert along["rows"][0][:4] == ("own path (n = 4): model", "0.00", "0.00", "0")
+
+
+def test_free_runs_are_shown_by_label_beside_what_is_wanted(followed: dict[str, Any]) -> None:
+    real = {"clips": 5, "movement": 0.1, "slide": 0.2, "speed": 1.1, "height": 0.9}
+
+    def label(clips: int, wanted: list[float] | None, movement: float | None, slide: float) -> dict[str, Any]:
+        figures = {"movement": {"5": movement}, "slide": {"5": slide}, "speed": {"5": 1.0}}
+        return {"clips": clips, "goal": wanted is not None, "wanted": wanted, "real": real, **figures}
+
+    document = {
+        **followed,
+        "labels": {
+            "walks": label(3, [0.85, 1.2], 0.84, 0.25), "": label(4, [0.7, 1.3], 0.84, 0.25),
+            "a": label(2, None, 0.5, 0.1), "b": label(1, None, None, 0.4),
+        },
+    }  # fmt: skip
+    found = long_tables(document)[1]
+    rest = ["0.25", "0.20", "1.00", "1.10"]
+    assert [list(row) for row in found["rows"]] == [
+        ["walks", "3", "0.84", "0.85 to 1.2", "no", *rest],
+        ["without a caption", "4", "0.84", "0.7 to 1.3", "yes", *rest],
+        ["2 with fewer than 3 clips", "3", "0.50", "", "", "0.20", *rest[1:]],
+    ]
+    few = {**document, "labels": {"a": label(2, None, 0.5, 0.1)}}
+    assert len(long_tables(few)) == 2, "nothing is wanted of labels with few clips"
+
+
+@pytest.mark.parametrize(
+    ("label", "goes"), [("walking", True), ("a man runs", True), ("jogging", True), ("grunts", False), ("jump", False)]
+)
+def test_walks_and_runs_are_held_to_more(label: str, goes: bool) -> None:
+    assert bool(GOES.search(label)) is goes
 
 
 def test_a_part_of_the_clips_is_spread_over_them() -> None:

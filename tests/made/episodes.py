@@ -40,6 +40,7 @@ class MadeEpisodes:
     label_rule: str = "success of the state that the frame shows"
     fingerprint: str = "made"
     notes: Sequence[str] = ()
+    labelled: bool = True
 
     def __len__(self) -> int:
         return len(self.labels)

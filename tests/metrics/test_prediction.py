@@ -15,6 +15,7 @@ from motionkit.metrics import (
     f1_terms,
     geodesic_degrees,
     joint_jerk,
+    npss_rows,
     npss_terms,
     score_levels,
     slide_terms,
@@ -57,6 +58,19 @@ def test_npss_moves_the_whole_power_of_a_sine_by_the_difference_of_the_frequenci
     torch.testing.assert_close(moved / power, torch.tensor([2.0 / 5.0], dtype=torch.float64))
     still = torch.zeros(1, 8, 2, dtype=torch.float64)
     assert [float(value) for value in npss_terms(still, still)] == [0.0, 0.0]
+
+
+def test_npss_of_sequences_of_their_own_lengths_is_that_of_each() -> None:
+    draw = torch.Generator().manual_seed(0)
+    made = [torch.randn(length, 3, generator=draw) for length in (8, 12, 12, 9)]
+    truths = [torch.randn(8, 3, generator=draw), made[1], torch.randn(11, 3, generator=draw), None]
+    moved, power = npss_rows(made, truths)
+    first, second = npss_terms(made[0][None], truths[0][None])  # type: ignore[index]
+    assert float(moved[0]) == float(first)
+    assert float(power[0]) == float(second)
+    assert float(moved[1]) == 0.0 < float(power[1])
+    assert moved.isnan().tolist() == power.isnan().tolist() == [False, False, True, True]
+    assert [one.shape for one in npss_rows([], [])] == [(0,), (0,)]
 
 
 def test_f1_and_auroc_are_those_of_counting() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 from dataclasses import replace
@@ -20,7 +21,7 @@ from motionkit.player._camera import Camera, fit_distance, panels
 from motionkit.player._figure import figure_of
 from motionkit.player._page import _PARTS, look
 from motionkit.player._payload import document
-from motionkit.player.video._scene import Actor, Brush, _parts, mix
+from motionkit.player.video._scene import Actor, Brush, _parts, dashes, mix
 
 from .figures import track, walking
 
@@ -303,11 +304,11 @@ def test_a_wanted_path_is_drawn_with_a_ring_where_the_root_should_be_now() -> No
         """globalThis.Path2D = class { constructor() { this.lines = []; }
           moveTo(x, y) { this.lines.push([x, y]); } lineTo(x, y) { this.lines.push([x, y]); } };
         const calls = [];
-        const context = { setLineDash: (dash) => calls.push(['dash', dash]), beginPath: () => {},
+        const context = { beginPath: () => {},
           arc: (x, y) => calls.push(['ring', x, y]), stroke: (line) => calls.push(['line', line ? line.lines : null]) };
         const axes = cameraAxes(given.view);
         const [with_, without] = given.tracks.map((part) => decodeTrack(part, given.step));
-        drawWanted(context, axes, { near: LOOK.near }, with_, 0.5, '#0a7d63');
+        drawWanted(context, axes, { near: LOOK.near }, with_, 0.5, '#0a7d63', given.view.distance);
         const frame = frameAt(with_, 0.5).before;
         answer({ calls, path: Array.from(with_.path), without: without.path,
           there: place(axes, see(axes, given.wanted[frame][0], 0, given.wanted[frame][1])) });""",
@@ -319,14 +320,32 @@ def test_a_wanted_path_is_drawn_with_a_ring_where_the_root_should_be_now() -> No
     assert np.allclose(np.array(got["path"]).reshape(-1, 2), wanted.numpy(), atol=1e-4)
     assert got["without"] is None
     kinds = [call[0] for call in got["calls"]]
-    assert kinds == ["dash", "line", "dash", "ring", "line"]
-    assert got["calls"][0][1] == [6, 5]
-    assert got["calls"][2][1] == [], "what is drawn next is not dashed"
-    assert len(got["calls"][1][1]) == 2 * (plain.frames - 1)
-    assert got["calls"][3][1:] == pytest.approx(got["there"], abs=0.5)
+    assert kinds == ["line", "ring", "line"]
+    seen = VIEWS[1].place(VIEWS[1].see(dashes(wanted.numpy(), VIEWS[1].distance)))
+    assert np.abs(np.array(got["calls"][0][1]) - seen.reshape(-1, 2)).max() < 0.5
+    assert len(seen) > 2, "the path is not one line"
+    assert got["calls"][1][1:] == pytest.approx(got["there"], abs=0.5)
 
 
 @pytest.mark.parametrize("path", [torch.zeros(3, 2), torch.full((40, 2), torch.nan), torch.full((40, 2), 1e6)])
 def test_a_path_of_another_length_or_out_of_the_world_is_refused(path: torch.Tensor) -> None:
     with pytest.raises(MotionkitError, match="path"):
         replace(track("walk"), path=path)
+
+
+def test_dashes_of_a_wanted_path_are_those_of_the_video() -> None:
+    """A path that goes, stands for ten frames and goes back; each dash has its length along the path."""
+    along = torch.cat([torch.linspace(0, 2, 30), torch.full((10,), 2.0), torch.linspace(2, 1, 15)]).double()
+    path = torch.stack([along, 0.5 * along], dim=-1)
+    for distance in (2.0, 7.0):
+        wanted = dashes(path.numpy(), distance)
+        found = np.array(node("answer(pathDashes(given.path.flat(), given.distance));",
+                              {"path": path.tolist(), "distance": distance}))  # fmt: skip
+        assert np.abs(found - wanted[..., ::2]).max() < 1e-9
+        assert (wanted[..., 1] == 0).all()
+        length = np.hypot(*(wanted[0, 1] - wanted[0, 0])[[0, 2]])
+        assert length == pytest.approx(0.55 * 0.027 * distance)
+        total = 3 * math.hypot(1.0, 0.5)
+        assert len(wanted) == math.ceil(total / (0.027 * distance))
+    assert len(dashes(np.zeros((5, 2)), 3.0)) == 0  # a path that stands
+    assert node("answer(pathDashes(given, 3));", [0, 0, 0, 0]) == []

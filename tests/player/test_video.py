@@ -289,3 +289,27 @@ def test_frames_on_frames_are_exact() -> None:
     drawn = film(track(frames=40, fps=29.97), fps=29.97)
     for frame, actor in itertools.product(range(40), drawn.actors):
         assert np.abs(actor.pose(frame / 29.97) - actor.positions[frame]).max() < 1e-6
+
+
+def test_the_path_that_was_asked_for_is_dashed_with_a_ring() -> None:
+    """Where it is asked for the picture differs from the one without a path, and nowhere else."""
+    path = torch.stack([torch.full((40,), 0.8), torch.arange(40) / 20.0], dim=-1).double()
+    plain, drawn = film(track()), film(track(path=path))
+    before, after = (np.asarray(one.picture(1.0), dtype=np.int64) for one in (plain, drawn))
+    changed = np.abs(before - after).max(axis=-1) > 10
+    camera = drawn.camera(drawn.actors[0], 1.0)
+
+    def at(x: float, z: float) -> tuple[int, int]:
+        column, row = camera.place(camera.see(np.array([x, 0.0, z]))) / drawn.smooth
+        return int(column), int(row)
+
+    column, row = at(0.8, 1.0)
+    ring = changed[row - 7 : row + 8, column - 7 : column + 8]
+    assert ring.sum() > 15
+    along = [at(0.8, z) for z in np.linspace(0.3, 1.6, 60)]
+    hit = [bool(changed[row - 1 : row + 2, column - 1 : column + 2].any()) for column, row in along]
+    assert 0.35 < np.mean(hit) <= 1
+    rows, columns = changed.nonzero()
+    line = np.array([at(0.8, z) for z in np.linspace(0.0, 1.95, 200)])
+    off = np.abs(np.stack([columns, rows], axis=-1)[:, None] - line).max(axis=-1).min(axis=1)
+    assert off.max() <= 8

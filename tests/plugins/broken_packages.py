@@ -5,10 +5,6 @@ Light halves that fail, by the name of the reward they bring, and metadata that 
 
 from __future__ import annotations
 
-import os
-import socket
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from motionkit.plugins import forget
@@ -20,9 +16,6 @@ class Options(Group):
     pass
 component = Component("It works.", Options, "{module}:Reward")
 """
-
-HOG = "hog = []\nwhile True:\n    hog.append(bytearray(2**24))\n"
-"""Takes all memory, 16 MiB at a time."""
 
 NOISE = "import os, subprocess, sys\nprint('noise')\nos.write(1, b'noise')\nsubprocess.run(['echo', 'noise'])\n"
 """Prints from Python, straight to descriptor 1, and from another process."""
@@ -45,14 +38,6 @@ RAISING = {
 }
 """Name, source of the light half, part of what is said."""
 
-ENDING = {
-    "exits-hard": ("import os\nos._exit(0)", "ended the process with code 0"),
-    "crashes": ("import ctypes\nctypes.string_at(0)", "ended the process by SIGSEGV"),
-    "hangs": ("import time\ntime.sleep(600)", "did not end within"),
-    "hogs": (HOG, "MemoryError"),
-}
-"""The same for what no process survives, or waits for."""
-
 VALUES = ("", ":", "..:..", "a.**:b", "a/../b:c", "/etc:passwd", "[x]:y", "\x1b[31m:z", "a:b:c", "x" * 5000)
 """Odd values of entry points."""
 
@@ -66,68 +51,27 @@ def install_raising(site: Any) -> None:
         install(site, name, source)
 
 
-def install_ending(site: Any) -> None:
-    """Install a package for each of `ENDING`."""
-    for name, (source, _) in ENDING.items():
-        install(site, name, source)
-
-
 def install(site: Any, name: str, source: str) -> None:
     """Install package ``broken-NAME`` with reward NAME, whose light half is `source`."""
     module = name.replace("-", "_")
     site.install(f"broken-{name}", f"[motionkit.rewards]\n{name} = {module}:component\n", **{module: source})
 
 
-def _binary(path: Path) -> None:
-    path.write_bytes(b"[motionkit.rewards]\n\xff\xfe\x00 = \x80\n")
-
-
-def _loop(path: Path) -> None:
-    path.symlink_to(path)
-
-
-def _socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as made:
-        here = Path.cwd()
-        os.chdir(path.parent)  # the length of a socket's name is limited
-        try:
-            made.bind(path.name)
-        finally:
-            os.chdir(here)
-
-
-def _huge(path: Path) -> None:
-    with path.open("w") as file:
-        file.write("[motionkit.rewards]\n")
-        file.truncate(2**32)
-
-
-METADATA: dict[str, Callable[[Path], None]] = {
-    "malformed": lambda path: path.write_text("[motionkit.rewards]\nno entry at all\n") and None,
-    "binary": _binary,
-    "folder": Path.mkdir,
-    "loop": _loop,
-    "pipe": os.mkfifo,
-    "socket": _socket,
-    "device": lambda path: path.symlink_to("/dev/zero"),
-    "huge": _huge,
+METADATA = {
+    "malformed": b"[motionkit.rewards]\nno entry at all\n",
+    "binary": b"[motionkit.rewards]\n\xff\xfe\x00 = \x80\n",
 }
-"""Ways to make an ``entry_points.txt`` that is none."""
+"""Contents of an ``entry_points.txt`` that is none."""
 
 
 def install_metadata(site: Any) -> None:
-    """Install a package for each of `METADATA`, one with a pipe as METADATA, one without, one without a name."""
-    for name, make in METADATA.items():
-        path = site.install(f"odd-{name}", "") / "entry_points.txt"
-        path.unlink()
-        make(path)
-    good = "[motionkit.trainers]\nbare = json:component\n"
-    bare = site.install("odd-bare", good) / "METADATA"
-    bare.unlink()
-    piped = site.install("odd-piped", good) / "METADATA"
-    piped.unlink()
-    os.mkfifo(piped)
-    (site.folder / ".dist-info").mkdir()
+    """Install a package for each of `METADATA`, one whose file is a folder, and one without a METADATA file."""
+    for name, content in METADATA.items():
+        (site.install(f"odd-{name}", "") / "entry_points.txt").write_bytes(content)
+    folder = site.install("odd-folder", "") / "entry_points.txt"
+    folder.unlink()
+    folder.mkdir()
+    (site.install("odd-bare", "[motionkit.trainers]\nbare = json:component\n") / "METADATA").unlink()
     forget()
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from motionkit.errors import MotionkitError
+from motionkit.policies.actor._pixels import shifted
 from motionkit.policies.actor._settings import ActorSpec
 from motionkit.policies.actor.api import Actor, load_actor, save_actor
 
@@ -59,3 +61,30 @@ def test_a_document_of_another_size_is_refused_before_anything_is_made(
         load_actor(tmp_path)
     assert why in error.value.why
     assert not made
+
+
+def test_pictures_are_moved_each_by_itself_with_their_edge_repeated() -> None:
+    pictures = torch.rand(40, 3, 7, 9)
+    torch.manual_seed(0)
+    found = shifted(pictures, 2)
+    seen = set()
+    for before, after in zip(pictures, found, strict=True):
+        padded = torch.nn.functional.pad(before[None], (2, 2, 2, 2), mode="replicate")[0]
+        crops = {(y, x): padded[:, y : y + 7, x : x + 9] for y in range(5) for x in range(5)}
+        (place,) = [place for place, crop in crops.items() if torch.equal(crop, after)]
+        seen.add(place)
+    assert len(seen) > 15
+
+
+def test_pictures_are_moved_in_training_alone() -> None:
+    actor = Actor(ActorSpec.model_validate(PIXELS))
+    features = actor.network.features_extractor
+    features.shift = 2
+    pictures = torch.rand(8, 3, 16, 16)
+    actor.network.set_training_mode(False)
+    still = features(pictures)
+    assert torch.equal(features(pictures), still)
+    actor.network.set_training_mode(True)
+    assert not torch.equal(features(pictures), still)
+    features.shift = 0
+    assert torch.equal(features(pictures), still)

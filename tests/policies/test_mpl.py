@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,9 @@ from motionkit.nn import Film, WindowAttention
 from motionkit.policies import base
 from motionkit.policies.mpl import MplOptions, PredictorSettings, runtime
 from motionkit.policies.mpl._features import reading, reading_width
-from motionkit.policies.mpl._network import _steered
 from motionkit.policies.mpl._one_shot import cosines
 from motionkit.policies.mpl._settings import Head
+from motionkit.policies.mpl._standing import HELD, LEVEL, Standing, steered
 from motionkit.policies.mpl.api import (
     Course,
     Delta,
@@ -354,15 +355,15 @@ def test_after_the_first_shot_the_heads_go_on_from_the_joined_motion(clips: Clip
     for count in (6, 3, 3, 2):
         steps = state.steps[:, 8:]
         left = path if not steps.shape[1] else told_from(steps, path)
-        state = state.then(one.predict(state, count, command=left if told else None))
-    assert same(one.predict(known, 14, command=path if told else None), state.part(8))
+        state = state.then(one.network.free_run(state, count, command=left if told else None))
+    assert same(one.network.free_run(known, 14, command=path if told else None), state.part(8))
     # An end is only an end: what was predicted before it is the same.
     assert same(one.predict(known, 14).part(0, 10), one.predict(known, 10), 0.0)
 
 
 def test_the_delta_head_alone_goes_from_frame_to_frame(clips: ClipSet, predictor: MplPredictor) -> None:
     known, _ = windows(clips, 8, 16)
-    assert same(predictor.predict(known, 12), roll_out(delta_of(predictor), known, 12).state)
+    assert same(predictor.network.free_run(known, 12), roll_out(delta_of(predictor), known, 12).state)
 
 
 def going(*steps: list[float]) -> MotionState:
@@ -375,7 +376,7 @@ def test_a_root_comes_nearer_to_its_path_by_a_tenth_a_frame() -> None:
     """A path one centimetre to the left of one who goes ahead at 3 m/s: what is missing is 0.9 to the power of n."""
     state = going(*[[0.0, 0.1, 0.0]] * 20)
     path = torch.tensor([[0.01, 0.1, 0.0]] + [[0.0, 0.1, 0.0]] * 19)[None]
-    place, yaw = follow(_steered(state, Course(path, [1]), 30.0).steps)
+    place, yaw = follow(steered(state, None, Course(path, [1]), 30.0).steps)
     left = 0.01 - place[0, :, 0]
     assert torch.allclose(left, 0.01 * 0.9 ** torch.arange(1, 21), atol=1e-6)
     assert torch.allclose(place[0, :, 1], 0.1 * torch.arange(1, 21), atol=1e-6)
@@ -383,12 +384,110 @@ def test_a_root_comes_nearer_to_its_path_by_a_tenth_a_frame() -> None:
 
 
 def test_a_root_is_moved_by_no_more_than_its_limits() -> None:
-    """A path far off and turned: 15 % of a step but at most 2 cm, 0.3 rad for a metre; what stands stays."""
-    state = going([0.0, 0.1, 0.0], [0.0, 0.3, 0.0], [0.0, 0.0, 0.0])
+    """A path far off and turned: a quarter of a step but at most 2 cm, 0.3 rad for a metre; what stands stays."""
+    state = going([0.0, 0.06, 0.0], [0.0, 0.3, 0.0], [0.0, 0.0, 0.0])
     path = torch.tensor([[9.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])[None]
-    moved = _steered(state, Course(path, [1]), 30.0).steps - state.steps
+    moved = steered(state, None, Course(path, [1]), 30.0).steps - state.steps
     assert moved[0, :, :2].norm(dim=-1).tolist() == pytest.approx([0.015, 0.02, 0.0], abs=1e-6)
-    assert moved[0, :, 2].tolist() == pytest.approx([0.03, 0.09, 0.0], abs=1e-6)
+    assert moved[0, :, 2].tolist() == pytest.approx([0.018, 0.09, 0.0], abs=1e-6)
+
+
+def test_feet_and_path_together_move_a_root_by_two_centimetres() -> None:
+    state, path = going([0.0, 0.3, 0.0]), torch.tensor([[[9.0, 0.0, 0.0]]])
+    pull = torch.tensor([[[0.05, 0.0]]])
+    moved = steered(state, pull, None, 30.0).steps - state.steps
+    assert moved[0, 0].tolist() == pytest.approx([0.02, 0.0, 0.0], abs=1e-6)
+    moved = steered(state, pull, Course(path, [1]), 30.0).steps - state.steps
+    assert float(moved[0, 0, :2].norm()) == pytest.approx(0.02, abs=1e-6)
+    assert steered(state, None, None, 30.0) is state
+
+
+def test_feet_keep_a_root_less_the_further_it_is_from_its_path() -> None:
+    """Feet pull 1 cm back; the path is elsewhere by nothing, a fifth of a metre to the left, and a metre."""
+    state, pull = going([0.0, 0.1, 0.0]), torch.tensor([[[0.0, -0.01]]])
+    for off, kept in ((0.0, 0.01), (0.2, 0.006), (1.0, 0.0)):
+        path = torch.tensor([[[off, 0.1, 0.0]]])
+        step = steered(state, pull, Course(path, [1]), 30.0).steps[0, 0]
+        missed = torch.tensor([off, kept])  # from where feet leave the root to where the path is
+        way = 0.1 * missed * min(1.0, 0.25 * (0.1 - kept) / max(1e-9, 0.1 * float(missed.norm())))
+        wanted = torch.tensor([0.0, -kept]) + way
+        wanted = wanted * min(1.0, 0.02 / max(1e-9, float(wanted.norm())))
+        assert torch.allclose(step[:2] - torch.tensor([0.0, 0.1]), wanted, atol=1e-6), off
+
+
+def legs(
+    *swings: float, contacts: tuple[float, float] = (1.0, 0.0), step: tuple[float, ...] = (0, 0, 0)
+) -> MotionState:
+    """Return frames of a body of two legs, a metre each, that swing forwards by so many radians on the left."""
+    count = len(swings)
+    rotations = torch.eye(3).repeat(1, count, 5, 1, 1)
+    angle = -torch.tensor(swings)  # a leg that hangs down and turns by this about x goes ahead
+    zero, one = torch.zeros(count), torch.ones(count)
+    rows = [(one, zero, zero), (zero, angle.cos(), -angle.sin()), (zero, angle.sin(), angle.cos())]
+    rotations[0, :, 1] = torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)
+    steps = torch.tensor(step).repeat(1, count, 1)
+    return MotionState(rotations, steps, torch.ones(1, count), torch.tensor(contacts).repeat(1, count, 1))
+
+
+def standing() -> Standing:
+    """Hips 20 cm apart; the right leg is 10 cm shorter, so that the left foot stands."""
+    offsets = torch.tensor([[0.0, 0, 0], [0.1, 0, 0], [-0.1, 0, 0], [0, -1.0, 0], [0, -0.9, 0]])
+    return Standing(offsets, [-1, 0, 0, 1, 2], (3, 4))
+
+
+def test_a_foot_that_stands_keeps_the_root() -> None:
+    """The foot goes back under the hip: the root is told to go ahead as far, by the share that is held."""
+    way = math.sin(0.1) - math.sin(0.05)
+    pull = standing().pull(legs(0.1), legs(0.05))
+    assert pull[0, 0].tolist() == pytest.approx([0.0, HELD * way], abs=1e-5)
+    # A root that goes that way already is told nothing, and one that goes elsewhere to come back.
+    assert float(standing().pull(legs(0.1), legs(0.05, step=(0.0, way, 0.0))).abs().max()) < 1e-6
+    assert standing().pull(legs(0.05), legs(0.05, step=(0.02, 0.0, 0.0)))[0, 0].tolist() == pytest.approx(
+        [-0.02 * HELD, 0.0], abs=1e-5
+    )
+
+
+def test_a_foot_in_the_air_keeps_nothing() -> None:
+    away = (0.02, 0.0, 0.0)
+    for before, after in (((1.0, 0.0), (0.0, 0.0)), ((0.0, 0.0), (1.0, 0.0)), ((0.0, 1.0), (0.0, 1.0))):
+        # The last: the right foot, which is said to stand, is 10 cm above the left one.
+        pull = standing().pull(legs(0.05, contacts=before), legs(0.05, contacts=after, step=away))
+        assert float(pull.abs().max()) < 1e-5
+    half = standing().pull(legs(0.05), legs(0.05, contacts=(0.5, 0.0), step=away))
+    assert half[0, 0].tolist() == pytest.approx([-0.01 * HELD, 0.0], abs=1e-5)
+
+
+def test_two_feet_that_stand_share_the_root_by_their_heights() -> None:
+    """The left foot is 1 cm lower than the right one and goes ahead; the right one stays."""
+    offsets = torch.tensor([[0.0, 0, 0], [0.1, 0, 0], [-0.1, 0, 0], [0, -1.0, 0], [0, -1.0 + LEVEL, 0]])
+    both = Standing(offsets, [-1, 0, 0, 1, 2], (3, 4))
+    pull = both.pull(legs(-0.001, contacts=(1, 1)), legs(0.001, contacts=(1, 1)))
+    share = math.e / (1 + math.e)
+    assert pull[0, 0].tolist() == pytest.approx([0.0, -HELD * share * 0.002], abs=1e-6)
+
+
+def test_a_foot_under_a_root_that_turns_stays() -> None:
+    """A root 10 cm to the right of its standing foot that turns by a right angle about the foot slides nothing."""
+    turned = legs(0.0, step=(0.1, 0.1, math.pi / 2))
+    assert float(standing().pull(legs(0.0), turned).abs().max()) < 1e-6
+
+
+def test_feet_are_heeded_after_the_first_shot_alone(clips: ClipSet) -> None:
+    one = made(clips, SMALL.model_copy(update={"head": "both", "shot": 0.2, "cosines": 4}))
+    known, _ = windows(clips, 8, 16)
+    found, without = one.predict(known, 14), one.network.free_run(known, 14)
+    assert same(found.part(0, 6), without.part(0, 6), 0.0)
+    assert not torch.equal(found.steps[:, 6:9], without.steps[:, 6:9])
+    assert torch.equal(found.rotations[:, 6:9], without.rotations[:, 6:9])
+
+
+def test_a_body_whose_feet_have_no_known_names_goes_as_its_root_says(clips: ClipSet) -> None:
+    one = made(clips, SMALL.model_copy(update={"head": "both", "shot": 0.2, "cosines": 4}))
+    names = [f"j{number}" for number in range(len(clips.names))]
+    other = MplPredictor(one.settings, one.network, names=names, parents=clips.parents, offsets=one.offsets)
+    known, _ = windows(clips, 8, 16)
+    assert (other.feet, other.document()["feet"]) == (None, None)
+    assert same(other.predict(known, 14), one.network.free_run(known, 14), 0.0)
 
 
 def test_a_path_leads_a_root_only_where_there_is_one(clips: ClipSet) -> None:
@@ -430,4 +529,4 @@ def test_the_runtime_needs_numpy_alone() -> None:
     imported = {
         line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import", "from"))
     }
-    assert imported == {"__future__", "json", "math", "collections", "copy", "pathlib", "typing", "numpy"}
+    assert imported == {"__future__", "json", "math", "collections", "pathlib", "typing", "numpy"}

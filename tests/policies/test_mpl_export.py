@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from motionkit.formats.bvh import write_bvh
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion import HUMANML, Motion
 from motionkit.motion.prediction import follow
-from motionkit.policies.mpl import PredictorSettings
+from motionkit.policies.mpl import PredictorSettings, runtime
 from motionkit.policies.mpl._course import Course
 from motionkit.policies.mpl._export import export_numpy, export_onnx, export_weights
 from motionkit.policies.mpl._features import pack
@@ -177,6 +178,33 @@ def test_the_runtime_gives_what_the_test_vector_says(saved: tuple[MplPredictor, 
     assert moved.max() > 1e-3, "the path changes what comes out"
 
 
+@pytest.mark.parametrize("head", ["delta", "one-shot", "both"])
+def test_the_runtime_follows_a_path_as_the_predictor_does(
+    saved: tuple[MplPredictor, Path], clips: ClipSet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, head: str
+) -> None:
+    """To a millionth after the first second, and the same when old frames were dropped many times."""
+    predictor, _ = saved
+    if head != "both":
+        network = _only(predictor.network, "delta" if head == "delta" else "shot")
+        shape = SHAPE.model_copy(update={"head": head})
+        predictor = MplPredictor(
+            shape, network, names=predictor.names, parents=predictor.parents, offsets=predictor.offsets
+        )
+    folder = predictor.save(tmp_path / "saved")
+    whole = clips.clips[0].state.part(0, 38)
+    known, path = whole.part(0, 8), (whole.part(8).steps + 0.01).float()
+    wanted = predictor.predict(known.map(lambda values: values[None].float()), 30, command=path[None])
+    arrays = [values.numpy() for values in (known.rotations, known.steps, known.heights, known.contacts)]
+    found = Predictor.open(folder).predict(*arrays, frames=30, path=path.numpy())
+    for one, other in zip(found, (wanted.rotations, wanted.steps, wanted.heights, wanted.contacts), strict=True):
+        assert np.abs(one[:6] - other[0, :6].numpy()).max() < 1e-6
+        np.testing.assert_allclose(one, other[0].numpy(), atol=2e-5)
+    monkeypatch.setattr(runtime, "_ROOM", 1)
+    again = Predictor.open(folder).predict(*arrays, frames=30, path=path.numpy())
+    for one, other in zip(found, again, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
 def test_onnx_gives_what_the_test_vector_says(onnx: Path) -> None:
     vector = json.loads((onnx / "test_vector.json").read_text())
     assert set(vector) == {"delta", "one-shot"}
@@ -226,9 +254,9 @@ def test_a_bvh_file_goes_through_the_exported_folder_without_torch(
     )
     subprocess.run([sys.executable, "-c", script], cwd=onnx, check=True)
     found = torch.from_numpy(np.load(tmp_path / "found.npy")).float()
-    alone = MplPredictor(SHAPE, _only(predictor.network, "delta"), names=predictor.names, parents=predictor.parents,
-                         offsets=predictor.offsets)  # fmt: skip
-    torch.testing.assert_close(found, alone.predict(known, 9).rotations[0], atol=2e-4, rtol=0)
+    with torch.no_grad():  # frame by frame, whatever feet say of the root
+        wanted = _only(predictor.network, "delta").free_run(known.map(lambda values: values.float()), 9)
+    torch.testing.assert_close(found, wanted.rotations[0], atol=2e-4, rtol=0)
 
 
 def test_a_predictor_of_one_head_without_a_path(clips: ClipSet, tmp_path: Path) -> None:
@@ -252,9 +280,14 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
     described = json.loads((file.parent / "onnx.json").read_text())
     run = {name: onnxruntime.InferenceSession(file.parent / f"{name}.onnx") for name in ("delta", "one-shot")}
     joined = described["joined"]
-    steer = joined["steer"]
-    assert joined == {"share": 0.75, "first": 6, "again": 3, "ahead": [6, 15], "steer": steer}
-    assert steer == {"nearer": 3.0, "longer": 0.15, "most": 0.02, "curve": 0.3}
+    steer, stand = joined["steer"], joined["stand"]
+    assert joined == {
+        "share": 0.75, "first": 6, "again": 3, "most": 0.02, "ahead": [6, 15], "steer": steer, "stand": stand,
+    }  # fmt: skip
+    assert steer == {"nearer": 3.0, "longer": 0.25, "curve": 0.3}
+    assert [clips.names[foot] for foot in stand.pop("feet")] == ["left_foot", "right_foot"]
+    assert stand == {"held": 0.3, "level": 0.01, "astray": 0.5}
+    feet = [clips.names.index("left_foot"), clips.names.index("right_foot")]
     whole = clips.clips[0].state.part(0, 30).map(lambda values: values[None].float())
     path = whole.part(6).steps + 0.02
     rows, six = pack(whole.part(0, 6), 30.0), 6 * len(clips.names)
@@ -271,11 +304,40 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
         told = [value for x, z, turn in points for value in (x, z, turn.sin(), turn.cos())]
         return torch.tensor([[*told, 1.0]])
 
-    def steered(made: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
-        missed, far = steer["nearer"] / 30.0 * (seen(made, 1) - step), step[:2].norm()
-        most = min(steer["longer"] * float(far), steer["most"])
-        way = missed[:2] * min(1.0, most / float(missed[:2].norm()))
-        return step + torch.cat([way, missed[2:].clamp(-steer["curve"] * far, steer["curve"] * far)])
+    def shortened(way: torch.Tensor, most: float) -> torch.Tensor:
+        return way * min(1.0, most / max(1e-9, float(way.norm())))
+
+    def steered(made: torch.Tensor, pull: torch.Tensor, said: torch.Tensor) -> torch.Tensor:
+        there = seen(made, 1)
+        off = float((there - said)[:2].norm())
+        pull = max(0.0, 1 - off / stand["astray"]) * shortened(pull, joined["most"])
+        step = torch.cat([said[:2] + pull, said[2:]])
+        missed, far = steer["nearer"] / 30.0 * (there - step), step[:2].norm()
+        way = step[:2] - said[:2] + shortened(missed[:2], steer["longer"] * float(far))
+        turn = missed[2:].clamp(-steer["curve"] * far, steer["curve"] * far)
+        return torch.cat([said[:2] + shortened(way, joined["most"]), step[2:] + turn])
+
+    def pulled(before: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        """Joint by joint, of rows of two frames."""
+        there = []
+        for frame in (before, row):
+            local = matrix_from_6d(frame[:six].unflatten(-1, (-1, 6))).double()
+            turned, places = [local[0]], [torch.zeros(3).double()]
+            for joint in range(1, len(clips.names)):
+                parent = clips.parents[joint]
+                places.append(places[parent] + turned[parent] @ predictor.offsets[joint])
+                turned.append(turned[parent] @ local[joint])
+            there.append([places[foot] for foot in feet])
+        step = row[six : six + 3].double() / 30.0
+        cos, sin = step[2].cos(), step[2].sin()
+        scores = [math.exp(-float(old[1] + new[1]) / 2 / stand["level"]) for old, new in zip(*there, strict=True)]
+        pull = torch.zeros(2).double()
+        for side, (old, new) in enumerate(zip(*there, strict=True)):
+            x, z = new[0] * cos + new[2] * sin, new[2] * cos - new[0] * sin
+            way = torch.stack([old[0] - x, old[2] - z]) - step[:2]
+            stands = min(float(before[side - 2]), float(row[side - 2]))
+            pull += stand["held"] * stands * scores[side] / sum(scores) * way
+        return pull.float()
 
     while (done := rows.shape[1] - 6) < 9:
         known, count = rows[:, -6:], joined["again"] if done else joined["first"]
@@ -288,9 +350,13 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
             own = torch.cat([own, torch.from_numpy(run["delta"].run(None, read)[0])], dim=1)
         mixed = torch.lerp(own[:, 6:], shot, joined["share"])
         whole_again = matrix_to_6d(matrix_from_6d(mixed[..., :six].unflatten(-1, (-1, 6)))).flatten(-2)
+        before = known[0, -1]
         for frame in range(count):
             row = torch.cat([whole_again[:, frame], mixed[:, frame, six:]], dim=-1)[0]
-            row[six : six + 3] = 30.0 * steered(rows[:, 6:, six : six + 3] / 30.0, row[six : six + 3] / 30.0)
+            said = row[six : six + 3] / 30.0
+            pull = pulled(before, row) if done else torch.zeros(2)
+            before = row.clone()
+            row[six : six + 3] = 30.0 * steered(rows[:, 6:, six : six + 3] / 30.0, pull, said)
             rows = torch.cat([rows, row[None, None]], dim=1)
     wanted = pack(predictor.predict(whole.part(0, 6), 9, command=path), 30.0)
     torch.testing.assert_close(rows[:, 6:], wanted, atol=2e-4, rtol=1e-3)

@@ -6,12 +6,13 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from motionkit.evaluation.mpl import KeptClip, Predictions
+from motionkit.evaluation.mpl import KeptClip, KeptPath, Predictions
 from motionkit.motion import HUMANML
 from motionkit.report import compare_page, run_page, write_report
 from motionkit.report._predictor import error_curves, predictor_sections, worst_table
@@ -204,6 +205,23 @@ def test_joints_that_cannot_be_drawn_are_a_sentence(tmp_path: Path) -> None:
     torn = KeptClip(**{**vars(one.clips[0]), "predicted": np.full((40, 22, 3), np.nan, np.float32)})
     Predictions(**{**vars(one), "clips": (torn,)}).save(out / "heldout" / "predictions.npz")
     assert "The predictions that were kept cannot be drawn." in parsed(run_page(out)).words
+
+
+def test_runs_along_paths_are_shown_with_their_paths_the_farthest_first() -> None:
+    joints = generate("walk", frames=40).joints.astype(np.float32)
+    path = np.stack([np.full(40, 0.25), np.linspace(0.0, 2.0, 40)], axis=-1).astype(np.float32)
+    near = KeptPath("slalom", "b", 0.02, 0.01, joints, path, np.zeros((40, 2), np.float32))
+    far = replace(near, title=f"stop {EVIL}", key="a", mean=0.6, end=0.7)
+    torn = replace(near, title="torn", mean=0.1, predicted=np.full((40, 22, 3), np.nan, np.float32))
+    page = predictor_sections(None, None, replace(predictions(), paths=(near, torn, far)))
+    assert page.index("0.60 m off in the mean, 0.70 m at the end") < page.index("slalom: 0.02 m off")
+    assert "<script>alert" not in page
+    assert page.count("<motionkit-player><script") == 2
+    assert page.count("customElements.define") == 1, "the player's code is there once"
+    shown = [one["tracks"][0] for one in players(page)[:2]]
+    assert [one["title"] for one in shown] == [f"stop {EVIL}", "slalom"]
+    assert all(one["path"] for one in shown)
+    assert not players(page)[2]["tracks"][0]["path"], "free runs have none"
 
 
 def test_a_comparison_of_predictors_has_their_curves(tmp_path: Path) -> None:

@@ -153,6 +153,22 @@ def test_the_first_table_and_the_sentence_are_of_what_generate_makes(tmp_path: P
     ]  # fmt: skip
 
 
+def test_jerk_that_goes_away_from_real_clips_has_the_colour_of_what_is_worse(tmp_path: Path) -> None:
+    out = make(tmp_path / "run")
+    record = json.loads((out / "run.json").read_text())
+    jerk = {"before": 80.0, "after": 96.0, "delta": 16.0, "ci95": [8.0, 24.0], "n": 64}
+    for real, mark in ((60.0, ' class="bad"'), (120.0, ' class="good"'), (None, "")):
+        record["summary"]["heldout"]["jerk"] = jerk | ({} if real is None else {"real": real})
+        (out / "run.json").write_text(json.dumps(record))
+        assert f'<td{mark} data-label="verdict">rougher</td>' in run_page(out)
+
+
+def test_a_gain_that_rounds_to_nothing_has_no_sign(tmp_path: Path) -> None:
+    page = run_page(make(tmp_path / "run", gains=(0.1, -0.004, -0.2)))
+    assert "0.50 → 0.50 (+0.00)" in page
+    assert "(-0.00)" not in page
+
+
 def test_the_page_loads_nothing_and_is_small(tmp_path: Path) -> None:
     page = run_page(make(tmp_path / "run", gains=tuple(0.01 * place for place in range(8))))
     assert not re.search(r"(?:src|href)=|@import|url\(|https?://(?!www\.w3\.org/2000/svg)", page)

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from motionkit.report import run_page
@@ -57,7 +58,8 @@ def test_the_page_of_collected_episodes_shows_both_classes(collected: Path) -> N
 
 def test_the_page_of_a_policy_has_its_films(learned: Path) -> None:
     page = run_page(learned)
-    assert page.count("data:image/webp;base64,") == 4
+    assert page.count("data:image/webp;base64,") == 8
+    assert page.count("<figcaption>before: ") == page.count("<figcaption>after: ") == 4
     assert "6 deterministic episodes from starts that training does not use" in page
     assert "true success" in page
 
@@ -75,7 +77,30 @@ def test_films_that_are_damaged_or_elsewhere_are_left_out(learned: Path, tmp_pat
     said = json.loads(index.read_text())
     said[0]["file"] = "../../secret.webp" if damage == "outside" else "9.webp"
     index.write_text(json.dumps(said))
-    assert run_page(run).count("data:image/webp;base64,") == 3
+    assert run_page(run).count("data:image/webp;base64,") == 6
+
+
+def test_a_run_without_films_of_before_shows_those_of_after(learned: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(learned, run)
+    (run / "films-before/films.json").write_text("[]")
+    page = run_page(run)
+    assert "Episodes after training" in page
+    assert page.count("data:image/webp;base64,") == 4
+    shutil.rmtree(run / "films-before")
+    assert run_page(run) == page
+
+
+def test_the_films_of_before_and_after_begin_alike(learned: Path) -> None:
+    from PIL import Image
+
+    for number in range(4):
+        starts = []
+        for folder in ("films-before", "films"):
+            with Image.open(learned / folder / f"{number}.webp") as film:
+                starts.append(np.asarray(film.convert("RGB")))
+        # The pictures are compressed, each film by itself.
+        assert abs(starts[0].astype(int) - starts[1]).mean() < 2
 
 
 def test_episodes_that_are_damaged_do_not_stop_the_page(collected: Path, tmp_path: Path) -> None:

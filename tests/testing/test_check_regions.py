@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from motionkit.datasets.base import Regions, Split
+from motionkit.datasets.base import Regions, Scene, Split, Thing
 from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.policies.base import Captions, WordScores
 from motionkit.policies.regions import RegionSettings
@@ -94,6 +94,14 @@ class Wrong(Shapes):
         super().__init__()
         self.fault, self.calls = fault, 0
 
+    def scenes(self, split: Split, index: NDArray[np.int64]) -> tuple[Scene, ...]:
+        found = super().scenes(split, index)
+        if self.fault == "other scenes":
+            return super().scenes(split, index + 100)
+        if self.fault == "bare things":
+            return (Scene((Thing({"shape": "circle"}, (0.5, 0.5)),)), *found[1:])
+        return found[:-1] if self.fault == "few scenes" else found
+
     def regions(self, split: Split, index: NDArray[np.int64]) -> Regions:
         self.calls += 1
         found = super().regions("train" if self.fault == "leak" else split, index)
@@ -120,6 +128,9 @@ class Wrong(Shapes):
         ("restless", "gives other regions"),
         ("short", "images, masks and captions"),
         ("leak", "is in 'train' as well"),
+        ("few scenes", "must give a scene for each region"),
+        ("bare things", "must have the attributes"),
+        ("other scenes", "captions of the data are not true of their object"),
     ],
 )
 def test_a_dataset_that_breaks_its_contract_is_told_how(fault: str, said: str) -> None:

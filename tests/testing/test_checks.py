@@ -208,7 +208,6 @@ def test_samples_have_lengths_segments_and_nan_padding() -> None:
         ("algorithms", "grpo"),
         ("algorithms", "awm"),
         ("algorithms", "nft"),
-        ("algorithms", "rwr"),
         ("algorithms", "dpo"),
         ("trainers", "grpo"),
         ("trainers", "pretrain.mdm"),

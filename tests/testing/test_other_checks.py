@@ -162,7 +162,7 @@ odd_component = Component("It samples nothing.", GrpoOptions, "odd_algorithms:od
 def test_algorithms(site: Any) -> None:
     check_algorithm("grpo", options={"objective": {"inner_epochs": 2}, "rollout": {"group_size": 2}})
     check_algorithm("reward-gradient")
-    for name in ("awm", "nft", "rwr", "dpo"):
+    for name in ("awm", "nft", "dpo"):
         check_algorithm(name, options={"rollout": {"group_size": 2}})
     entries = "[motionkit.algorithms]\nstill = odd_algorithms:still_component\nodd = odd_algorithms:odd_component\n"
     site.install("odd-algorithms", entries, odd_algorithms=ALGORITHMS)

@@ -289,6 +289,26 @@ def test_it_goes_on_from_the_published_layout(data, tmp_path, shared):
     assert load_tmr(tmp_path / "run", text_model=text["model"]).latent == given.latent
 
 
+def test_a_default_that_was_typed_is_refused_where_it_does_not_fit(finished, data):
+    """A run's config.json holds it as well, and asks for nothing."""
+    out, _, _ = finished
+    trainer = PretrainTMR(settings(data, init=str(out), model={"layers": 3}))
+    trainer.prepare()
+    trainer.typed = {"model.layers"}
+    with pytest.raises(MotionkitError, match="the layers of this TMR is 1, not 3") as caught:
+        trainer.prepare()
+    assert caught.value.code == 2
+    trainer.typed = {"model.dropout", "seed"}
+    trainer.prepare()
+
+
+def test_the_command_line_says_which_settings_were_typed(cli):
+    done = cli("pretrain", "tmr", "--init", "starter", "--model.layers", 3, "--dry-run", "--device", "cpu")
+    assert done.exit_code == 2
+    assert "the layers of this TMR is 2, not 3" in done.stderr
+    assert "leave model.layers out" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import HeldOut, Paired, compare
+from motionkit.evaluation import HeldOut, Paired, RealMotions, compare
 from motionkit.motion import MotionBatch
 from motionkit.rewards.base import Reward, RewardScores
 from motionkit.rewards.mix import RewardMix
@@ -36,7 +36,10 @@ from motionkit.text import Prompt
 
 HERE = Path(__file__).resolve().parent
 EXPERIMENTS = ("1-dense", "2-global", "3-dense-physics", "4-global-physics", "5-dense-penalty-physics")
-COLUMNS = {"judge": "judge", "accuracy": "own text closest", "skate": "skate", "jerk": "jerk", "speed": "speed"}
+COLUMNS = {
+    "judge": "judge", "accuracy": "own text closest", "movement": "movement", "skate": "skate", "jerk": "jerk",
+    "speed": "speed",
+}  # fmt: skip
 QUESTIONS = (
     ("Dense instead of global", "2-global", "1-dense"),
     ("The same, with physics", "4-global-physics", "3-dense-physics"),
@@ -147,7 +150,7 @@ def compared(asked: argparse.Namespace) -> str:
     found = {name: [measured(asked, name, seed) for seed in asked.seeds] for name in asked.only}
     base = [measured(asked, "", seed) for seed in asked.seeds]
     head = ["", *COLUMNS.values()]
-    rows = [["policy before", *(f"{joined(base, name).mean():.3f}" for name in COLUMNS)]]
+    rows = [["policy before", *(f"{np.nanmean(joined(base, name)):.3f}" for name in COLUMNS)]]
     rows += [[name, *(cell(base, values, column) for column in COLUMNS)] for name, values in found.items()]
     answers = [
         [question, *(cell(found[first], found[second], column) for column in COLUMNS)]
@@ -179,16 +182,22 @@ def measure(asked: argparse.Namespace, config: Mapping[str, Any], checkpoint: st
     policy = load_policy(checkpoint, dataset=dataset)
     judge = load_reward(asked.judge, dataset=dataset, weights=asked.judge_weights)
     sampler, heldout = config["sampler"], config["heldout"]
+    prompts = dataset.prompts("val", k_segments=asked.k_segments)[: heldout["prompts"]]
     question = HeldOut(
-        dataset.prompts("val", k_segments=asked.k_segments)[: heldout["prompts"]],
+        prompts,
         samples=heldout["samples"],
         steps=policy.schedule.visited(sampler["spacing"], sampler["inference_timesteps"]),
         guidance=sampler["guidance_scale"],
         rewards=RewardMix([(judge, 1.0)]),
         judge=Accuracy(judge),
+        real=RealMotions(dataset, "val", prompts),
     )
     values = question.measure(policy).quantities
-    return {"judge": values["reward"], "accuracy": values["judge"]} | {n: values[n] for n in ("skate", "jerk", "speed")}
+    return {
+        "judge": values["reward"],
+        "accuracy": values["judge"],
+        **{name: values[name] for name in list(COLUMNS)[2:]},
+    }
 
 
 def joined(seeds: Sequence[Values], column: str) -> NDArray[np.float64]:

@@ -12,11 +12,16 @@ from motionkit.datasets.pictures import untrained_regions
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import claim, trained_on
 from motionkit.evaluation.regions import (
-    absent_captions,
+    describe_sampled,
     explained,
+    limits_of,
+    look_up,
+    measure_equal_entropy,
     measure_split,
+    of_data,
     open_region_data,
     open_region_models,
+    side_effects,
     summarise,
     tables,
     verdict,
@@ -57,17 +62,30 @@ def run_sa2va(settings: Sa2vaSettings, model: str) -> Mapping[str, Any]:
     index, kept = untrained_regions(trained, data, settings.split, settings.regions or count)
     kept.require("regions", f"the {settings.split} split of {label}", "give --dataset with other pictures.")
     tell_test_split(settings.split, [models.run])
-    absent, certain = absent_captions(data, settings.split, index)
+    known = look_up(data, settings.split, index)
     policies = [models.policy, *([] if models.start is None else [models.start])]
-    with working("eval sa2va", len(policies) * len(index)) as step:
+    sides = 1 if models.start is None else 3
+    with working("eval sa2va", sides * len(index)) as step:
         after, *others = measure_split(
-            policies, models.start or models.policy, data, settings.split, index, absent, batch=settings.batch_size,
+            policies, models.start or models.policy, data, settings.split, index, known, batch=settings.batch_size,
             temperature=settings.temperature, seed=settings.seed, progress=step,
         )  # fmt: skip
+        equal = None
+        if models.start is not None:
+            equal = measure_equal_entropy(
+                models.start, models.policy, after.sampled.captions, data, settings.split, index, known,
+                batch=settings.batch_size, temperature=settings.temperature, seed=settings.seed, progress=step,
+            )  # fmt: skip
     before = others[0] if others else None
-    figures = summarise(after, before, seed=settings.seed)
-    notes = [*filter(None, [kept.sentence("regions")]), *_notes(settings, label, len(index), len(kept.places), certain)]
-    said = verdict(figures, compared=before is not None)
+    figures = summarise(after, before, equal, data=of_data(after.wanted, known), seed=settings.seed)
+    found = None if equal is None else equal.temperature
+    effects = [f"Worse: {text}" for text in side_effects(figures)] if before is not None else []
+    notes = [
+        *filter(None, [kept.sentence("regions")]), *effects, *_notes(settings, len(index), count - kept.left_out),
+        describe_sampled(settings.temperature, found, 0.0 if equal is None else equal.nats, len(index)),
+        *known.notes(label), *limits_of(models.policy, after.wanted),
+    ]  # fmt: skip
+    said = verdict(figures, compared=before is not None, equal=found)
     title = f"{models.label}: {len(index):,} regions of the {settings.split} split of {label}"
     document = {
         "model": models.label,
@@ -77,33 +95,33 @@ def run_sa2va(settings: Sa2vaSettings, model: str) -> Mapping[str, Any]:
         "regions": len(index),
         "temperature": settings.temperature,
         "seed": settings.seed,
-        "no_target": "absent" if certain else "other images",
+        "equal_entropy": None if equal is None else {"temperature": equal.temperature, "nats": equal.nats},
+        "no_target": "absent" if known.certain else "other images",
         "inputs": inputs_of({"dataset": data, "policy": models.policy}),
         "figures": figures,
         "notes": notes,
         "verdict": said,
     }
-    result = {**document, "table": tables(figures, title, compared=before is not None), "closing": [*notes, said]}
+    result = {
+        **document,
+        "table": tables(figures, title, compared=before is not None, equal=found),
+        "closing": [*notes, said],
+    }
     if settings.out is None:
         return result
     page = write_region_evaluation(
-        settings.out, result, data, index, after.sampled, None if before is None else before.sampled
+        settings.out, result, data, index, after.greedy, None if before is None else before.greedy
     )
     return {**result, "page": str(page), "closing": [*notes, said, f"page: {page}"]}
 
 
-def _notes(settings: Sa2vaSettings, label: str, number: int, count: int, certain: bool) -> list[str]:
+def _notes(settings: Sa2vaSettings, number: int, count: int) -> list[str]:
     part = f"the first {number:,} of {count:,} regions" if number < count else f"all {count:,} regions"
-    notes = [
+    return [
         f"{part} of the {settings.split} split; masks are compared at the size that they have in the data, and both "
         "empty is an IoU of 1.",
-        f"cIoU, gIoU and precision: masks of the data's captions. METEOR and cycle IoU: one caption of each region, "
-        f"sampled at temperature {settings.temperature:g} with seed {settings.seed}, or of the likeliest words.",
-        "METEOR is nltk's with WordNet 3.0, not the Java METEOR 1.5 of published tables: the two do not compare.",
+        "captions are of the likeliest words, except where it says sampled; masks are what the policy draws at its own "
+        "threshold. gIoU, cIoU and precision: masks of the data's captions.",
+        "METEOR is nltk's with WordNet 3.0, not the Java METEOR 1.5 of published tables: the two do not compare. "
+        "CIDEr-D weights words by how many of these captions hold them, so that only equal sets of regions compare.",
     ]
-    if not certain:
-        notes.append(
-            f"no-target is an approximation: {label} does not say what an image lacks, so captions of other images "
-            "are asked for, which may fit by chance."
-        )
-    return notes

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 
+from motionkit import plugins
 from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import SensitivitySettings
 from motionkit.cli.commands._test_split import tell_test_split
@@ -16,7 +17,7 @@ from motionkit.cli.output import say
 from motionkit.config import Chosen, choose_one
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import FoundModel, claim, dataset_for, open_judge, open_model, open_reward
+from motionkit.evaluation import FoundModel, claim, dataset_for, open_judge, open_model, open_reward, real_motions
 from motionkit.evaluation.sensitivity import (
     SOURCES,
     Audited,
@@ -30,6 +31,7 @@ from motionkit.evaluation.sensitivity import (
 )
 from motionkit.policies.device import resolve_device, set_threads
 from motionkit.report import write_sensitivity
+from motionkit.rewards.mix import try_reward
 from motionkit.runs import folder_of
 
 _STARTER, _NONE, _AUTO = "starter", "none", "auto"
@@ -45,7 +47,9 @@ def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
     found = _found(settings)
     chosen = _data(settings, found)
     dataset = cast("TextMotionDataset", chosen.build())
-    audited, notes = _audited(settings, dataset, device)
+    with plugins.catching():
+        audited, notes = _audited(settings, dataset, device)
+        _try_rewards(audited, dataset, settings, device)
     clips = Clips(dataset, settings.split, seed=settings.seed)
     tell_test_split(settings.split, [one.run for one in found])
     say(f"{len(clips)} clips of the {settings.split} split of {chosen.label}; {', '.join(one.name for one in audited)}")
@@ -71,6 +75,22 @@ def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
     page = write_sensitivity(out, made, result, clips)
     closing = [*notes, _LEGEND, *sentences, f"{how['cpu_seconds']:.0f} CPU-seconds; page: {page}"]
     return {**made, "page": str(page), "table": tables(result, title, names), "closing": closing}
+
+
+def _try_rewards(
+    audited: Sequence[Audited], dataset: TextMotionDataset, settings: SensitivitySettings, device: torch.device
+) -> None:
+    """Let each reward of another package or file score two clips, so that what is wrong is said before anything starts.
+
+    Raises:
+        MotionkitError: It returns something else than scores (exit code 2).
+        PluginError: It raised something.
+    """
+    foreign = [one.reward for one in audited if not one.own]
+    found = real_motions(dataset, settings.split, 2, device=device) if foreign else None
+    if found is not None:
+        for reward in foreign:
+            try_reward(reward, *found)
 
 
 _LEGEND = (
@@ -113,14 +133,21 @@ def _audited(
     notes: list[str] = []
     rewards = [(chosen, open_reward(chosen, dataset, device=device)) for chosen in settings.reward]
     audited = [
-        Audited(chosen.label, reward, chosen.weight, kinds=kinds_of_reward(chosen.label, chosen.options))
+        Audited(
+            chosen.label,
+            reward,
+            chosen.weight,
+            kinds=kinds_of_reward(chosen.label, chosen.options),
+            own=plugins.is_own(chosen.kind, chosen.name),
+        )
         for chosen, reward in rewards
     ]
     judge, why = open_judge(settings.judge, dataset, device=device, trained=rewards)
     if judge is not None and all(judge is not reward for _, reward in rewards):
         named = settings.judge
         kinds = kinds_of_reward(named.label, named.options) if named is not None else trained_kinds(f"{_STARTER}:judge")
-        audited.append(Audited("judge", judge, summed=False, kinds=kinds))
+        own = named is None or plugins.is_own(named.kind, named.name)
+        audited.append(Audited("judge", judge, summed=False, kinds=kinds, own=own))
     elif why:
         notes.append(why if judge is not None else f"no judge: {why}")
     weights = settings.evaluator.weights

@@ -18,8 +18,8 @@ from motionkit import plugins
 from motionkit._version import __version__
 from motionkit.cli.output import JsonFlag, finish, write
 from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.plugins._check import ImportOutcome, try_imports
 from motionkit.plugins._diagnose import diagnose
-from motionkit.plugins._trial import ImportOutcome, try_imports
 
 
 class Check(NamedTuple):
@@ -62,7 +62,7 @@ def run_checks() -> Iterator[Check]:
 def _torch() -> Iterator[Check]:
     try:
         import torch
-    except ImportError as error:
+    except Exception as error:  # a malformed package of the environment makes it fail in other ways
         yield Check("torch", "fail", f"does not import: {error}")
         return
     devices = ["cpu", *(f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count()))]

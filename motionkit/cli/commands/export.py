@@ -19,16 +19,23 @@ from motionkit.errors import MotionkitError
 class ExportSettings(Settings):
     """Settings of `motionkit export`."""
 
-    to: Annotated[Literal["mdm", "safetensors", "numpy", "onnx", "npy", "hf"] | None, Cli("--to")] = Field(
+    to: Annotated[Literal["mdm", "safetensors", "numpy", "onnx", "npy", "lerobot", "hf"] | None, Cli("--to")] = Field(
         None,
         description="mdm: model%09d.pt and args.json of the original MDM code. Of a motion predictor: safetensors; "
         "numpy, the same with a runtime that needs numpy alone; onnx; both with a legend of all columns, a test vector "
         "and a reader of BVH files and poses. Of Sa2VA: hf, a folder like its base. "
-        "Of collected episodes: npy, the reward-model guide's trajectories. Default: the first that the model has.",
+        "Of collected episodes: npy, the reward-model guide's trajectories; lerobot, a LeRobot dataset of "
+        "version 3. Default: the first that the model has.",
+    )
+    fps: Annotated[int, Cli("--fps")] = Field(
+        0, ge=0, le=1000, description="Frames a second of a LeRobot dataset; 0: those of the episodes, 10 if unknown."
     )
     overwrite: Annotated[bool, Cli("--overwrite")] = Field(
         False, description="Replace what an earlier export wrote in OUT; other files stay."
     )
+
+
+_EPISODES = ("npy", "lerobot")
 
 
 def register(app: typer.Typer) -> None:
@@ -43,21 +50,13 @@ def register(app: typer.Typer) -> None:
         out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
     ) -> Mapping[str, Any]:
         """Write a policy, a motion predictor or collected episodes for another tool; LoRA adapters are merged."""
-        from motionkit.datasets.episodes import export_run, is_episodes
+        from motionkit.datasets.episodes import is_episodes
         from motionkit.evaluation import export_model
 
-        if settings.to == "npy" or is_episodes(Path(run)):
-            if settings.to not in ("npy", None):
-                raise MotionkitError(f"{run} holds episodes; they cannot be exported to {settings.to}.", fix="--to npy")
-            episodes, counts = export_run(Path(run), out, overwrite=settings.overwrite)
-            for note in episodes.notes:
-                warn(note)
-            say(f"wrote {counts['positive']} trajectories into {out / 'positive'}, {counts['negative']} into "
-                f"{out / 'negative'}")  # fmt: skip
-            train = ["motionkit", "reward-train", "--data.positive-dir", str(out / "positive"),
-                     "--data.negative-dir", str(out / "negative")]  # fmt: skip
-            closing = as_next([shlex.join(train)])
-            return {"to": "npy", "out": str(out), "trajectories": counts, "frames": len(episodes), "closing": closing}
+        if settings.fps and settings.to != "lerobot":
+            raise MotionkitError("--fps acts with --to lerobot only.", fix="add --to lerobot, or leave it out.")
+        if settings.to in _EPISODES or is_episodes(Path(run)):
+            return _export_episodes(run, out, settings)
         found, to, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
         say(found.describe())
         if obstacles:
@@ -67,3 +66,27 @@ def register(app: typer.Typer) -> None:
             )
         say(f"wrote {path}")
         return {"to": to, "file": str(path), "not_in_stock_mdm": obstacles}
+
+
+def _export_episodes(run: str, out: Path, settings: ExportSettings) -> Mapping[str, Any]:
+    from motionkit.datasets.episodes import export_lerobot, export_trajectories, open_whole
+
+    if settings.to not in (*_EPISODES, None):
+        raise MotionkitError(
+            f"{run} holds episodes; they cannot be exported to {settings.to}.", fix="--to npy, or --to lerobot"
+        )
+    episodes = open_whole(Path(run))
+    for note in episodes.notes:
+        warn(note)
+    if settings.to == "lerobot":
+        found = export_lerobot(episodes, out, fps=settings.fps, overwrite=settings.overwrite)
+        say(f"wrote {found['episodes']} episodes of {found['fps']} frames a second into {out}")
+        return {"to": "lerobot", "out": str(out), **found}
+    counts = export_trajectories(episodes, out, overwrite=settings.overwrite)
+    say(
+        f"wrote {counts['positive']} trajectories into {out / 'positive'}, {counts['negative']} into {out / 'negative'}"
+    )
+    train = ["motionkit", "reward-train", "--data.positive-dir", str(out / "positive"),
+             "--data.negative-dir", str(out / "negative")]  # fmt: skip
+    closing = as_next([shlex.join(train)])
+    return {"to": "npy", "out": str(out), "trajectories": counts, "frames": len(episodes), "closing": closing}

@@ -12,7 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import KINDS, Entry, either
 
 if TYPE_CHECKING:
-    from motionkit.plugins._trial import ImportOutcome
+    from motionkit.plugins._check import ImportOutcome
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +33,7 @@ def list_plugins(
         bool,
         typer.Option(
             "--check",
-            help="Load and build each one in a process of its own, and check it against its kind.",
+            help="Load and build each one, and check it against its kind.",
             metavar="",
         ),
     ] = False,
@@ -41,7 +41,7 @@ def list_plugins(
 ) -> None:
     """List what is installed, with what each plugin gives and reads; without --check nothing of others is imported."""
     from motionkit import plugins
-    from motionkit.plugins._trial import try_builds
+    from motionkit.plugins._check import try_builds
 
     kinds = (kind,) if kind else tuple(plugins.KINDS)
     entries = [entry for name in kinds for entry in plugins.available(name)]

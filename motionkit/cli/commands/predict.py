@@ -60,9 +60,10 @@ def register(app: typer.Typer) -> None:
     ) -> Mapping[str, Any]:
         """Continue a clip with a motion predictor, freely or along a path.
 
-        A page (.html) shows the clip itself beside the prediction, where it is long enough, and the path as a dashed
-        line. How far the root was from the path is printed; above 0.3 m in the mean it is a warning. --fix feet holds
-        feet where they stand, in the known frames too, and prints how fast they slid before and after.
+        A page (.html) or a film (.mp4, .gif) shows the clip itself beside the prediction, where it is long enough, and
+        the path as a dashed line. How far the root was from the path is printed; above 0.3 m in the mean it is a
+        warning. --fix feet holds feet where they stand, in the known frames too, and prints how fast they slid before
+        and after.
 
         Example: motionkit predict runs/train-mpl/first walk.html --start walk.bvh --at 1 --path path.csv
         """
@@ -119,8 +120,9 @@ def register(app: typer.Typer) -> None:
             )
             if error.mean > FAR_OFF:
                 warn(
-                    f"the path was not followed: {error.mean:.2f} m off in the mean, above {FAR_OFF:g} m. Predictors "
-                    "follow paths like those of the clips they were trained on."
+                    f"the path was not followed: {error.mean:.2f} m off in the mean, above {FAR_OFF:g} m. It goes at "
+                    f"{error.wanted_speed:.1f} m/s in the mean, the root at {error.speed:.1f} m/s. Predictors follow "
+                    "paths like those of the clips they were trained on."
                 )
         return {
             "model": model, "file": str(out), "clip": clip.key, "fps": fps, "known": known,

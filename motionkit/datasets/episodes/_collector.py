@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import ValidationError
 
 from motionkit.datasets.episodes._read import read_manifest, read_records
-from motionkit.datasets.episodes._records import MANIFEST, EpisodeRecord, Manifest
-from motionkit.datasets.episodes._shards import Size, frame_bytes, shard_path
+from motionkit.datasets.episodes._records import MANIFEST, ColumnName, EpisodeRecord, Manifest
+from motionkit.datasets.episodes._shards import Size, column_path, frame_bytes, shard_path
 from motionkit.errors import MotionkitError
 from motionkit.runs import write_bytes_atomic
 
@@ -58,6 +58,10 @@ class Collector:
     Frames are those after each step, with the success of the state that they show. The frame of a reset belongs to no
     step and is never given. An episode is written when it ends.
 
+    Actions and states may be kept beside the frames. `add` takes the action of the step and the state after it; in the
+    files an action stands beside the frame in which it was taken, so that the first one has no row, and the last row,
+    in which nothing was done any more, is 0.
+
     Args:
         out: The folder; made when absent. Episodes that are there stay.
         cameras: ``(height, width)`` in pixels by name.
@@ -65,9 +69,14 @@ class Collector:
         quota: How much of each class is kept.
         writer: Number of this process among several that write into one folder; each has files of its own.
         licence: Licence of the pictures.
+        columns: Numbers of an ``action`` and of a ``state``, for those that are kept. A folder that has episodes
+            without them goes on without.
+        choices: Where an action is one of n choices, n.
+        fps: Frames a second, where it is known.
+        labelled: Whether it is known which frames are a success.
 
     Raises:
-        MotionkitError: The folder holds something else, episodes of other cameras, or is being written to.
+        MotionkitError: The folder holds something else, episodes of other cameras or columns, or is being written to.
 
     Example:
         >>> import tempfile
@@ -88,18 +97,27 @@ class Collector:
         quota: Quota | None = None,
         writer: int = 0,
         licence: str = "",
+        columns: Mapping[ColumnName, int] | None = None,
+        choices: int = 0,
+        fps: float = 0.0,
+        labelled: bool = True,
     ) -> None:
         self.folder, self._quota, self._writer = Path(out), quota or Quota(), writer
         try:
-            manifest = Manifest(cameras=dict(cameras), environment=dict(environment or {}), licence=licence)
+            manifest = Manifest(
+                cameras=dict(cameras), environment=dict(environment or {}), licence=licence,
+                columns=dict(columns or {}), choices=choices, fps=fps, labelled=labelled,
+            )  # fmt: skip
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             raise MotionkitError(
                 f"episodes of the cameras {', '.join(map(repr, cameras))} cannot be kept.",
                 why=f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}.",
-                fix="a camera's name is of letters, digits, '_', '.' and '-', its pictures of 1 to 8192 pixels a side.",
+                fix="a camera's name is of letters, digits, '_', '.' and '-', its pictures of 1 to 8192 pixels a side; "
+                "a column is action or state, of 1 to 10,000 numbers.",
             ) from error
         self._cameras: Mapping[str, Size] = manifest.cameras
+        self.columns: Mapping[ColumnName, int] = manifest.columns
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(self.folder / f".writer-{writer:02d}.lock", timeout=0)
         try:
@@ -127,6 +145,12 @@ class Collector:
                     f"{self.folder} holds episodes of other cameras.",
                     why=f"{dict(there.cameras)}, not {dict(manifest.cameras)}.", fix="choose another folder.",
                 )  # fmt: skip
+            if there.columns and (there.columns, there.choices) != (manifest.columns, manifest.choices):
+                raise MotionkitError(
+                    f"{self.folder} holds episodes of other columns.",
+                    why=f"{dict(there.columns)}, not {dict(manifest.columns)}.", fix="choose another folder.",
+                )  # fmt: skip
+            self.columns = there.columns
         else:
             document = manifest.model_dump(mode="json", by_alias=True)
             write_bytes_atomic(path, (json.dumps(document, indent=2) + "\n").encode())
@@ -148,6 +172,11 @@ class Collector:
             shard, _, camera = path.name.removesuffix(".u8").partition(".")
             if camera in self._cameras:
                 listed = ends.get(shard, 0) * frame_bytes(self._cameras[camera])
+                if path.stat().st_size > listed:
+                    os.truncate(path, listed)
+        for column, width in self.columns.items():
+            for path in self.folder.glob(f"frames-{self._writer:02d}-*.{column}.f32"):
+                listed = ends.get(path.name.partition(".")[0], 0) * 4 * width
                 if path.stat().st_size > listed:
                     os.truncate(path, listed)
         self.counts = {"positive": _none(), "negative": _none()}
@@ -176,7 +205,8 @@ class Collector:
 
     def add(
         self, frames: Mapping[str, ArrayLike], success: ArrayLike, done: ArrayLike, *,
-        seeds: Sequence[int | None] | None = None,
+        seeds: Sequence[int | None] | None = None, action: ArrayLike | None = None, state: ArrayLike | None = None,
+        success_once: bool = False,
     ) -> None:  # fmt: skip
         """Add a step.
 
@@ -186,26 +216,53 @@ class Collector:
             success: Whether that state is a success, one flag or ``[N]``.
             done: Whether the episode ends with it, one flag or ``[N]``.
             seeds: Seed of each copy's episode, for the record.
+            action: What was done in the step, ``[A]`` of one environment or ``[N, A]``; a choice is one number. It is
+                left out where the folder keeps none.
+            state: State vector after the step, ``[S]`` or ``[N, S]``; likewise.
+            success_once: Whether an episode that ends with the step is known to succeed, even if no frame shows it.
 
         Raises:
-            MotionkitError: A camera is missing, frames have another size or type, or the disk is full (exit code 1).
+            MotionkitError: A camera or a column is missing, something has another size or type, a number is not finite,
+                or the disk is full (exit code 1).
         """
         pictures = self._checked(frames)
         count = len(next(iter(pictures.values())))
         flags, ends = np.atleast_1d(np.asarray(success, np.bool_)), np.atleast_1d(np.asarray(done, np.bool_))
         if len(flags) != count or len(ends) != count:
             raise MotionkitError(f"{count} frames came with {len(flags)} success and {len(ends)} done flags.", code=1)
+        rows = self._rows_of({"action": action, "state": state}, count)
         if not self._running:
-            self._running = [_Running({name: [] for name in self._cameras}, []) for _ in range(count)]
+            self._running = [self._nothing() for _ in range(count)]
         if len(self._running) != count:
             raise MotionkitError(f"{count} frames came after {len(self._running)}; N must stay.", code=1)
         for number, running in enumerate(self._running):
             for name, own in running.frames.items():
                 own.append(pictures[name][number].copy())
+            for column, values in running.rows.items():
+                values.append(rows[column][number].copy())
             running.labels.append(bool(flags[number]))
             if ends[number]:
-                self._end(running, None if seeds is None else seeds[number])
-                self._running[number] = _Running({name: [] for name in self._cameras}, [])
+                self._end(running, None if seeds is None else seeds[number], once=success_once)
+                self._running[number] = self._nothing()
+
+    def _nothing(self) -> _Running:
+        return _Running({name: [] for name in self._cameras}, [], {name: [] for name in self.columns})
+
+    def _rows_of(self, given: Mapping[ColumnName, ArrayLike | None], count: int) -> dict[str, NDArray[np.float32]]:
+        found: dict[str, NDArray[np.float32]] = {}
+        for name, width in self.columns.items():
+            value = given[name]
+            if value is None:
+                raise MotionkitError(f"the {name} of a step is missing; the folder keeps it.", code=1)
+            rows = np.asarray(value, np.float32)
+            if rows.size != count * width or (rows.ndim == 2 and rows.shape != (count, width)):
+                raise MotionkitError(
+                    f"the {name} of a step is {list(rows.shape)}.", why=f"[{count}, {width}] is kept.", code=1
+                )
+            if not np.isfinite(rows).all():
+                raise MotionkitError(f"a number of the {name} of a step is not finite.", code=1)
+            found[name] = rows.reshape(count, width)
+        return found
 
     def _checked(self, frames: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.uint8]]:
         found: dict[str, NDArray[np.uint8]] = {}
@@ -222,12 +279,13 @@ class Collector:
             found[name] = picture
         return found
 
-    def _end(self, running: _Running, seed: int | None) -> None:
-        positive = any(running.labels)
+    def _end(self, running: _Running, seed: int | None, *, once: bool) -> None:
+        positive = once or any(running.labels)
         if not self.wanted(positive):
             self.left_out["positive" if positive else "negative"] += 1
             return
         content = {name: np.stack(own).tobytes() for name, own in running.frames.items()}
+        numbers = {name: _column_bytes(name, rows) for name, rows in running.rows.items()}
         if self._rows and self._rows * max(map(frame_bytes, self._cameras.values())) >= SHARD_BYTES:
             self._shard, self._rows = self._shard + 1, 0
         record = EpisodeRecord(
@@ -239,11 +297,14 @@ class Collector:
             seed=seed,
             source=self.source,
             sha256={name: sha256(data).hexdigest() for name, data in content.items()},
+            columns={name: sha256(data).hexdigest() for name, data in numbers.items()},
         )
         try:
             # First the frames, then the line that lists them: what is listed is whole, whenever the process dies.
             for name, data in content.items():
                 _append(shard_path(self.folder, self._name, name), data)
+            for column, data in numbers.items():
+                _append(column_path(self.folder, self._name, column), data)
             _append(self._lines, (json.dumps(record.model_dump(mode="json")) + "\n").encode())
         except OSError as error:
             raise MotionkitError(
@@ -260,6 +321,7 @@ class Collector:
         for number, running in enumerate(self._running):
             if running.labels:
                 arrays |= {f"{number}.{name}": np.stack(own) for name, own in running.frames.items()}
+                arrays |= {f"{number}:{name}": np.stack(own) for name, own in running.rows.items()}
         labels = [list(running.labels) for running in self._running]
         return arrays, {"episodes": len(self._records), "labels": labels, "left_out": dict(self.left_out)}
 
@@ -283,6 +345,7 @@ class Collector:
             _Running(
                 {name: list(arrays[f"{number}.{name}"]) if labels else [] for name in self._cameras},
                 [bool(label) for label in labels],
+                {name: list(arrays[f"{number}:{name}"]) if labels else [] for name in self.columns},
             )
             for number, labels in enumerate(values["labels"])
         ]
@@ -307,6 +370,15 @@ class _Running:
 
     frames: dict[str, list[NDArray[np.uint8]]]
     labels: list[bool]
+    rows: dict[ColumnName, list[NDArray[np.float32]]]
+
+
+def _column_bytes(name: ColumnName, rows: Sequence[NDArray[np.float32]]) -> bytes:
+    """Return the rows of an episode; an action moves to the frame in which it was taken, the one before."""
+    own = np.stack(rows).astype("<f4")
+    if name == "action":
+        own = np.concatenate([own[1:], np.zeros_like(own[:1])])
+    return own.tobytes()
 
 
 def _none() -> dict[str, int]:

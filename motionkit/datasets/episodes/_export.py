@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from motionkit.datasets.episodes._read import Episodes, open_episodes
+from motionkit.datasets.episodes._open import open_episodes
+from motionkit.datasets.episodes._read import Episodes
 from motionkit.runs import OutputFolder, disk_errors
 
 _FOLDERS = {True: "positive", False: "negative"}
@@ -46,15 +47,15 @@ def export_trajectories(episodes: Episodes, out: Path, *, overwrite: bool = Fals
     return counts
 
 
-def export_run(place: Path, out: Path, *, overwrite: bool = False) -> tuple[Episodes, dict[str, int]]:
-    """Export the episodes of a run of reward-collect, or of a folder of episodes; see `export_trajectories`.
+def open_whole(place: Path) -> Episodes:
+    """Open the episodes of a run of reward-collect, or of a folder, to export them.
 
     Raises:
-        MotionkitError: As `open_episodes` and `export_trajectories`.
+        MotionkitError: As `open_episodes`; or frames have changed.
     """
     episodes = open_episodes(place)
     episodes.require_whole()
-    return episodes, export_trajectories(episodes, out, overwrite=overwrite)
+    return episodes
 
 
 def _file(episodes: Episodes, number: int) -> bytes:

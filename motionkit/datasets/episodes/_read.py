@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from motionkit.datasets.episodes._records import ARTIFACT, MANIFEST, EpisodeRecord, Manifest, task_of
-from motionkit.datasets.episodes._shards import ShardReader, Size, frame_bytes, whole_frames
+from motionkit.datasets.episodes._records import MANIFEST, ColumnName, EpisodeRecord, Manifest
+from motionkit.datasets.episodes._shards import ShardReader, Size, column_path, frame_bytes, read_rows, whole_frames
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 
@@ -22,7 +22,8 @@ _SHOWN = 3
 _PIECE = 32 << 20
 """Bytes of a camera's frames that are in memory while they are compared with their hash."""
 
-_FIX = "give a run of motionkit reward-collect, or the folder that a Collector wrote."
+_AGAIN = "copy the folder again, or collect anew: motionkit reward-collect"
+FIX = "give a run of motionkit reward-collect, the folder that a Collector wrote, or a LeRobot dataset."
 
 
 class Episodes:
@@ -40,6 +41,8 @@ class Episodes:
         records: The episodes.
         environment: What they were collected from; empty where it is not known.
         label_rule: When a frame is a success.
+        labelled: Whether it is known which frames are a success.
+        columns: Numbers of a row of each column that all episodes have; see `column`.
         labels: ``[F]`` float32, 1 for a success.
         episode: ``[F]`` int64, index into `records`.
         step: ``[F]`` int64, frame within its episode; frame 0 shows the state after the first action.
@@ -53,6 +56,8 @@ class Episodes:
         self.manifest, self.records, self.notes = manifest, tuple(records), tuple(notes)
         self.cameras: Mapping[str, Size] = manifest.cameras
         self.environment, self.label_rule = manifest.environment, manifest.label_rule
+        self.labelled = manifest.labelled
+        self.columns: Mapping[ColumnName, int] = manifest.columns
         self._shards, self._reader = np.array(shards, np.int64), reader
         counts = np.array([record.frames for record in records], np.int64)
         self.episode: NDArray[np.int64] = np.repeat(np.arange(len(counts)), counts)
@@ -75,10 +80,55 @@ class Episodes:
         shard, row = self._shards[episode], self._offsets[episode] + self.step[index]
         return {camera: self._reader.read(camera, shard, row) for camera in self.cameras}
 
+    def column(self, name: ColumnName) -> NDArray[np.float32]:
+        """Return a column, ``[F, W]``; it is read whole and compared with the hash of when it was written.
+
+        A row of ``state`` is of the moment that the frame shows. A row of ``action`` is what was done in that moment;
+        the last one of an episode, after which nothing was seen any more, means nothing.
+
+        Args:
+            name: One of `columns`.
+
+        Raises:
+            MotionkitError: A file is missing, cut off or changed, or a number is not finite.
+        """
+        width = self.columns[name]
+        found = np.empty((len(self), width), np.float32)
+        ends = np.cumsum([record.frames for record in self.records]).tolist()
+        for record, shard, end in zip(self.records, self._shards.tolist(), ends, strict=True):
+            folder, file = self._reader.place(shard)
+            path = column_path(folder, file, name)
+            try:
+                data = read_rows(path, width, record.offset, record.frames)
+            except OSError as error:
+                raise MotionkitError(
+                    f"{path} cannot be read.", why=f"{error.strerror or error}.", fix=_AGAIN
+                ) from error
+            if sha256(data).hexdigest() != record.columns.get(name):
+                raise MotionkitError(
+                    f"the {name}s of episode {record.id} ({record.mark}) in {path} are not those written.", fix=_AGAIN
+                )
+            found[end - record.frames : end] = np.frombuffer(data, "<f4").reshape(-1, width)
+        if not np.isfinite(found).all():
+            raise MotionkitError(f"a number of the column {name} is not finite.", fix=_AGAIN)
+        return found
+
     def chosen(self, numbers: Sequence[int]) -> Episodes:
         """Return some of the episodes, by their numbers in `records`."""
         records = [self.records[number] for number in numbers]
         return Episodes(self.manifest, records, self._shards[list(numbers)].tolist(), self._reader, self.notes)
+
+    def relabelled(self, numbers: Sequence[int], records: Sequence[EpisodeRecord], note: str, *, rule: str) -> Episodes:
+        """Return some of the episodes with other labels.
+
+        Args:
+            numbers: Their numbers in `records`.
+            records: What takes the place of each.
+            note: What is said of it.
+            rule: When a frame is a success.
+        """
+        manifest = self.manifest.model_copy(update={"label_rule": rule, "labelled": True})
+        return Episodes(manifest, records, self._shards[list(numbers)].tolist(), self._reader, (*self.notes, note))
 
     def distinct(self) -> Episodes:
         """Return one episode of each content, the first, and say how many others there were.
@@ -110,7 +160,7 @@ class Episodes:
             raise MotionkitError(
                 f"the frames of {len(wrong)} of {len(self.records)} episodes have changed since they were written.",
                 why=" ".join(wrong[:_SHOWN]) + more,
-                fix="copy the folder again, or collect anew: motionkit reward-collect",
+                fix=_AGAIN,
             )
 
     @cached_property
@@ -148,63 +198,13 @@ class Episodes:
         return found
 
 
-def open_episodes(*places: Path) -> Episodes:
-    """Open folders of episodes as one; runs of reward-collect hold theirs in ``RUN/episodes``.
-
-    Args:
-        places: Folders or runs.
-
-    Raises:
-        MotionkitError: One is no such folder, holds none, or their cameras or their tasks differ.
-    """
-    opened = [_open(_folder(Path(place).expanduser())) for place in places]
-    manifest = opened[0][1]
-    for folder, other, *_ in opened[1:]:
-        if other.cameras != manifest.cameras:
-            raise MotionkitError(
-                f"{folder} and {opened[0][0]} have different cameras.",
-                why=f"{dict(other.cameras)} and {dict(manifest.cameras)}.",
-            )
-        tasks = task_of(other.environment), task_of(manifest.environment)
-        if all(tasks) and tasks[0] != tasks[1]:
-            raise MotionkitError(
-                f"{folder} and {opened[0][0]} are of two tasks.",
-                why=f"{tasks[0]} and {tasks[1]}: a success of one is not a success of the other.",
-                fix="give episodes of one task.",
-            )
-    folders: list[Path] = []
-    names: list[str] = []
-    shards: list[int] = []
-    records: list[EpisodeRecord] = []
-    notes: list[str] = []
-    for folder, own, kept, said in opened:
-        here = {name: len(names) + number for number, name in enumerate(dict.fromkeys(one.shard for one in kept))}
-        folders += [folder] * len(here)
-        names += list(here)
-        shards += [here[record.shard] for record in kept]
-        records += kept
-        notes += said
-        if own.environment != manifest.environment:
-            known = own.environment and manifest.environment
-            other_one = "other options of the environment" if known else "an environment that is not known"
-            notes.append(f"{folder} is of {other_one}, compared with {opened[0][0]}.")
-    if not records:
-        raise MotionkitError(f"{', '.join(map(str, places))} holds no episode.", why=" ".join(notes), fix=_FIX)
-    return Episodes(manifest, records, shards, ShardReader(folders, names, manifest.cameras), notes)
-
-
-def is_episodes(place: Path) -> bool:
-    """Return whether a place is a folder of episodes, or a run of reward-collect."""
-    return any((folder / MANIFEST).is_file() for folder in (place, place / ARTIFACT))
-
-
 def read_manifest(folder: Path) -> Manifest:
     """Read ``manifest.json``.
 
     Raises:
         MotionkitError: It is missing, or no manifest.
     """
-    content = read_json(folder / MANIFEST, dict, fix=_FIX)
+    content = read_json(folder / MANIFEST, dict, fix=FIX)
     try:
         return Manifest.model_validate(content)
     except ValidationError as error:
@@ -232,15 +232,8 @@ def read_records(path: Path) -> tuple[list[EpisodeRecord], int, list[str]]:
     return records, end, notes
 
 
-def _folder(place: Path) -> Path:
-    for folder in (place, place / ARTIFACT):
-        if (folder / MANIFEST).is_file():
-            return folder
-    what = "holds no episodes" if place.exists() else "does not exist"
-    raise MotionkitError(f"{place} {what}.", fix=_FIX)
-
-
-def _open(folder: Path) -> tuple[Path, Manifest, list[EpisodeRecord], list[str]]:
+def read_folder(folder: Path) -> tuple[Manifest, list[EpisodeRecord], list[str]]:
+    """Read the documents of a folder of episodes; returns what was left out as sentences."""
     manifest = read_manifest(folder)
     parts = [read_records(path) for path in sorted(folder.glob("episodes-[0-9][0-9].jsonl"))]
     notes = list(chain.from_iterable(part[2] for part in parts))
@@ -256,4 +249,4 @@ def _open(folder: Path) -> tuple[Path, Manifest, list[EpisodeRecord], list[str]]
             notes.append(f"episode {record.id} ({record.mark}) is cut off in {record.shard}, it is left out.")
             continue
         kept.append(record)
-    return folder, manifest, kept, notes
+    return manifest, kept, notes

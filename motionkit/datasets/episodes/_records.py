@@ -17,6 +17,10 @@ MANIFEST = "manifest.json"
 LABEL_RULE = "a frame is a success if the environment said so of the state it shows; an episode is positive if one is"
 
 Side = Annotated[int, Field(ge=1, le=8192)]
+Width = Annotated[int, Field(ge=1, le=10_000)]
+ColumnName = Literal["action", "state"]
+"""Numbers beside the frames: ``state`` of the moment that a frame shows, ``action`` that was taken in it."""
+
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
 _LONGEST = 100
 _Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -49,6 +53,10 @@ class Manifest(BaseModel):
         environment: What was collected from; empty where it is not known.
         label_rule: When a frame is a success.
         licence: Licence of the pictures, if someone says.
+        columns: Numbers of a row of each column; empty where only frames are kept.
+        choices: Where an action is one of n choices, n; 0 where it is a vector.
+        fps: Frames a second; 0 where it is not known.
+        labelled: Whether it is known which frames are a success; else all labels are 0.
     """
 
     model_config = _STRICT | ConfigDict(populate_by_name=True)
@@ -59,6 +67,10 @@ class Manifest(BaseModel):
     environment: dict[str, Any] = {}
     label_rule: str = LABEL_RULE
     licence: str = ""
+    columns: dict[ColumnName, Width] = {}
+    choices: int = Field(0, ge=0, le=1_000_000)
+    fps: float = Field(0.0, ge=0, le=100_000)
+    labelled: bool = True
 
 
 class EpisodeRecord(BaseModel):
@@ -73,6 +85,7 @@ class EpisodeRecord(BaseModel):
         seed: Seed of its start.
         source: What acted.
         sha256: Hash of its frames by camera.
+        columns: Hash of its numbers by column.
     """
 
     model_config = _STRICT
@@ -85,6 +98,7 @@ class EpisodeRecord(BaseModel):
     seed: int | None = None
     source: str = ""
     sha256: dict[Name, _Hash]
+    columns: dict[ColumnName, _Hash] = {}
 
     @property
     def frames(self) -> int:

@@ -19,6 +19,11 @@ def shard_path(folder: Path, shard: str, camera: str) -> Path:
     return folder / f"{shard}.{camera}.u8"
 
 
+def column_path(folder: Path, shard: str, column: str) -> Path:
+    """Return the file of a shard and a column: rows of little-endian float32."""
+    return folder / f"{shard}.{column}.f32"
+
+
 def frame_bytes(size: Size) -> int:
     """Return the bytes of one RGB frame."""
     return size[0] * size[1] * 3
@@ -31,6 +36,18 @@ def whole_frames(folder: Path, shard: str, cameras: Mapping[str, Size]) -> int:
         path = shard_path(folder, shard, camera)
         counts.append(path.stat().st_size // frame_bytes(size) if path.is_file() else 0)
     return min(counts)
+
+
+def read_rows(path: Path, width: int, first: int, count: int) -> bytes:
+    """Return rows of a column; fewer where the file ends before.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    row = 4 * width
+    with path.open("rb") as file:
+        file.seek(first * row)
+        return file.read(count * row)
 
 
 class ShardReader:
@@ -60,6 +77,10 @@ class ShardReader:
             found[own] = file[row[own]]
             self._pages.touched(file, len(own))
         return found
+
+    def place(self, number: int) -> tuple[Path, str]:
+        """Return folder and name of shard `number`."""
+        return self._places[number]
 
     def _map(self, number: int, camera: str) -> np.memmap[Any, np.dtype[np.uint8]]:
         if (number, camera) not in self._maps:

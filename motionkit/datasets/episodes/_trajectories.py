@@ -9,7 +9,8 @@ from pathlib import Path
 from motionkit.config import cache_folder
 from motionkit.datasets.episodes._collector import Collector
 from motionkit.datasets.episodes._guide_files import Trajectory, list_files, read_file
-from motionkit.datasets.episodes._read import Episodes, open_episodes
+from motionkit.datasets.episodes._open import open_episodes
+from motionkit.datasets.episodes._read import Episodes
 from motionkit.datasets.episodes._records import plain_name
 from motionkit.errors import MotionkitError
 from motionkit.runs import fingerprint, write_bytes_atomic

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.datasets.base import Regions, Split
+from motionkit.datasets.base import Claim, Regions, Scene, Split
 from motionkit.datasets.shapes import ShapesOptions
+from motionkit.datasets.shapes._grammar import read_caption, related, things_of
 from motionkit.datasets.shapes._words import HELD_OUT, Look, describe, draw_look, written
 
 SIDE, MASK = 48, 24
@@ -30,6 +31,9 @@ WORDS = (*SIZES, *COLOURS, *SHAPES, "a", "at", "in", "the", "top", "bottom", "le
 
 MORE_WORDS = ("of", "above", "below")
 """Words of relations, which come behind the others."""
+
+_KINDS = {"shape": SHAPES, "colour": tuple(COLOURS), "size": tuple(SIZES), "place": PLACES}
+"""What a caption may say of an object, the noun first."""
 
 _COUNTS = {"train": 2**31, "val": 4096, "test": 4096}
 _CELL, _MARGIN = 16, 4  # pixels along a cell of the grid, and how far an object may reach out of its own
@@ -64,6 +68,7 @@ class Shapes:
 
     name = "shapes"
     inputs: Mapping[str, str] = {}  # no file is read
+    attributes = tuple(_KINDS)
 
     def __init__(self, options: ShapesOptions | None = None) -> None:
         self.options = options or ShapesOptions()
@@ -98,6 +103,17 @@ class Shapes:
         In scenes that need words there are objects of the colour and others of the shape, where there can be.
         """
         return tuple(self._absent(split, int(number)) for number in index)
+
+    def scenes(self, split: Split, index: NDArray[np.int64]) -> tuple[Scene, ...]:
+        """See `motionkit.datasets.base.KnowsScenes`."""
+        found = [self._scene(split, int(number)) for number in index]
+        return tuple(Scene(things_of((s.shapes, s.colours, s.sizes, s.cells), s.shifts / SIDE, _KINDS)) for s in found)
+
+    def read(self, caption: str) -> Claim:
+        """See `motionkit.datasets.base.KnowsScenes`."""
+        return read_caption(caption, _KINDS)
+
+    related = staticmethod(related)
 
     def _absent(self, split: Split, number: int) -> str:
         scene = self._scene(split, number)

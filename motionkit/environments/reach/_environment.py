@@ -1,4 +1,4 @@
-"""The reaching task: N arms stepped together."""
+"""The reaching task with a gripper that moves freely: N copies stepped together."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from motionkit.environments.base import Floats, Frames, Step
+from motionkit.environments.reach._links import elbows
 from motionkit.environments.reach._picture import Camera
 from motionkit.environments.reach._settings import ReachSettings
 
@@ -20,21 +21,24 @@ _SHOWN = 6
 
 
 class Reach:
-    """N planar arms; see `motionkit.environments.base.Environment`.
+    """N grippers that move freely, ``--env.kind point``; see `motionkit.environments.base.Environment`.
 
-    An action moves the gripper by up to `STEP` along each axis, inside ``[-EDGE, EDGE]^2``. Nothing but the start of an
-    episode is random. The state vector is the gripper, the goal, and the way from one to the other, each ``(x, y)``.
+    An action moves the gripper by up to `STEP` along each axis, inside ``[-EDGE, EDGE]^2``; the arm is drawn behind it.
+    Nothing but the start of an episode is random. The state vector is the gripper, the goal, and the way from one to
+    the other, each ``(x, y)``.
 
     Args:
         options: Settings.
         num_envs: Copies N.
     """
 
+    state_size = _SHOWN
+
     def __init__(self, options: ReachSettings, *, num_envs: int = 1) -> None:
         self.options, self.num_envs, self.max_steps = options, num_envs, options.max_steps
-        self.spec: Mapping[str, object] = {"name": "reach", **options.model_dump(mode="json")}
+        # A spec without a kind is a point's: so are those that were written when there was no other.
+        self.spec: Mapping[str, object] = {"name": "reach", **options.model_dump(mode="json", exclude={"kind"})}
         self.cameras = {CAMERA: (options.size, options.size)}
-        self.state_size = _SHOWN
         self.action_space = Box(-1.0, 1.0, (2,), np.float32)
         self._camera = Camera(options.size)
         # [N, 3, 2]: gripper, goal, distractor.
@@ -65,14 +69,15 @@ class Reach:
     def frames(self) -> Frames:
         """Return the pictures, ``[N, size, size, 3]`` uint8."""
         distractor = self._places[:, 2] if self.options.distractor else None
-        return {CAMERA: self._camera(self._places[:, 0], self._places[:, 1], distractor)}
+        return {CAMERA: self._camera(self._places[:, 0], self._elbows(), self._places[:, 1], distractor)}
+
+    def _elbows(self) -> Floats:
+        return elbows(self._places[:, 0])
 
     def step(self, actions: NDArray[Any]) -> Step:
         """Move the grippers of the episodes that are not over."""
-        moved = np.asarray(actions, np.float32).clip(-1, 1) * np.float32(STEP)
         moving = ~self._over
-        gripper = (self._places[:, 0] + moved).clip(-EDGE, EDGE)
-        self._places[:, 0] = np.where(moving[:, None], gripper, self._places[:, 0])
+        self._move(np.asarray(actions, np.float32).clip(-1, 1), moving)
         self._elapsed += moving
         distance = np.linalg.norm(self._places[:, 0] - self._places[:, 1], axis=1)
         success = distance < self.options.radius
@@ -81,6 +86,11 @@ class Reach:
         truncated = ~terminated & (self._elapsed >= self.max_steps)
         self._over |= terminated | truncated
         return Step(own.astype(np.float32), success, terminated, truncated, ({},) * self.num_envs)
+
+    def _move(self, actions: Floats, moving: NDArray[np.bool_]) -> None:
+        """Move the grippers of some copies; `actions` are in [-1, 1]."""
+        gripper = (self._places[:, 0] + actions * np.float32(STEP)).clip(-EDGE, EDGE)
+        self._places[:, 0] = np.where(moving[:, None], gripper, self._places[:, 0])
 
     def scripted(self) -> Floats:
         """Return actions straight to the goal."""

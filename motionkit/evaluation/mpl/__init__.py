@@ -5,7 +5,7 @@ from motionkit.evaluation.mpl._figures import Body
 from motionkit.evaluation.mpl._folder import write_folder
 from motionkit.evaluation.mpl._guide import FreeRunSettings, evaluate_freerun, evaluate_teacher, free_figures
 from motionkit.evaluation.mpl._horizons import Horizons
-from motionkit.evaluation.mpl._kept import FILE, KeptClip, Predictions
+from motionkit.evaluation.mpl._kept import FILE, KeptClip, KeptPath, Predictions
 from motionkit.evaluation.mpl._measure import Measured, Row, fit_baselines, measure, measure_row
 from motionkit.evaluation.mpl._predict import continue_clip
 from motionkit.evaluation.mpl._run import evaluate
@@ -17,6 +17,7 @@ __all__ = [
     "FreeRunSettings",
     "Horizons",
     "KeptClip",
+    "KeptPath",
     "Measured",
     "Predictions",
     "Row",

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from motionkit.datasets.motions import ClipSet, Windows
 from motionkit.evaluation.mpl._by_clip import by_error, by_key, chosen, clip_errors
 from motionkit.evaluation.mpl._horizons import Horizons
-from motionkit.evaluation.mpl._kept import Floats, KeptClip, Predictions
+from motionkit.evaluation.mpl._kept import Floats, KeptClip, KeptPath, Predictions
 from motionkit.evaluation.mpl._measure import BATCH, Row, predict_checked
+from motionkit.evaluation.mpl.long import DRAWN, LongRuns
+from motionkit.evaluation.mpl.long._measure import ALONG, MODEL
+from motionkit.evaluation.mpl.long._result import middle
 from motionkit.metrics import geodesic_degrees
-from motionkit.motion.prediction import MotionState, state_positions
+from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.policies.base import Predictor
 
 
@@ -61,6 +66,45 @@ def keep_predictions(
     return Predictions(
         tuple(found), name, len(order), windows.past, clips.fps, tuple(clips.names), tuple(clips.parents)
     )  # fmt: skip
+
+
+@torch.no_grad()
+def keep_paths(model: Predictor, found: LongRuns, clips: ClipSet) -> tuple[KeptPath, ...]:
+    """Return the model's run along each drawn path, up to 10 seconds or the first time that was measured.
+
+    Of each path the start is taken whose mean distance is nearest to that of all starts.
+
+    Args:
+        model: What predicts.
+        found: The long runs of it.
+        clips: Skeleton and rate.
+    """
+    runs, figures = found.runs[ALONG], found.rows[ALONG][MODEL]
+    assert runs.path is not None
+    shown = middle({"seconds": list(runs.ends)})
+    mean = figures[f"path_mean/{shown}"]
+    places = []
+    for name in dict.fromkeys(runs.names):
+        own = torch.tensor([place for place, other in enumerate(runs.names) if other == name])
+        off = mean[own].nan_to_num(torch.inf)
+        places.append(int(own[(off - off.mean()).abs().argmin()]))
+    frames, index = int(runs.ends[shown][0]), runs.index[places]
+    path = runs.path[places, :frames].double()
+    known = runs.windows.known(index)
+    made = predict_checked(model, known, frames, path)
+    wanted = follow(known.then(replace(made, steps=path)).steps.double())[0].float().numpy()
+    whole = known.then(made)
+    kept = []
+    for row, place in enumerate(places):
+        state, clip = whole.map(lambda values, row=row: values[row]), int(runs.windows.clip[index[row]])
+        kept.append(
+            KeptPath(
+                DRAWN[runs.names[place]].title, runs.windows.keys[clip], float(mean[place]),
+                float(figures[f"path_end/{shown}"][place]), _joints(state, runs.windows.offsets[clip], clips),
+                wanted[row], state.contacts.float().numpy(),
+            )
+        )  # fmt: skip
+    return tuple(kept)
 
 
 def _furthest(errors: Tensor, horizons: Horizons) -> int:

@@ -18,6 +18,8 @@ from motionkit.runs import Run, disk_errors, write_bytes_atomic
 
 FILE = "predictions.npz"
 
+_ALONG = ("predicted", "path", "feet")
+
 Floats = NDArray[np.float32]
 
 
@@ -47,8 +49,31 @@ class KeptClip:
 
 
 @dataclass(frozen=True)
+class KeptPath:
+    """A run along a drawn path.
+
+    Attributes:
+        title: What the path is called.
+        key: Id of the clip that it begins from.
+        mean: Metres from the timed point, mean over what was predicted.
+        end: Metres at its end.
+        predicted: ``[T, J, 3]`` joints in metres, the known frames first.
+        path: ``[T, 2]`` x and z that the root was asked to be at; over the known frames it is where it was.
+        feet: ``[T, 2]`` contacts of the prediction.
+    """
+
+    title: str
+    key: str
+    mean: float
+    end: float
+    predicted: Floats
+    path: Floats
+    feet: Floats
+
+
+@dataclass(frozen=True)
 class Predictions:
-    """Windows of a few clips, the worst first.
+    """Windows of a few clips, the worst first, and runs along drawn paths.
 
     Attributes:
         clips: The windows.
@@ -58,6 +83,7 @@ class Predictions:
         fps: Frames per second.
         names: Joint names.
         parents: Parent of each joint, -1 for the root.
+        paths: A run along each drawn path; empty where none was made.
     """
 
     clips: tuple[KeptClip, ...]
@@ -67,6 +93,7 @@ class Predictions:
     fps: float
     names: tuple[str, ...]
     parents: tuple[int, ...]
+    paths: tuple[KeptPath, ...] = ()
 
     def keep(self, run: Run) -> None:
         """Write ``RUN/heldout/predictions.npz``, as output of the run.
@@ -82,6 +109,8 @@ class Predictions:
     def save(self, path: Path) -> None:
         """Write an .npz file: ``truth`` and ``predicted`` ``[sum of T, J, 3]``, ``feet``, and JSON in ``about``.
 
+        Runs along paths are in ``along_predicted``, ``along_path`` and ``along_feet``, where there are any.
+
         Raises:
             OSError: It cannot be written.
         """
@@ -91,16 +120,25 @@ class Predictions:
                  "own": dict(one.own), "frames": len(one.truth), "feet": one.feet is not None}
                 for one in self.clips
             ],
+            "paths": [
+                {"title": one.title, "key": one.key, "mean": one.mean, "end": one.end, "frames": len(one.predicted)}
+                for one in self.paths
+            ],
             "predictor": self.predictor, "ranked": self.ranked, "known": self.known, "fps": self.fps,
             "names": self.names, "parents": self.parents,
         }  # fmt: skip
         feet = [np.zeros((2, len(one.truth), 2)) if one.feet is None else one.feet for one in self.clips]
+        along: dict[str, Any] = {
+            f"along_{name}": np.concatenate([getattr(one, name) for one in self.paths]).astype(np.float32)
+            for name in (_ALONG if self.paths else ())
+        }
         buffer = io.BytesIO()
         np.savez_compressed(
             buffer,
             truth=np.concatenate([one.truth for one in self.clips]).astype(np.float32),
             predicted=np.concatenate([one.predicted for one in self.clips]).astype(np.float32),
             feet=np.concatenate(feet, axis=1).astype(np.float32),
+            **along,
             about=np.array(json.dumps(about)),
         )
         write_bytes_atomic(path, buffer.getvalue())
@@ -114,7 +152,8 @@ class Predictions:
         """
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-                arrays = {name: file[name].astype(np.float32) for name in ("truth", "predicted", "feet")}
+                floats = [name for name in file.files if name != "about"]
+                arrays = {name: file[name].astype(np.float32) for name in floats}
                 about = json.loads(str(file["about"]))
             return cls._of(arrays, about)
         except FileNotFoundError as error:
@@ -142,8 +181,30 @@ class Predictions:
             for place, one in enumerate(about["clips"])
         )  # fmt: skip
         return cls(
-            clips, str(about["predictor"]), int(about["ranked"]), known, float(about["fps"]), names, parents
+            clips, str(about["predictor"]), int(about["ranked"]), known, float(about["fps"]), names, parents,
+            _paths(arrays, about.get("paths") or (), len(names), known),
         )  # fmt: skip
+
+
+def _paths(arrays: Mapping[str, Floats], about: Any, joints: int, known: int) -> tuple[KeptPath, ...]:
+    """Return the runs along paths; a file of an earlier motionkit has none."""
+    if not about:
+        return ()
+    counts = [int(one["frames"]) for one in about]
+    shapes = {"predicted": (joints, 3), "path": (2,), "feet": (2,)}
+    parts = {}
+    for name in _ALONG:
+        values = arrays[f"along_{name}"]
+        if values.shape != (sum(counts), *shapes[name]) or known >= min(counts):
+            raise ValueError("its runs along paths do not fit each other")
+        parts[name] = np.split(values, np.cumsum(counts)[:-1])
+    return tuple(
+        KeptPath(
+            str(one["title"]), str(one["key"]), float(one["mean"]), float(one["end"]),
+            *(parts[name][place] for name in _ALONG),
+        )
+        for place, one in enumerate(about)
+    )  # fmt: skip
 
 
 def _errors(values: Mapping[str, Any]) -> dict[str, float | None]:

@@ -24,12 +24,16 @@ class PathError(NamedTuple):
         end: Metres at the last of them.
         heading: Degrees between the headings, mean over them.
         seconds: How long that is.
+        speed: m/s of the root, the mean over them.
+        wanted_speed: m/s of the path, likewise.
     """
 
     mean: float
     end: float
     heading: float
     seconds: float
+    speed: float
+    wanted_speed: float
 
 
 class Continued(NamedTuple):
@@ -79,9 +83,15 @@ def continue_clip(
     """
     require_fit(predictor, clips, known, flag="--start")
     if start < 0 or start + known > clip.state.frames:
+        least = predictor.past
+        if clip.state.frames < least:
+            fix = f"a clip of at least {least} frames: --clip, or another --start."
+        else:
+            fix = " or ".join([*(["an earlier --at"] if start else []), f"--warmup {least}, which it reads at least."])
         raise MotionkitError(
-            f"{clip.key} has {clip.state.frames} frames; {known} known ones from frame {start} on end after that.",
-            fix="an earlier --at, or fewer --warmup frames.",
+            f"{clip.key} has {clip.state.frames} frame{'s' * (clip.state.frames != 1)}; {known} known ones from frame "
+            f"{start} on end after that.",
+            fix=fix,
         )
     before = clip.state.part(start, start + known)
     rest = clip.state.part(start + known, start + known + frames)
@@ -102,7 +112,10 @@ def continue_clip(
     made, error = _motion(before.then(after), clips, clip), None
     if path is not None:
         distance, heading = (values[:asked] for values in path_errors(after.steps, path.double()))
-        error = PathError(float(distance.mean()), float(distance[-1]), float(heading.mean()), asked / clips.fps)
+        speeds = [float(steps[:asked, :2].norm(dim=-1).mean()) * clips.fps for steps in (after.steps, path)]
+        error = PathError(
+            float(distance.mean()), float(distance[-1]), float(heading.mean()), asked / clips.fps, *speeds
+        )
         wanted = _motion(before.then(replace(after, steps=path.double())), clips, clip).translations[:, 0]
         made = replace(made, tracks={**made.tracks, "path": wanted[:, ::2]})
     return Continued(made, truth, known / clips.fps, error)

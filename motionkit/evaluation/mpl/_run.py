@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,8 +11,8 @@ from motionkit.evaluation.mpl._by_clip import worst_document
 from motionkit.evaluation.mpl._data import EvalData, require_fit
 from motionkit.evaluation.mpl._figures import Body
 from motionkit.evaluation.mpl._horizons import Horizons
-from motionkit.evaluation.mpl._keep import keep_predictions
-from motionkit.evaluation.mpl._kept import Predictions
+from motionkit.evaluation.mpl._keep import keep_paths, keep_predictions
+from motionkit.evaluation.mpl._kept import KeptPath, Predictions
 from motionkit.evaluation.mpl._measure import fit_baselines, measure, measure_row
 from motionkit.evaluation.mpl._result import (
     HOLD,
@@ -53,7 +54,8 @@ def evaluate(
         seed: Seed of the bootstrap.
         title: Of the table.
         progress: Called with windows done, and the row they belong to.
-        keep: Called with predictions of a few clips to look at: the model's, else those of the best baseline.
+        keep: Called with predictions to look at: of a few clips, the model's or else the best baseline's, and
+            with `long` the model's runs along drawn paths.
         long: Measure runs of many seconds as well, see `motionkit.evaluation.mpl.long`; None: do not.
 
     Returns:
@@ -77,17 +79,20 @@ def evaluate(
     best = best_baselines(measured)
     last = horizons.keys[horizons.frames.index(horizons.last)]
     shown = MODEL if predictor is not None else best[last]
-    if keep is not None:
-        keep(
-            keep_predictions(predictors[shown], shown, rows[shown], clips, data.windows, horizons, command=command)
-        )  # fmt: skip
-    long_runs, more, alarms = None, [], []
+    long_runs, more, alarms, along = None, [], [], tuple[KeptPath, ...]()
     if long is not None:
         seconds = measure_long(
             clips, predictor, long, past=data.windows.past, progress=lambda: progress(0, note="long runs")
         )
         long_runs = long_document(seconds)
         more, alarms = long_tables(long_runs), long_runs["alarms"]
+        if keep is not None and predictor is not None:
+            along = keep_paths(predictor, seconds, clips)
+    if keep is not None:
+        kept = keep_predictions(
+            predictors[shown], shown, rows[shown], clips, data.windows, horizons, command=command
+        )  # fmt: skip
+        keep(replace(kept, paths=along))
     return {
         "rows": documents,
         "ci95": intervals_document(measured),

@@ -18,6 +18,9 @@ SUFFIX = ".webp"
 _GROUP = 8
 """Regions of a group: the first ones, and those at either end."""
 
+_SCORES = ("cycle_iou", "judge_iou", "unique", "meteor", "cider", "referring_iou")
+"""Scores that are kept of a region."""
+
 _FIRST, _UP, _DOWN = "first", "up", "down"
 
 
@@ -39,7 +42,7 @@ def write_gallery(
         data: Where regions come from.
         split: Which split.
         index: ``[R]`` the regions that were measured.
-        after: What the policy says and draws of them.
+        after: What the policy says, in its likeliest words, and draws of them.
         before: The same of the policy that it is compared with.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +66,7 @@ def write_gallery(
                 "scores": {name: _scores(one, row) for name, one in figures.items()},
             }
         )  # fmt: skip
-    document = {"compared": before is not None, "regions": entries}
+    document = {"compared": before is not None, "captions": "greedy", "regions": entries}
     write_bytes_atomic(folder / INDEX, (json.dumps(document, indent=1) + "\n").encode())
     for old in folder.glob(f"*{SUFFIX}"):
         if old.name not in written:
@@ -92,4 +95,4 @@ def choose(values: NDArray[np.float64], group: int = _GROUP) -> dict[int, str]:
 
 
 def _scores(one: RegionFigures, row: int) -> dict[str, float]:
-    return {name: round(float(values[row]), 3) for name, values in one.scores.items()}
+    return {name: round(float(one.scores[name][row]), 3) for name in _SCORES if name in one.scores}

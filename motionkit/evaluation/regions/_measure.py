@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.evaluation._paired import compare
+from motionkit.evaluation.regions._known import Known
 from motionkit.evaluation.regions._task import Task, Weights, iou_of, overlap
+from motionkit.metrics import cider_d
 from motionkit.metrics.meteor import Meteor
 from motionkit.policies.base import RegionPolicy
 from motionkit.rl import RowNoise
 
-NAMES = ("cycle_iou", "judge_iou", "meteor", "referring_iou")
 SEED = 20_011
 _RESAMPLES = 2000
 
@@ -27,12 +28,14 @@ Judge = Callable[[Sequence[str]], Tensor]
 
 @dataclass(frozen=True)
 class RegionFigures:
-    """Scores of each region.
+    """Scores of each region, of captions of one kind: of the likeliest words (greedy), or sampled.
 
     Attributes:
-        scores: ``[R]`` by name: ``cycle_iou`` and ``judge_iou`` of a sampled caption, by the policy's own mask of it
-            and by that of the policy as it started; ``meteor`` of that caption; ``referring_iou`` of the data's.
-        captions: The sampled captions.
+        scores: ``[R]`` by name. Of the captions: ``cycle_iou`` and ``judge_iou``, by the policy's own mask of a caption
+            and by that of the policy as it started; ``meteor``, ``cider`` and ``words``; with data that know what their
+            images show what `motionkit.evaluation.regions.Truth` finds. Of no caption of its own: ``referring_iou``, of
+            the data's captions; ``no_target``, 1 where nothing is drawn of an absent object, NaN where none is known.
+        captions: The captions.
         masks: ``[R, h, w]`` bool, the policy's own masks of them.
     """
 
@@ -42,25 +45,37 @@ class RegionFigures:
 
     @property
     def means(self) -> dict[str, float]:
-        """Mean of each score."""
-        return {name: float(values.mean()) for name, values in self.scores.items()}
+        """Mean of each score over the regions that have it."""
+        return {name: float(np.nanmean(own)) for name, own in self.scores.items() if np.isfinite(own).any()}
 
 
 @torch.no_grad()
-def measure(policy: RegionPolicy, task: Task, start: Weights, *, temperature: float = 1.0) -> RegionFigures:
-    """Measure a policy on held-out regions: one sampled caption of each, the same draws every time.
+def measure(
+    policy: RegionPolicy, task: Task, start: Weights, known: Known | None = None, *, temperature: float = 0.0
+) -> RegionFigures:
+    """Measure a policy on held-out regions: one caption of each, and masks of the data's captions.
 
     Masks are compared at the size that they have in the data; both empty is 1.
+
+    Args:
+        policy: The policy.
+        task: The regions, with their original masks.
+        start: Puts the weights in place that judge captions.
+        known: What is known of the regions.
+        temperature: Of the captions; 0 takes the likeliest words. The same draws every time.
     """
 
     def judge(texts: Sequence[str]) -> Tensor:
         with start():
             return drawn(policy, task, texts)
 
-    noise = RowNoise((SEED,), len(task), device=policy.device).uniform(policy.longest)
+    noise = RowNoise((SEED,), len(task), device=policy.device).uniform(policy.longest) if temperature else None
     found = spoken(policy, task, judge, temperature=temperature, noise=noise)
-    referring = iou_of(overlap(drawn(policy, task, task.captions), task.originals)).numpy()
-    return RegionFigures({**found.scores, "referring_iou": referring}, found.captions, found.masks)
+    scores = {**found.scores, **worded(found.captions, task.captions, known)}
+    scores["referring_iou"] = iou_of(overlap(drawn(policy, task, task.captions), task.originals)).numpy()
+    if known is not None:
+        scores["no_target"] = nothing_drawn(policy, task, known.absent)
+    return RegionFigures(scores, found.captions, found.masks)
 
 
 @torch.no_grad()
@@ -77,18 +92,41 @@ def spoken(
         noise: See `RegionPolicy.sample_captions`.
 
     Returns:
-        All scores but ``referring_iou``.
+        ``cycle_iou`` and ``judge_iou``.
     """
-    meteor = Meteor()
     said = policy.sample_captions(task.seen, task.masks, temperature=temperature, noise=noise)
     own = drawn(policy, task, said.texts)
-    pairs = zip(said.texts, task.captions, strict=True)
     scores = {
         "cycle_iou": iou_of(overlap(own, task.originals)).numpy(),
         "judge_iou": iou_of(overlap(judge(said.texts), task.originals)).numpy(),
-        "meteor": np.array([meteor(text, [wanted]) for text, wanted in pairs]),
     }
     return RegionFigures(scores, said.texts, (own > 0).cpu().numpy())
+
+
+def worded(
+    captions: Sequence[str], wanted: Sequence[str], known: Known | None = None
+) -> dict[str, NDArray[np.float64]]:
+    """Return the scores ``[R]`` of captions as texts: ``meteor``, ``cider``, ``words`` and those of the truth.
+
+    Args:
+        captions: R captions.
+        wanted: The data's; n-grams are weighted by how many of these hold them (`motionkit.metrics.cider_d`).
+        known: What is known of the regions.
+    """
+    meteor = Meteor()
+    scores = {
+        "meteor": np.array([meteor(text, [one]) for text, one in zip(captions, wanted, strict=True)]),
+        "cider": cider_d(captions, [[one] for one in wanted]),
+        "words": np.array([len(text.split()) for text in captions], np.float64),
+    }
+    return scores | (known.truth.score(captions) if known is not None and known.truth is not None else {})
+
+
+@torch.no_grad()
+def nothing_drawn(policy: RegionPolicy, task: Task, texts: Sequence[str]) -> NDArray[np.float64]:
+    """Return ``[N]``: 1 where no pixel is drawn of a text, 0 where one is, NaN of an empty text."""
+    nothing = ~(drawn(policy, task, texts) > 0).flatten(1).any(1).cpu().numpy()
+    return np.where(np.array([bool(text) for text in texts]), nothing.astype(np.float64), np.nan)
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.evaluation._paired import Paired, compare
+from motionkit.evaluation._sets import pair_kinetic_fid, pair_npss
 from motionkit.evaluation.text_to_motion._figures import EMBEDDED, MOVING, QUANTITIES, REWARD, Sheet
 from motionkit.evaluation.text_to_motion._how import Sampling
 from motionkit.evaluation.text_to_motion._measure import Embedded, Measurement
@@ -117,8 +118,8 @@ def compare_policies(
 ) -> Comparison:
     """Ask every policy the same prompts with the same noise, and compare each with the first.
 
-    Differences are paired by prompt; the interval is a percentile bootstrap over prompts (of FID: over the prompts that
-    both covariances are taken of, the real motions fixed). It holds no variance of training seeds.
+    Differences are paired by prompt; the interval is a percentile bootstrap over prompts (of both FIDs over the prompts
+    that both covariances are taken of, the real motions fixed). It holds no variance of training seeds.
 
     Args:
         policies: The policies with their sampling, by name; the first is the base.
@@ -149,6 +150,8 @@ def compare_policies(
             differences[quantity] = {name: compare(columns[base][quantity], columns[name][quantity]) for name in others}
     if "fid" in means:
         differences["fid"] = _fid_differences(made, reference.motion, base, others)
+    sets = _set_differences(made, reference, base, others)
+    differences |= {name: pairs for name, pairs in sets.items() if name in means}
     merged = Sheet()
     for sheet in sheets.values():
         merged.add(sheet)
@@ -194,6 +197,33 @@ def _fid_differences(made: Mapping[str, Embedded], real: Tensor, base: str, othe
         low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
         found[name] = Paired(whole[base], whole[name], delta, (float(low), float(high)), count)
     return found
+
+
+def _set_differences(
+    made: Mapping[str, Embedded], real: Embedded, base: str, others: Sequence[str]
+) -> dict[str, dict[str, Paired]]:
+    """Return the differences of kinetic FID and NPSS, where they can be taken."""
+
+    def rows(name: str, *columns: str) -> NDArray[np.float64]:
+        found = torch.stack([made[name].moving[column] for column in columns], dim=-1)
+        return found.double().cpu().numpy()[:, None]
+
+    differences: dict[str, dict[str, Paired]] = {"kinetic_fid": {}, "npss": {}}
+    if "kinetic" not in real.moving:
+        return differences
+    clips = real.moving["kinetic"]
+    clips = clips[clips.isfinite().all(1)].cpu()
+    terms = ("npss_moved", "npss_power")
+    for name in others:
+        kinetic = [rows(one, "kinetic")[..., 0] for one in (base, name)]
+        pairs = {
+            "kinetic_fid": pair_kinetic_fid(kinetic[0], kinetic[1], clips),
+            "npss": pair_npss(rows(base, *terms), rows(name, *terms)),
+        }
+        for quantity, pair in pairs.items():
+            if pair is not None:
+                differences[quantity][name] = pair
+    return differences
 
 
 def _number(value: float) -> str:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.evaluation._real import bodies_of
 from motionkit.kernels import physics_sums
 from motionkit.metrics import (
     FrechetReference,
@@ -19,7 +20,7 @@ from motionkit.metrics import (
     kinetic_fid,
     matching_score,
     multimodality,
-    npss_terms,
+    npss_rows,
     r_precision,
     random_pairs,
 )
@@ -139,18 +140,9 @@ def npss_columns(motions: MotionBatch, truths: Sequence[Tensor | None]) -> tuple
         ``[N]`` each (see `motionkit.metrics.npss_terms`, of joint positions relative to root and heading); NaN without
         a real motion.
     """
-    moved, power = (motions.features.new_full((len(motions),), torch.nan) for _ in range(2))
     body = body_positions(motions.joints, motions.headings).flatten(2)
-    lengths = motions.lengths.tolist()
-    known = [row for row, one in enumerate(truths) if one is not None and len(one) == lengths[row]]
-    for length in {lengths[row] for row in known}:
-        rows = [row for row in known if lengths[row] == length]
-        features = torch.stack([one for row in rows if (one := truths[row]) is not None]).to(motions.features)
-        counts = torch.full((len(rows),), length, device=motions.device)
-        truth = MotionBatch(features, counts, skeleton=motions.skeleton, fps=motions.fps)
-        own = body_positions(truth.joints, truth.headings).flatten(2)
-        moved[rows], power[rows] = (one.to(moved) for one in npss_terms(body[rows, :length], own))
-    return moved, power
+    made = [body[row, :length] for row, length in enumerate(motions.lengths.tolist())]
+    return npss_rows(made, bodies_of(truths, motions.skeleton, motions.fps))
 
 
 def moving_figures(found: Mapping[str, Tensor], real: Tensor) -> Sheet:

@@ -62,8 +62,7 @@ def read_path(file: Path, fps: float) -> Tensor:
     table = {name: np.array(values) for name, values in found.items()}
     yaws = np.radians(_turned(table["yaw"])) if "yaw" in table else None
     times = np.concatenate([[0.0], table["seconds"]]) if table["seconds"][0] > 0 else table["seconds"]
-    if (np.diff(times) <= 0).any() or times[0] < 0:
-        raise MotionkitError(f"{file}: seconds must rise from 0.", fix=_FIX)
+    _refuse_times(file, times, first=1 + len(table["seconds"]) - len(times))
     if times[-1] * fps < 1 or times[-1] > 3600:
         raise MotionkitError(
             f"{file} lasts {times[-1]:g} seconds; one frame to an hour is possible.",
@@ -91,6 +90,22 @@ def _value(cell: str, where: str) -> float:
     if not abs(value) <= _FAR:
         raise MotionkitError(f"{where}: {value:g} is not a number from -{_FAR:g} to {_FAR:g}.", fix=_FIX)
     return value
+
+
+def _refuse_times(file: Path, times: NDArray[np.float64], *, first: int) -> None:
+    """Refuse times that do not rise from 0; `first` is the row of the first one."""
+    if times[0] < 0:
+        raise MotionkitError(
+            f"{file}, row {first}: {times[0]:g} seconds is before the start.", fix="second 0 is where the body stands."
+        )
+    if (back := np.diff(times) <= 0).any():
+        place = int(back.argmax())
+        before, after = times[place : place + 2]
+        raise MotionkitError(
+            f"{file}, row {place + 1 + first}: seconds "
+            + (f"go back from {before:g} to {after:g}." if after < before else f"are {after:g} for the second time."),
+            fix="a row for each time, the earliest first.",
+        )
 
 
 def _refuse_jumps(

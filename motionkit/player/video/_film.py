@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+import torch
+
 from motionkit.errors import MotionkitError
 from motionkit.player._camera import Camera, fit_distance, panels
 from motionkit.player._figure import figure_of
@@ -55,7 +57,8 @@ class Film:
         self.actors = []
         for track in tracks:
             figure = figure_of(track)
-            self.actors.append(Actor(figure, figure.positions.numpy(), figure.follow.numpy(), track.fps))
+            path = None if track.path is None else track.path.detach().to("cpu", torch.float64).numpy()
+            self.actors.append(Actor(figure, figure.positions.numpy(), figure.follow.numpy(), track.fps, path))
         self.duration = max(track.duration for track in tracks)
         self.smooth = SMOOTH if size[0] * size[1] <= _LARGE else 2
         self.heading = Letters(_letter_size(min(size)))

@@ -14,6 +14,8 @@ from motionkit.player._figure import Figure
 _STEPS = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 2000.0)
 _SHADES, _CHUNKS = 5, 10
 _TRAIL_POINTS = 600
+_DASH, _DASHED, _DASHES = 0.027, 0.55, 3000
+"""Metres of a dash with its gap for each metre to the camera, the dash's part of them, and the most that are drawn."""
 _ARC = np.linspace(0.0, 1.0, 9)
 
 
@@ -25,6 +27,8 @@ class Actor:
     positions: Floats
     follow: Floats
     fps: float
+    path: Floats | None = None
+    """``[T, 2]`` x and z that the root was asked to be at."""
 
     @property
     def duration(self) -> float:
@@ -33,7 +37,7 @@ class Actor:
 
     def pose(self, time: float) -> Floats | None:
         """Return the joints ``[J, 3]`` at a time, None where the track has none."""
-        before, after, part = self._place(time)
+        before, after, part = self.place(time)
         if not bool(self.figure.shown[before]):
             return None
         if not bool(self.figure.shown[after]):
@@ -43,11 +47,12 @@ class Actor:
 
     def root(self, time: float) -> Floats:
         """Return x and z of what the camera follows."""
-        before, after, part = self._place(time)
+        before, after, part = self.place(time)
         place: Floats = self.follow[before] * (1 - part) + self.follow[after] * part
         return place
 
-    def _place(self, time: float) -> tuple[int, int, float]:
+    def place(self, time: float) -> tuple[int, int, float]:
+        """Return the frames before and after a time, and how far it is from the first to the second."""
         place = min(max(time * self.fps, 0.0), len(self.positions) - 1)
         before = min(int(place + 1e-6), len(self.positions) - 1)
         return before, min(before + 1, len(self.positions) - 1), max(place - before, 0.0)
@@ -112,6 +117,8 @@ def draw_scene(brush: Brush, camera: Camera, actor: Actor, time: float) -> None:
         _shadow(brush, camera, actor, pose)
     _floor(brush, camera)
     _trail(brush, camera, actor, time)
+    if actor.path is not None:
+        _wanted(brush, camera, actor.path, actor.place(time)[0])
     parts = [] if pose is None else _parts(brush, camera, actor, pose)
     for part in sorted(parts, key=lambda part: -part.depth):
         if part.rim:
@@ -170,6 +177,27 @@ def _trail(brush: Brush, camera: Camera, actor: Actor, time: float) -> None:
             radius = 2.6 * brush.scale
             part = 0.85 if second <= time else 0.3
             brush.capsule((x, y, radius, x, y, radius), mix(stage, colour, part))
+
+
+def _wanted(brush: Brush, camera: Camera, path: Floats, frame: int) -> None:
+    """Draw the path that the root was asked to take: dashed, with a ring where it should be now."""
+    colour = mix(brush.look["stage"], brush.look["quiet"], 0.7)
+    brush.line(camera, camera.see(dashes(path, camera.distance)), colour, 2.0)
+    spot = camera.see(np.array([path[frame, 0], 0.0, path[frame, 1]]))
+    if spot[2] > brush.near:
+        x, y = camera.place(spot)
+        radius, width = 5 * brush.scale, max(1, round(2 * brush.scale))
+        brush.pen.ellipse([x - radius, y - radius, x + radius, y + radius], outline=colour, width=width)
+
+
+def dashes(path: Floats, distance: float) -> Floats:
+    """Return dashes ``[N, 2, 3]`` along a path ``[T, 2]`` on the floor, as long as a camera so far away needs them."""
+    along = np.append(0.0, np.linalg.norm(np.diff(path, axis=0), axis=1).cumsum())
+    every = max(_DASH * distance, along[-1] / _DASHES)
+    starts = np.arange(0.0, along[-1], every)
+    at = np.stack([starts, np.minimum(starts + _DASHED * every, along[-1])], axis=1)
+    x, z = (np.interp(at, along, path[:, axis]) for axis in (0, 1))
+    return np.stack([x, np.zeros_like(x), z], axis=-1)
 
 
 def _shadow(brush: Brush, camera: Camera, actor: Actor, pose: Floats) -> None:

@@ -23,13 +23,33 @@ class SpatialSoftmax(nn.Module):
         return torch.cat([(weights.sum(-2) * across).sum(-1), (weights.sum(-1) * down).sum(-1)], dim=-1)
 
 
+def shifted(pictures: Tensor, most: int) -> Tensor:
+    """Return pictures ``[N, C, H, W]``, each moved by up to so many pixels along each axis, its edge repeated.
+
+    Padding and a crop at random (Kostrikov et al. 2020, "Image augmentation is all you need"); torch's global generator
+    draws.
+    """
+    count, _, height, width = pictures.shape
+    moves = torch.randint(-most, most + 1, (2, count, 1), device=pictures.device)
+    rows = (torch.arange(height, device=pictures.device) + moves[0]).clamp(0, height - 1)
+    columns = (torch.arange(width, device=pictures.device) + moves[1]).clamp(0, width - 1)
+    place = torch.arange(count, device=pictures.device)[:, None, None]
+    # Indexing takes the channels last: [N, H, W, C].
+    return pictures.permute(0, 2, 3, 1)[place, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
 class PixelFeatures(BaseFeaturesExtractor):
     """Three convolutions and a spatial softmax; about 30,000 parameters.
 
     Args:
         space: ``[C, H, W]`` uint8 pictures; they arrive divided by 255.
         width: Features that it returns.
+
+    Attributes:
+        shift: Most pixels that pictures are moved by while it is trained, never while it acts.
     """
+
+    shift = 0
 
     def __init__(self, space: Box, width: int = 64) -> None:
         super().__init__(space, width)
@@ -43,5 +63,7 @@ class PixelFeatures(BaseFeaturesExtractor):
 
     def forward(self, pictures: Tensor) -> Tensor:
         """Read pictures ``[N, C, H, W]`` in [0, 1]."""
+        if self.shift and self.training:
+            pictures = shifted(pictures, self.shift)
         found: Tensor = self.layers(pictures)
         return found

@@ -38,6 +38,11 @@ def save_actor(folder: Path, actor: Actor, *, extra: Mapping[str, object] | None
     write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
 
 
+def is_actor(place: Path) -> bool:
+    """Return whether a place is an actor's folder, or a run or a checkpoint with an actor."""
+    return find_model(place.expanduser(), ARTIFACT, DOCUMENT) is not None
+
+
 def load_actor(place: Path, *, device: torch.device | str = "cpu") -> Actor:
     """Load an actor from its folder, from a run, or from one of a run's checkpoints.
 

@@ -19,9 +19,9 @@ from motionkit.policies.mpl._delta import Delta
 from motionkit.policies.mpl._factory import open_predictor
 from motionkit.policies.mpl._features import FEET, ROOT
 from motionkit.policies.mpl._legend import RowsHead, example, heads_of, legend, reach_of
-from motionkit.policies.mpl._network import CURVE, LONGER, MOST, NEARER
 from motionkit.policies.mpl._one_shot import OneShot
 from motionkit.policies.mpl._policy import MplPredictor
+from motionkit.policies.mpl._standing import ASTRAY, CURVE, HELD, LEVEL, LONGER, MOST, NEARER
 from motionkit.policies.mpl._trunk import POINT
 from motionkit.runs import TENSORS, OutputFolder
 
@@ -61,9 +61,13 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
     ``condition`` ``[N, 4 K + 1]``, if the predictor reads a path; output ``following`` ``[N, F, D]`` in the same units.
     ``joined`` in onnx.json says how the heads make one motion: ``share`` of it is the one-shot head's; the first
     ``first`` frames are of each head's own run, and from then on both go on from the joined motion after ``again``
-    frames. The points of a condition lie ``ahead`` frames ahead, seen from where the root is. Along a path each step of
-    the root is brought nearer to it: by the share ``nearer`` a second of what it is off, at most by the share
-    ``longer`` of the step and by ``most`` metres, and by ``curve`` radians for each metre of the step.
+    frames. The points of a condition lie ``ahead`` frames ahead, seen from where the root is. After the first shot each
+    step of the root is pulled towards the ways that leave the joints ``stand.feet`` where they are: by the share
+    ``held``, times the lesser contact of a foot in both frames, times its part of a softmax over both feet of their
+    negative mean height by ``level``, along a path times 1 minus how far from it the step leads by ``astray`` metres (0
+    at least). Along a path it is then brought nearer to that: by the share ``nearer`` a second
+    of what it is off, at most by the share ``longer`` of the step, and by ``curve`` radians for each metre of the step.
+    Both, and each, move the root by at most ``most`` metres.
 
     Raises:
         MotionkitError: As `export_weights`, or the packages of the extra ``onnx`` are missing.
@@ -78,10 +82,14 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
         network = predictor.network
         written = heads_of(predictor)
         files: dict[str, object] = {key: _write_onnx(head, part / f"{key}.onnx") for key, head in written.items()}
-        joined: dict[str, object] = {"share": network.share, "first": network.first, "again": network.again}
+        joined: dict[str, object] = {
+            "share": network.share, "first": network.first, "again": network.again, "most": MOST,
+        }  # fmt: skip
+        if predictor.feet is not None:
+            joined["stand"] = {"feet": list(predictor.feet), "held": HELD, "level": LEVEL, "astray": ASTRAY}
         if network.settings.command != "none":
             joined["ahead"] = list(network.settings.ahead_frames(network.fps))
-            joined["steer"] = {"nearer": NEARER, "longer": LONGER, "most": MOST, "curve": CURVE}
+            joined["steer"] = {"nearer": NEARER, "longer": LONGER, "curve": CURVE}
         _write_json(part / "onnx.json", {**files, "joined": joined})
         _write_legend(predictor, part, list(written))
         return f"{next(iter(written))}.onnx"

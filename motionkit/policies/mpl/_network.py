@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Self
 
 import torch
@@ -15,22 +14,15 @@ from motionkit.policies.mpl._course import Course
 from motionkit.policies.mpl._delta import Delta
 from motionkit.policies.mpl._features import Statistics
 from motionkit.policies.mpl._one_shot import OneShot
-from motionkit.policies.mpl._roll_out import roll_out, stepped
+from motionkit.policies.mpl._roll_out import roll_out
 from motionkit.policies.mpl._settings import PredictorSettings
+from motionkit.policies.mpl._standing import Standing, steered
 
 AGAIN = 0.1
 """Seconds after which the heads go on from their joined motion.
 
 On CMU's validation clips free runs of 10 s keep 0.81 of real movement so, and 0.70 to 0.71 with 0.2 or 0.33 s; drawn
 paths are missed by 1.8, 2.0 and 2.3 m in the mean. After every single frame feet slide three times as fast.
-"""
-
-
-NEARER, LONGER, CURVE, MOST = 3.0, 0.15, 0.3, 0.02
-"""How the root of a run along a path is brought nearer to it in each frame: by this share of what it is off per second,
-at most by this share of its step and by so many metres, and by at most so many radians for each metre of its step.
-
-What stands is not moved.
 """
 
 
@@ -109,7 +101,9 @@ class PredictorNetwork(nn.Module):
             self.encoder.eval()
         return self
 
-    def free_run(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+    def free_run(
+        self, known: MotionState, frames: int, *, command: Tensor | None = None, standing: Standing | None = None
+    ) -> MotionState:
         """Predict frames that read no true frame after the known ones.
 
         The first shot is predicted by each head on its own frames and then joined: so the first second is best. After
@@ -120,6 +114,7 @@ class PredictorNetwork(nn.Module):
             known: ``[N, P, ...]`` float32.
             frames: Frames F.
             command: ``[N, F', 3]`` the path to follow; only a network that was trained with one reads it.
+            standing: What feet say of the root, after the first shot; None: they are not heeded.
         """
         ahead = self.settings.ahead_frames(self.fps)
         course = Course(command, ahead) if command is not None and self.settings.command != "none" else None
@@ -127,8 +122,9 @@ class PredictorNetwork(nn.Module):
         parts: list[MotionState] = []
         while made < frames:
             part = self._joined(known, min(self.again if made else self.first, frames - made), course)
+            pull = None if standing is None or not made else standing.pull(known.part(known.frames - 1), part)
+            part = steered(part, pull, course, self.fps)
             if course is not None:
-                part = _steered(part, course, self.fps)
                 course = course.after(part.steps)
             made += part.frames
             known = known.then(part).part(max(0, known.frames + part.frames - reach))
@@ -147,22 +143,6 @@ class PredictorNetwork(nn.Module):
                 condition = course.at(here, here[:, 0], 0)
             found.append(self.shot(known, condition).state.part(0, frames))
         return found[0] if len(found) == 1 else _between(found[0], found[1], self.share)
-
-
-def _steered(state: MotionState, course: Course, fps: float) -> MotionState:
-    """Return frames whose root comes a little nearer to the path with each step; see `NEARER`."""
-    place, yaw = state.steps.new_zeros(len(state.steps), 2), state.steps.new_zeros(len(state.steps))
-    steps = []
-    for frame in range(state.frames):
-        step = state.steps[:, frame]
-        way, turn = (NEARER / fps * (course.missed(place, yaw, frame + 1) - step)).split([2, 1], dim=-1)
-        far = step[:, :2].norm(dim=-1, keepdim=True)
-        most = (LONGER * far).clamp_max(MOST)
-        way = way * (most / way.norm(dim=-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
-        step = step + torch.cat([way, turn.clamp(-CURVE * far, CURVE * far)], dim=-1)
-        place, yaw = stepped(place, yaw, step)
-        steps.append(step)
-    return replace(state, steps=torch.stack(steps, dim=1))
 
 
 def _between(first: MotionState, second: MotionState, share: float) -> MotionState:

@@ -14,7 +14,9 @@ from motionkit import weights
 from motionkit.motion.prediction import MotionState
 from motionkit.policies.mpl._network import PredictorNetwork
 from motionkit.policies.mpl._settings import PredictorSettings
+from motionkit.policies.mpl._standing import Standing
 from motionkit.policies.mpl._store import KIND, write_predictor
+from motionkit.rigs import find_feet
 from motionkit.runs import fingerprint_tensors
 
 
@@ -31,6 +33,7 @@ class MplPredictor:
     Attributes:
         fps: Frames per second.
         past: Known frames that it reads at least; attention sees more, where they are known.
+        feet: The joint of the left foot that stands longest, and of the right one; None where names do not tell them.
     """
 
     def __init__(
@@ -46,6 +49,9 @@ class MplPredictor:
         self.network = network.eval()
         self.fps, self.past = network.fps, network.past
         self.names, self.parents, self.offsets = tuple(names), tuple(parents), offsets.double()
+        feet = find_feet(names, parents)
+        self.feet = None if feet is None else (feet[0][-1], feet[1][-1])
+        self._standing = None if self.feet is None else Standing(self.offsets, self.parents, self.feet)
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -61,7 +67,7 @@ class MplPredictor:
         device = next(self.network.parameters()).device
         read = known.map(lambda values: values.to(device, torch.float32))
         path = None if command is None else command.to(device, torch.float32)
-        return self.network.free_run(read, frames, command=path).map(Tensor.cpu)
+        return self.network.free_run(read, frames, command=path, standing=self._standing).map(Tensor.cpu)
 
     def document(self) -> dict[str, Any]:
         """Return the content of policy.json: everything about the predictor except its tensors."""
@@ -75,6 +81,7 @@ class MplPredictor:
             "names": list(self.names),
             "parents": list(self.parents),
             "offsets": self.offsets.tolist(),
+            "feet": self.feet,  # found by their names; for programs that do not know names
         }
 
     def tensors(self) -> dict[str, Tensor]:

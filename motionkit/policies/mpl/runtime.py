@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from copy import copy
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,9 +27,20 @@ _ROOT, _FEET, _SPEED = 4, 2, 8.0
 _AGAIN = 0.1
 """Seconds after which the heads go on from their joined motion, once the first shot is over."""
 
-_NEARER, _LONGER, _CURVE, _MOST = 3.0, 0.15, 0.3, 0.02
+_HELD, _LEVEL = 0.3, 0.01
+"""The part of its way along the ground that a foot which stands is kept from, and by how many metres it must be lower
+than the other to count e times as much."""
+
+_NEARER, _LONGER, _CURVE, _MOST = 3.0, 0.25, 0.3, 0.02
 """How the root is brought nearer to a path in each frame: by this share of what it is off per second, at most by this
-share of its step and by so many metres, and by at most so many radians for each metre of its step."""
+share of its step, and by at most so many radians for each metre of its step. Feet and path together move a root by at
+most so many metres a frame."""
+
+_ASTRAY = 0.5
+"""Metres from a path at which feet do not keep the root any more, nearer to it evenly more."""
+
+_ROOM = 512
+"""Frames that are made before those that nothing reads any more are dropped."""
 
 
 class Predictor:
@@ -61,6 +71,8 @@ class Predictor:
         self._shot = _Shot(parts["shot"], encoder, *common) if parts["shot"] else None
         self.past = max(self.past, 0 if encoder is None else max(2, encoder.history) + 1)
         self._reach = max(self.past, int(settings["window"]))
+        feet = document.get("feet")  # none: the joints' names did not tell
+        self._standing = None if feet is None else _Standing(document["offsets"], document["parents"], feet)
 
     @classmethod
     def open(cls, folder: str | Path) -> Predictor:
@@ -90,70 +102,146 @@ class Predictor:
             frames: How many frames to predict.
             path: ``[F, 3]`` steps of the path that the root is asked to follow.
         """
-        rows = _pack(rotations, steps, heights, contacts, self.fps)
-        rotation = rotations[-1].astype(np.float32)  # in float64 each product would copy its weights to float64 first
-        course = None if path is None or self._ahead is None else _Course(path, self._ahead)
+        heads = [head for head in (self._delta, self._shot) if head is not None]
         again, made = max(1, round(_AGAIN * self.fps)), 0
         first = again if self._shot is None else self._shot.frames
+        recent = _Recent(_pack(rotations, steps, heights, contacts, self.fps), heads, self._reach, max(first, again))
+        rotation = rotations[-1].astype(np.float32)
+        stood: Array = np.asarray(contacts[-1])
+        course = None if path is None or self._ahead is None else _Course(path, self._ahead)
         parts: list[Motion] = []
         while made < frames:
-            part = self._joined(rows, rotation, min(again if made else first, frames - made), course)
+            part = self._joined(heads, recent, rotation, min(again if made else first, frames - made), course)
+            pull = None if self._standing is None or not made else self._standing.pull(rotation, stood, part)
+            if course is not None or pull is not None:
+                part = (part[0], _steered(part[1], pull, course, self.fps), *part[2:])
             if course is not None:
-                part = (part[0], _steered(part[1], course, self.fps), *part[2:])
-                course = course.after(part[1])
+                course.go(part[1])
             made += len(part[0])
-            rows, rotation = np.concatenate([rows, _pack(*part, self.fps)])[-self._reach :], part[0][-1]
+            recent.add(_pack(*part, self.fps))
+            rotation, stood = part[0][-1], part[3][-1]
             parts.append(part)
         return cast(Motion, tuple(np.concatenate(values) for values in zip(*parts, strict=True)))
 
-    def _joined(self, rows: Array, rotation: Array, frames: int, course: _Course | None) -> Motion:
-        heads = [head for head in (self._delta, self._shot) if head is not None]
-        found = [head.run(rows, rotation, frames, course) for head in heads]
+    def _joined(
+        self, heads: Sequence[_Head], recent: _Recent, rotation: Array, frames: int, course: _Course | None
+    ) -> Motion:
+        found = [head.run(recent, rotation, frames, course) for head in heads]
         if len(found) == 1:
             return found[0]
         (turned, *rest), (shot, *others) = found
-        six = (turned + self._share * (shot - turned))[..., :2]
-        others = [one + self._share * (other - one) for one, other in zip(rest, others, strict=True)]
-        return cast(Motion, (_orthonormal(six[..., 0], six[..., 1]), *others))
+        first, second = (_lerp(turned[..., column], shot[..., column], self._share) for column in (0, 1))
+        others = [_lerp(one, other, self._share) for one, other in zip(rest, others, strict=True)]
+        return cast(Motion, (_orthonormal(np.moveaxis(first, -1, 0), np.moveaxis(second, -1, 0)), *others))
+
+
+class _Recent:
+    """The newest frames as rows, and what each head remembers of them; there is room for those that come."""
+
+    def __init__(self, rows: Array, heads: Sequence[_Head], reach: int, most: int) -> None:
+        rows = rows[-reach:]
+        self.count, self._reach, self._most = len(rows), reach, most
+        self.rows = np.empty((reach + most + _ROOM, rows.shape[1]), np.float32)
+        self.told = {head: np.empty((len(self.rows), head.told), np.float32) for head in heads}
+        self.rows[: self.count] = rows
+        for head, told in self.told.items():
+            head.remember(rows, told[: self.count])
+
+    def add(self, rows: Array) -> None:
+        """Append rows, and make room for the most that a head writes behind them."""
+        end = self.count + len(rows)
+        self.rows[self.count : end] = rows
+        for head, told in self.told.items():
+            head.remember(rows, told[self.count : end])
+        self.count = end
+        if end + 2 * self._most > len(self.rows):
+            self.count = min(end, self._reach)
+            for values in (self.rows, *self.told.values()):
+                values[: self.count] = values[end - self.count : end].copy()
 
 
 class _Course:
     """Where a path leads from where the root stands."""
 
     def __init__(self, path: Array, ahead: NDArray[np.int64]) -> None:
-        steps = np.concatenate([path, np.repeat(path[-1:], int(ahead.max()), axis=0)])
+        steps = np.concatenate([path, np.repeat(path[-1:], int(ahead.max()), axis=0)]).astype(np.float64)
         place, yaw = _follow(steps)
-        self._place, self._yaw = np.concatenate([np.zeros((1, 2)), place]), np.concatenate([np.zeros(1), yaw])
+        place, yaw = np.concatenate([np.zeros((1, 2)), place]), np.concatenate([np.zeros(1), yaw])
+        self._points = np.column_stack([place, np.sin(yaw), np.cos(yaw)])
+        self._places: list[tuple[float, float, float]] = list(zip(*place.T.tolist(), yaw.tolist(), strict=True))
         self._ahead = ahead
-        self._start: tuple[Array, float, int] = np.zeros(2), 0.0, 0
+        self._start: tuple[float, float, float, int] = 0.0, 0.0, 0.0, 0
 
-    def after(self, steps: Array) -> _Course:
-        """Return the same path for a run that begins after steps of the root, wherever they led."""
-        ways, turns = _follow(steps)
-        place, yaw = self._from_start(ways[-1], float(turns[-1]))
-        later = copy(self)
-        later._start = place, yaw, self._start[2] + len(steps)
-        return later
+    def go(self, steps: Array) -> None:
+        """Begin after some steps of the root, wherever they led."""
+        here = 0.0, 0.0, 0.0
+        for step in steps.tolist():
+            here = _stepped(here, step)
+        self._start = *self._from_start(here), self._start[3] + len(steps)
 
-    def at(self, place: Array, yaw: float, frame: int) -> Array:
-        x, z, turn = self._seen(place, yaw, frame + self._ahead)
-        points = np.stack([x, z, np.sin(turn), np.cos(turn)], axis=-1)
-        return np.append(points.ravel(), 1.0).astype(np.float32)
-
-    def missed(self, place: Array, yaw: float, frame: int) -> Array:
-        """Return the step ``[3]`` from a root to where the path is after `frame` steps."""
-        return np.concatenate(self._seen(place, yaw, np.array([frame])))
-
-    def _seen(self, place: Array, yaw: float, frames: Array) -> tuple[Array, Array, Array]:
-        place, yaw = self._from_start(place, yaw)
-        rows = np.minimum(self._start[2] + frames, len(self._yaw) - 1)
-        x, z = (self._place[rows] - place).T
+    def at(self, here: tuple[float, float, float], frame: int) -> Array:
+        """Return the condition ``[4 K + 1]`` of a root at x, z and heading."""
+        x, z, yaw = self._from_start(here)
+        points = self._points.take(self._ahead + (self._start[3] + frame), 0, mode="clip")
+        points -= (x, z, 0.0, 0.0)
         cos, sin = math.cos(yaw), math.sin(yaw)
-        return x * cos - z * sin, z * cos + x * sin, self._yaw[rows] - yaw
+        told = np.ones(points.size + 1, np.float32)
+        # One turn brings x and z to the heading, and sine and cosine of the path's heading as well.
+        told[:-1] = (points.reshape(-1, 2) @ np.array([[cos, sin], [-sin, cos]])).ravel()
+        return told
 
-    def _from_start(self, place: Array, yaw: float) -> tuple[Array, float]:
-        start, facing, _ = self._start
-        return start + _turned(place, facing), facing + yaw
+    def missed(self, here: tuple[float, float, float], frame: int) -> tuple[float, float, float]:
+        """Return the step from a root to where the path is after `frame` steps."""
+        x, z, yaw = self._from_start(here)
+        there = self._places[min(self._start[3] + frame, len(self._places) - 1)]
+        cos, sin = math.cos(yaw), math.sin(yaw)
+        x, z = there[0] - x, there[1] - z
+        return x * cos - z * sin, z * cos + x * sin, there[2] - yaw
+
+    def _from_start(self, here: tuple[float, float, float]) -> tuple[float, float, float]:
+        return _stepped(self._start[:3], here)
+
+
+class _Standing:
+    """Says by how much the steps of a root must change so that the foot that stands slides less."""
+
+    def __init__(self, offsets: Sequence[Sequence[float]], parents: Sequence[int], feet: Sequence[int]) -> None:
+        self._legs: list[list[tuple[int, NDArray[np.float32]]]] = []
+        for foot in feet:  # from below the root down to the foot: the joint above, and the way to the one below
+            leg, joint = [], foot
+            while joint > 0:
+                leg.append((parents[joint], np.asarray(offsets[joint], np.float32)))
+                joint = parents[joint]
+            self._legs.append(leg[::-1])
+
+    def pull(self, rotation: Array, stood: Array, part: Motion) -> Array:
+        """Return what to add to the steps of a part, ``[T, 2]`` metres.
+
+        Args:
+            rotation: ``[J, 3, 3]`` of the frame before.
+            stood: ``[2]`` its contacts.
+            part: The frames.
+        """
+        rotations, steps, _, contacts = part
+        rotations = np.concatenate([rotation[None], rotations])
+        feet = np.stack([self._place(rotations, leg) for leg in self._legs], axis=1)  # [T + 1, 2, 3]
+        cos, sin = np.cos(steps[:, 2, None]), np.sin(steps[:, 2, None])
+        x, z = feet[1:, :, 0], feet[1:, :, 2]
+        # A root that goes this way leaves the foot where it is.
+        way = np.stack([feet[:-1, :, 0] - (x * cos + z * sin), feet[:-1, :, 2] - (z * cos - x * sin)], axis=-1)
+        heights = feet[1:, :, 1] + feet[:-1, :, 1]
+        lower = np.exp((heights.min(-1, keepdims=True) - heights) / (2 * _LEVEL))
+        before = np.concatenate([stood[None], contacts[:-1]])
+        stands = _HELD * lower / lower.sum(-1, keepdims=True) * np.minimum(contacts, before)
+        return cast(Array, (stands[..., None] * (way - steps[:, None, :2])).sum(1))
+
+    def _place(self, rotations: Array, leg: Sequence[tuple[int, NDArray[np.float32]]]) -> Array:
+        turned = rotations[:, 0]
+        place: Array = np.zeros(3, np.float32)
+        for joint, bone in leg:
+            turned = turned if joint == 0 else turned @ rotations[:, joint]
+            place = place + turned @ bone
+        return place
 
 
 class _Encoder:
@@ -169,8 +257,8 @@ class _Encoder:
     def period(self, rows: Array, joints: int, fps: float) -> Array:
         """Return ``[4]`` for ``[T, D]`` rows as `_pack` makes them, the newest last."""
         recent = rows[-max(2, self.history) :]
-        six = recent[:, : 6 * joints].reshape(len(recent), joints, 2, 3).swapaxes(-1, -2)
-        turned = _orthonormal(six[-2:, ..., 0], six[-2:, ..., 1])
+        six = recent[-2:, : 6 * joints].reshape(2, joints, 2, 3).transpose(2, 3, 0, 1)
+        turned = _orthonormal(six[0], six[1])
         velocity = _log(turned[1] @ turned[0].swapaxes(-1, -2)) * fps
         poses = recent[::-1][: self.history, : 6 * joints]
         at = _FEET + 3 * joints
@@ -181,13 +269,13 @@ class _Encoder:
         read = np.concatenate([recent[-1, -_FEET:], velocity.ravel(), poses.ravel()])
         hidden = np.clip((read - mean) / std, -10, 10)
         for name in self._layers:
-            hidden = _gelu(self._t[f"{name}.weight"] @ hidden + self._t[f"{name}.bias"])
+            hidden = _gelu(0.5 * (self._t[f"{name}.weight"] @ hidden + self._t[f"{name}.bias"]))
         said: Array = np.tanh(self._t["period_head.weight"] @ hidden + self._t["period_head.bias"])
         return said
 
 
 class _Head:
-    """What both heads read."""
+    """What both heads read. What is the same for all frames is put into the weights when they are read."""
 
     def __init__(
         self,
@@ -200,92 +288,137 @@ class _Head:
         window: int,
     ) -> None:
         self._encoder = encoder
-        self._t, self._joints, self._fps, self._heads, self._window = tensors, joints, fps, heads, window
-        self._lags = np.array(lags)
-        self._weights = (_SPEED * (self._lags / fps * 30.0) ** -0.75).astype(np.float32)[:, None]
-        self._six = 6 * joints
-        self._layers = [name for name in tensors if name.startswith("trunk.layers.") and name.endswith(".weight")]
+        self._t, self._joints, self._fps, self._window = tensors, joints, fps, window
+        self._lags, self._six = -np.array(lags), 6 * joints
+        self._reading = self._centred_reading()
+        self._norm = 0.5 * tensors["trunk.norm.weight"], 0.5 * tensors["trunk.norm.bias"]
+        layers = [name for name in tensors if name.startswith("trunk.layers.") and name.endswith(".weight")]
+        self._layers = [self._linear(f"trunk.layers.{layer}", 0.5) for layer in range(len(layers))]
+        self._film = self._linear("trunk.film.linear") if "trunk.film.linear.weight" in tensors else None
+        self._period = self._linear("trunk.period") if encoder is not None else None
+        self.told = 0
+        """Numbers that are remembered of a frame: its key and its value."""
+        if "trunk.attention.key.weight" in tensors:
+            self._attention(heads)
 
-    def keys(self, rows: Array) -> tuple[Array, Array] | None:
-        if "trunk.attention.key.weight" not in self._t:
-            return None
-        centred = rows - self._t["mean"]
-        return self._linear(centred, "trunk.attention.key"), self._linear(centred, "trunk.attention.value")
+    def run(self, recent: _Recent, rotation: Array, frames: int, course: _Course | None) -> Motion:
+        raise NotImplementedError
 
-    def features(self, rows: Array, memory: tuple[Array, Array] | None, condition: Array | None) -> Array:
-        """Return the hidden state after the last of some rows."""
-        six, now, mean = self._six, rows[-1], self._t["mean"]
-        earlier = rows[-1 - self._lags]
-        late = (now[:six] - earlier[:, :six]) * self._weights
-        centred, before = now - mean, earlier[len(self._lags) // 2, six:] - mean[six:]
-        read = np.concatenate([centred[:six], late.ravel(), 0.5 * centred[six:], 0.5 * before]) / self._t["scale"]
-        hidden = _gelu(
-            _normed(self._linear(read, "trunk.read"), self._t["trunk.norm.weight"], self._t["trunk.norm.bias"])
-        )
-        if self._encoder is not None:
-            hidden = hidden + self._linear(self._encoder.period(rows, self._joints, self._fps), "trunk.period")
-        if memory is not None:
-            hidden = hidden + self._attended(hidden, *memory)
-        if "trunk.film.linear.weight" in self._t:
-            if condition is None:
-                condition = np.zeros(self._t["trunk.film.linear.weight"].shape[1], np.float32)
-            gain, shift = np.split(np.tanh(self._linear(condition, "trunk.film.linear")), 2)
-            hidden = hidden * (1 + 0.5 * gain) + 0.5 * shift
-        for layer in range(len(self._layers)):
-            hidden = hidden + _gelu(self._linear(hidden, f"trunk.layers.{layer}"))
+    def remember(self, rows: Array, told: Array) -> None:
+        """Write keys and values ``[T, told]`` of rows."""
+        if self.told:
+            np.matmul(rows, self._memory[0], out=told)
+            told += self._memory[1]
+
+    def features(self, rows: Array, told: Array, condition: Array | None) -> Array:
+        """Return the hidden state after the last of some rows, of which keys and values are told."""
+        six, now = self._six, rows[-1]
+        earlier = rows[self._lags - 1]
+        weight, bias = self._reading
+        read = np.empty(len(weight), np.float32)
+        pose = now[:six]
+        read[:six] = pose
+        np.subtract(pose, earlier[:, :six], out=read[six : -2 * (_ROOT + _FEET)].reshape(len(earlier), six))
+        root = read[-2 * (_ROOT + _FEET) :].reshape(2, -1)
+        root[0], root[1] = now[six:], earlier[len(earlier) // 2, six:]
+        hidden: Array = read @ weight
+        hidden += bias
+        hidden *= 1 / math.sqrt(float(hidden @ hidden) / len(hidden) + 1e-5)
+        hidden *= self._norm[0]
+        hidden += self._norm[1]
+        hidden = _gelu(hidden)
+        if self._encoder is not None and self._period is not None:
+            hidden += self._encoder.period(rows, self._joints, self._fps) @ self._period[0] + self._period[1]
+        if self.told:
+            hidden += self._attended(hidden, told[-self._window :])
+        if self._film is not None:
+            told_path = self._film[1] if condition is None else condition @ self._film[0] + self._film[1]
+            shift = np.tanh(told_path)
+            shift *= 0.5
+            hidden += hidden * shift[: len(hidden)]
+            hidden += shift[len(hidden) :]
+        for weight, bias in self._layers:
+            half: Array = hidden @ weight
+            half += bias
+            hidden += _gelu(half)
         return hidden
 
-    def _attended(self, hidden: Array, keys: Array, values: Array) -> Array:
-        keys, values = keys[-self._window :], values[-self._window :]
-        asked = self._linear(hidden, "trunk.attention.query").reshape(self._heads, -1)
-        told = keys.reshape(len(keys), self._heads, -1)
-        scores = np.einsum("thd,hd->th", told, asked) / math.sqrt(asked.shape[1])
-        scores = scores + self._t["trunk.attention.age"][self._window - len(keys) :]
-        weights = np.exp(scores - scores.max(0))
-        weights = weights / weights.sum(0)
-        read = np.einsum("th,thd->hd", weights, values.reshape(told.shape)).ravel()
-        return self._linear(read - values[-1], "trunk.attention.out")
-
-    def _linear(self, values: Array, name: str) -> Array:
-        found: Array = values @ self._t[f"{name}.weight"].T + self._t[f"{name}.bias"]
+    def _attended(self, hidden: Array, told: Array) -> Array:
+        heads = len(self._age)
+        by_head = told.reshape(len(told), 2, heads, -1)
+        asked = (hidden @ self._query[0] + self._query[1]).reshape(heads, -1, 1)
+        weights: Array = np.matmul(by_head[:, 0].swapaxes(0, 1), asked)[..., 0]
+        weights += self._age[:, -len(told) :]
+        weights -= np.maximum.reduce(weights, 1)[:, None]
+        np.exp(weights, out=weights)
+        weights /= np.add.reduce(weights, 1)[:, None]
+        read = np.matmul(weights[:, None], by_head[:, 1].swapaxes(0, 1)).reshape(-1)
+        read -= told[-1, len(read) :]
+        found: Array = read @ self._out[0]
+        found += self._out[1]
         return found
+
+    def _centred_reading(self) -> tuple[Array, Array]:
+        """Return the first layer with means, speeds and scales of what it reads; its outputs have the mean 0."""
+        t, six = self._t, self._six
+        weight = t["trunk.read.weight"].T / t["scale"].astype(np.float64)
+        weight[-2 * (_ROOT + _FEET) :] *= 0.5
+        mean = np.concatenate([t["mean"][:six], np.zeros(six * len(self._lags)), np.tile(t["mean"][six:], 2)])
+        bias = t["trunk.read.bias"] - mean @ weight
+        speeds = _SPEED * (-self._lags / self._fps * 30.0) ** -0.75
+        weight[six : -2 * (_ROOT + _FEET)] *= np.repeat(speeds, six)[:, None]
+        weight, bias = weight - weight.mean(1, keepdims=True), bias - bias.mean()
+        return np.ascontiguousarray(weight, np.float32), bias.astype(np.float32)
+
+    def _attention(self, heads: int) -> None:
+        """Prepare key and value as one layer, and the query in its scale."""
+        key, value = (self._linear(f"trunk.attention.{name}") for name in ("key", "value"))
+        weight, bias = (np.concatenate(parts, axis=-1) for parts in zip(key, value, strict=True))
+        self._memory = np.ascontiguousarray(weight), (bias - self._t["mean"] @ weight).astype(np.float32)
+        self.told = weight.shape[1]
+        width = key[0].shape[1]
+        self._query = self._linear("trunk.attention.query", 1 / math.sqrt(width // heads))
+        self._out = self._linear("trunk.attention.out")
+        self._age = np.ascontiguousarray(self._t["trunk.attention.age"].T)
+
+    def _linear(self, name: str, scale: float = 1.0) -> tuple[Array, Array]:
+        """Return weight ``[in, out]`` and bias of a layer."""
+        weight = np.ascontiguousarray((scale * self._t[f"{name}.weight"]).T, np.float32)
+        return weight, (scale * self._t[f"{name}.bias"]).astype(np.float32)
 
 
 class _Delta(_Head):
     """Frame by frame."""
 
-    def run(self, rows: Array, rotation: Array, frames: int, course: _Course | None) -> Motion:
-        memory = self.keys(rows[-self._window :])
-        reach = max(int(self._lags.max()) + 1, 2 if self._encoder is None else self._encoder.history)
-        rows = rows[-reach:]
-        place, yaw = np.zeros(2), 0.0
-        made: list[tuple[Array, Array, Array, Array]] = []
+    def __init__(self, tensors: Mapping[str, Array], encoder: _Encoder | None, *common: Any) -> None:
+        super().__init__(tensors, encoder, *common)
+        units = np.concatenate([tensors["turn_std"], tensors["root_std"], np.ones(_FEET)]).astype(np.float32)
+        rest = np.concatenate([np.tile([1.0, 0, 0, 0, 1, 0], self._joints), np.zeros(_ROOT + _FEET)])
+        weight, bias = self._linear("head")
+        self._said = weight * units, (bias * units + rest).astype(np.float32)
+
+    def run(self, recent: _Recent, rotation: Array, frames: int, course: _Course | None) -> Motion:
+        begin, six = recent.count, self._six
+        rows, told = recent.rows, recent.told[self]
+        here = 0.0, 0.0, 0.0
+        rotations = np.empty((frames, *rotation.shape), np.float32)
         for frame in range(frames):
-            condition = None if course is None else course.at(place, yaw, frame)
-            rotation, row = self._next(rows, rotation, memory, condition)
-            step = row[self._six : self._six + 3] / self._fps
-            made.append((rotation, step, row[self._six + 3], row[-_FEET:]))
-            place, yaw = place + _turned(step[:2], yaw), yaw + float(step[2])
-            rows = np.concatenate([rows[1:], row[None]])
-            if memory is not None and (new := self.keys(row[None])) is not None:
-                memory = self._kept(memory[0], new[0]), self._kept(memory[1], new[1])
-        return cast(Motion, tuple(np.stack(parts) for parts in zip(*made, strict=True)))
-
-    def _kept(self, old: Array, new: Array) -> Array:
-        return np.concatenate([old, new])[-self._window :]
-
-    def _next(
-        self, rows: Array, rotation: Array, memory: tuple[Array, Array] | None, condition: Array | None
-    ) -> tuple[Array, Array]:
-        said = self._linear(self.features(rows, memory, condition), "head")
-        six = (said[: self._six] * self._t["turn_std"]).reshape(-1, 6)
-        rest = np.array([1, 0, 0, 0, 1, 0], np.float32)
-        turn = _orthonormal((six + rest)[:, :3], (six + rest)[:, 3:])
-        rotation = turn @ rotation
-        now = rows[-1]
-        root = now[self._six : self._six + _ROOT] + said[self._six : self._six + _ROOT] * self._t["root_std"]
-        contacts = _after(now[-_FEET:], said[-_FEET:])
-        return rotation, np.concatenate([_six(rotation), root, contacts])
+            end = begin + frame
+            condition = None if course is None else course.at(here, frame)
+            said: Array = self.features(rows[:end], told[:end], condition) @ self._said[0]
+            said += self._said[1]
+            columns = said[:six].reshape(-1, 2, 3).transpose(1, 2, 0)
+            rotation = np.matmul(_orthonormal(columns[0], columns[1]), rotation, out=rotations[frame])
+            row, before = rows[end], rows[end - 1]
+            row[:six].reshape(-1, 2, 3)[:] = rotation[:, :, :2].swapaxes(1, 2)
+            np.add(before[six:-_FEET], said[six:-_FEET], out=row[six:-_FEET])
+            row[-_FEET:] = _after(before[-_FEET:], said[-_FEET:])
+            if frame < frames - 1:
+                self.remember(rows[end : end + 1], told[end : end + 1])
+                x, z, turn = row[six : six + 3].tolist()
+                here = _stepped(here, (x / self._fps, z / self._fps, turn / self._fps))
+        made = rows[begin : begin + frames]
+        return rotations, made[:, six : six + 3] / self._fps, made[:, six + 3].copy(), made[:, -_FEET:].copy()
 
 
 class _Shot(_Head):
@@ -301,30 +434,33 @@ class _Shot(_Head):
         return len(self._t["basis"])
 
     def _head(self, frames: int) -> tuple[Array, Array]:
-        """Return the head and the cosines of a few frames in one, ``[F D, width]`` and ``[F D]``; made once."""
+        """Return head and cosines of some frames in one, ``[width, F D]`` and ``[F, D]``, made once.
+
+        Frames as many as cosines or more are two products: ``[width, K D]`` and ``[K, D]``.
+        """
         if frames not in self._few:
             scale, basis = self._t["way_std"], self._t["basis"][:frames]
             weight = self._t["head.weight"].reshape(*scale.shape, -1) * scale[..., None]
             bias = self._t["head.bias"].reshape(scale.shape) * scale + self._t["way_mean"]
-            whole = np.tensordot(basis, weight, 1).reshape(-1, weight.shape[-1])
-            self._few[frames] = whole, (basis @ bias).ravel()
+            if frames < len(scale):
+                weight, bias = np.tensordot(basis, weight, 1), basis @ bias
+            self._few[frames] = np.ascontiguousarray(weight.reshape(-1, weight.shape[-1]).T, np.float32), bias
         return self._few[frames]
 
-    def run(self, rows: Array, rotation: Array, frames: int, course: _Course | None) -> Motion:
-        condition = None if course is None else course.at(np.zeros(2), 0.0, 0)
-        hidden = self.features(rows, self.keys(rows[-self._window :]), condition)
-        scale, now = self._t["way_std"], rows[-1]
-        if frames < len(scale):  # fewer than there are cosines
-            weight, bias = self._head(frames)
-            way = (weight @ hidden + bias).reshape(frames, -1)
-        else:
-            said = self._linear(hidden, "head").reshape(scale.shape) * scale + self._t["way_mean"]
-            way = self._t["basis"][:frames] @ said
-        six = _six(rotation) + way[:, : self._six]
-        six = six.reshape(len(way), -1, 6)
-        root = now[self._six : self._six + _ROOT] + way[:, self._six : self._six + _ROOT]
-        contacts = _after(now[-_FEET:], way[:, -_FEET:])
-        return _orthonormal(six[..., :3], six[..., 3:]), root[:, :3] / self._fps, root[:, 3], contacts
+    def run(self, recent: _Recent, rotation: Array, frames: int, course: _Course | None) -> Motion:
+        condition = None if course is None else course.at((0.0, 0.0, 0.0), 0)
+        rows = recent.rows[: recent.count]
+        weight, bias = self._head(frames)
+        way = (self.features(rows, recent.told[self][: recent.count], condition) @ weight).reshape(bias.shape) + bias
+        if len(way) != frames or frames >= len(self._t["way_std"]):
+            way = self._t["basis"][:frames] @ way
+        now, six = rows[-1], self._six
+        way[:, :six] += _six(rotation)
+        way[:, six:-_FEET] += now[six:-_FEET]
+        columns = way[:, :six].reshape(frames, -1, 2, 3).transpose(2, 3, 0, 1)
+        contacts = [_after(now[-_FEET:], said) for said in way[:, -_FEET:]]
+        steps, heights = way[:, six : six + 3] / self._fps, way[:, six + 3]
+        return _orthonormal(columns[0], columns[1]), steps, heights, np.array(contacts, np.float32)
 
 
 def _part(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
@@ -346,15 +482,25 @@ def _six(rotations: Array) -> Array:
     return columns.reshape(*rotations.shape[:-3], -1)
 
 
+def _lerp(one: Array, other: Array, share: float) -> Array:
+    between: Array = one + share * (other - one)
+    return between
+
+
 def _orthonormal(first: Array, second: Array) -> Array:
-    """Return rotations ``[..., 3, 3]`` by Gram-Schmidt of two columns ``[..., 3]``."""
-    first = first / np.linalg.norm(first, axis=-1, keepdims=True)
-    second = second - (first * second).sum(-1, keepdims=True) * first
-    second = second / np.linalg.norm(second, axis=-1, keepdims=True)
-    (a, b, c), (u, v, w) = np.moveaxis(first, -1, 0), np.moveaxis(second, -1, 0)
-    found = np.empty((*first.shape, 3), first.dtype)
-    found[..., 0], found[..., 1] = first, second
-    # np.cross would take as long as all the rest of this function.
+    """Return rotations ``[..., 3, 3]`` by Gram-Schmidt of two columns ``[3, ...]``."""
+    # One coordinate at a time: sums over three numbers, and np.cross, would take longer than all the rest.
+    a, b, c = first
+    length = np.sqrt(a * a + b * b + c * c)
+    a, b, c = a / length, b / length, c / length
+    u, v, w = second
+    along = a * u + b * v + c * w
+    u, v, w = u - along * a, v - along * b, w - along * c
+    length = np.sqrt(u * u + v * v + w * w)
+    u, v, w = u / length, v / length, w / length
+    found = np.empty((*a.shape, 3, 3), a.dtype)
+    found[..., 0, 0], found[..., 1, 0], found[..., 2, 0] = a, b, c
+    found[..., 0, 1], found[..., 1, 1], found[..., 2, 1] = u, v, w
     found[..., 0, 2], found[..., 1, 2], found[..., 2, 2] = b * w - c * v, c * u - a * w, a * v - b * u
     return found
 
@@ -381,36 +527,52 @@ def _follow(steps: Array) -> tuple[Array, Array]:
     return np.stack([x, z], axis=-1).cumsum(0), yaw
 
 
-def _steered(steps: Array, course: _Course, fps: float) -> Array:
-    """Return steps ``[T, 3]`` of a root that comes a little nearer to the path with each; see `_NEARER`."""
-    place, yaw, found = np.zeros(2), 0.0, []
-    for frame, step in enumerate(steps.astype(np.float64), 1):
-        missed = _NEARER / fps * (course.missed(place, yaw, frame) - step)
-        far = math.hypot(step[0], step[1])
-        most = min(_LONGER * far, _MOST)
-        way = missed[:2] * min(1.0, most / max(1e-9, math.hypot(missed[0], missed[1])))
-        step = step + np.append(way, min(max(missed[2], -_CURVE * far), _CURVE * far))
-        place, yaw = place + _turned(step[:2], yaw), yaw + float(step[2])
+def _steered(steps: Array, pull: Array | None, course: _Course | None, fps: float) -> Array:
+    """Return steps ``[T, 3]`` of a root that feet pull, and that comes nearer to its path; see `_HELD`, `_NEARER`."""
+    here, found = (0.0, 0.0, 0.0), []
+    pulls = [[0.0, 0.0]] * len(steps) if pull is None else pull.tolist()
+    for frame, (said, drawn) in enumerate(zip(steps.tolist(), pulls, strict=True), 1):
+        (more_x, more_z), turn = _at_most(drawn[0], drawn[1], _MOST), said[2]
+        if course is not None:
+            missed = course.missed(here, frame)
+            kept = max(0.0, 1 - math.hypot(missed[0] - said[0], missed[1] - said[1]) / _ASTRAY)
+            x, z = said[0] + kept * more_x, said[1] + kept * more_z
+            far = math.hypot(x, z)
+            left, ahead = _at_most(_NEARER / fps * (missed[0] - x), _NEARER / fps * (missed[1] - z), _LONGER * far)
+            more_x, more_z = _at_most(x + left - said[0], z + ahead - said[1], _MOST)
+            turn += min(max(_NEARER / fps * (missed[2] - said[2]), -_CURVE * far), _CURVE * far)
+        step = said[0] + more_x, said[1] + more_z, turn
+        here = _stepped(here, step)
         found.append(step)
     return np.array(found, np.float32)
 
 
-def _turned(way: Array, yaw: float) -> Array:
-    """Return a way ``[2]`` of a root that faces `yaw`, as x and z."""
+def _at_most(x: float, z: float, most: float) -> tuple[float, float]:
+    """Return a way, shortened if it is longer than `most`."""
+    share = min(1.0, most / max(1e-9, math.hypot(x, z)))
+    return share * x, share * z
+
+
+def _stepped(here: Sequence[float], step: Sequence[float]) -> tuple[float, float, float]:
+    """Return x, z and heading after a step that is seen in the heading before it."""
+    x, z, yaw = here
     cos, sin = math.cos(yaw), math.sin(yaw)
-    return np.array([way[0] * cos + way[1] * sin, way[1] * cos - way[0] * sin])
+    return x + step[0] * cos + step[1] * sin, z + step[1] * cos - step[0] * sin, yaw + step[2]
 
 
-def _after(before: Array, said: Array) -> Array:
-    kept = np.clip(before, 0.01, 0.99)
-    return cast(Array, 1 / (1 + np.exp(-(np.log(kept / (1 - kept)) + said))))
+def _after(before: Array, said: Array) -> list[float]:
+    """Return the contacts of one frame; there are two, for which plain numbers are faster than arrays."""
+    kept = [min(max(one, 0.01), 0.99) for one in before.tolist()]
+    return [1 / (1 + (1 - one) / one * math.exp(-more)) for one, more in zip(kept, said.tolist(), strict=True)]
 
 
-def _gelu(values: Array) -> Array:
-    inner = values * (0.7978845608 + 0.0356774081 * values * values)
-    return cast(Array, 0.5 * values * (1 + np.tanh(inner)))
-
-
-def _normed(values: Array, weight: Array, bias: Array) -> Array:
-    centred = values - values.mean()
-    return cast(Array, centred / np.sqrt((centred * centred).mean() + 1e-5) * weight + bias)
+def _gelu(half: Array) -> Array:
+    """Return GELU of twice some numbers."""
+    found = half * half
+    found *= 0.2854192648
+    found += 1.5957691216
+    found *= half
+    np.tanh(found, out=found)
+    found += 1
+    found *= half
+    return found

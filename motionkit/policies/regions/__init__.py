@@ -15,6 +15,9 @@ class RegionOptions(Group):
     checkpoint: str = Field(
         "starter", min_length=1, description="starter, or a run, checkpoint or folder of such a policy."
     )
+    resize: bool = Field(
+        False, description="Squeeze every image to the few pixels that the policy sees; else other sizes are refused."
+    )
 
 
 component = Component(

@@ -69,8 +69,9 @@ class RegionNetwork(nn.Module):
         """
         if self.settings.region == "word":
             words = _four_as_one(features)
-            size = (features.shape[-2] // 2, features.shape[-1] // 2)
-            share = F.adaptive_avg_pool2d(masks[:, None].to(features.dtype), size)
+            share = F.adaptive_avg_pool2d(
+                masks[:, None].to(features.dtype), (features.shape[-2] // 2, features.shape[-1] // 2)
+            )
             share = share.flatten(2) / share.sum((2, 3)).clamp(min=1e-6)[..., None]  # [N, 1, V]
             seen: Tensor = self.mlp1(share @ words)
             return seen + self.language_model.region

@@ -72,6 +72,17 @@ class ShapesPolicy:
         self.action_size, self.longest = settings.prompt, settings.max_words
 
     @property
+    def sees(self) -> str:
+        """See `motionkit.policies.base.HasLimits`."""
+        side = self.settings.image_size
+        whole = "every image squeezed to " if self.settings.resize else ""
+        return f"{whole}{side} x {side} pixels, masks of {self.settings.mask_size} x {self.settings.mask_size}"
+
+    def known_words(self, texts: Sequence[str]) -> float:
+        """See `motionkit.policies.base.HasLimits`."""
+        return self.words.share(texts)
+
+    @property
     def inputs(self) -> dict[str, str]:
         """Fingerprints of what options name: of its weights and words, as they are now."""
         return {"checkpoint": fingerprint(fingerprint_tensors(self.network.state_dict()), *self.words.words)}
@@ -80,16 +91,22 @@ class ShapesPolicy:
         """See `RegionPolicy.see`.
 
         Raises:
-            MotionkitError: An image has another size than the network's (exit code 2).
+            MotionkitError: An image has another size than the network's, and is not to be squeezed (exit code 2).
         """
         side = self.settings.image_size
+        images = self.sized(images)
         if wrong := [one.shape for one in images if one.shape != (side, side, 3)]:
             raise MotionkitError(
                 f"this policy sees images of {side} x {side} pixels, and one is {wrong[0][1]} x {wrong[0][0]}.",
                 why="it is the small one for the built-in shapes.",
-                fix="--policy sa2va sees images of every size.",
+                fix=f"--policy.resize squeezes every image to {side} x {side}; --policy sa2va sees every size.",
             )
         return SeenImages(*self.network.see(torch.from_numpy(np.stack(images)).to(self.device)))
+
+    def sized(self, images: Sequence[NDArray[np.uint8]]) -> Sequence[NDArray[np.uint8]]:
+        """Return images as the policy sees them: squeezed where it does so, else as they are."""
+        side = self.settings.image_size
+        return [_squeezed(one, side) for one in images] if self.settings.resize else images
 
     @torch.no_grad()
     def sample_captions(
@@ -196,3 +213,14 @@ class ShapesPolicy:
     def save(self, folder: Path, *, tensors: Mapping[str, Tensor] | None) -> None:
         """See `RegionPolicy.save`."""
         write_regions(folder, self.settings, self.words.words, tensors)
+
+
+def _squeezed(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """Return an image ``[H, W, 3]`` as ``[side, side, 3]``: all of it, stretched, as masks are."""
+    if image.shape == (side, side, 3):
+        return image
+    from PIL import Image
+
+    return np.asarray(
+        Image.fromarray(image).resize((side, side), Image.Resampling.BILINEAR)
+    )  # averages what it shrinks

@@ -25,6 +25,9 @@ class RegionSettings(Group):
         "the image's words in it, four cells each.",
     )
     channels: int = Field(48, ge=4, le=1024, description="Channels of the grounding encoder.")
+    resize: bool = Field(
+        False, description="Squeeze images of other sizes to image_size, whatever their shape; else they are refused."
+    )
     max_words: int = Field(16, ge=2, le=512, description="Longest caption in words, its end included.")
 
     @model_validator(mode="after")

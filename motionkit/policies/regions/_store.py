@@ -36,4 +36,6 @@ def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", 
         lambda: RegionNetwork(document.settings, len(SPECIAL) + len(document.words)),
         {name: value.float() for name, value in weights.read(found.tensors).items()}, str(found.tensors),
     )  # fmt: skip
-    return ShapesPolicy(document.settings, document.words, network=network, device=device)
+    resize = document.settings.resize or options.resize  # a policy that was trained so needs no option
+    settings = document.settings.model_copy(update={"resize": resize})
+    return ShapesPolicy(settings, document.words, network=network, device=device)

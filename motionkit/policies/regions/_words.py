@@ -39,6 +39,11 @@ class Words:
         width = max(map(len, rows), default=1)
         return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows], dtype=torch.int64)
 
+    def share(self, texts: Sequence[str]) -> float:
+        """Return the share of the words of texts that are known; 1 where there are none."""
+        found = [word in self._numbers for text in texts for word in _TOKEN.findall(text.lower())]
+        return sum(found) / len(found) if found else 1.0
+
     def decode(self, ids: Tensor) -> list[str]:
         """Return the texts of ``[N, L]`` ids, each up to its END."""
         texts = []

@@ -10,6 +10,7 @@ from motionkit.config import leaves
 from motionkit.errors import MotionkitError
 
 AUTO = "auto"
+_REMOVED = {"rwr": "awm"}  # what takes its place: the same loss, with weights that add up to zero
 _GRADIENT, _MIXED = "reward-gradient", "mixed"
 _BLACK_BOX = "awm"  # of the algorithms without a gradient it learns most, see docs/algorithms
 _COMMON = "grpo"  # what the options that several have are known from
@@ -32,8 +33,14 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
         The algorithm, and one line that says why and how to choose.
 
     Raises:
-        MotionkitError: No algorithm has all the options that were set.
+        MotionkitError: No algorithm has all the options that were set, or `name` was one of an earlier version.
     """
+    if name in _REMOVED and not any(entry.name == name for entry in plugins.available("algorithms")):
+        raise MotionkitError(
+            f"the algorithm {name} was removed.",
+            why="it fitted the policy to its own samples and gained nothing.",
+            fix=f"--algorithm {_REMOVED[name]} has the same loss, with weights that add up to zero.",
+        )
     if name != AUTO:
         return name, ""
     rewards = chosen.get("reward", ())

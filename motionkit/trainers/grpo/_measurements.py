@@ -172,7 +172,7 @@ class Measurements:
             summary[_KEYS[name]] = {
                 key: one.document() | _real(own, key) | ({"trained_on": True} if key in self.rows else {})
                 for key, one in paired.items()
-            }
+            } | _sets(asked[name], self._start(name), measured[name])
             tables.append(result_table(results(summary[_KEYS[name]]), self._title(name, asked[name])))
         return summary | {"table": tables}
 
@@ -221,10 +221,7 @@ class Measurements:
         paths = {name: run.artifact("heldout") / f"before_{name}.safetensors" for name in later}
         # Processes that train together measure at the same time, and only one of them has the run folder.
         if self.world.size == 1:
-            kept = {
-                name: Measured.kept(paths[name], after[name].quantities, (len(one.prompts), one.samples))
-                for name, one in later.items()
-            }
+            kept = {name: Measured.kept(paths[name], after[name]) for name in later}
             if all(found is not None for found in kept.values()):
                 return {name: found for name, found in kept.items() if found is not None}
         assert self.started is not None
@@ -257,6 +254,14 @@ def _real(real: Measured | None, name: str) -> dict[str, float]:
     """Return the entry of real motions in a document."""
     mean = float("nan") if real is None or name not in real.quantities else real.mean(name)
     return {"real": mean} if math.isfinite(mean) else {}
+
+
+def _sets(heldout: HeldOut, before: Measured, after: Measured) -> dict[str, dict[str, object]]:
+    """Return the entries of figures that sets of motions have as a whole."""
+    found = heldout.compare_sets(before, after)
+    return {
+        name: one.paired.document() | ({} if one.real is None else {"real": one.real}) for name, one in found.items()
+    }
 
 
 def _asked(name: str, heldout: HeldOut) -> str:

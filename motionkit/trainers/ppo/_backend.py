@@ -13,7 +13,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
 from motionkit.errors import MotionkitError
-from motionkit.policies.actor.api import Actor, network_options
+from motionkit.policies.actor.api import Actor, PixelFeatures, network_options
 from motionkit.trainers._gradients import out_of_range
 from motionkit.trainers._state import ModelState, OptimizerState, Parts, State
 from motionkit.trainers.ppo._settings import PpoSettings
@@ -81,6 +81,8 @@ class Sb3Ppo:
             )
         self._ppo.policy.load_state_dict(actor.network.state_dict())
         actor.network = self._ppo.policy
+        if isinstance(features := actor.network.features_extractor, PixelFeatures):
+            features.shift = settings.augment.shift
         self._ppo.set_logger(Logger(folder=None, output_formats=[]))
         # `PPO.learn` would make these; episodes are counted by the environment here.
         self._ppo.ep_info_buffer = deque(maxlen=1)

@@ -9,13 +9,16 @@ from typing import Any
 from pydantic import BaseModel
 
 from motionkit import plugins
-from motionkit.config import Layer, slots_of, split_choice
+from motionkit.config import Layer, Preset, slots_of, split_choice
 from motionkit.documents import read_json
+from motionkit.environments.reach import as_recorded
 from motionkit.errors import MotionkitError
 
 _REWARD = "success-classifier"
 _ARTIFACT, _DOCUMENT = "classifier", "classifier.json"  # as motionkit.encoders.success has them, which imports torch
 _TRAINED = "reward-train"
+_OF_RUNS = ("actor", "episodes")  # folders of runs
+_MANIFESTS = ("manifest.json", "meta/motionkit.json")  # of episodes, and of those that were exported to LeRobot
 
 
 def environment_of_inputs(
@@ -35,7 +38,7 @@ def environment_of_inputs(
         return None
     actor = "init" if "init" in model.model_fields else "policy"
     place = _given(layers, typed, (actor,), f"--{actor}")
-    if place and (table := _of_run(Path(place))):
+    if place and (table := _of_run(Path(place)) or _of_episodes(Path(place))):
         return _layer(model, table, place)
     if "reward" in slots_of(model):
         chosen = _chosen(model, layers, "reward") or [_REWARD]
@@ -46,6 +49,26 @@ def environment_of_inputs(
             if place and (table := _of_classifier(Path(place))):
                 return _layer(model, table, place)
     return None
+
+
+def usual_settings(
+    command: str, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]
+) -> Preset | None:
+    """Return what an environment replaces defaults of a command with; see `Settings.preset_of`."""
+    policy, env = given.get("policy"), given.get("env")
+    kind = policy.get("kind") if isinstance(policy, Mapping) else None
+    for model in options.get("env", ()):
+        if (usual := getattr(model, "usual", None)) is not None:
+            table = env if isinstance(env, Mapping) else {}
+            values = usual(command, table, "pixels" if kind == "pixels" else "mlp")
+            return Preset("the environment", values, "a flag sets another") if values else None
+    return None
+
+
+def with_recorded_environment(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of a run with the environment that they meant when they were recorded."""
+    env = table.get("env")
+    return {**table, "env": dict(as_recorded(env))} if isinstance(env, Mapping) else table
 
 
 def _layer(model: type[BaseModel], table: Mapping[str, Any], place: str) -> Layer | None:
@@ -86,10 +109,19 @@ def _of_run(place: Path) -> Mapping[str, Any] | None:
     from motionkit.runs import peek  # it loads numpy
 
     try:
-        table = peek(place.parent if place.name == "actor" else place).config.get("env")
+        table = peek(place.parent if place.name in _OF_RUNS else place).config.get("env")
     except MotionkitError:
         return None
-    return table if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
+    return as_recorded(table) if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
+
+
+def _of_episodes(place: Path) -> Mapping[str, Any] | None:
+    """Return the environment that episodes were collected in; None where it is not known."""
+    for path in (place.expanduser() / name for name in _MANIFESTS):
+        if path.is_file():
+            table = read_json(path, dict).get("environment")
+            return table if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
+    return None
 
 
 def _of_classifier(place: Path) -> Mapping[str, Any] | None:
@@ -102,7 +134,7 @@ def _of_classifier(place: Path) -> Mapping[str, Any] | None:
     except MotionkitError:  # said when the classifier is opened
         return None
     table = None if found is None else read_json(found.document, dict).get("environment")
-    return table if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
+    return as_recorded(table) if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
 
 
 def _newest() -> str:

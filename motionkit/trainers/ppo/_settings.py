@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from motionkit import plugins
-from motionkit.config import Chosen, Cli, Foreign, Group, Layer, RunSettings, TrainerSettings, slot, slots
+from motionkit.config import Chosen, Cli, Foreign, Group, Layer, Preset, RunSettings, TrainerSettings, slot, slots
 from motionkit.plugins import reads_of
 from motionkit.policies.actor import ActorSettings
-from motionkit.trainers.ppo._environment import environment_of_inputs
+from motionkit.trainers.ppo._environment import (
+    environment_of_inputs,
+    usual_settings,
+    with_recorded_environment,
+)
 from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
 from motionkit.trainers.ppo._guide_keys import is_foreign
 
@@ -63,6 +67,12 @@ class PpoOptimSettings(Group):
     grad_clip: float = Field(0.5, gt=0, description="Largest gradient norm.")
 
 
+class PictureSettings(Group):
+    """Changes of the pictures that a pixel policy learns from; those that it acts on are not changed."""
+
+    shift: int = Field(0, ge=0, le=64, description="Most pixels that a picture is moved by, each way; 0: none.")
+
+
 class ScoringSettings(Group):
     """When image rewards pay. They look at the frame after the action."""
 
@@ -110,6 +120,20 @@ class MineSettings(Group):
         return {} if self.rounds else dict.fromkeys(set(type(self).model_fields) - {"rounds"}, "--mine is 0")
 
 
+class CloneSettings(Group):
+    """Behaviour cloning of the episodes of ``--init``, before PPO begins."""
+
+    episodes: int = Field(0, ge=0, description="Episodes with a success that are cloned, the first ones; 0: all.")
+    epochs: int = Field(500, ge=1, le=1_000_000, description="Passes at most.")
+    patience: int = Field(100, ge=1, description="Passes without a lower held-out loss after which it ends.")
+    batch_size: int = Field(64, ge=1, le=1_000_000, description="Pairs of state and action in a batch.")
+    learning_rate: float = Field(1e-3, gt=0, description="Learning rate.")
+    val_share: float = Field(0.1, gt=0, lt=1, description="Share of episodes that are held out.")
+    spread: float = Field(
+        0.2, gt=0, le=10, description="Least standard deviation that PPO explores with then, in halves of the range."
+    )
+
+
 class SuccessEvalSettings(Group):
     """Success before and after, from starts that training does not use."""
 
@@ -134,11 +158,15 @@ class PpoSettings(TrainerSettings):
     scoring: ScoringSettings = ScoringSettings()
     policy: ActorSettings = ActorSettings()
     init: Annotated[Path | None, Cli("--init")] = Field(
-        None, description="Run or folder whose actor is trained on; its shape wins over the policy's settings."
+        None,
+        description="Run or folder whose actor is trained on, its shape wins over the policy's settings; or episodes, "
+        "such as a run of reward-collect --policy scripted or a LeRobot dataset, which are cloned first.",
     )
+    clone: CloneSettings = CloneSettings()
     episodes: EpisodesSettings = EpisodesSettings()
     objective: PpoObjectiveSettings = PpoObjectiveSettings()
     optim: PpoOptimSettings = PpoOptimSettings()
+    augment: PictureSettings = PictureSettings()
     alarm: AlarmSettings = AlarmSettings()
     heldout: SuccessEvalSettings = SuccessEvalSettings()
     mine: MineSettings = MineSettings()
@@ -150,12 +178,26 @@ class PpoSettings(TrainerSettings):
         if not seen:
             found |= dict.fromkeys(("scoring.mode", "scoring.k", "scoring.n"), "no reward looks at images")
             found |= dict.fromkeys(("alarm.gap", "alarm.window", "alarm.stop"), "no reward predicts success")
+        if self.init is None:
+            found |= {f"clone.{name}": "--init names no episodes" for name in CloneSettings.model_fields}
+        if self.policy.kind != "pixels" and self.init is None:
+            found["augment.shift"] = "--policy is not pixels"
         return {**super().idle(), **FLOAT32, **found}
 
     @classmethod
     def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
-        """Return the environment of the classifier's data, or of the run of ``--init``; see `Settings.inherited`."""
+        """Return the environment of the classifier's data, or of ``--init``; see `Settings.inherited`."""
         return environment_of_inputs(cls, layers, typed)
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return what the environment replaces defaults with; see `Settings.preset_of`."""
+        return usual_settings("ppo", given, options)
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a run's settings with the environment that they meant; see `Translated.recorded`."""
+        return {"augment": {"shift": 0}, **with_recorded_environment(table)}
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:

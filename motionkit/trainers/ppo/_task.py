@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from motionkit.datasets.episodes import task_of
+from motionkit.environments.reach import as_recorded
 from motionkit.errors import MotionkitError
 
 
@@ -31,5 +32,6 @@ def compare_environments(trained: Mapping[str, Any], own: Mapping[str, Any], pla
         )
     if not theirs:
         return f"it is not known what environment the classifier of {place} was trained on: this run's is {here}."
+    trained, own = as_recorded(trained), as_recorded(own)
     odd = [f"{key} {trained[key]}, not {own[key]}" for key in trained if key in own and trained[key] != own[key]]
     return f"the classifier's frames were made with other options of {here}: {'; '.join(odd)}." if odd else ""

@@ -11,12 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from motionkit.datasets.episodes import ARTIFACT as EPISODES
+from motionkit.datasets.episodes import is_episodes
 from motionkit.environments import open_environment
 from motionkit.environments.base import Floats, Frames
+from motionkit.errors import MotionkitError
 from motionkit.evaluation.success import Episodes, change_of, run_episodes, start_seeds
 from motionkit.plugins import reads_of
 from motionkit.policies.actor import ActorSettings, spec_of
-from motionkit.policies.actor.api import ARTIFACT, Actor, load_actor, save_actor
+from motionkit.policies.actor.api import ARTIFACT, Actor, is_actor, load_actor, save_actor
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.tracking import result_table, results
 from motionkit.trainers._best import Best
@@ -26,10 +29,11 @@ from motionkit.trainers._state import Kept, Parts, restore
 from motionkit.trainers.base import REWARD, Figure, inputs_of
 from motionkit.trainers.ppo._alarm import SuccessAlarm
 from motionkit.trainers.ppo._backend import PolicyLearner, Sb3Ppo
+from motionkit.trainers.ppo._clone import Demonstrations, clone, open_demonstrations, said_of
 from motionkit.trainers.ppo._films import write_films
 from motionkit.trainers.ppo._mining import Miner
 from motionkit.trainers.ppo._scorer import Scorer, Term, refuse_unreadable
-from motionkit.trainers.ppo._settings import STEPS, PpoSettings
+from motionkit.trainers.ppo._settings import STEPS, CloneSettings, PpoSettings
 from motionkit.trainers.ppo._task import compare_environments
 from motionkit.trainers.ppo._vec_env import ScoredEnv
 from motionkit.trainers.ppo._verdict import verdict
@@ -37,7 +41,7 @@ from motionkit.trainers.ppo._verdict import verdict
 _logger = logging.getLogger("motionkit.ppo")
 _FILMS = 4
 _LATER = 1e-9
-FILMS = "films"
+FILMS, FILMS_BEFORE = "films", "films-before"
 
 
 class PpoTrainer:
@@ -54,8 +58,8 @@ class PpoTrainer:
         "stable-baselines3 collects and updates in one process, and --workers spreads its environments over cores"
     )
     shape_keys: ClassVar[tuple[str, ...]] = (
-        "env", "reward", "scoring", "policy", "init", "episodes.num_envs", "episodes.steps", "objective", "optim",
-        "alarm", "heldout", "mine", "seed",
+        "env", "reward", "scoring", "policy", "init", "clone", "episodes.num_envs", "episodes.steps", "objective",
+        "optim", "augment", "alarm", "heldout", "mine", "seed",
     )  # fmt: skip
 
     figures: ClassVar[tuple[Figure, ...]] = (Figure("success", ("success/true",), instead_of=("reward",)), REWARD)
@@ -93,11 +97,23 @@ class PpoTrainer:
                     for check in card.checks
                     if check.status == "fail"
                 ]
-        if settings.init is None:
+        self.demonstrations: Demonstrations | None = None
+        cloned = settings.init is not None and not is_actor(settings.init) and is_episodes(settings.init.expanduser())
+        if settings.init is None or cloned:
             spec = spec_of(settings.policy.kind, settings.policy.width, self.environment)
             self.actor = Actor(spec, device=self.device)
+            if settings.init is not None:
+                self.demonstrations = open_demonstrations(
+                    settings.init.expanduser(), spec, settings.clone, seed=settings.seed
+                )
+                self.notes += [f"cloned first: {settings.init}", *self.demonstrations.notes]
         else:
             self.actor = load_actor(settings.init, device=self.device)
+            if settings.clone != CloneSettings():
+                raise MotionkitError(
+                    f"clone has no effect: {settings.init} is an actor, no episodes.",
+                    fix=f"leave it out, or --init {settings.init / EPISODES}, where it has them.",
+                )
             self.actor.spec.require_fit(self.environment, str(settings.init))
             own, asked = (self.actor.spec.kind, self.actor.spec.width), (settings.policy.kind, settings.policy.width)
             if asked not in (own, (ActorSettings().kind, ActorSettings().width)):
@@ -109,7 +125,9 @@ class PpoTrainer:
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         named = {f"reward.{one.name}": term.reward for one, term in zip(settings.reward, self.terms, strict=True)}
         self.inputs = inputs_of(named, {f"reward.{one.name}": one for one in settings.reward})
-        if settings.init is not None:
+        if self.demonstrations is not None:
+            self.inputs["init"] = self.demonstrations.fingerprint
+        elif settings.init is not None:
             self.inputs["init"] = fingerprint_tensors(self.actor.tensors())
         self.scorer = Scorer(
             self.terms, settings.scoring, episodes.num_envs, tuple(self.environment.cameras), self.device
@@ -133,6 +151,7 @@ class PpoTrainer:
             "environment": f"{settings.env.label}, {settings.episodes.num_envs} copies",
             "actor": f"{spec.kind}, {sum(weight.numel() for weight in self.actor.network.parameters())} parameters",
             "rewards": {term.reward.name: term.weight for term in self.terms},
+            **({} if (data := self.demonstrations) is None else {"cloned": f"{len(data.episodes.records)} episodes"}),
             "steps": f"{settings.run.num_steps} updates of {per_step} environment steps",
             "device": describe_device(self.device),
             "notes": list(self.notes),
@@ -157,8 +176,11 @@ class PpoTrainer:
             if not self.env.resumes:
                 _logger.info("the environment keeps no state: its running episodes begin anew.")
         else:
+            cloned = self._clone()
             _logger.info("running %d held-out episodes before training", settings.heldout.episodes)
-            start.values = _kept(self._held_out("eval", settings.heldout.episodes))
+            first = self._held_out("eval", settings.heldout.episodes, films=_FILMS)
+            start.values = {**_kept(first), **cloned}
+            write_films(run.artifact(FILMS_BEFORE), first)
         save_actor(run.artifact(ARTIFACT), self.actor, tensors=False)
 
         def step_fn(step: int) -> Mapping[str, float]:
@@ -197,6 +219,14 @@ class PpoTrainer:
         write_films(run.artifact(FILMS), after)
         return {**self._finish(start.values, after, alarm, best.step), **mined}
 
+    def _clone(self) -> dict[str, Any]:
+        """Clone the episodes of ``--init``; returns what is kept of it."""
+        if self.demonstrations is None:
+            return {}
+        found = clone(self.actor, self.demonstrations, self.settings.clone, seed=self.settings.seed)
+        _logger.info("%s", said_of(found))
+        return {"clone": found}
+
     def _held_out(self, purpose: str, episodes: int, *, films: int = 0) -> Episodes:
         """Run deterministic episodes in an environment of their own, so that those of training go on."""
         settings = self.settings
@@ -222,13 +252,16 @@ class PpoTrainer:
             predicted = change_of(np.array(before["predicted"], np.bool_), after.predicted, self.settings.seed)
             found["predicted_success"] = heldout["success/predicted"] = predicted
         said = verdict(success, alarm)
+        before_it = " Before is the policy that was cloned." if "clone" in before else ""
+        if "clone" in before:
+            found["clone"] = before["clone"]
         _logger.info("%s", said)
         count = len(after.success)
         return {
             **found,
             "heldout": heldout,
             "measured_on": f"{count:,} deterministic episodes from starts that training does not use, the same before "
-            "and after. The interval is a 95 % bootstrap over episodes.",
+            f"and after. The interval is a 95 % bootstrap over episodes.{before_it}",
             "metrics": {"success/true": success["after"]},
             "alarm": alarm.document(),
             "table": [

@@ -38,6 +38,7 @@ class ScoredEnv(VecEnv):
 
     Attributes:
         episodes: Episodes begun.
+        actions: ``[N, A]`` or ``[N]``, the newest.
         finished: ``(true, predicted)`` success of each finished episode since `take_finished`.
     """
 
@@ -47,7 +48,7 @@ class ScoredEnv(VecEnv):
         self._environment, self._spec, self._scorer, self._seed, self._watch = environment, spec, scorer, seed, watch
         super().__init__(environment.num_envs, observation_space(spec), action_space(spec))
         self._draws = spec.kind == "pixels" or scorer.needs_frames or watch is not None
-        self._actions: NDArray[Any] = np.zeros(0)
+        self.actions: NDArray[Any] = np.zeros(0)
         self.episodes = 0
         self._starts = np.zeros(self.num_envs, np.int64)
         # [N]: success so far in the running episodes, and what an image reward saw.
@@ -66,11 +67,11 @@ class ScoredEnv(VecEnv):
 
     def step_async(self, actions: NDArray[Any]) -> None:
         """Keep the actions for `step_wait`."""
-        self._actions = actions
+        self.actions = actions
 
     def step_wait(self) -> Any:
         """Step, score, and restart what is over."""
-        step = self._environment.step(self._actions)
+        step = self._environment.step(self.actions)
         frames = self._frames(self._draws)
         rewards, predicted = self._scorer(step, frames)
         if self._watch is not None:

@@ -6,11 +6,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from motionkit.config import CheckpointSettings, Chosen, Cli, Foreign, Group, Layer, RunSettings, TrainerSettings, slot
+from motionkit.config import (
+    CheckpointSettings,
+    Chosen,
+    Cli,
+    Foreign,
+    Group,
+    Layer,
+    Preset,
+    RunSettings,
+    TrainerSettings,
+    slot,
+)
 from motionkit.trainers.ppo import FLOAT32, EpisodesSettings, PpoObjectiveSettings, PpoOptimSettings
-from motionkit.trainers.ppo._environment import environment_of_inputs
+from motionkit.trainers.ppo._environment import (
+    environment_of_inputs,
+    usual_settings,
+    with_recorded_environment,
+)
 from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
 from motionkit.trainers.ppo._guide_keys import is_foreign
 
@@ -85,6 +100,16 @@ class RewardCollectSettings(TrainerSettings):
     def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
         """Return the environment of the run of ``--policy``; see `Settings.inherited`."""
         return environment_of_inputs(cls, layers, typed)
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return what the environment replaces defaults with; see `Settings.preset_of`."""
+        return usual_settings("reward-collect", given, options)
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a run's settings with the environment that they meant; see `Translated.recorded`."""
+        return with_recorded_environment(table)
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:

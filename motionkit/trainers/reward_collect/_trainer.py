@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
-from motionkit.datasets.episodes import ARTIFACT, Collector
+from motionkit.datasets.episodes import ARTIFACT, Collector, ColumnName
 from motionkit.environments import open_environment
 from motionkit.environments.base import Frames, Step
 from motionkit.errors import MotionkitError
@@ -117,7 +118,16 @@ class RewardCollect:
         return Acting(self.env, choose, settings.episodes.steps)
 
     def _watch(self, step: Step, frames: Frames, seeds: NDArray[np.int64]) -> None:
-        self.collector.add(frames, step.success, step.done, seeds=seeds.tolist())
+        space: Any = self.environment.action_space
+        done = self.env.actions if isinstance(space, Discrete) else np.clip(self.env.actions, space.low, space.high)
+        state = self.environment.states() if self.environment.state_size else None
+        self.collector.add(frames, step.success, step.done, seeds=seeds.tolist(), action=done, state=state)
+
+    def _columns(self) -> dict[ColumnName, int]:
+        """Return the numbers of an action and of a state of the environment."""
+        space: Any = self.environment.action_space
+        found: dict[ColumnName, int] = {"action": 1 if isinstance(space, Discrete) else int(np.prod(space.shape))}
+        return found | ({"state": self.environment.state_size} if self.environment.state_size else {})
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -137,7 +147,8 @@ class RewardCollect:
         """Collect; see `motionkit.trainers.base.Trainer.train`."""
         with closing(self.environment), Collector(
             run.artifact(ARTIFACT), cameras=self.environment.cameras, environment=self.environment.spec,
-            quota=quota_of(self.settings.quota), licence=self.settings.licence,
+            quota=quota_of(self.settings.quota), licence=self.settings.licence, columns=self._columns(),
+            choices=int(getattr(self.environment.action_space, "n", 0)),
         ) as self.collector:  # fmt: skip
             parts: Parts = {**self.learner.parts(), "collected": Collected(self.collector)}
             if (checkpoint := run.checkpoint()) is not None:

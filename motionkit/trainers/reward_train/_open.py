@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from motionkit.datasets.episodes import Episodes, open_episodes, open_trajectories
+from motionkit.datasets.episodes import Episodes, label_episodes, open_episodes, open_trajectories
 from motionkit.documents import read_json
 from motionkit.encoders.success import in_words, refuse_sizes
 from motionkit.errors import MotionkitError
@@ -32,12 +32,14 @@ class Source:
         episodes: The episodes.
         places: Folders that they were read from; of the guide's, those of successes and of others.
         trajectories: Whether they are the guide's files.
+        labels: File of a person's labels; None for the data's own.
         note: How they were found, where the settings do not say; else empty.
     """
 
     episodes: Episodes
     places: tuple[str, ...]
     trajectories: bool
+    labels: Path | None = None
     note: str = ""
 
 
@@ -51,10 +53,10 @@ def open_source(settings: RewardDataSettings, resume: Path | None) -> Source:
         places = str(settings.positive_dir), str(settings.negative_dir)
         return _checked(reopen(places, trajectories=True, cameras=settings.cameras), settings)
     if settings.path:
-        return _checked(reopen(settings.path, trajectories=False), settings)
+        return _checked(reopen(settings.path, trajectories=False, labels=settings.labels), settings)
     if resume is not None:
         record = read_record(locate(str(resume))[0])
-        return _checked(reopen(record["places"], trajectories=record["trajectories"]), settings)
+        return _checked(reopen_record(record), settings)
     newest = newest_collection()
     if newest is None:
         raise MotionkitError(
@@ -62,16 +64,30 @@ def open_source(settings: RewardDataSettings, resume: Path | None) -> Source:
             why="--data was not given, and ./runs holds no finished run of reward-collect.",
             fix="motionkit reward-collect, then this command again; or --data FOLDER",
         )
-    found = reopen((str(newest),), trajectories=False)
+    found = reopen((str(newest),), trajectories=False, labels=settings.labels)
     note = f"data: {newest}, the newest finished run of {_COLLECT}; --data names another"
-    return _checked(Source(found.episodes, found.places, found.trajectories, note), settings)
+    return _checked(replace(found, note=note), settings)
 
 
-def reopen(places: Sequence[str], *, trajectories: bool, cameras: Sequence[str] = ()) -> Source:
+def reopen_record(record: Mapping[str, Any]) -> Source:
+    """Open what `read_record` gave again.
+
+    Raises:
+        MotionkitError: As `reopen`.
+    """
+    labels = record.get("labels")
+    return reopen(
+        record["places"], trajectories=record["trajectories"], labels=None if labels is None else Path(str(labels))
+    )
+
+
+def reopen(
+    places: Sequence[str], *, trajectories: bool, cameras: Sequence[str] = (), labels: Path | None = None
+) -> Source:
     """Open folders again: one episode of each content, its frames compared with the hashes of when they were written.
 
     Raises:
-        MotionkitError: One cannot be read, or frames have changed.
+        MotionkitError: One cannot be read, frames have changed, or nothing says which are a success.
     """
     paths = [Path(place).expanduser() for place in places]
     if trajectories:
@@ -79,7 +95,15 @@ def reopen(places: Sequence[str], *, trajectories: bool, cameras: Sequence[str] 
     else:
         episodes = open_episodes(*paths)
     episodes.require_whole()
-    return Source(episodes.distinct(), tuple(places), trajectories)
+    if labels is not None:
+        episodes = label_episodes(episodes, labels.expanduser())
+    elif not episodes.labelled:
+        raise MotionkitError(
+            f"{', '.join(map(str, paths))}: nothing says which frames are a success.",
+            why="a LeRobot dataset says so in a column success or next.success, and this one has neither.",
+            fix="motionkit reward-train --data.labels labels.csv, with the columns episode, label and frame.",
+        )
+    return Source(episodes.distinct(), tuple(places), trajectories, labels)
 
 
 def newest_collection(root: str | Path = "runs") -> Path | None:
@@ -120,6 +144,7 @@ def write_record(path: Path, source: Source, split: Split) -> None:
         "schema": 2,
         "places": [str(Path(place).expanduser().absolute()) for place in source.places],
         "trajectories": source.trajectories,
+        **({} if source.labels is None else {"labels": str(source.labels.expanduser().absolute())}),
         "fingerprint": source.episodes.fingerprint,
         "split": {"train": split.train, "val": split.val, "test": split.test},
     }

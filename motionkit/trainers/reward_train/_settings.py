@@ -28,13 +28,20 @@ class RewardDataSettings(Group):
     """Where the frames come from."""
 
     path: Annotated[tuple[str, ...], BeforeValidator(split_commas), Cli("--data")] = Field(
-        (), description="Run of reward-collect or folder of episodes, repeatable; default: the newest finished run."
+        (),
+        description="Run of reward-collect, folder of episodes or LeRobot dataset, repeatable; default: the newest "
+        "finished run.",
     )
     positive_dir: Annotated[Path | None, Cli("--data.positive-dir")] = Field(
         None, description="The guide's folder of .npy trajectories that succeed."
     )
     negative_dir: Annotated[Path | None, Cli("--data.negative-dir")] = Field(
         None, description="The guide's folder of .npy trajectories that do not."
+    )
+    labels: Annotated[Path | None, Cli("--data.labels")] = Field(
+        None,
+        description="CSV of a person's labels instead of the data's: episode, label (0 or 1) and, for a label that "
+        "begins within an episode, frame.",
     )
     cameras: Annotated[tuple[str, ...], BeforeValidator(split_commas), Cli("--data.cameras")] = Field(
         (), description="Cameras to look through, comma-separated; default: all of the data."
@@ -51,6 +58,8 @@ class RewardDataSettings(Group):
             raise ValueError("--data.positive-dir and --data.negative-dir go together")
         if self.path and self.positive_dir is not None:
             raise ValueError("--data and --data.positive-dir are two sources; give one of them")
+        if self.labels is not None and self.positive_dir is not None:
+            raise ValueError("--data.labels names episodes of --data, and --data.positive-dir holds files")
         if self.image_size and (len(self.image_size) == 1 or min(self.image_size) < 1):
             raise ValueError("image_size is height and width, or 3, height and width")
         return self

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.reward import Split
-from motionkit.trainers.reward_train._open import RECORD, Source, read_record, reopen
+from motionkit.trainers.reward_train._open import RECORD, Source, read_record, reopen, reopen_record
 
 __all__ = ["Source", "data_of", "held_out", "open_places", "run_of"]
 
@@ -57,7 +57,7 @@ def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
         MotionkitError: They are not there any more, or have changed.
     """
     record = read_record(run)
-    source = reopen(record["places"], trajectories=record["trajectories"])
+    source = reopen_record(record)
     if source.episodes.fingerprint != fingerprint:
         raise MotionkitError(
             f"{source.places[0]} has changed since {run} was trained on it.",

@@ -1,10 +1,15 @@
-"""What is worth saying while self-play goes on: rewards without variance, collapse, drift, a code of their own."""
+"""What is worth saying while self-play goes on: rewards without variance, collapse, drift, a code of their own.
+
+And what gets worse on watched regions: attributes that are named wrongly, longer captions, masks of absent objects.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 
+from motionkit.evaluation.regions import LONGER
 from motionkit.trainers._state import State
 
 PATIENCE = 20
@@ -20,6 +25,16 @@ _GAP = 0.1
 """Gain of the policy's own cycle IoU beyond that of the frozen judge."""
 
 
+_WRONG, _ABSENT = 0.02, 0.03
+"""Rise of the share of attributes that are named wrongly, and fall of the share of absent objects that nothing is drawn
+of, from which it is said, where it is more than the standard error of the share."""
+
+
+_CYCLE, _JUDGE = "regions/cycle_iou_greedy", "regions/judge_iou_greedy"
+_COUNT = "watched"
+_WATCHED = ("attributes_wrong_greedy", "words_greedy", "no_target")
+
+
 class SelfPlayAlarms:
     """Watches the metrics of a run; each thing is said once.
 
@@ -33,11 +48,15 @@ class SelfPlayAlarms:
         self._first: dict[str, float] = {}
         self._said: list[str] = []
 
+    def begin(self, watched: Mapping[str, float], count: int) -> None:
+        """Take in what was measured of so many watched regions before training."""
+        self._first |= {**watched, _COUNT: float(count)}
+
     def look(self, metrics: Mapping[str, float]) -> list[str]:
         """Take the metrics of a step in; return what is new and worth saying."""
         kept = ("zero_std_frac", "reward_mean", "distinct", "kl_div")
         self._recent.append({name: value for name, value in metrics.items() if name.rpartition("/")[2] in kept})
-        found = self._gap(metrics)
+        found = {**self._gap(metrics), **self._worse(metrics)}
         if len(self._recent) == self._patience:
             for loop in sorted({name.partition("/")[0] for name in self._recent[-1]}):
                 found |= {**self._flat(loop), **self._collapse(loop), **self._drift(loop)}
@@ -81,22 +100,43 @@ class SelfPlayAlarms:
         }
 
     def _gap(self, metrics: Mapping[str, float]) -> dict[str, str]:
-        if "regions/cycle_iou" not in metrics:
+        if _CYCLE not in metrics:
             return {}
-        gains = {}
-        for name in ("cycle_iou", "judge_iou"):
-            value = metrics[f"regions/{name}"]
-            gains[name] = value - self._first.setdefault(f"regions/{name}", value)
-        if gains["cycle_iou"] - gains["judge_iou"] <= _GAP:
+        own, judge = (metrics[name] - self._first.setdefault(name, metrics[name]) for name in (_CYCLE, _JUDGE))
+        if own - judge <= _GAP:
             return {}
-        said = (
-            f"the policy's own cycle IoU rose by {gains['cycle_iou']:.2f}, by the frozen judge {gains['judge_iou']:.2f}"
-        )
+        said = f"the policy's own cycle IoU rose by {own:.2f}, by the frozen judge {judge:.2f}"
         return {"gap": f"{said}: captions and masks agree on a code of their own"}
+
+    def _worse(self, metrics: Mapping[str, float]) -> dict[str, str]:
+        """Look at what a reward may cost: the words that are wrong, the words that are many, what is not there."""
+        pairs = {name: (self._first.get(f"regions/{name}"), metrics.get(f"regions/{name}")) for name in _WATCHED}
+        found = {}
+        count = self._first.get(_COUNT, 1.0)
+        for name, (first, now) in pairs.items():
+            if first is None or now is None:
+                continue
+            chance = math.sqrt(max(0.0, first * (1 - first)) / count)  # standard error of a share; of few it is large
+            if name == "attributes_wrong_greedy" and now - first > max(_WRONG, chance):
+                found[name] = (
+                    f"captions of watched regions name {now:.1%} of the attributes wrongly, {first:.1%} before: what "
+                    "pays the captions does not see it; add a reward that does, or raise --kl-coef"
+                )
+            if name == "words_greedy" and now > (1 + LONGER) * first:
+                found[name] = (
+                    f"captions of watched regions grew from {first:.1f} to {now:.1f} words: the rewards pay for words; "
+                    "--loop1-reward length --loop1-reward.longest N lets them cost something"
+                )
+            if name == "no_target" and first - now > max(_ABSENT, chance):
+                found[name] = (
+                    f"nothing is drawn of {now:.0%} of absent objects, {first:.0%} before: masks get worse where the "
+                    "loops do not look"
+                )
+        return found
 
     def state(self) -> State:
         """Return what was seen and said."""
-        if not self._recent:
+        if not self._recent and not self._first:
             return State()
         return State(values={"recent": [dict(one) for one in self._recent], "first": self._first, "said": self._said})
 

@@ -15,10 +15,20 @@ from motionkit.datasets.base import Described, RegionDataset, Split, captioned_p
 from motionkit.datasets.pictures import trained_pictures, untrained_regions
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import trained_on
-from motionkit.evaluation.regions import GALLERY, Task, Weights, as_it_is, measure, open_task, write_gallery
+from motionkit.evaluation.regions import (
+    CAPTIONS,
+    GALLERY,
+    Task,
+    Weights,
+    as_it_is,
+    look_up,
+    measure,
+    open_task,
+    write_gallery,
+)
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
-from motionkit.policies.base import PlansMemory, RegionPolicy
+from motionkit.policies.base import HasLimits, PlansMemory, RegionPolicy
 from motionkit.rl import RowNoise
 from motionkit.runs import Run
 from motionkit.trainers._best import Best
@@ -37,7 +47,7 @@ from motionkit.trainers.sa2va_rl._preflight import REGIONS, Preflight
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards
 from motionkit.trainers.sa2va_rl._schedule import linear
 from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl._summary import figures_of, keep_figures, summary_of
+from motionkit.trainers.sa2va_rl._summary import measure_both, summary_of
 from motionkit.trainers.sa2va_rl._trainable import trainable
 from motionkit.trainers.sa2va_rl.loops.base import Loop, Turn
 
@@ -51,7 +61,8 @@ class Sa2vaRl:
     """Self-play with GRPO; see `motionkit.trainers.base.Trainer`.
 
     A step samples actions of both loops for the same regions, lets a partner close the loops, and follows the gradient
-    of the clipped surrogate. The policy that was best by the frozen judge on watched regions is kept beside the last.
+    of the clipped surrogate. The policy whose captions on watched regions were best is kept beside the last: by the IoU
+    of the frozen judge's masks of them plus their METEOR.
 
     Args:
         settings: All settings.
@@ -65,7 +76,7 @@ class Sa2vaRl:
 
     figures: ClassVar[tuple[Figure, ...]] = (
         Figure("reward", tuple(f"loop{place}/reward_mean" for place in (1, 2, 3)), smooth=True),
-        Figure("judge IoU", ("regions/judge_iou",)),
+        Figure("judge IoU", ("regions/judge_iou_greedy",)),
     )
 
     def __init__(self, settings: Sa2vaRlSettings) -> None:
@@ -171,6 +182,7 @@ class Sa2vaRl:
         rollout = self.settings.rollout
         return {
             **({"data": self.data.summary} if isinstance(self.data, Described) else {}),
+            **({"the policy sees": self.policy.sees} if isinstance(self.policy, HasLimits) else {}),
             "trained": ", ".join(f"{group} {count:,}" for group, count in counts.items()),
             "frozen": f"{total - sum(counts.values()):,} of {total:,} parameters",
             "steps": f"{self.settings.run.num_steps} of {rollout.batch_size} regions x {rollout.group_size} samples",
@@ -222,14 +234,13 @@ class Sa2vaRl:
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         else:
-            _logger.info("measuring %d held-out regions before training", len(held))
-            found = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
+            _logger.info("measuring %d watched regions before training", len(watched))
+            alarms.begin(self._watch(watched, start.applied), len(watched))
             with torch.no_grad():
                 index = np.arange(min(_DRAWS, self.data.count("train"))) if self.part is None else self.part[:_DRAWS]
                 drawn = order.open("train", index) if len(index) else order.at(1)
                 measured = {name: loop.measure(drawn) for name, loop in self.loops.items()}
-            keep_figures(kept, found)
-            kept.values = {**kept.values, "measured": of_main(measured, self.world)}
+            kept.values = {"measured": of_main(measured, self.world)}
         partners: dict[str, Weights] = {"ema": partner.applied, "student": as_it_is, "frozen": start.applied}
         if self.world.main:
             self.policy.save(run.artifact(ARTIFACT), tensors=None)
@@ -279,9 +290,11 @@ class Sa2vaRl:
             metrics["data/epoch"] = step / order.per_epoch
             every = settings.heldout.every
             if every and (step % every == 0 or step == settings.run.num_steps):
-                seen = measure(self.policy, watched, start.applied, temperature=settings.rollout.temperature).means
-                metrics |= {f"regions/{name}": value for name, value in seen.items()}
-                best.offer(of_main(seen["judge_iou"], self.world), step, self.policy.tensors())
+                seen = self._watch(watched, start.applied)
+                metrics |= seen
+                # The judge's masks alone do not see every wrong word, and METEOR does not see what is drawn.
+                worth = sum(seen[f"regions/{name}_greedy"] for name in ("judge_iou", "meteor"))
+                best.offer(of_main(worth, self.world), step, self.policy.tensors())
             for text in alarms.look(metrics):
                 _logger.warning("step %d: %s", step, text)
             return metrics
@@ -293,13 +306,21 @@ class Sa2vaRl:
             self.items.write(run.artifact(f"{ARTIFACT}-last"))
         if best.tensors:
             self.policy.load_tensors(best.tensors)
-        _logger.info("measuring %d held-out regions after training", len(held))
-        after = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
+        _logger.info("measuring %d held-out regions before and after training", len(held))
+        known = look_up(self.data, "test", self.held)
+        found = measure_both(self.policy, held, start.applied, known, settings.rollout.temperature)
         if self.world.main:
             self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
-        before = figures_of(kept)
+        before, after = found.greedy
         write_gallery(run.artifact(GALLERY), self.data, "test", self.held, after, before)
-        return summary_of(before, after, best.step, settings.seed)
+        return summary_of(found, self.policy, held, known, self.data.name, best.step, settings.seed)
+
+    def _watch(self, watched: Task, start: Weights) -> dict[str, float]:
+        """Return what is logged of the watched regions: captions of the likeliest words."""
+        means = measure(self.policy, watched, start, look_up(self.data, "val", self.watched)).means
+        once = {name: f"regions/{name}" for name in ("referring_iou", "no_target")}
+        named = {name: f"regions/{name}_greedy" for name in CAPTIONS} | once
+        return {key: means[name] for name, key in named.items() if name in means}
 
     def _weights(self, step: int) -> dict[str, float]:
         loops, steps = self.settings.loops, self.settings.run.num_steps

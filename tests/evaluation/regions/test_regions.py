@@ -12,9 +12,11 @@ import torch
 from motionkit.datasets.shapes._dataset import COLOURS, SHAPES, Shapes
 from motionkit.evaluation.regions import (
     FIGURES,
+    TRUTH,
     SplitFigures,
     absent_captions,
     iou_of,
+    look_up,
     measure,
     measure_split,
     open_task,
@@ -30,18 +32,22 @@ from ...made.known_regions import Blocks, Knows
 
 def measured(data: Blocks, policy: Knows, judge: Knows | None = None, batch: int = 5) -> SplitFigures:
     index = np.arange(data.count("val"))
-    absent, certain = absent_captions(data, "val", index)
-    assert not certain
-    (found,) = measure_split([policy], judge or policy, data, "val", index, absent, batch=batch)
+    known = look_up(data, "val", index)
+    assert not known.certain
+    assert known.truth is None
+    (found,) = measure_split([policy], judge or policy, data, "val", index, known, batch=batch)
     return found
 
 
 def test_a_perfect_policy_has_one_everywhere() -> None:
     data = Blocks()
     figures = summarise(measured(data, Knows(data)))
-    assert list(figures) == list(FIGURES)
+    untold = {*TRUTH, *(f"{name}_greedy" for name in TRUTH)}  # blocks do not say what they show
+    assert list(figures) == [name for name in FIGURES if name not in untold]
+    # METEOR of three equal words; CIDEr-D of captions that share no n-gram with the number, and have no 4-gram.
+    values = {"meteor": 1 - 0.5 / 3**3, "words": 3.0, "cider": 7.5}
     for name, one in figures.items():
-        wanted = 1 - 0.5 / 3**3 if name.startswith("meteor") else 1.0  # METEOR of three equal words
+        wanted = values.get(name.removesuffix("_greedy"), 1.0)
         assert one["after"] == pytest.approx(wanted, abs=1e-12), name
         assert one["after_ci95"] == pytest.approx([wanted, wanted]), name
         assert one["n"] == 12
@@ -112,22 +118,23 @@ def test_the_interval_is_that_of_a_plain_bootstrap() -> None:
 def test_what_is_measured_does_not_depend_on_the_batch_and_is_what_training_measures() -> None:
     data, policy = Shapes(), open_regions(RegionOptions())
     index = np.arange(10)
-    absent, certain = absent_captions(data, "test", index)
-    assert certain
+    known = look_up(data, "test", index)
+    assert known.certain
     whole, parts = (
-        measure_split([policy], policy, data, "test", index, absent, batch=batch)[0] for batch in (10, 3)
+        measure_split([policy], policy, data, "test", index, known, batch=batch)[0] for batch in (10, 3)
     )  # fmt: skip
-    assert whole.sampled.captions == parts.sampled.captions
-    for name, values in whole.scores.items():
-        assert values.tolist() == pytest.approx(parts.scores[name].tolist(), abs=1e-6), name
     task = open_task(policy, data.regions("test", index))
-    trained = measure(policy, task, lambda: torch.no_grad())
-    assert trained.captions == whole.sampled.captions
-    for name, values in trained.scores.items():
-        assert values.tolist() == pytest.approx(whole.sampled.scores[name].tolist(), abs=1e-6), name
-    other = measure_split([policy], policy, data, "test", index, absent, seed=1)[0]
+    for kind, temperature in (("greedy", 0.0), ("sampled", 1.0)):
+        one, other = getattr(whole, kind), getattr(parts, kind)
+        trained = measure(policy, task, lambda: torch.no_grad(), known, temperature=temperature)
+        assert one.captions == other.captions == trained.captions
+        assert set(trained.scores) == set(whole.greedy.scores)
+        for name, values in one.scores.items():
+            assert values.tolist() == pytest.approx(other.scores[name].tolist(), abs=1e-6), name
+            assert values.tolist() == pytest.approx(trained.scores[name].tolist(), abs=1e-6), name
+    other = measure_split([policy], policy, data, "test", index, known, seed=1)[0]
     assert other.sampled.captions != whole.sampled.captions
-    assert other.scores["meteor_greedy"].tolist() == whole.scores["meteor_greedy"].tolist()
+    assert other.greedy.captions == whole.greedy.captions
 
 
 def test_shapes_name_what_a_scene_does_not_show() -> None:
@@ -153,6 +160,7 @@ def test_other_data_borrow_captions_of_other_images() -> None:
     assert borrowed([], []) == []
     data = Blocks(1)  # there is no other image
     assert absent_captions(data, "val", np.arange(1)) == ([""], False)
-    (alone,) = measure_split([Knows(data)], Knows(data), data, "val", np.arange(1), [""])
-    assert all(math.isnan(value) for value in alone.scores["no_target"])
+    known = look_up(data, "val", np.arange(1))
+    (alone,) = measure_split([Knows(data)], Knows(data), data, "val", np.arange(1), known)
+    assert all(math.isnan(value) for value in alone.greedy.scores["no_target"])
     assert "no_target" not in summarise(alone)

@@ -20,12 +20,11 @@ from motionkit.trainers.grpo.algorithms.options import (
     DpoObjective,
     MatchingRollout,
     NftObjective,
-    RwrObjective,
 )
 
 from .toy import PROMPTS, Height, TablePolicy
 
-OBJECTIVES = {"awm": AwmObjective, "nft": NftObjective, "rwr": RwrObjective, "dpo": DpoObjective}
+OBJECTIVES = {"awm": AwmObjective, "nft": NftObjective, "dpo": DpoObjective}
 
 
 def objective(name: str, **options: object) -> object:

@@ -38,7 +38,6 @@ BROKEN = "raise RuntimeError('never imported for auto')\n"
         (("objective.chain",), ("tmr-dense",), "reward-gradient"),
         (("objective.nft_beta",), ("tmr-dense",), "nft"),
         (("objective.dpo_beta", "rollout.group_size"), ("tmr-dense",), "dpo"),
-        (("objective.temperature",), ("tmr-dense",), "rwr"),
         (("objective.noisiest", "objective.kl_coef"), ("tmr-dense",), "awm"),
         ((), ("tmr-dense", "nosuch"), "reward-gradient"),  # the slot of the reward says that there is none
     ],
@@ -64,6 +63,13 @@ def test_the_line_says_what_decided() -> None:
 
 def test_a_name_stays() -> None:
     assert decide("anything", {"rollout.group_size"}, {"reward": ("tmr-dense",)}) == ("anything", "")
+
+
+def test_a_removed_algorithm_names_another() -> None:
+    with pytest.raises(MotionkitError, match=r"the algorithm rwr was removed") as caught:
+        decide("rwr", set(), {"reward": ("tmr-dense",)})
+    assert caught.value.code == 2
+    assert "--algorithm awm" in str(caught.value.fix)
 
 
 def test_options_that_no_algorithm_has_together() -> None:

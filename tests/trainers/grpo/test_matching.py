@@ -1,4 +1,4 @@
-"""awm, nft, rwr and dpo: gradients by hand, what must not change them, that they learn and their controls do not."""
+"""awm, nft and dpo: gradients by hand, what must not change them, that they learn and their controls do not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from motionkit.rewards.mix import Scored
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo.algorithms._credit import assign_credit, frame_weights
 from motionkit.trainers.grpo.algorithms.dpo import find_pairs
-from motionkit.trainers.grpo.algorithms.rwr import group_weights
 
 from .matching import OBJECTIVES, Random, frozen, gain, gradient, make, unclipped
 from .test_algorithm import Changed, hand_over, same, weights
@@ -84,17 +83,6 @@ def test_the_gradient_of_awm_is_the_one_by_hand(credit: str) -> None:
     expected = by_hand(grpo, batch, frame_weights(found.values, found.bounds, batch.mask), 3)
     assert float((gradient(grpo) - expected).norm() / expected.norm()) < 3e-6
     assert float(expected.norm()) > 1e-3
-
-
-def test_the_gradient_of_rwr_is_the_one_by_hand() -> None:
-    grpo = unclipped(make("rwr", spoilt_policy(), options={"credit": "sample", "temperature": 0.7, "draws": 1}))
-    kept = watched(grpo)
-    grpo.step(PROMPTS)
-    ((batch, scored),) = kept
-    found = assign_credit(scored, batch, grpo.algorithm.settings, 0, world=grpo.world)  # type: ignore[attr-defined]
-    share = [(group / 0.7).exp() / (group / 0.7).exp().sum() * 8 for group in found.values.split(8)]
-    expected = by_hand(grpo, batch, torch.cat(share)[:, None] * batch.mask, 1)
-    assert float((gradient(grpo) - expected).norm() / expected.norm()) < 3e-6
 
 
 @pytest.mark.parametrize("beta", [0.3, 1.0])
@@ -223,14 +211,6 @@ def test_real_rewards_are_learnt_and_random_ones_are_not(name: str) -> None:
     assert sum(real) - sum(control) > 0.3
 
 
-@pytest.mark.parametrize("kind", ["softmax", "best"])
-def test_rwr_learns_less_or_more_and_its_control_does_not(kind: str) -> None:
-    real = [gain(make("rwr", seed=seed, options={"weights": kind})) for seed in range(3)]
-    control = [gain(make("rwr", seed=seed, options={"weights": kind}, shuffle=True)) for seed in range(3)]
-    assert min(real) > 0.05
-    assert sum(real) - sum(control) > 0.2
-
-
 @pytest.mark.parametrize("name", ["awm", "nft", "dpo"])
 def test_rewards_without_information_give_a_gradient_of_mean_zero(name: str) -> None:
     """Along fixed directions, within three standard errors; with a reward that means something it is far from it."""
@@ -289,18 +269,6 @@ def test_states_are_noised_samples_at_the_timesteps_of_the_window() -> None:
     assert sorted({int(gap) for gap in torch.remainder(times[:, 1:] - times[:, :-1], 10).flatten()}) == [2, 3]
 
 
-def test_weights_of_a_group() -> None:
-    advantages = torch.tensor([1.0, -1.0, 0.0, 0.0, 0.0, 0.0, 2.0, 1.0, 9.0])
-    valid = torch.tensor([True] * 8 + [False])
-    soft = group_weights(advantages, valid, 3, kind="softmax", temperature=0.5)
-    powers = torch.tensor([2.0, -2.0, 0.0]).exp()
-    torch.testing.assert_close(soft[:3], 3 * powers / powers.sum())
-    assert soft[3:6].tolist() == [0.0, 0.0, 0.0]  # no spread
-    torch.testing.assert_close(soft[6:], torch.tensor([2 / (1 + math.exp(-2)), 2 / (1 + math.exp(2)), 0.0]))
-    best = group_weights(advantages, valid, 3, kind="best", temperature=0.5)
-    assert best.tolist() == [3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0]
-
-
 def test_pairs_of_groups_and_segments() -> None:
     scores = torch.tensor([[1.0, 5.0], [3.0, 4.0], [2.0, 4.9], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
     valid = torch.tensor([[True, True]] * 2 + [[True, False]] + [[True, False]] * 3)
@@ -321,7 +289,6 @@ def test_pairs_of_groups_and_segments() -> None:
         ("awm", {"kl_coef": 0.1, "anchor": 20.0, "hold": 8.0}, {}, LoraSettings(), 0.0),
         ("awm", {"sync_every": 3, "kl_coef": 0.1}, {}, LoraSettings(), 0.0),
         ("nft", {"inner_epochs": 2}, {"averaged": True}, LoraSettings(), 0.8),
-        ("rwr", {"weights": "best"}, {}, LORA, 0.0),
         ("dpo", {"sync_every": 3}, {}, LORA, 0.9),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motionkit.evaluation import Measured
+from motionkit.evaluation import Measured, Paired, SetFigure
 from motionkit.trainers.grpo._measurements import Measurements
 
 
@@ -28,6 +28,10 @@ class Script:
         reward, judge = next(self.rows)
         draw = np.random.default_rng(0).normal(size=(16, 2)) * 1e-3
         return Measured({"reward": reward + draw, "judge": judge + draw[::-1]})
+
+    def compare_sets(self, before: Measured, after: Measured) -> dict[str, SetFigure]:
+        change = float(after.quantities["reward"].mean() - before.quantities["reward"].mean())
+        return {"kinetic_fid": SetFigure(Paired(3.0, 3.0 - change, -change, (-1.0, 1.0), 16), 2.0)}
 
 
 class Note:
@@ -50,9 +54,8 @@ class Note:
 
 def make(note: Note, rows: list[tuple[float, float]], *, stop: bool = False, watched: bool = True) -> Measurements:
     script: Any = Script(rows)
-    reported: Any = SimpleNamespace(
-        measure=Script([(0.5, 0.5)] * 9).measure, measure_real=lambda **how: None, prompts=(), samples=2, guidance=1.0
-    )
+    reported: Any = Script([(0.5, 0.5)] * 9)
+    reported.measure_real = lambda **how: None
     policy: Any = note
     heldout = {"reported": reported, **({"watched": script} if watched else {})}
     return Measurements(policy, nullcontext, None, heldout, points=4, num_steps=120, stop_on_gap=stop)
@@ -109,6 +112,9 @@ def test_a_run_that_is_made_longer_keeps_what_was_measured_before_it(tmp_path: P
         measurements.before(note)  # type: ignore[arg-type]
         found: Any = measurements.after(note)["heldout_all_steps"]  # type: ignore[arg-type]
         assert next(whole.rows, None) is None, "measured as often as expected"
+        kinetic = found["kinetic_fid"]
+        assert (kinetic["before"], kinetic["real"]) == (3.0, 2.0)
+        assert kinetic["delta"] == pytest.approx(-found["reward"]["delta"])
         return dict(found["reward"])
 
     note = Note(tmp_path)
@@ -173,6 +179,9 @@ class Asked:
     def measure_real(self, *, device: object) -> Measured:
         ones = np.ones((len(self.prompts), 1))
         return Measured({"reward": 0.9 * ones, "movement": ones})
+
+    def compare_sets(self, before: Measured, after: Measured) -> dict[str, SetFigure]:
+        return {}
 
 
 def finish(

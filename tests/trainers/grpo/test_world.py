@@ -129,7 +129,6 @@ def test_two_processes_do_what_one_does(objective: GrpoObjective, shuffle: bool)
         ("awm", {"kl_coef": 0.1}, False),
         ("awm", {}, True),
         ("nft", {"inner_epochs": 2, "credit": "sample"}, False),
-        ("rwr", {}, False),
         ("dpo", {"min_gap": 0.05, "sync_every": 1}, False),
         ("dpo", {"credit": "sample"}, True),
     ],

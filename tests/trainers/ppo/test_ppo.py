@@ -54,7 +54,8 @@ def classifier(tmp_path: Path) -> Path:
 
 def test_it_learns_to_reach(tmp_path: Path) -> None:
     changes = {
-        "run": {"num_steps": 16}, "env": {"name": "reach", "max_steps": 30}, "episodes": {"num_envs": 16, "steps": 128},
+        "run": {"num_steps": 16}, "env": {"name": "reach", "kind": "point", "max_steps": 30},
+        "episodes": {"num_envs": 16, "steps": 128},
         "objective": {"batch_size": 256, "epochs": 8}, "heldout": {"episodes": 50, "watched": 50, "every": 6},
     }  # fmt: skip
     _, found = train(tmp_path / "run", **changes)
@@ -125,7 +126,7 @@ def test_its_actor_acts_elsewhere(tmp_path: Path) -> None:
     trainer.prepare()
     kept = load_actor(tmp_path / "first")
     assert all(torch.equal(trainer.actor.tensors()[name], value) for name, value in kept.tensors().items())
-    observed = np.zeros((3, 6), np.float32)
+    observed = np.zeros((3, kept.spec.state_size), np.float32)
     assert np.array_equal(kept.act(observed, deterministic=True), trainer.actor.act(observed, deterministic=True))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from motionkit.datasets.episodes import open_episodes
 from motionkit.environments.reach import ReachSettings
-from motionkit.environments.reach._environment import Reach
+from motionkit.environments.reach._arm import open_reach
 from motionkit.errors import MotionkitError
 from motionkit.trainers.reward_collect import RewardCollectSettings
 from motionkit.trainers.reward_collect._trainer import RewardCollect
@@ -60,7 +60,7 @@ def test_no_frame_is_one_of_a_reset(tmp_path: Path) -> None:
     """The code of the guide's authors kept the first frame of the next episode with the label of the last one."""
     collect(tmp_path / "run", policy="scripted")
     data = open_episodes(tmp_path / "run")
-    environment = Reach(ReachSettings(max_steps=9), num_envs=1)
+    environment = open_reach(ReachSettings(max_steps=9))
     for number, record in enumerate(data.records):
         assert record.seed is not None
         environment.reset(np.array([0]), np.array([record.seed]))
@@ -72,6 +72,24 @@ def test_no_frame_is_one_of_a_reset(tmp_path: Path) -> None:
         assert labels == record.labels
         own = np.flatnonzero(data.episode == number)
         assert np.array_equal(data.read(own)["base_camera"], np.stack(shown))
+
+
+def test_actions_and_states_are_kept_beside_the_frames(tmp_path: Path) -> None:
+    collect(tmp_path / "run", policy="scripted")
+    data = open_episodes(tmp_path / "run")
+    actions, states = data.column("action"), data.column("state")
+    environment = open_reach(ReachSettings(max_steps=9), num_envs=1)
+    for number, record in enumerate(data.records):
+        assert record.seed is not None
+        environment.reset(np.array([0]), np.array([record.seed]))
+        own = np.flatnonzero(data.episode == number)
+        environment.step(environment.scripted())
+        for frame in own[:-1]:
+            assert np.array_equal(states[frame], environment.states()[0])
+            assert np.allclose(actions[frame], environment.scripted()[0])
+            environment.step(actions[frame][None])
+        assert np.array_equal(states[own[-1]], environment.states()[0])
+        assert not actions[own[-1]].any()
 
 
 def test_a_full_quota_ends_the_run(tmp_path: Path) -> None:
@@ -94,6 +112,8 @@ def test_a_run_that_was_stopped_collects_the_same(tmp_path: Path, policy: str, s
     run_trainer(RewardCollect, "reward-collect", again, tmp_path / "parts")
     one, two = open_episodes(tmp_path / "whole"), open_episodes(tmp_path / "parts")
     assert one.fingerprint == two.fingerprint
+    assert np.array_equal(one.column("action"), two.column("action"))
+    assert np.array_equal(one.column("state"), two.column("state"))
     assert two.verify() == []
 
 

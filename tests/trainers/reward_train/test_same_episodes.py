@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
+from motionkit.config import Given, resolve
 from motionkit.datasets.episodes import Collector, export_trajectories, import_trajectories, open_episodes
 from motionkit.encoders.success import load_classifier
 from motionkit.errors import MotionkitError
+from motionkit.trainers.execute import run_trainer
 from motionkit.trainers.reward_train import RewardTrainSettings
 from motionkit.trainers.reward_train._trainer import RewardTrain
+from motionkit.trainers.reward_train.api import held_out
 
 Cli = Callable[..., Result]
 SIZE = 16
@@ -206,3 +209,45 @@ def test_pictures_that_no_classifier_takes_are_refused(tmp_path: Path, size: int
     with pytest.raises(MotionkitError, match="cannot look at") as said:
         prepared(tmp_path)
     assert "8 to 4096 pixels" in said.value.why
+
+
+def test_a_persons_labels_are_trained_on_and_known_again(tmp_path: Path) -> None:
+    """They are part of the data's fingerprint, and a run finds them again to be measured."""
+    folder = collect(tmp_path / "data")
+    path = tmp_path / "labels.csv"
+    path.write_text("episode,label,frame\n" + "".join(f"{n},{n % 2},{'3' if n % 2 else ''}\n" for n in range(24)))
+    same = prepared(folder, data={"path": [str(folder)], "labels": str(path)})
+    assert np.array_equal(same.labels, prepared(folder).labels)
+    path.write_text("episode,label,frame\n" + "".join(f"{n},{n % 2},{'2' if n % 2 else ''}\n" for n in range(24)))
+    other = prepared(folder, data={"path": [str(folder)], "labels": str(path)})
+    assert other.labels.sum() == 24
+    assert other.inputs != same.inputs
+    assert "labels.csv" in other.classifier.card.label_rule
+    assert any("of 24 of 24 episodes" in note for note in other.notes)
+    out = tmp_path / "run"
+    resolved = resolve(RewardTrainSettings, Given(sets=(
+        "device=cpu", "threads=1", f"run.out={out}", "run.num_steps=2", f"data.path={folder}", f"data.labels={path}",
+    )))  # fmt: skip
+    trainer = RewardTrain(resolved.settings)
+    trainer.prepare()
+    run_trainer("reward-train", trainer, resolved)
+    source, frames = held_out(out, trainer.episodes.fingerprint)
+    assert source.episodes.labels[frames].sum() == trainer.labels[trainer.parts["test"]].sum()
+    path.write_text("episode,label\n0,1\n")
+    with pytest.raises(MotionkitError, match="has changed"):
+        held_out(out, trainer.episodes.fingerprint)
+
+
+def test_episodes_of_which_nobody_says_what_succeeds_need_labels(tmp_path: Path) -> None:
+    with Collector(tmp_path / "data", cameras={"camera": (SIZE, SIZE)}, labelled=False) as collector:
+        for number in range(12):
+            for step in range(3):
+                frame = np.random.default_rng(number * 3 + step).integers(0, 256, (SIZE, SIZE, 3)).astype(np.uint8)
+                collector.add({"camera": frame}, False, step == 2)
+    with pytest.raises(MotionkitError, match="nothing says which frames are a success") as said:
+        prepared(tmp_path / "data")
+    assert "--data.labels" in str(said.value.fix)
+    path = tmp_path / "labels.csv"
+    path.write_text("episode,label\n" + "".join(f"{number},{number % 2}\n" for number in range(12)))
+    trainer = prepared(tmp_path / "data", data={"path": [str(tmp_path / "data")], "labels": str(path)})
+    assert trainer.labels.reshape(12, 3).tolist() == [[0, 0, number % 2] for number in range(12)]

@@ -49,9 +49,55 @@ def test_drift() -> None:
 @pytest.mark.parametrize(("judge", "fires"), [(0.55, True), (0.65, False)])
 def test_a_judge_that_does_not_follow(judge: float, fires: bool) -> None:
     alarms = SelfPlayAlarms(5)
-    assert alarms.look({"regions/cycle_iou": 0.6, "regions/judge_iou": 0.6}) == []
-    found = alarms.look({"regions/cycle_iou": 0.72, "regions/judge_iou": judge})
+    alarms.begin({"regions/cycle_iou_greedy": 0.6, "regions/judge_iou_greedy": 0.6}, 200)
+    found = alarms.look({"regions/cycle_iou_greedy": 0.72, "regions/judge_iou_greedy": judge})
     assert bool(found) == fires
+
+
+BEFORE = {"attributes_wrong_greedy": 0.01, "words_greedy": 5.0, "no_target": 0.75}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, ""),
+        ({"attributes_wrong_greedy": 0.029, "words_greedy": 5.9, "no_target": 0.73}, ""),  # each within what is allowed
+        ({"attributes_wrong_greedy": 0.0, "words_greedy": 3.0, "no_target": 0.9}, ""),  # better, or shorter
+        ({"attributes_wrong_greedy": 0.04}, "name 4.0% of the attributes wrongly, 1.0% before"),
+        ({"words_greedy": 6.1}, "grew from 5.0 to 6.1 words"),
+        ({"no_target": 0.7}, "nothing is drawn of 70% of absent objects, 75% before"),
+    ],
+)
+def test_what_gets_worse_on_watched_regions(changes: dict[str, float], said: str) -> None:
+    alarms = SelfPlayAlarms(5)
+    alarms.begin({f"regions/{name}": value for name, value in BEFORE.items()}, 200)
+    now = {f"regions/{name}": value for name, value in {**BEFORE, **changes}.items()}
+    found = alarms.look(now)
+    assert len(found) == bool(said)
+    assert all(said in text for text in found)
+    assert alarms.look(now) == []  # once
+    again = SelfPlayAlarms(5)
+    again.load_state(alarms.state())
+    assert again.look(now) == []
+
+
+def test_of_few_regions_a_small_change_is_chance() -> None:
+    before = {"regions/no_target": 13 / 24}
+    for count, fires in ((24, False), (400, True)):
+        alarms = SelfPlayAlarms(5)
+        alarms.begin(before, count)
+        assert bool(alarms.look({"regions/no_target": 12 / 24})) == fires
+
+
+def test_nothing_is_compared_that_was_not_measured_before_training() -> None:
+    alarms = SelfPlayAlarms(5)
+    assert alarms.look({f"regions/{name}": value for name, value in BEFORE.items()}) == []
+    begun = SelfPlayAlarms(5)
+    begun.begin({"regions/words_greedy": 5.0}, 200)  # foreign data: the truth is not known
+    resumed = SelfPlayAlarms(5)
+    resumed.load_state(begun.state())  # stopped before the first step
+    (text,) = resumed.look({"regions/words_greedy": 7.0})
+    assert "words" in text
 
 
 def test_what_was_said_is_not_said_again_after_a_resume() -> None:

@@ -12,6 +12,8 @@ import pytest
 from PIL import Image
 
 from motionkit.errors import MotionkitError
+from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
+from motionkit.trainers.pretrain.regions._trainer import PretrainRegions
 from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
 
@@ -43,7 +45,7 @@ def test_two_steps_of_each_format(tmp_path: Path, cli: Callable[..., Any], name:
     record = json.loads((out / "run.json").read_text())
     assert len(record["inputs"]["dataset.path"]) == 64
     assert f"{name}: " in (out / "log.txt").read_text()
-    shown = document["heldout"]["cycle_iou"]["n"]
+    shown = document["heldout"]["cycle_iou_greedy"]["n"]
     assert shown >= 2
     assert (out / "report.html").read_text().count('<div class="strip wide"') == min(shown, 24)
 
@@ -91,18 +93,82 @@ def test_the_plan_says_what_was_left_out(tmp_path: Path) -> None:
     assert said.endswith("of 39 images; left out: the caption is empty: 1 (line 1)")
 
 
-def test_images_that_the_policy_does_not_see_are_refused_before_the_start(tmp_path: Path) -> None:
-    folder = write_jsonl(tmp_path / "data", 12)
-    for path in folder.glob("*.png"):
-        Image.open(path).resize((64, 48)).save(path)
+def of_another_size(folder: Path) -> Path:
+    """Pictures of 64 x 40 pixels and of other shapes, masks as polygons in them, words that shapes do not have."""
+    write_jsonl(folder, 12)
+    for number, path in enumerate(sorted(folder.glob("*.png"))):
+        Image.open(path).resize((64, 40 + 8 * (number % 3))).save(path)
     lines = [
-        json.loads(line) | {"mask": [[0, 0, 9, 0, 9, 9]]}
-        for line in (folder / "regions.jsonl").read_text().splitlines()
+        json.loads(line) | {"mask": [[0, 0, 32, 0, 32, 20, 0, 20]], "caption": f"a wooden {name} at the left"}
+        for line, name in zip((folder / "regions.jsonl").read_text().splitlines(), 6 * ("door", "box"), strict=True)
     ]
     (folder / "regions.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    with pytest.raises(MotionkitError, match="48 x 48 pixels, and one is 64 x 48") as error:
+    return folder
+
+
+def test_images_that_the_policy_does_not_see_are_refused_before_the_start(tmp_path: Path) -> None:
+    folder = of_another_size(tmp_path / "data")
+    with pytest.raises(MotionkitError, match="48 x 48 pixels, and one is 64 x") as error:
         Sa2vaRl(settings(folder, batch_size=2)).prepare()
     assert error.value.code == 2
+    assert "--policy.resize" in error.value.fix
+
+
+def test_own_pictures_of_any_size_are_squeezed_and_the_run_says_so(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    folder, out = of_another_size(tmp_path / "data"), tmp_path / "run"
+    words = f"sa2va-rl --dataset regions-jsonl --dataset.path {folder} --policy.resize --num-steps 2 --batch-size 2"
+    done = cli(*words.split(), "--group-size", 2, "--out", out, "--set", "heldout.every=1", "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert set(document["heldout"]) == {  # what the truth is needed for is left out
+        "cycle_iou_greedy", "judge_iou_greedy", "words_greedy", "meteor_greedy", "cider_greedy", "referring_iou",
+        "no_target",
+    }  # fmt: skip
+    assert document["attributes"] == {}
+    page = (out / "report.html").read_text()
+    for said in (
+        "The policy sees every image squeezed to 48 x 48 pixels, masks of 24 x 24.",
+        "The policy knows 67% of the words",  # not wooden, not door
+        "regions-jsonl does not say what its images show: uniqueness, attributes named rightly",
+    ):
+        assert said in page
+    # The run's policy needs no option any more, and its page says the size too.
+    shown = cli("eval", "sa2va", out, "--out", tmp_path / "evaluation", "--regions", 2)
+    assert shown.exit_code == 0, shown.stderr
+    assert "squeezed to 48 x 48 pixels" in (tmp_path / "evaluation/evaluation.html").read_text()
+    assert "uniqueness" not in shown.stdout
+    assert "uniqueness" in shown.stderr  # left out, by name
+
+
+def test_a_small_policy_learns_the_words_of_own_pictures(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    folder, out = of_another_size(tmp_path / "data"), tmp_path / "pretrained"
+    line = f"pretrain regions --dataset regions-jsonl --dataset.path {folder} --num-steps 3 --batch-size 4"
+    refused = cli(*line.split(), "--out", out)
+    assert refused.exit_code == 2
+    assert "--set model.resize=true" in refused.stderr
+    small = ("width=16", "layers=1", "vision=8", "channels=8", "prompt=8")
+    sizes = [word for one in small for word in ("--set", f"model.{one}")]
+    done = cli(*line.split(), "--out", out, *sizes, "--set", "model.resize=true", "--set", "train.val_every=1")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads((out / "policy/policy.json").read_text())
+    assert set(document["words"]) == {"a", "wooden", "door", "box", "at", "the", "left"}
+    assert document["words"][:3] == ["a", "at", "left"]  # the most frequent first, then by the alphabet
+    run = tmp_path / "run"
+    words = f"sa2va-rl --dataset regions-jsonl --dataset.path {folder} --policy.checkpoint {out} --num-steps 1"
+    done = cli(*words.split(), "--batch-size", 2, "--group-size", 2, "--out", run, "--set", "heldout.every=0")
+    assert done.exit_code == 0, done.stderr
+    page = (run / "report.html").read_text()
+    assert "squeezed to 48 x 48" in page
+    assert "of the words" not in page  # it knows them all
+
+
+def test_captions_of_other_letters_are_refused(tmp_path: Path) -> None:
+    folder = write_jsonl(tmp_path / "data", 12)
+    lines = [json.loads(line) | {"caption": "红色的圆"} for line in (folder / "regions.jsonl").read_text().splitlines()]
+    (folder / "regions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    chosen = {"dataset": {"name": "regions-jsonl", "path": folder}, "model": {"resize": True}}
+    with pytest.raises(MotionkitError, match="no words of the letters a to z"):
+        PretrainRegions(PretrainRegionsSettings.model_validate(chosen)).prepare()
 
 
 def settings(folder: Path, **rollout: Any) -> Sa2vaRlSettings:

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.errors import MotionkitError
+from motionkit.evaluation.regions import GREEDY, SAMPLED
 from motionkit.policies.regions import RegionOptions
 from motionkit.policies.regions.api import open_regions
 from motionkit.report import run_page
@@ -39,8 +42,25 @@ def train(out: Path, *, stop_after: int = 0, **changes: Any) -> Mapping[str, Any
 
 def test_what_a_run_leaves_behind(tmp_path: Path) -> None:
     found = train(tmp_path / "run")
-    assert set(found["heldout"]) == {"cycle_iou", "judge_iou", "meteor", "referring_iou"}
-    assert all({"before", "after", "delta", "ci95", "n"} == set(one) for one in found["heldout"].values())
+    heldout, sampled = found["heldout"], found["heldout_sampled"]
+    assert list(heldout) == [*GREEDY, "referring_iou", "no_target"]  # what one gets leads
+    assert list(sampled) == list(SAMPLED)
+    assert all({"before", "after", "delta", "ci95", "n"} == set(one) - {"data"} for one in heldout.values())
+    # Before training the policy is the judge, whatever its weights are by now.
+    for one in (heldout["cycle_iou_greedy"], sampled["cycle_iou"]):
+        judged = heldout["judge_iou_greedy"] if one is heldout["cycle_iou_greedy"] else sampled["judge_iou"]
+        assert one["before"] == judged["before"]
+    data = Shapes().regions("test", np.arange(8)).captions
+    assert heldout["words_greedy"]["data"] == pytest.approx(np.mean([len(text.split()) for text in data]))
+    assert heldout["attributes_wrong_greedy"]["data"] == 0.0
+    assert set(found["attributes"]) == {
+        f"{kind}_{how}_greedy" for kind in Shapes.attributes for how in ("right", "wrong", "left_out")
+    }
+    assert 0.02 < found["equal_entropy"]["temperature"] < 1.1  # four steps change little, and sharpen
+    assert [one["title"] for one in found["table"]] == [
+        "8 held-out regions, captions of the likeliest words",
+        "Sampled captions, beside the policy before at equal entropy", "Attributes, as share of the captions",
+    ]  # fmt: skip
     lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert lines[0]["loop1/kl_div"] == pytest.approx(0, abs=1e-6)
     assert lines[0]["loop2/kl_div"] == pytest.approx(0, abs=1e-6)
@@ -49,6 +69,11 @@ def test_what_a_run_leaves_behind(tmp_path: Path) -> None:
     page = run_page(tmp_path / "run")
     assert page.count('<div class="strip wide"') == 8
     assert "frozen judge" in page
+    assert "<td>uniqueness</td>" in page
+    assert "where its words have the same mean entropy" in page
+    assert "likeliest words" in page
+    watched = [line for line in lines if "regions/judge_iou_greedy" in line]
+    assert {"regions/unique_greedy", "regions/words_greedy", "regions/no_target"} <= set(watched[0])
     trained, start = (
         open_regions(RegionOptions(checkpoint=place)) for place in (str(tmp_path / "run/policy-last"), "starter")
     )
@@ -76,8 +101,9 @@ def test_the_frozen_judge_sees_a_gain_and_no_gain_with_shuffled_advantages(tmp_p
         "run": {"num_steps": 60}, "rollout": {"batch_size": 8, "group_size": 8}, "loops": {"supervised": 0.0},
         "heldout": {"regions": 200, "every": 0},
     }  # fmt: skip
-    gain = train(tmp_path / "run", **changes)["heldout"]["judge_iou"]["delta"]
-    control = train(tmp_path / "control", control={"shuffle": True}, **changes)["heldout"]["judge_iou"]["delta"]
+    gain = train(tmp_path / "run", **changes)["heldout_sampled"]["judge_iou"]["delta"]
+    shuffled = train(tmp_path / "control", control={"shuffle": True}, **changes)
+    control = shuffled["heldout_sampled"]["judge_iou"]["delta"]
     assert gain > 0.03
     assert control < gain / 2
 

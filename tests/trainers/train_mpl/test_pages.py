@@ -10,6 +10,7 @@ from typer.testing import Result
 
 from motionkit.datasets.motions._starter import _motion
 from motionkit.evaluation.mpl import Predictions
+from motionkit.evaluation.mpl.long import DRAWN
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
 from motionkit.starter import Order, perform
@@ -33,5 +34,6 @@ def test_a_finished_run_shows_its_predictions(tmp_path: Path, cli: Callable[...,
     assert document["heldout"]["skill"]["n"] == 6
     page = Path("run/report.html").read_text()
     assert page.count("<motionkit-player ") == 5
+    assert page.count("<motionkit-player><script") == len(kept.paths) == len(DRAWN)
     assert "Error against horizon" in page
     assert "before.npz" not in page

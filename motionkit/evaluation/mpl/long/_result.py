@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,10 @@ _SLIDES = 2.0
 _SLIDES_AT_LEAST = 0.05
 """m/s more than that, as the feet of made clips do not slide at all."""
 
+GOES, GOING, OTHER = re.compile(r"\b(walk|run|jog)"), (0.85, 1.2), (0.7, 1.3)
+"""Labels of walking and running, and the movement that is wanted of their free runs and of others, as shares of real
+clips: walks and runs are alike, other motions less so."""
+
 _DECIMALS = {"movement": 2, "npss": 3, "slide": 2, "speed": 2, "height": 2, "path_mean": 2, "path_end": 2, "heading": 0}
 _LABELS = {
     "movement": "movement", "npss": "NPSS", "slide": "slide m/s", "speed": "root m/s", "height": "height m",
@@ -42,7 +47,7 @@ def long_document(found: LongRuns) -> dict[str, Any]:
     ``free``, ``own`` and each of ``drawn.paths`` have ``runs`` (how many) and ``rows``: by predictor, figure and
     seconds. ``drawn.mean`` is the mean over the drawn paths. ``real`` has what real clips of the same labels are like.
     ``labels`` has the free runs of the model by label; one with fewer than 3 clips has ``goal`` false: it is reported
-    and held to nothing. ``alarms`` are sentences.
+    and held to nothing. ``wanted`` is the range of movement that others are held to. ``alarms`` are sentences.
     """
     paths = {name: _group(found, ALONG, name) for name in DRAWN}
     document = {
@@ -61,7 +66,10 @@ def long_document(found: LongRuns) -> dict[str, Any]:
 
 
 def long_tables(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return two tables: free runs, and runs along paths at 10 seconds (or the last time, where that is nearer)."""
+    """Return tables: free runs, the model's by label, and runs along paths at 10 s (the last time, where that is less).
+
+    Labels are left out where none has 3 clips.
+    """
     key = middle(document)
     free, own, drawn = document["free"], document["own"], document["drawn"]
     shown: tuple[str, ...] = ("movement", "npss", "slide", "speed", "height", "path_mean")
@@ -73,6 +81,8 @@ def long_tables(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows.append(("real clips", *(_cell(name, free["real"].get(name)) for name in shown)))
     over = f"the last {document['over']:g} s before each time"
     found = [_table(f"{free['runs']} free runs: {over}; movement 1 is that of real clips", shown, rows)]
+    if labels := _labels_table(document, key):
+        found.append(labels)
     shown = ("path_mean", "path_end", "heading", "movement", "slide", "speed")
     rows = []
     if own is not None:
@@ -203,11 +213,49 @@ def _by_label(found: LongRuns) -> dict[str, Any]:
         real = found.real[label]
         labels[label] = {
             "clips": int(chosen.sum()),
-            "goal": int(chosen.sum()) >= FEWEST,
+            "goal": (judged := int(chosen.sum()) >= FEWEST),
+            "wanted": list(GOING if GOES.search(label) else OTHER) if judged else None,
             "real": {"clips": real.clips, **{name: _number(getattr(real, name)) for name in names}},
             **_mean_figures(figures, tuple(runs.ends), chosen),
         }
     return labels
+
+
+def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | None:
+    """Return the model's free runs by label, those of labels with too few clips in one row; None without a goal."""
+    labels = document["labels"]
+    judged = {label: one for label, one in labels.items() if one["goal"]}
+    if not judged or MODEL not in document["free"]["rows"]:
+        return None
+    rows = []
+    for label, one in judged.items():
+        low, high = one["wanted"]
+        moved = one["movement"][key]
+        met = "" if moved is None else "yes" if low <= moved <= high else "no"
+        pairs = [_cell(name, value) for name in ("slide", "speed") for value in (one[name][key], one["real"][name])]
+        wanted = f"{low:g} to {high:g}"
+        rows.append((label or "without a caption", f"{one['clips']}", _cell("movement", moved), wanted, met, *pairs))
+    few = [one for label, one in labels.items() if label not in judged]
+    if few:
+        clips = sum(one["clips"] for one in few)
+
+        def mean(values: Sequence[float | None]) -> float | None:
+            known = [(one["clips"], value) for one, value in zip(few, values, strict=True) if value is not None]
+            total = sum(count for count, _ in known)
+            return sum(count * value for count, value in known) / total if total else None
+
+        pairs = [
+            _cell(name, mean(values))
+            for name in ("slide", "speed")
+            for values in ([one[name][key] for one in few], [one["real"][name] for one in few])
+        ]
+        moved = mean([one["movement"][key] for one in few])
+        rows.append(
+            (f"{len(few)} with fewer than {FEWEST} clips", f"{clips}", _cell("movement", moved), "", "", *pairs)
+        )
+    columns = ["", "clips", "movement", "wanted", "met", "slide m/s", "of real clips", "root m/s", "of real clips"]
+    title = f"the model's free runs by label, {document['over']:g} s before {key} s"
+    return {"title": title, "columns": columns, "rows": rows, "numbers": [1, 2, 5, 6, 7, 8]}
 
 
 def _table(title: str, shown: Sequence[str], rows: Sequence[tuple[str, ...]]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from motionkit.trainers.grpo.algorithms.options import (
     GrpoOptions,
     MixedOptions,
     NftOptions,
-    RwrOptions,
 )
 
 grpo = Component(
@@ -47,11 +46,6 @@ nft = Component(
     summary="DiffusionNFT: towards good and away from bad samples, between two implicit policies",
     options=NftOptions,
     factory="motionkit.trainers.grpo.algorithms.nft:NFT",
-)
-rwr = Component(
-    summary="Reward-weighted regression on the policy's own samples",
-    options=RwrOptions,
-    factory="motionkit.trainers.grpo.algorithms.rwr:RWR",
 )
 dpo = Component(
     summary="Diffusion-DPO on the best and the worst sample of each group",

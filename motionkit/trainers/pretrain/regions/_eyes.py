@@ -82,11 +82,13 @@ def _ordered(pictures: NDArray[Any], orders: NDArray[np.int64]) -> NDArray[Any]:
     return np.ascontiguousarray(np.moveaxis(found, 2, 3).reshape(pictures.shape))
 
 
-def pointed_at(masks: Sequence[NDArray[np.bool_]], others: Sequence[NDArray[np.bool_]], key: tuple[int, ...]) -> Tensor:
-    """Return ``[N, h, w]`` bool: of each image one of all its objects, drawn by `key`."""
+def pointed_at(
+    masks: Sequence[NDArray[np.bool_]], others: Sequence[NDArray[np.bool_]], key: tuple[int, ...]
+) -> list[NDArray[np.bool_]]:
+    """Return the mask of one of all objects of each image, drawn by `key`."""
     draw = np.random.default_rng(key)
     chosen = []
     for place, mask in enumerate(masks):
         every = np.concatenate([mask[None], others[place]]) if others else mask[None]
         chosen.append(every[int(draw.integers(len(every)))])
-    return torch.from_numpy(np.stack(chosen))
+    return chosen

@@ -13,7 +13,7 @@ from torch import Tensor
 from motionkit.datasets.base import NamesAbsent, RegionDataset, Split, captioned_part
 from motionkit.datasets.pictures import trained_pictures
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions import open_task
+from motionkit.evaluation.regions import masks_at, open_task
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.regions.api import SeenImages, ShapesPolicy
 from motionkit.runs import Run
@@ -27,6 +27,7 @@ from motionkit.trainers._world import OneProcess, World, share_of, sum_over
 from motionkit.trainers.base import LOSS, Figure, inputs_of
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
 from motionkit.trainers.pretrain.regions._eyes import Eyes, pointed_at
+from motionkit.trainers.pretrain.regions._words import words_of
 
 _ABSENT = 0.5  # weight of the mask of what an image does not show
 
@@ -62,16 +63,13 @@ class PretrainRegions:
             ("image_size", model.image_size, first.images[0].shape[:2]),
             ("mask_size", model.mask_size, first.masks[0].shape),
         ):
-            if theirs != (own, own):
+            if theirs != (own, own) and not model.resize:
+                square = f"--set model.{name}={theirs[0]}, or " if theirs[0] == theirs[1] else ""
                 raise MotionkitError(
                     f"model.{name} is {own} and that of {self.data.name} is {theirs[0]} x {theirs[1]}.",
-                    fix=f"--set model.{name}={theirs[0]}",
+                    fix=f"{square}--set model.resize=true squeezes images and masks to the policy's sizes.",
                 )
-        words = getattr(self.data, "words", None)
-        if words is None:
-            raise MotionkitError(
-                f"the dataset {self.data.name} does not say its words.", fix="train on --dataset shapes."
-            )
+        words = getattr(self.data, "words", None) or words_of(self.data)
         self.part = captioned_part(self.data)
         if self.part is not None and not len(self.part):
             raise MotionkitError(
@@ -90,6 +88,8 @@ class PretrainRegions:
         }
         return {
             "parameters": ", ".join(f"{name} {count:,}" for name, count in parts.items()),
+            "the policy sees": self.policy.sees,
+            "words": f"{len(self.policy.words.words):,}",
             "steps": f"{self.settings.run.num_steps} of {self.settings.train.batch_size} regions",
             "device": describe_device(self.device),
         }
@@ -107,7 +107,7 @@ class PretrainRegions:
         if self.world.main:
             policy.save(run.artifact(ARTIFACT), tensors=None)
             trained_pictures(self.data).write(run.artifact(ARTIFACT))
-        every = settings.train.val_every
+        every = settings.train.val_every if self.data.count("val") else 0
 
         def step_fn(step: int) -> Mapping[str, float]:
             learner.zero_grad()
@@ -147,7 +147,8 @@ class PretrainRegions:
     def _seen(self, eyes: Eyes, index: NDArray[np.int64], step: int, split: Split = "train") -> Tensor:
         found = self.data.regions(split, index)
         key = (self.settings.seed, step)
-        return eyes.loss(found.images, pointed_at(found.masks, found.others, key), key)
+        masks = masks_at(pointed_at(found.masks, found.others, key), self.policy.mask_size)
+        return eyes.loss(self.policy.sized(found.images), masks, key)
 
     def _told(self, index: NDArray[np.int64], split: Split = "train") -> Tensor:
         """Return this process's share of the loss of captions and masks, and of what an image does not show."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from motionkit.datasets.base import TextClip
 from motionkit.encoders.tmr import TMR
@@ -36,8 +36,16 @@ def readable(text_model: TextEncoder, texts: Sequence[str]) -> frozenset[str]:
     return frozenset(text for text in texts if can([text]))
 
 
-def differing(model: TmrModelSettings, tmr: TMR) -> tuple[str, object] | None:
-    """Return the first setting that was changed and that a TMR does not have, with the TMR's value; None: it fits."""
+def differing(model: TmrModelSettings, tmr: TMR, typed: Collection[str] = ()) -> tuple[str, object] | None:
+    """Return the first setting that was given and that a TMR does not have, with the TMR's value; None: it fits.
+
+    A value that is the default asks for nothing, unless it was typed: a run's ``config.json`` holds every setting.
+
+    Args:
+        model: The settings.
+        tmr: What training goes on from.
+        typed: Dotted keys that were typed.
+    """
     sizes = tmr.motion_encoder.sizes
     theirs = {
         "latent_dim": sizes.latent,
@@ -51,6 +59,6 @@ def differing(model: TmrModelSettings, tmr: TMR) -> tuple[str, object] | None:
     defaults = TmrModelSettings()
     for name, value in theirs.items():
         asked = getattr(model, name)
-        if asked not in (value, getattr(defaults, name)):
+        if asked != value and (f"model.{name}" in typed or asked != getattr(defaults, name)):
             return name, value
     return None

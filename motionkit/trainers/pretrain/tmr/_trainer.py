@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import ClassVar
 
 import torch
@@ -59,6 +59,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
     )
 
     stream, folder = "tmr", FOLDER
+    typed: Collection[str] = ()
     renamed: ClassVar[Mapping[str, str]] = {"kl": "kl_latent"}
 
     @property
@@ -126,7 +127,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
                 fix = "put TMR's own mean.pt and std.pt into the folder of the weights."
             raise MotionkitError(error.message, why=error.why, fix=fix) from error
         self.inputs["init"] = tmr.fingerprint()
-        if odd := differing(settings.model, tmr):
+        if odd := differing(settings.model, tmr, self.typed):
             name, theirs = odd
             raise MotionkitError(
                 f"--init {init}: the {name} of this TMR is {theirs}, not {getattr(settings.model, name)}.",

@@ -19,7 +19,6 @@ from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, Grpo
 from motionkit.trainers.grpo.algorithms.options._matching import MatchingObjective, MatchingOptions, MatchingRollout
 from motionkit.trainers.grpo.algorithms.options._mixed import MixedObjective, MixedOptions, MixedRollout
 from motionkit.trainers.grpo.algorithms.options._nft import NftObjective, NftOptions
-from motionkit.trainers.grpo.algorithms.options._rwr import RwrObjective, RwrOptions
 from motionkit.trainers.grpo.algorithms.options._shared import (
     CosineOptim,
     CreditObjective,
@@ -60,8 +59,6 @@ __all__ = [
     "MixedRollout",
     "NftObjective",
     "NftOptions",
-    "RwrObjective",
-    "RwrOptions",
     "SegmentObjective",
     "TrainSampler",
     "WindowSampler",

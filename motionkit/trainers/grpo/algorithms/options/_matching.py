@@ -1,4 +1,4 @@
-"""Groups of options of the algorithms on finished samples: `awm`, `nft`, `rwr` and `dpo`. Imports no torch."""
+"""Groups of options of the algorithms on finished samples: `awm`, `nft` and `dpo`. Imports no torch."""
 
 from __future__ import annotations
 

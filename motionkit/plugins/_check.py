@@ -1,47 +1,94 @@
-"""Whether a plugin's heavy half is what its kind says: it imports, takes what it is given and has the methods.
+"""Import installed plugins and check them against what their kind promises, for ``plugins list --check`` and `doctor`.
 
-Called in a process of its own, see `motionkit.plugins._trial`.
+A plugin that raises is reported by name, whatever it raises. One that ends the process or hangs does so here too.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from motionkit.errors import MotionkitError
 from motionkit.plugins._component import Component
-from motionkit.plugins._discovery import HOME
-from motionkit.plugins._fit import gives_of
-from motionkit.plugins._guard import PluginError, in_words
+from motionkit.plugins._discovery import HOME, Entry
+from motionkit.plugins._fit import gives_of, reads_of
+from motionkit.plugins._guard import PluginError, in_words, is_stop
 from motionkit.plugins._kinds import KINDS, either
 from motionkit.plugins._lookup import get
 
 _MANY = 3  # names that a sentence lists
 
 
-def examine(kind: str, name: str) -> tuple[str, str]:
-    """Import a plugin's heavy half and check it; a plugin of another package is built and checked like a test would.
+@dataclass(frozen=True)
+class ImportOutcome:
+    """Result of importing one plugin.
 
-    Args:
-        kind: A name in `KINDS`.
-        name: ``DISTRIBUTION:NAME``.
+    Attributes:
+        problem: Description of the failure; empty if it imports.
+        missing: Modules that its heavy half needs and that are not installed.
+        options: Names of its options.
+        gives: What it gives; see `motionkit.plugins.KINDS`.
+        reads: What it reads.
+        note: Why its heavy half could not be checked further.
+    """
+
+    problem: str = ""
+    missing: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    gives: str = ""
+    reads: str = ""
+    note: str = ""
+
+
+def try_imports(entries: Sequence[Entry]) -> dict[Entry, ImportOutcome]:
+    """Import the light half of each entry; return the result by entry."""
+    return {entry: _import(entry) for entry in entries}
+
+
+def try_builds(entries: Sequence[Entry]) -> dict[Entry, ImportOutcome]:
+    """Import both halves of each entry and check them; those of other packages are built and tried like in a test.
 
     Returns:
-        What is wrong, and why nothing more could be checked; each may be empty.
+        The result by entry; the heavy half is left alone if the light one does not import or a package is missing.
     """
-    component = get(kind, name)
-    if component.missing():
-        return "", ""  # reported by the first look
+    outcomes = try_imports(entries)
+    for entry, outcome in outcomes.items():
+        if not outcome.problem and not outcome.missing:
+            problem, note = _examine(entry)
+            outcomes[entry] = replace(outcome, problem=problem, note=note)
+    return outcomes
+
+
+def _import(entry: Entry) -> ImportOutcome:
     try:
+        component = get(entry.kind, f"{entry.distribution}:{entry.name}")
+        return ImportOutcome(
+            missing=tuple(component.missing()),
+            options=tuple(component.options.model_fields),
+            gives=gives_of(entry.kind, component),
+            reads=reads_of(entry.kind, component),
+        )
+    except MotionkitError as error:
+        return ImportOutcome(str(error))
+
+
+def _examine(entry: Entry) -> tuple[str, str]:
+    """Return what is wrong with the heavy half, and why nothing more could be checked; each may be empty."""
+    kind, name = entry.kind, f"{entry.distribution}:{entry.name}"
+    try:
+        component = get(kind, name)
         factory = component.load()
         if wrong := _misfit(kind, component, factory):
             return wrong, ""
-        own = name.startswith(f"{HOME}:")
-        return _contract(kind, name) if not own and KINDS[kind].alone else ("", "")
+        return _contract(kind, name) if not entry.builtin and KINDS[kind].alone else ("", "")
     except MotionkitError as error:
         return error.message.rstrip("."), ""
     except BaseException as error:  # a plugin may raise anything
+        if is_stop(error):
+            raise
         return in_words(error), ""
 
 

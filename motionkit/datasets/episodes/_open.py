@@ -1,0 +1,99 @@
+"""Opening episodes, whatever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from motionkit.datasets.episodes._lerobot import is_lerobot
+from motionkit.datasets.episodes._lerobot_read import cached_lerobot
+from motionkit.datasets.episodes._read import FIX, Episodes, read_folder
+from motionkit.datasets.episodes._records import ARTIFACT, MANIFEST, EpisodeRecord, Manifest, task_of
+from motionkit.datasets.episodes._shards import ShardReader
+from motionkit.errors import MotionkitError
+
+
+def open_episodes(*places: Path) -> Episodes:
+    """Open folders of episodes as one; runs of reward-collect hold theirs in ``RUN/episodes``.
+
+    Args:
+        places: Folders or runs, or LeRobot datasets of version 3, whose pictures are decoded into the cache once.
+
+    Raises:
+        MotionkitError: One is no such folder, holds none, or their cameras or their tasks differ.
+    """
+    opened = [_opened(Path(place).expanduser()) for place in places]
+    manifest = opened[0][1]
+    for folder, other, *_ in opened[1:]:
+        if other.cameras != manifest.cameras:
+            raise MotionkitError(
+                f"{folder} and {opened[0][0]} have different cameras.",
+                why=f"{dict(other.cameras)} and {dict(manifest.cameras)}.",
+            )
+        tasks = task_of(other.environment), task_of(manifest.environment)
+        if all(tasks) and tasks[0] != tasks[1]:
+            raise MotionkitError(
+                f"{folder} and {opened[0][0]} are of two tasks.",
+                why=f"{tasks[0]} and {tasks[1]}: a success of one is not a success of the other.",
+                fix="give episodes of one task.",
+            )
+    folders: list[Path] = []
+    names: list[str] = []
+    shards: list[int] = []
+    records: list[EpisodeRecord] = []
+    notes: list[str] = []
+    for folder, own, kept, said in opened:
+        here = {name: len(names) + number for number, name in enumerate(dict.fromkeys(one.shard for one in kept))}
+        folders += [folder] * len(here)
+        names += list(here)
+        shards += [here[record.shard] for record in kept]
+        records += kept
+        notes += said
+        if own.environment != manifest.environment:
+            known = own.environment and manifest.environment
+            other_one = "other options of the environment" if known else "an environment that is not known"
+            notes.append(f"{folder} is of {other_one}, compared with {opened[0][0]}.")
+    if not records:
+        raise MotionkitError(f"{', '.join(map(str, places))} holds no episode.", why=" ".join(notes), fix=FIX)
+    if odd := _columns_part([(folder, own) for folder, own, *_ in opened], records):
+        notes.append(odd)
+        manifest = manifest.model_copy(update={"columns": {}})
+    return Episodes(manifest, records, shards, ShardReader(folders, names, manifest.cameras), notes)
+
+
+def is_episodes(place: Path) -> bool:
+    """Return whether a place is a folder of episodes, a run of reward-collect, or a LeRobot dataset."""
+    return is_lerobot(place) or any((folder / MANIFEST).is_file() for folder in (place, place / ARTIFACT))
+
+
+def _columns_part(opened: Sequence[tuple[Path, Manifest]], records: Sequence[EpisodeRecord]) -> str:
+    """Return why actions and states of several folders do not go together, a sentence; empty where they do."""
+    (first, manifest), *others = opened
+    for folder, other in others:
+        if (other.columns, other.choices) != (manifest.columns, manifest.choices):
+            return f"actions and states are not read: {first} and {folder} have different ones."
+        if manifest.columns and 0 < other.fps != manifest.fps > 0:
+            return (
+                f"actions and states are not read: {first} has {manifest.fps:g} frames a second, {folder} "
+                f"{other.fps:g}, and what is done in a step differs."
+            )
+    if manifest.columns and (odd := sum(record.columns.keys() != manifest.columns.keys() for record in records)):
+        return f"actions and states are not read: {odd} of {len(records)} episodes have none."
+    return ""
+
+
+def _opened(place: Path) -> tuple[Path, Manifest, list[EpisodeRecord], list[str]]:
+    if not is_lerobot(place):
+        folder = _folder(place)
+        return folder, *read_folder(folder)
+    kept, notes = cached_lerobot(place)
+    manifest, records, said = read_folder(kept)
+    return kept, manifest, records, [*notes, *said]
+
+
+def _folder(place: Path) -> Path:
+    for folder in (place, place / ARTIFACT):
+        if (folder / MANIFEST).is_file():
+            return folder
+    what = "holds no episodes" if place.exists() else "does not exist"
+    raise MotionkitError(f"{place} {what}.", fix=FIX)

@@ -1,0 +1,77 @@
+"""Captions of shapes are read as what they say, relations included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from motionkit.datasets.base import Claim, KnowsScenes, Thing
+from motionkit.datasets.shapes._dataset import Shapes
+
+
+def test_what_is_written_is_read() -> None:
+    """Every word of the data's captions is true of the first object of the scene, and none is left unread."""
+    data, index = Shapes(), np.arange(300)
+    assert isinstance(data, KnowsScenes)
+    pairs = zip(data.regions("train", index).captions, data.scenes("train", index), strict=True)
+    lengths = set()
+    for caption, scene in pairs:
+        claim, thing = data.read(caption), scene.things[scene.meant]
+        assert claim.unread == ()
+        assert claim.relations == ()
+        assert all(thing.attributes[kind] == value for kind, value in claim.said)
+        assert ("shape", thing.attributes["shape"]) in claim.said
+        lengths.add(len(claim.said))
+        assert set(thing.attributes) == set(data.attributes)
+    assert lengths == {1, 2, 3, 4}
+
+
+def test_things_are_where_their_pixels_are() -> None:
+    data = Shapes()
+    for scene, mask in zip(data.scenes("val", np.arange(30)), data.regions("val", np.arange(30)).masks, strict=True):
+        rows, columns = np.nonzero(mask)
+        x, y = (np.mean(axis + 0.5) / 24 for axis in (columns, rows))
+        assert scene.things[0].middle == pytest.approx((x, y), abs=0.04)
+
+
+@pytest.mark.parametrize(
+    ("caption", "said", "relation", "other"),
+    [
+        ("the small circle left of the square", "small circle", "left of", "square"),
+        ("the circle to the left of a large red square", "circle", "left of", "large red square"),
+        ("a red circle above the small blue square at the top", "red circle", "above", "small blue square at the top"),
+        ("the circle at the top left of the square", "circle at the top", "left of", "square"),
+        ("the triangle in the middle below the white diamond", "triangle in the middle", "below", "white diamond"),
+    ],
+)  # fmt: skip
+def test_a_relation_parts_the_object_from_the_other_one(caption: str, said: str, relation: str, other: str) -> None:
+    read = Shapes().read
+    found = read(caption)
+    assert found.said == read(said).said != ()
+    assert found.relations == ((relation, read(other)),)
+    assert found.unread == ()
+
+
+def test_what_cannot_be_read_is_kept_apart() -> None:
+    read = Shapes().read
+    assert read("") == Claim()
+    assert read("A small RED circle.") == read("a small red circle")
+    assert read("a dog at the zoo") == Claim((), (), ("dog", "at", "the", "zoo"))
+    assert read("a red blue circle").said == (("colour", "red"), ("colour", "blue"), ("shape", "circle"))
+    assert read("a circle left").unread == ("left",)
+    assert read("a circle at the top bottom").said == (("shape", "circle"), ("place", "at the top bottom"))
+    nested = read("the circle above the square left of the diamond").relations[0][1]
+    assert nested.relations == (("left of", read("the diamond")),)
+
+
+def test_relations_compare_columns_alone_or_rows_alone() -> None:
+    related = Shapes.related
+    cells = {(x, y): Thing({}, ((x + 0.5) / 3, (y + 0.5) / 3)) for x in range(3) for y in range(3)}
+    for (x, y), one in cells.items():
+        for (u, v), other in cells.items():
+            held = [word for word in ("left of", "right of", "above", "below") if related(word, one, other)]
+            sides = {"left of": x < u, "right of": x > u, "above": y < v, "below": y > v}
+            assert held == [word for word, holds in sides.items() if holds]
+    shifted = Thing({}, (0.5 + 2 / 48, 0.5))  # of one cell, at both ends of where an object may be in it
+    assert not related("right of", shifted, Thing({}, (0.5, 0.5)))
+    assert not related("beside", cells[0, 0], cells[1, 0])

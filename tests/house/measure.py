@@ -1,0 +1,158 @@
+"""Measure the house: how much there is to read, and how rooms lean on each other.
+
+    python tests/house/measure.py [FOLDER] [--names] [--json]
+
+Plain Python over the tree, no import of the package. FOLDER is a checkout, this one by default. A room is a folder
+right below ``motionkit/``; a private import is one of a module with an underscore in its path, from another room.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import statistics
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = "motionkit"
+MODELS = ("network", "policy", "loss", "train", "evaluate")
+"""Beginnings of the names of the files in which tensors are bent, an underscore before them or not."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file.
+
+    Attributes:
+        path: The file.
+        name: Its dotted name.
+        lines: Number of lines.
+        tree: Its syntax.
+        text: Its source.
+    """
+
+    path: Path
+    name: str
+    lines: int
+    tree: ast.Module
+    text: str
+
+    @property
+    def room(self) -> str:
+        """The folder right below the package; empty for what lies in the package itself."""
+        parts = self.name.split(".")
+        return parts[1] if len(parts) > 2 or (self.path.stem == "__init__" and len(parts) == 2) else ""
+
+
+def read(folder: Path, root: Path) -> list[Module]:
+    """Return the modules below `folder`; names are relative to `root`."""
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        text = path.read_text(encoding="utf-8")
+        found.append(Module(path, name, len(text.splitlines()), ast.parse(text), text))
+    return found
+
+
+def imports(module: Module, known: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield (module, name) of every import of the package; the name is empty if a module itself is imported."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names if alias.name.partition(".")[0] == PACKAGE)
+        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").partition(".")[0] == PACKAGE:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield (whole, "") if whole in known else (str(node.module), alias.name)
+
+
+def is_private(name: str) -> bool:
+    """Whether a dotted name goes through a module whose name begins with an underscore."""
+    return any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
+
+
+def comment_lines(text: str) -> int:
+    """Return the number of lines that are a comment and nothing else."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return sum(token.type == tokenize.COMMENT and token.line.lstrip().startswith("#") for token in tokens)
+
+
+def exported(module: Module) -> int:
+    """Return the number of names in its ``__all__``."""
+    for node in module.tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            return len(node.value.elts) if isinstance(node.value, (ast.List, ast.Tuple)) else 0
+    return 0
+
+
+def measure(root: Path) -> dict[str, float]:
+    """Return the figures of a checkout."""
+    package, tests = read(root / PACKAGE, root), read(root / "tests", root)
+    known = {module.name for module in package}
+    sizes = [module.lines for module in package if module.path.stem != "__init__"]
+    crossing = {
+        (module.name, target)
+        for module in package
+        for target, _ in imports(module, known)
+        if is_private(target) and target.split(".")[1] != module.room
+    }
+    inner = {module.name for module in tests if any(is_private(target) for target, _ in imports(module, known))}
+    bent = [module for module in package if module.path.stem.lstrip("_").startswith(MODELS)]
+    total = sum(module.lines for module in tests)
+    return {
+        "package lines": sum(module.lines for module in package),
+        "package modules": len(package),
+        "median lines of a module": statistics.median(sizes),
+        "largest module": max(sizes),
+        "modules under 60 lines": sum(size < 60 for size in sizes),
+        "imports of another room's private module": len(crossing),
+        "names in __all__": sum(map(exported, package)),
+        "comment lines where tensors are bent, %": round(
+            100 * sum(comment_lines(m.text) for m in bent) / max(sum(m.lines for m in bent), 1), 1
+        ),
+        "test lines": total,
+        "of them in files that import private modules, %": round(
+            100 * sum(module.lines for module in tests if module.name in inner) / total
+        ),
+    }
+
+
+def most_imported(root: Path, count: int = 10) -> dict[str, list[tuple[str, int]]]:
+    """Return, for each room, the names that other rooms import most, with the number of modules that do."""
+    package = read(root / PACKAGE, root)
+    known = {module.name for module in package}
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for module in package:
+        for target, name in set(imports(module, known)):
+            room = target.split(".")[1] if "." in target else ""
+            if room and room != module.room:
+                found[room][name or target] += 1
+    return {room: found[room].most_common(count) for room in sorted(found)}
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).resolve().parents[2])
+    parser.add_argument("--names", action="store_true", help="also the ten names of each room that others import most")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    given = parser.parse_args()
+    figures = measure(given.folder)
+    names = most_imported(given.folder) if given.names else {}
+    if given.json:
+        print(json.dumps({"figures": figures, "names": names}, indent=1))
+        return
+    print("| | |\n|---|---|")
+    for name, value in figures.items():
+        print(f"| {name} | {value:,g} |")
+    for room, row in names.items():
+        print(f"\n{room}: " + ", ".join(f"{name} {count}" for name, count in row))
+
+
+if __name__ == "__main__":
+    main()
