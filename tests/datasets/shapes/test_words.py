@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -51,20 +53,20 @@ def test_pictures_and_masks_are_those_of_the_shapes_drawn_one_by_one() -> None:
         assert np.array_equal(np.concatenate([mask[None], others]), masks)
 
 
-def _inside(scene: object, thing: int, side: int) -> np.ndarray:
+def _inside(scene: Any, thing: int, side: int) -> Any:
     """An object as the first version drew it, on the whole image."""
-    row, column = divmod(int(scene.cells[thing]), 3)  # type: ignore[attr-defined]
+    row, column = divmod(int(scene.cells[thing]), 3)
     axis = (np.arange(side) + 0.5) * SIDE / side
-    x = axis[None, :] - (column * _CELL + 8 + scene.shifts[thing, 0])  # type: ignore[attr-defined]
-    y = axis[:, None] - (row * _CELL + 8 + scene.shifts[thing, 1])  # type: ignore[attr-defined]
-    r = list(SIZES.values())[int(scene.sizes[thing])]  # type: ignore[attr-defined]
+    x = axis[None, :] - (column * _CELL + 8 + scene.shifts[thing, 0])
+    y = axis[:, None] - (row * _CELL + 8 + scene.shifts[thing, 1])
+    r = list(SIZES.values())[int(scene.sizes[thing])]
     inside = {
         "circle": x * x + y * y <= r * r,
         "square": np.maximum(abs(x), abs(y)) <= 0.88 * r,
         "diamond": abs(x) + abs(y) <= 1.2 * r,
         "triangle": (y <= 0.8 * r) & (2 * abs(x) <= 0.95 * (y + r) + 0.5),
     }
-    return inside[SHAPES[int(scene.shapes[thing])]]  # type: ignore[attr-defined]
+    return inside[SHAPES[int(scene.shapes[thing])]]
 
 
 def test_captions_without_a_lapse_fit_the_object_that_is_meant_and_no_other() -> None:

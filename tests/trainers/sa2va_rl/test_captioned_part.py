@@ -157,7 +157,7 @@ def test_what_is_learned_beside_the_actions_is_the_loss_of_masks_times_the_rewar
 
 
 def test_a_run_recorded_before_there_were_these_settings_goes_on_in_the_same_bits(tmp_path: Path) -> None:
-    given = {
+    given: dict[str, Any] = {
         "dataset": {"name": "shapes", "scenes": "simple"}, "loop1": {"name": "mask-to-caption", "listen": 0.0},
         "loop2": {"name": "caption-to-mask", "learn": 0.0, "absent": 0.0}, "loops": {"supervised": 0.0},
         "loop1_reward": {"iou": {}, "meteor": {"weight": 0.5}}, "loop2_reward": {"meteor": {}, "iou-truth": {}},
