@@ -122,7 +122,7 @@ def test_it_measures_long_runs_and_warns_of_them(finished: tuple[Path, Mapping[s
     assert len(long["drawn"]["paths"]) == 8
     value = long["drawn"]["mean"]["model"]["path_mean"]["2"]
     assert parts["metrics"]["mpl/long/path_mean/2"] == value > 0
-    assert [table["title"].partition(" ")[0] for table in parts["table"]] == ["GeoDeg", "at", "4", "along"]
+    assert [table["title"].partition(" ")[0] for table in parts["table"]] == ["GeoDeg", "at", "4", "the", "along"]
     assert long["alarms"], "three epochs of a tiny network follow no path"
     log = (out / "log.txt").read_text()
     assert all(text in log for text in long["alarms"])
