@@ -130,6 +130,7 @@ details{margin-top:12px}summary{cursor:pointer;color:var(--soft);font-size:13.5p
 .strip{display:flex;flex-wrap:wrap;gap:6px;margin:0 0 10px}.strip figure{padding:4px}
 .strip img{image-rendering:pixelated;display:block}.strip .wrong{border:2px solid var(--bad)}
 .strip .right{border:2px solid var(--good)}
+.pair{display:grid;grid-template-columns:1fr 1fr;gap:6px}.pair img{width:100%}
 .wide{display:grid;grid-auto-flow:column;grid-auto-columns:minmax(0,1fr);gap:10px;margin:0 0 14px;position:relative}
 .strip.wide figure{padding:8px}.wide img{width:100%;border-radius:4px;image-rendering:auto}
 .wide figcaption{margin:0;display:flex;flex-direction:column;gap:3px;color:var(--ink)}

@@ -30,7 +30,7 @@ def success(source: Source) -> str:
     for number, one in enumerate(said[:_MOST]):
         first = _film(before, earlier[number], "before: ") if number < len(earlier) else ""
         if after := _film(folder, one, "after: " if first else ""):
-            rows.append(f'<div class="strip">{first}{after}</div>')
+            rows.append(f'<div class="strip pair">{first}{after}</div>')
     if not rows:
         return ""
     # Runs that are older than this page have no films of before.

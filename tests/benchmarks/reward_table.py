@@ -1,8 +1,8 @@
 """What ruins a learned reward, and whether it is noticed; ``python tests/benchmarks/reward_table.py --help``.
 
 Collects, trains a classifier and trains a policy on it, once as motionkit does it and once with each fault of the code
-behind the reward-model guide. The faults are emulated here: the commands have no option for them. Five CPU-minutes a
-seed.
+behind the reward-model guide, on `reach` with the gripper that moves freely. The faults are emulated here: the
+commands have no option for them. Five CPU-minutes a seed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class NextEpisodeCollect(RewardCollect):
 
     def prepare(self) -> None:
         super().prepare()
-        self._spare = open_reach(ReachSettings(terminate_on_success=True), num_envs=self.environment.num_envs)
+        options = ReachSettings(kind="point", terminate_on_success=True)
+        self._spare = open_reach(options, num_envs=self.environment.num_envs)
 
     def _watch(self, step: Step, frames: Frames, seeds: NDArray[np.int64]) -> None:
         over = np.flatnonzero(step.done)
@@ -63,6 +64,7 @@ def frozen_at_random() -> Iterator[None]:
         RewardModelSettings.frozen = kept  # type: ignore[method-assign]
 
 
+POINT = "env.kind=point"
 ENDS = ("env.terminate_on_success=true",)
 ROWS: Mapping[str, tuple[type[RewardCollect], Sequence[str], bool]] = {
     "good setup": (RewardCollect, (), False),
@@ -84,7 +86,7 @@ def one(row: str, seed: int, out: Path) -> dict[str, Any]:
     started = time.process_time()
     own = out / f"collected-{collector.__name__}-{'ends' if sets else 'goes-on'}-{seed}"
     if not (own / "found.json").is_file():
-        found = stage("reward-collect", collector, RewardCollectSettings, own, *common, *sets)
+        found = stage("reward-collect", collector, RewardCollectSettings, own, *common, POINT, *sets)
         (own / "found.json").write_text(json.dumps(found))
     collected = json.loads((own / "found.json").read_text())
     model = ("model.architecture=resnet10",) if frozen else ()
@@ -95,7 +97,7 @@ def one(row: str, seed: int, out: Path) -> dict[str, Any]:
     else:
         trained = stage("reward-train", RewardTrain, RewardTrainSettings, folder / "train", *common, *data)
     reward = (f"reward.success-classifier.checkpoint={folder / 'train'}",)
-    policy = stage("ppo", PpoTrainer, PpoSettings, folder / "ppo", *common, *reward)
+    policy = stage("ppo", PpoTrainer, PpoSettings, folder / "ppo", *common, POINT, *reward)
     document = {
         "collected": {name: collected[name] for name in ("positive", "negative", "labels")},
         "heldout": trained["heldout"], "checks": trained["checks"],

@@ -28,9 +28,8 @@ class PushSettings(Group):
     def usual(cls, command: str, given: Mapping[str, Any], policy: str) -> Mapping[str, Any]:
         """Return settings by default; see `motionkit.environments.base.Environment`.
 
-        A random policy seldom succeeds, so there are more episodes than elsewhere, and many copies for speed.
+        A random policy seldom succeeds, so there are more episodes than elsewhere, and many copies for speed. Without
+        an entropy bonus some policies stop exploring before they have learned to go round the block.
         """
-        steps = {"reward-collect": 64, "ppo": 100 if policy == "mlp" else 200}[command]
-        return {
-            "run.num_steps": steps, "episodes.num_envs": 128, "episodes.steps": 32, "objective.batch_size": 512
-        }  # fmt: skip
+        own = {"run.num_steps": 180, "objective.entropy": 0.01} if command == "ppo" else {"run.num_steps": 64}
+        return {**own, "episodes.num_envs": 128, "episodes.steps": 32, "objective.batch_size": 512}

@@ -24,12 +24,12 @@ def settled(model: Any, *sets: str) -> Any:
 
 def test_an_environment_replaces_defaults_and_what_is_given_wins() -> None:
     push = settled(PpoSettings, "env=push")
-    assert (push.run.num_steps, push.episodes.num_envs, push.episodes.steps) == (100, 128, 32)
-    assert settled(PpoSettings, "env=push", "policy.kind=pixels").run.num_steps == 200
+    assert (push.run.num_steps, push.episodes.num_envs, push.objective.entropy) == (180, 128, 0.01)
+    assert settled(PpoSettings, "policy.kind=pixels").run.num_steps == 120
     own = settled(PpoSettings, "env=push", "run.num_steps=7", "episodes.num_envs=4")
     assert (own.run.num_steps, own.episodes.num_envs, own.episodes.steps) == (7, 4, 32)
     collect = settled(RewardCollectSettings, "env=push")
-    assert (collect.run.num_steps, collect.episodes.num_envs) == (64, 128)
+    assert (collect.run.num_steps, collect.episodes.num_envs, collect.objective.entropy) == (64, 128, 0.0)
     arm = settled(PpoSettings)
     assert (arm.run.num_steps, arm.episodes.num_envs, arm.episodes.steps) == (80, 64, 32)
     assert settled(PpoSettings, "env.kind=point").run.num_steps == 0  # 16 or 40, by the policy
