@@ -184,6 +184,7 @@ def test_gradients_add_up_where_one_process_has_none(monkeypatch: pytest.MonkeyP
 
 def test_only_the_main_process_has_a_run_folder(tmp_path: Path) -> None:
     out = tmp_path / "run"
+    alone = threading.Lock()  # threads share the handlers of logs, and one that ends closes its own
 
     def work(world: Member) -> tuple[bool, int]:
         run = open_together("grpo", {"run": {}}, lambda: Run.create("grpo", {}, out=out), world)
@@ -196,6 +197,8 @@ def test_only_the_main_process_has_a_run_folder(tmp_path: Path) -> None:
                 run.signals.stop(15)
             place = run.directory
             stopped = asked_to_stop(run, world)
+            alone.acquire()
+        alone.release()
         assert place.exists() == world.main
         return stopped, run.exit_code
 
