@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +93,22 @@ def test_every_object_is_pointed_at() -> None:
     rows = {int(pointed_at([mask], [others], (seed,))[0].any(1).argmax()) for seed in range(30)}
     assert rows == {0, 1, 2}
     assert np.array_equal(pointed_at([mask], (), (1,))[0], mask)
+
+
+def test_a_run_of_before_these_settings_goes_on_in_the_same_bits(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    small = ["--num-steps", "4", "--batch-size", "4", "--threads", "1", "--set", "train.val_every=0"]
+    small += ["--set", "checkpoint.every=1"]
+    for out in ("whole", "old"):
+        assert cli("pretrain", "regions", *small, "--out", out).exit_code == 0
+    shutil.rmtree("old/policy")
+    for step in (3, 4):
+        shutil.rmtree(f"old/checkpoints/step-{step:08d}", ignore_errors=True)
+    config = json.loads(Path("old/config.json").read_text())
+    for group, later in (("model", ("region", "resize")), ("train", ("eyes", "absent", "best"))):
+        for name in later:
+            del config[group][name]
+    Path("old/config.json").write_text(json.dumps(config))
+    found = cli("pretrain", "regions", "--resume", "old")
+    assert found.exit_code == 0, found.output
+    one, two = ((Path(out) / "policy/model.safetensors").read_bytes() for out in ("whole", "old"))
+    assert one == two

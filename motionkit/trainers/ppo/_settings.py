@@ -196,8 +196,12 @@ class PpoSettings(TrainerSettings):
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with the environment that they meant; see `Translated.recorded`."""
-        return {"augment": {"shift": 0}, **with_recorded_environment(table)}
+        """Return a run's settings with the environment that they meant; see `Translated.recorded`.
+
+        Runs that are older than cloning and moved pictures had neither.
+        """
+        later = {"augment": {"shift": 0}, "clone": CloneSettings().model_dump(mode="json")}
+        return {**later, **with_recorded_environment(table)}
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:

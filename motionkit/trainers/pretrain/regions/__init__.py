@@ -1,7 +1,7 @@
 """`motionkit pretrain regions`: a region policy from images, masks and captions. Imports no torch."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -50,6 +50,14 @@ class PretrainRegionsSettings(TrainerSettings):
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
         return {**super().idle(), "precision": "the policy is trained in float32"}
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a run's settings with what came later switched off, as it was; see `Translated.recorded`."""
+        later: dict[str, dict[str, Any]] = {
+            "model": {"region": "pooled", "resize": False}, "train": {"eyes": 0, "absent": 0.0, "best": False},
+        }  # fmt: skip
+        return {**table, **{name: {**values, **(table.get(name) or {})} for name, values in later.items()}}
 
 
 component = Component(
