@@ -120,6 +120,8 @@ def verdict(found: Audit, name: str) -> Verdict:
     """Return what an audit says of a reward."""
     rows = {row.row.name: row for row in found.rows}
     reads = found.reads_text[name]
+    if not (apart := _tells_apart(found, name)):  # shares of what an unrelated caption costs would be noise
+        return Verdict(name, reads, name in found.constant, {}, {}, apart, name in found.dead)
     levels: dict[str, float] = {}
     for topic, tests in {**ASKED, **PHYSICS}.items():
         figures = [found.figure(rows[test], name) for test in tests if test in rows]
@@ -134,10 +136,15 @@ def verdict(found: Audit, name: str) -> Verdict:
         known = reads and figure.n >= FEWEST and not _vague(figure)
         if row.row.family == "harmless" and known and figure.seen > DISTURBED:
             disturbed[row.row.name] = figure.seen
-    largest = max(found.rows, key=lambda row: row.n, default=None)
-    few = largest is None or found.figure(largest, name).n < FEWEST
-    apart = few or not reads or (largest is not None and largest.columns[name].tells_apart())
     return Verdict(name, reads, name in found.constant, levels, disturbed, apart, name in found.dead)
+
+
+def _tells_apart(found: Audit, name: str) -> bool:
+    """Whether unrelated captions score less than own ones, see `Verdict.unrelated`."""
+    largest = max(found.rows, key=lambda row: row.n, default=None)
+    if largest is None or not found.reads_text[name] or found.figure(largest, name).n < FEWEST:
+        return True
+    return largest.columns[name].tells_apart()
 
 
 def _vague(figure: Figure) -> bool:
@@ -154,7 +161,11 @@ def tables(found: Audit, title: str, names: Sequence[str] = ()) -> list[dict[str
         title: Title of the first table.
         names: Rewards that get the further tables; all that read texts by default.
     """
-    detailed = [name for name in found.names if found.reads_text[name] and (not names or name in names)]
+    detailed = [
+        name
+        for name in found.names
+        if found.reads_text[name] and (not names or name in names) and _tells_apart(found, name)
+    ]
     further = [one(found, name) for one in (kind_table, action_table) for name in detailed]
     return [main_table(found, title), *(table for table in further if table["rows"])]
 
@@ -281,7 +292,7 @@ def _cell(found: Audit, row: Measured, name: str) -> str:
         return "reads no text"
     if figure.n < FEWEST:
         return "too few"
-    if not found.reads_text[name]:
+    if not found.reads_text[name] or not _tells_apart(found, name):
         return f"{figure.fall:+.2f} std{mark}" if np.isfinite(figure.fall) else "n/a"
     if not np.isfinite(figure.seen):
         return "n/a"

@@ -26,8 +26,10 @@ from motionkit.trainers._world import OneProcess, World, of_main
 
 _logger = logging.getLogger("motionkit.grpo")
 _EARLY = 30  # the first point of a run of as many steps comes after this part of it: a new user soon sees one
-_KINDS = ("reported", "watched", "all_steps", "generate")
+_KINDS = ("reported", "watched", "all_steps", "generate", "guided")
 _KEYS = {"generate": "heldout_generate", "reported": "heldout", "all_steps": "heldout_all_steps"}
+_MADE = ("generate", "guided")  # measured with the guidance that generate takes
+_ENOUGH = 0.5  # of the gain at the guidance of before, which that of training must have to replace it
 _PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
 
 
@@ -42,7 +44,8 @@ class Measurements:
             measured at the end only is then measured before and after at the end, and training starts sooner.
         heldout: What is measured, any of: ``reported``, the prompts that the table is about; ``watched``, other
             prompts, measured at the points on the way; ``all_steps``, the reported prompts with every step of the
-            ancestral sampler; ``generate``, the first of them as ``motionkit generate`` samples the finished policy.
+            ancestral sampler; ``generate``, the first of them as ``motionkit generate`` samples the finished policy;
+            ``guided``, the watched prompts so, by which `choose_guidance` chooses.
         guidance: Guidance scale that ``motionkit generate`` samples the policy with as it starts.
         points: Points on the way, evenly spaced.
         num_steps: Updates of the run.
@@ -63,6 +66,7 @@ class Measurements:
     rows: frozenset[str] = frozenset()
     trained_on: TrainedOn = field(default_factory=TrainedOn)
     world: World = field(default_factory=OneProcess)
+    _stays: bool = False
     _before: dict[str, Kept] = field(default_factory=lambda: {name: Kept() for name in _KINDS})
     _best: Kept = field(default_factory=lambda: Kept(values={"reward": 0.0, "step": 0, "gaps": 0}))
 
@@ -77,10 +81,10 @@ class Measurements:
             MotionkitError: A reward gives no held-out motion a finite score (exit code 1).
         """
         for name, heldout in self.heldout.items():
-            if name in ("all_steps", "generate") and self.started is not None:
+            if name in ("all_steps", *_MADE) and self.started is not None:
                 continue
             _logger.info("measuring %s before training", _asked(name, heldout))
-            guidance = self.guidance if name == "generate" else None
+            guidance = self.guidance if name in _MADE else None
             measured = heldout.measure(self.policy, first=name == "reported", guidance=guidance)
             self._before[name].tensors = measured.tensors()
             if name in ("reported", "generate") and measured.shown is not None:
@@ -133,6 +137,43 @@ class Measurements:
         kept = f"; best/ holds the policy of step {step}, before the gap" if step else ""
         return f"the judge gained less than {MIN_RATIO} of the reward's gain at {_PATIENCE} points in a row{kept}"
 
+    @property
+    def guidance_after(self) -> float:
+        """Guidance scale that ``motionkit generate`` samples the finished policy with."""
+        generated = self.heldout.get("generate")
+        return self.guidance if self._stays or generated is None else generated.guidance
+
+    def choose_guidance(self, run: Run) -> bool:
+        """Return whether ``motionkit generate`` is to sample the finished policy with the guidance of before.
+
+        It is where the guidance of training (less, so smoother) has not half of the gain that the guidance of before
+        has, by the reward, on prompts that are not reported: too few updates to make up for the guidance.
+        """
+        heldout = self.heldout.get("guided")
+        if heldout is None:
+            return False
+        with self.averaged():
+            after = self._measure({"guided": heldout}, "after", heldout.guidance)
+            other = heldout.measure(self.policy, guidance=self.guidance)
+        if self.started is not None:
+            self._before["guided"].tensors = self._at_start(run, {"guided": heldout}, after)["guided"].tensors()
+        if not self._before["guided"].tensors:  # a run that began before this was measured
+            return False
+        start = self._start("guided")
+        own, kept = (compare_measured(start, one)["reward"] for one in (after["guided"], other))
+        (less,) = of_main([kept.delta * _ENOUGH - own.delta], self.world)
+        self._stays = less > 0
+        if self._stays:
+            _logger.info(
+                "generate samples the policy with guidance %g, as before training (%+.3f on other prompts), not with "
+                "%g, at which it was tuned (%+.3f)",
+                self.guidance,
+                kept.delta,
+                heldout.guidance,
+                own.delta,
+            )
+        return self._stays
+
     def after(self, run: Run) -> dict[str, object]:
         """Measure the finished policy.
 
@@ -152,9 +193,8 @@ class Measurements:
         if reported is None:
             return summary
         asked = {name: self.heldout[name] for name in _KEYS if name in self.heldout}
-        tuned = asked["generate"].guidance if "generate" in asked else self.guidance
         with self.averaged():
-            measured = self._measure(asked, "after", tuned)
+            measured = self._measure(asked, "after", self.guidance_after)
         if self.started is not None:
             later = {name: one for name, one in asked.items() if name != "reported"}
             for name, found in self._at_start(run, later, measured).items():
@@ -180,7 +220,7 @@ class Measurements:
         """Measure the policy as it is, every kind in `asked`; `guidance` is that of what generate makes."""
         found: dict[str, Measured] = {}
         for name, heldout in reversed(asked.items()):  # all steps first: what generate makes may be known from them
-            own = guidance if name == "generate" else heldout.guidance
+            own = guidance if name in _MADE else heldout.guidance
             known = self._known(asked, found, own) if name == "generate" else None
             if known is None:
                 _logger.info("measuring %s %s training", _asked(name, heldout), when)
@@ -211,7 +251,7 @@ class Measurements:
             return f"Held out: {count} prompts x {heldout.samples} samples, same noise before and after"
         if name == "all_steps":
             return f"The same prompts with all {steps} sampling steps, one sample each"
-        own = "" if self.guidance == heldout.guidance else f", then {heldout.guidance:g}"
+        own = "" if self.guidance == self.guidance_after else f", then {self.guidance_after:g}"
         visited = heldout.steps if isinstance(heldout.steps, Sequence) else ()
         taken = f"{len(visited)} of {steps}" if visited else f"all {steps}"
         return f"As motionkit generate samples: {count} prompts, {taken} steps, guidance {self.guidance:g}{own}"
@@ -269,6 +309,7 @@ def _asked(name: str, heldout: HeldOut) -> str:
         "watched": "other held-out prompts for the curve",
         "all_steps": "held-out prompts with all sampling steps",
         "generate": "held-out prompts as generate samples",
+        "guided": "other held-out prompts as generate samples",
     }
     what = words.get(name, "held-out prompts")
     return f"{len(heldout.prompts)} {what}"

@@ -28,7 +28,7 @@ from motionkit.evaluation import (
 )
 from motionkit.evaluation.sensitivity import Audited, Quick, kinds_of_reward, quick_audit
 from motionkit.motion import DataRecord
-from motionkit.policies.base import DiffusionPolicy, guidance_of
+from motionkit.policies.base import DiffusionPolicy, StoresGuidance, guidance_of
 from motionkit.policies.generating import own_steps
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, try_reward
@@ -109,7 +109,7 @@ class GrpoTrainer:
         self.inputs = fingerprints(settings, dataset, prompts, self.policy, reference, named)
         self.items = trained_on(str(getattr(settings.policy.options, "checkpoint", "")))
         self.items |= trained_items(dataset, settings.prompts.split, prompts)
-        as_it_starts = guidance_of(self.policy)
+        self.as_it_starts = guidance_of(self.policy)
         self.grpo = GRPO(
             self.policy,
             RewardMix(self.rewards, gradient=able, normalize=settings.reward_mix.normalize),
@@ -140,7 +140,7 @@ class GrpoTrainer:
             points=self._points(),
             num_steps=settings.run.num_steps,
             stop_on_gap=settings.heldout.stop_on_gap,
-            guidance=as_it_starts,
+            guidance=self.as_it_starts,
             rows=frozenset(row for reward, _ in self.rewards for row in getattr(reward, "rows", ())),
             trained_on=self.items,
             world=self.world,
@@ -233,6 +233,8 @@ class GrpoTrainer:
             found["all_steps"] = HeldOut(asked, steps=None, **every)
             every |= {"guidance": guidance_of(self.policy), "steps": own_steps(self.policy)}
             found["generate"] = HeldOut(asked[:_GENERATED], **every)
+            if others and every["guidance"] != self.as_it_starts:
+                found["guided"] = HeldOut(others, **every)
         return found
 
     def describe(self) -> Mapping[str, object]:
@@ -298,6 +300,8 @@ class GrpoTrainer:
         )
         summary: dict[str, object] = {"metrics": last}
         if finished:
+            if self.measurements.choose_guidance(run) and isinstance(self.policy, StoresGuidance):
+                self.policy.guidance = self.as_it_starts
             with self.grpo.averaged():
                 if self.world.main:
                     self.policy.save(run.artifact("policy"))

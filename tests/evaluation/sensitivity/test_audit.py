@@ -343,6 +343,25 @@ def test_a_reward_that_does_not_know_captions_is_told(data: Named) -> None:
     told = verdict(found, "known")
     assert "no lower than a clip's own" in told.sentence
     assert told.sees_nothing
+    assert not told.levels
+    (row,) = main_table(found, "")["rows"]
+    assert row[1] == "mean-pose"
+    assert row[3] == "n/a"
+    assert len(tables(found, "")) == 1
+
+
+def test_a_gap_within_the_error_gives_no_share(data: Named) -> None:
+    clips = Clips(data, "val")
+
+    class Random(Known):
+        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+            return RewardScores(total=torch.rand(len(prompts), generator=draw))
+
+    draw = torch.Generator().manual_seed(1)
+    found = run(clips, Random(clips), rows=("mean-pose", "no-path"))
+    assert any(np.isfinite(found.figure(row, "known").seen) for row in found.rows), "the mean gap is above 0"
+    cells = [row[3] for row in main_table(found, "")["rows"]]
+    assert all("%" not in cell for cell in cells), cells
 
 
 def test_several_rewards_are_audited_alone_and_as_their_sum(data: Named) -> None:

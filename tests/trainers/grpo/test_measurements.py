@@ -241,3 +241,64 @@ def test_an_alarm_is_said_once_and_of_what_generate_makes_first(
     said = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert [text.partition(":")[0] for text in said] == ["movement fell from 0.25 to 0.2"]
     assert said[0].endswith("(as generate samples)")
+
+
+class Guided(Asked):
+    """What scores a tenth of the guidance before training, and `gains` of the guidance after it."""
+
+    def __init__(self, gains: dict[float, float]) -> None:
+        super().__init__(6, 1.0)
+        self.gains, self.tuned = gains, False
+
+    def measure(self, policy: object, *, first: bool = False, guidance: float | None = None) -> Measured:
+        scale = self.guidance if guidance is None else guidance
+        self.asked.append(scale)
+        return Measured({"reward": np.full((len(self.prompts), 1), self.gains[scale] if self.tuned else scale / 10)})
+
+
+@pytest.mark.parametrize("started", [True, False])
+@pytest.mark.parametrize(
+    ("after", "stays"),
+    [
+        ({1.0: 0.24, 2.5: 0.30}, True),  # few updates: at the guidance of training it is worse than before
+        ({1.0: 0.26, 2.5: 0.30}, True),  # a fifth of the gain
+        ({1.0: 0.29, 2.5: 0.30}, False),  # four fifths: less guidance is smoother
+        ({1.0: 0.20, 2.5: 0.22}, True),  # training that gains nothing
+        ({1.0: 0.20, 2.5: 0.05}, False),  # both are worse, that of before by far
+    ],
+)
+def test_the_guidance_of_before_stays_where_updates_have_not_made_up_for_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, after: dict[float, float], stays: bool, started: bool
+) -> None:
+    heldout: dict[str, Any] = {"reported": Asked(8, 1.0), "generate": Asked(6, 1.0), "guided": Guided(after)}
+    note: Any = Note(tmp_path)
+    note.schedule, note.normalizer = range(50), SimpleNamespace(mean=SimpleNamespace(device="cpu"))
+    guided = heldout["guided"]
+
+    class Back:
+        def __enter__(self) -> None:
+            guided.tuned = False
+
+        def __exit__(self, *_: object) -> None:
+            guided.tuned = True
+
+    back = Back if started else None
+    one = Measurements(note, nullcontext, back, heldout, points=0, num_steps=9, stop_on_gap=False, guidance=2.5)
+    one.before(note)
+    guided.tuned = True
+    with caplog.at_level("INFO"):
+        assert one.choose_guidance(note) is stays
+    assert sorted(guided.asked) == [1.0, 2.5, 2.5]
+    assert ("generate samples the policy with guidance 2.5, as before training" in caplog.text) is stays
+    title = one.after(note)["table"][0]["title"]
+    assert title.endswith("guidance 2.5" if stays else "guidance 2.5, then 1")
+    assert heldout["generate"].asked == ([2.5, 2.5] if stays else [1.0, 2.5] if started else [2.5, 1.0])
+
+
+def test_a_run_from_before_the_guidance_was_chosen_keeps_that_of_training(tmp_path: Path) -> None:
+    guided = Guided({1.0: 0.1, 2.5: 0.3})
+    guided.tuned = True
+    heldout: Any = {"reported": Asked(8, 1.0), "generate": Asked(6, 1.0), "guided": guided}
+    note: Any = Note(tmp_path)
+    one = Measurements(note, nullcontext, None, heldout, points=0, num_steps=9, stop_on_gap=False, guidance=2.5)
+    assert one.choose_guidance(note) is False, "its checkpoint has no figures of before"
