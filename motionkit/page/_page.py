@@ -78,6 +78,7 @@ code span{display:inline-block;max-width:100%;overflow-wrap:anywhere}
 border:1px solid var(--line);background:var(--card);color:var(--soft);cursor:pointer}
 .copy:hover{color:var(--ink)}.copy[hidden]{display:none}
 .card>.commands{padding:9px 14px}
+.card:has(>table){overflow-x:auto}
 ul.runs{list-style:none;margin:12px 0 0;padding:0}.runs li{margin:6px 0}
 .runs b{color:var(--k);font-size:17px;margin-right:6px}
 .tiles{display:grid;grid-template-columns:repeat(4,1fr);gap:10px;margin:18px 0 0}

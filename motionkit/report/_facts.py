@@ -14,8 +14,8 @@ from motionkit.tracking import FEWEST, HELDOUT_TABLES, Result, headline, result_
 _BETTER = {"up": "Higher is better.", "down": "Lower is better.", "one": "Best near 1.", "none": ""}
 
 _SAMPLED = {
-    "heldout_generate": "of the prompts, sampled as motionkit generate samples: the policy as it started with its own "
-    "guidance, the trained one with that of the run; one sample each. Real: clips of the same actions.",
+    "heldout_generate": "of the prompts, sampled as motionkit generate samples: each policy with its own "
+    "guidance; one sample each. Real: clips of the same actions.",
     "heldout_all_steps": "prompts sampled with every step of the ancestral sampler, one sample each.",
 }
 """What the tables beside the main one are of, after the number of prompts."""

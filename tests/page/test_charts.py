@@ -129,3 +129,9 @@ def test_a_drawing_is_a_whole_svg_file() -> None:
     assert file.tag == "{http://www.w3.org/2000/svg}svg"
     assert file.get("width") == "640"
     assert any(part.tag.endswith("style") for part in file)
+
+
+def test_a_table_that_is_wider_than_its_card_scrolls_in_it() -> None:
+    page = charts.html_page("wide", charts.table(("a", "b"), [("1", "2")]), made_by="report")
+    assert '<div class="card"><table' in page
+    assert ".card:has(>table){overflow-x:auto}" in page

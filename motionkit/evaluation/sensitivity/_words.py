@@ -31,7 +31,8 @@ _WIDEST = 1.0
 ASKED: Mapping[str, tuple[str, ...]] = {
     "movement": ("mean-pose", "held-frame", "swing-0.3", "lively-statue"),
     "order": ("shuffled-pieces", "swapped-quarters", "reversed"),
-    "order of events": ("swapped-segments", "text-order", "text-segments"),
+    "order of segments": ("swapped-segments", "text-segments"),
+    "order of events": ("text-order",),
     "left and right": ("mirrored", "text-side"),
     "tempo": ("tempo-0.5", "tempo-2", "text-tempo"),
     "path": ("no-path",),
@@ -126,7 +127,7 @@ def verdict(found: Audit, name: str) -> Verdict:
     for topic, tests in {**ASKED, **PHYSICS}.items():
         figures = [found.figure(rows[test], name) for test in tests if test in rows]
         values = [one.seen if reads else one.fall for one in figures if one.n >= FEWEST and not _vague(one)]
-        if not reads and topic == "order of events":
+        if not reads and topic in ("order of segments", "order of events"):
             continue  # without texts there is no right order
         if any(np.isfinite(values)):
             levels[topic] = float(np.nanmin(values))

@@ -248,7 +248,7 @@ def test_a_reward_that_reads_no_text_is_told_in_standard_deviations(data: Named)
     assert cells["mean-pose"].endswith(" std")
     told = verdict(found, "speed")
     assert "%" not in told.sentence
-    assert "order of events" not in told.levels
+    assert not {"order of segments", "order of events"} & told.levels.keys()
     assert "speed (reads no text)" in told.sentence
 
 
@@ -362,6 +362,12 @@ def test_a_gap_within_the_error_gives_no_share(data: Named) -> None:
     assert any(np.isfinite(found.figure(row, "known").seen) for row in found.rows), "the mean gap is above 0"
     cells = [row[3] for row in main_table(found, "")["rows"]]
     assert all("%" not in cell for cell in cells), cells
+
+
+def test_who_sees_the_order_of_segments_is_not_said_to_see_events_of_one_caption(data: Named) -> None:
+    clips = Clips(data, "val")
+    told = verdict(run(clips, Known(clips), rows=("swapped-segments", "text-segments")), "known")
+    assert list(told.levels) == ["order of segments"]
 
 
 def test_several_rewards_are_audited_alone_and_as_their_sum(data: Named) -> None:
