@@ -12,6 +12,8 @@ import safetensors.torch
 import torch
 from typer.testing import Result
 
+from motionkit.trainers.grpo._measurements import Measurements
+
 from .conftest import DATA, Tiny
 
 Cli = Callable[..., Result]
@@ -115,6 +117,18 @@ def test_auto_takes_the_gradient_where_every_reward_has_one(run: tuple[Path, Res
     assert measured == [0, 2, 4]
     assert {"loss/policy", "loss/physics", "loss/anchor", "loss/hold", "grad/norm"} <= lines[1].keys()
     assert not any(name.startswith(("ratio/", "advantage/")) for name in lines[1])
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_the_policy_stores_the_guidance_that_was_chosen(
+    stays: bool, tiny: Tiny, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Measurements, "choose_guidance", lambda self, run: stays)
+    few = ("--set", "heldout.prompts=2", "--set", "heldout.all_steps=off", "--set", "audit.enabled=false")
+    result = cli(*gradient(tiny, tmp_path / "run", *few, steps=1))
+    assert result.exit_code == 0, result.stderr
+    stored = json.loads((tmp_path / "run" / "policy" / "policy.json").read_text())["guidance"]
+    assert stored == (2.5 if stays else 1.0)
 
 
 def test_resume_gives_the_same_bits(run: tuple[Path, Result], tiny: Tiny, cli: Cli) -> None:
