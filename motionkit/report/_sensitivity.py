@@ -73,7 +73,8 @@ def sensitivity_page(document: Mapping[str, Any], found: Audit, clips: Clips) ->
         f"{document['most_clips_a_change'] or 'all'} for a change; {document['cpu_seconds']:.0f} CPU-seconds",
         "seen": "(mean real - mean changed) / (mean real - mean with an unrelated caption), a ratio of means; its 95 % "
         "interval is a bootstrap over clips",
-        "a reward that reads no text": "mean real - mean changed, in standard deviations over real clips",
+        "a reward that reads no text, or tells no captions apart": "mean real - mean changed, in standard deviations "
+        "over real clips",
         **({"told alone": _TOLD_ALONE} if "told alone" in main["columns"] else {}),
         "in the sentence": "below 20 % a change is not seen, from 60 % on it is; of several changes the one that is "
         "seen least counts. Without text: 0.2 and 1 standard deviations",

@@ -94,7 +94,8 @@ def _try_rewards(
 
 
 _LEGEND = (
-    "* trained against this change. A reward that reads no text: the fall in standard deviations over real clips. "
+    "* trained against this change. A reward that reads no text, or tells no captions apart: the fall in "
+    "standard deviations over real clips. "
     "Of captions also how often the right one scores higher; chance is 50 %. Told alone: how often a classifier tells "
     "the change by the motion without its caption, or by the caption without its motion; chance is 50 %."
 )
