@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d

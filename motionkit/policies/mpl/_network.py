@@ -126,12 +126,12 @@ class PredictorNetwork(nn.Module):
         ahead = self.settings.ahead_frames(self.fps)
         course = Course(command, ahead) if command is not None and self.settings.command != "none" else None
         reach, made = self.reach, 0
-        lively = movement(known.part(max(0, known.frames - reach))) if course is None and self.shot is not None else None
+        moved = None if course is not None or self.shot is None else movement(known.part(max(0, known.frames - reach)))
         parts: list[MotionState] = []
         while made < frames:
             part = self._joined(known, min(self.again if made else self.first, frames - made), course)
-            if made and lively is not None:
-                part = livelier(part, known, lively)
+            if made and moved is not None:
+                part = livelier(part, known, moved)
             pull = None if standing is None or not made else standing.pull(known.part(known.frames - 1), part)
             part = steered(part, pull, course, self.fps)
             if course is not None:
