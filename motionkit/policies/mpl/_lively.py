@@ -19,7 +19,8 @@ A prediction is a mean of what may follow, and a mean moves less: what reads its
 
 def movement(state: MotionState) -> Tensor:
     """Return how much the joints of states ``[N, T, ...]`` move: mean length of a frame's change in 6D, ``[N]``."""
-    return matrix_to_6d(state.rotations).diff(dim=1).norm(dim=-1).mean((1, 2))
+    moved: Tensor = matrix_to_6d(state.rotations).diff(dim=1).norm(dim=-1).mean((1, 2))
+    return moved
 
 
 def livelier(state: MotionState, newest: MotionState, known: Tensor) -> MotionState:

@@ -144,7 +144,7 @@ class Predictor:
     def _livelier(self, part: Motion, rotation: Array, recent: _Recent, known: float) -> Motion:
         """Return a part whose poses go further from the last one, where joints move less than in the known frames."""
         ratio = _LIVELY * known / max(1e-9, recent.movement(self._six))
-        gain = np.float32(min(max(ratio, 1.0) ** _POWER, _GAIN))
+        gain = min(max(ratio, 1.0) ** _POWER, _GAIN)
         first, second = (_lerp(rotation[..., column], part[0][..., column], gain) for column in (0, 1))
         return _orthonormal(np.moveaxis(first, -1, 0), np.moveaxis(second, -1, 0)), *part[1:]
 
