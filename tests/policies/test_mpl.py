@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from motionkit.nn import Film, WindowAttention
 from motionkit.policies import base
 from motionkit.policies.mpl import MplOptions, PredictorSettings, runtime
 from motionkit.policies.mpl._features import reading, reading_width
+from motionkit.policies.mpl._lively import livelier, movement
 from motionkit.policies.mpl._one_shot import cosines
 from motionkit.policies.mpl._settings import Head
 from motionkit.policies.mpl._standing import HELD, LEVEL, Standing, steered
@@ -344,21 +346,55 @@ def test_a_course_leads_on_from_wherever_one_went(clips: ClipSet) -> None:
     assert torch.allclose(course.at(place[:, 2], yaw[:, 2], 2), wanted[:, 2], atol=1e-5)
 
 
+def shaken(state: MotionState) -> MotionState:
+    """Return frames whose joints tremble: nothing that follows moves as much by itself."""
+    draws = torch.Generator().manual_seed(0)
+    turns = torch.eye(3) + 0.5 * torch.randn(state.rotations.shape, generator=draws)
+    return replace(state, rotations=matrix_from_6d(matrix_to_6d(turns)) @ state.rotations)
+
+
 @pytest.mark.parametrize("head", ["one-shot", "both"])
 @pytest.mark.parametrize("told", [False, True])
 def test_after_the_first_shot_the_heads_go_on_from_the_joined_motion(clips: ClipSet, head: Head, told: bool) -> None:
     """By a slow loop: each piece is a prediction of its own, along what is left of the path from the joined root."""
     one = made(clips, SMALL.model_copy(update={"head": head, "shot": 0.2, "cosines": 4}))
     known, truth = windows(clips, 8, 26)
+    known = shaken(known)
     path = truth.steps + 0.02 * torch.randn(1, 26, 3)  # no path that it would take by itself
     state = known
     for count in (6, 3, 3, 2):
         steps = state.steps[:, 8:]
         left = path if not steps.shape[1] else told_from(steps, path)
-        state = state.then(one.network.free_run(state, count, command=left if told else None))
+        part = one.network.free_run(state, count, command=left if told else None)
+        if steps.shape[1] and not told:
+            assert (movement(state.part(state.frames - 6)) < 0.9 * movement(known.part(2))).all()
+            part = livelier(part, state.part(state.frames - 6), movement(known.part(2)))
+        state = state.then(part)
     assert same(one.network.free_run(known, 14, command=path if told else None), state.part(8))
     # An end is only an end: what was predicted before it is the same.
     assert same(one.predict(known, 14).part(0, 10), one.predict(known, 10), 0.0)
+
+
+@pytest.mark.parametrize(("share", "gain"), [(0.5, 1.0), (1.0, 1.0), (1.25, 1.265625), (2.0, 1.5)])
+def test_joints_that_move_less_than_they_did_go_further(share: float, gain: float) -> None:
+    """A joint that turns evenly about an axis goes on by `gain` times its way in 6D; the root and contacts do not."""
+
+    def turning(first: int, count: int) -> MotionState:
+        angle = 0.01 * torch.arange(first, first + count).double()
+        turn = torch.eye(3).double().repeat(1, count, 2, 1, 1)
+        turn[..., 1, 0, 0], turn[..., 1, 0, 1], turn[..., 1, 1, 0], turn[..., 1, 1, 1] = (
+            angle.cos(), -angle.sin(), angle.sin(), angle.cos(),
+        )  # fmt: skip
+        return MotionState(turn, torch.randn(1, count, 3).double(), torch.ones(1, count), torch.rand(1, count, 2))
+
+    newest, after = turning(0, 4), turning(4, 2)
+    assert torch.allclose(movement(newest), torch.tensor(2 * 2**0.5 * math.sin(0.005) / 2).double())
+    found = livelier(after, newest, share * movement(newest))
+    last, said = matrix_to_6d(newest.rotations[:, -1:]), matrix_to_6d(after.rotations)
+    assert torch.allclose(found.rotations, matrix_from_6d(last + gain * (said - last)), atol=1e-12)
+    assert all(torch.equal(getattr(found, name), getattr(after, name)) for name in ("steps", "heights", "contacts"))
+    still = turning(7, 1).map(lambda values: values.repeat_interleave(3, dim=1))
+    assert torch.isfinite(livelier(after, still, movement(newest)).rotations).all()
 
 
 def test_the_delta_head_alone_goes_from_frame_to_frame(clips: ClipSet, predictor: MplPredictor) -> None:
@@ -513,10 +549,10 @@ def test_numpy_alone_predicts_the_same(clips: ClipSet, tmp_path: Path, head: Hea
     shape = SMALL.model_copy(update={"head": head, "window": window, "shot": 0.2, "cosines": 4})
     predictor = made(clips, shape, encoder=encoder)
     plain = Predictor.open(predictor.save(tmp_path))
-    known, truth = windows(clips, 8, 16, count=1)
-    arrays = [values[0].numpy() for values in tensors(known)]
+    calm, truth = windows(clips, 8, 16, count=1)
     assert (plain.names, plain.fps, plain.past) == (predictor.names, predictor.fps, predictor.past)
-    for path in (None, truth.steps):
+    for known, path in ((calm, None), (calm, truth.steps), (shaken(calm), None)):
+        arrays = [values[0].numpy() for values in tensors(known)]
         wanted = predictor.predict(known, 13, command=path)
         found = plain.predict(*arrays, frames=13, path=None if path is None else path[0].numpy())
         assert found[0].dtype == "float32", "in float64 it would take five times as long"

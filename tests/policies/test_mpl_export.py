@@ -7,6 +7,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -271,25 +272,30 @@ def test_a_predictor_of_one_head_without_a_path(clips: ClipSet, tmp_path: Path) 
     assert np.isfinite(np.array(vector["arrays"]["output"]["free"]["rotations"])).all()
 
 
+@pytest.mark.parametrize("told", [True, False])
 def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
-    saved: tuple[MplPredictor, Path], clips: ClipSet, tmp_path: Path
+    saved: tuple[MplPredictor, Path], clips: ClipSet, onnx: Path, told: bool
 ) -> None:
-    """Along a path, by a program that has the files alone."""
-    predictor, folder = saved
-    file, _ = export_onnx(str(folder), tmp_path / "out")
-    described = json.loads((file.parent / "onnx.json").read_text())
-    run = {name: onnxruntime.InferenceSession(file.parent / f"{name}.onnx") for name in ("delta", "one-shot")}
+    """By a program that has the files alone."""
+    predictor, _ = saved
+    described = json.loads((onnx / "onnx.json").read_text())
+    run = {name: onnxruntime.InferenceSession(onnx / f"{name}.onnx") for name in ("delta", "one-shot")}
     joined = described["joined"]
-    steer, stand = joined["steer"], joined["stand"]
+    steer, stand, lively = joined["steer"], joined["stand"], joined["lively"]
     assert joined == {
         "share": 0.75, "first": 6, "again": 3, "most": 0.02, "ahead": [6, 15], "steer": steer, "stand": stand,
+        "lively": lively,
     }  # fmt: skip
+    assert lively == {"frames": 6, "share": 0.9, "power": 2.0, "gain": 1.5}
     assert steer == {"nearer": 3.0, "longer": 0.25, "curve": 0.3}
     assert [clips.names[foot] for foot in stand.pop("feet")] == ["left_foot", "right_foot"]
     assert stand == {"held": 0.3, "level": 0.01, "astray": 0.5}
     feet = [clips.names.index("left_foot"), clips.names.index("right_foot")]
     whole = clips.clips[0].state.part(0, 30).map(lambda values: values[None].float())
     path = whole.part(6).steps + 0.02
+    draws = torch.Generator().manual_seed(0)
+    shaken = matrix_from_6d(matrix_to_6d(whole.rotations) + 0.5 * torch.randn(1, 30, 22, 6, generator=draws))
+    whole = whole if told else replace(whole, rotations=shaken)
     rows, six = pack(whole.part(0, 6), 30.0), 6 * len(clips.names)
     place, yaw = (torch.cat([torch.zeros_like(part[:, :1]), part], dim=1)[0] for part in follow(path))
 
@@ -300,14 +306,18 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
         return torch.stack([x, z, turn])
 
     def condition(made: torch.Tensor) -> torch.Tensor:
+        if not told:
+            return torch.zeros(1, 9)
         points = [seen(made, ahead) for ahead in joined["ahead"]]
-        told = [value for x, z, turn in points for value in (x, z, turn.sin(), turn.cos())]
-        return torch.tensor([[*told, 1.0]])
+        seen_from_here = [value for x, z, turn in points for value in (x, z, turn.sin(), turn.cos())]
+        return torch.tensor([[*seen_from_here, 1.0]])
 
     def shortened(way: torch.Tensor, most: float) -> torch.Tensor:
         return way * min(1.0, most / max(1e-9, float(way.norm())))
 
     def steered(made: torch.Tensor, pull: torch.Tensor, said: torch.Tensor) -> torch.Tensor:
+        if not told:
+            return torch.cat([said[:2] + shortened(pull, joined["most"]), said[2:]])
         there = seen(made, 1)
         off = float((there - said)[:2].norm())
         pull = max(0.0, 1 - off / stand["astray"]) * shortened(pull, joined["most"])
@@ -339,6 +349,10 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
             pull += stand["held"] * stands * scores[side] / sum(scores) * way
         return pull.float()
 
+    def moved(frames: torch.Tensor) -> float:
+        return float(frames[0, -lively["frames"] :, :six].diff(dim=0).unflatten(-1, (-1, 6)).norm(dim=-1).mean())
+
+    moved_first = moved(rows)
     while (done := rows.shape[1] - 6) < 9:
         known, count = rows[:, -6:], joined["again"] if done else joined["first"]
         made = rows[:, 6:, six : six + 3] / 30.0
@@ -350,6 +364,12 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
             own = torch.cat([own, torch.from_numpy(run["delta"].run(None, read)[0])], dim=1)
         mixed = torch.lerp(own[:, 6:], shot, joined["share"])
         whole_again = matrix_to_6d(matrix_from_6d(mixed[..., :six].unflatten(-1, (-1, 6)))).flatten(-2)
+        if done and not told:
+            ratio = lively["share"] * moved_first / moved(rows)
+            gain = min(lively["gain"], max(1.0, ratio) ** lively["power"])
+            assert gain > 1.0
+            said = known[:, -1:, :six] + gain * (whole_again - known[:, -1:, :six])
+            whole_again = matrix_to_6d(matrix_from_6d(said.unflatten(-1, (-1, 6)))).flatten(-2)
         before = known[0, -1]
         for frame in range(count):
             row = torch.cat([whole_again[:, frame], mixed[:, frame, six:]], dim=-1)[0]
@@ -358,7 +378,7 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
             before = row.clone()
             row[six : six + 3] = 30.0 * steered(rows[:, 6:, six : six + 3] / 30.0, pull, said)
             rows = torch.cat([rows, row[None, None]], dim=1)
-    wanted = pack(predictor.predict(whole.part(0, 6), 9, command=path), 30.0)
+    wanted = pack(predictor.predict(whole.part(0, 6), 9, command=path if told else None), 30.0)
     torch.testing.assert_close(rows[:, 6:], wanted, atol=2e-4, rtol=1e-3)
 
 

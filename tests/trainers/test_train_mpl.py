@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,31 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(
     assert rest["heldout"] == parts["heldout"]
 
 
+def test_a_run_of_before_other_paths_goes_on_in_the_same_bits(
+    folder: Path, tmp_path: Path, cli: Callable[..., Any]
+) -> None:
+    """Its config.json knows neither curves, nor starts beside the path, nor where the root is: it had none of them."""
+    small = settings(folder, loss={"place": 0.0}, augmentation={"bend": 0.0, "speed_scale_range": (1.0, 1.0)},
+                     checkpoint={"every": 1}).model_dump(mode="json")  # fmt: skip
+    small["train"] |= {"path_off": 0.0, "long": []}
+    Path("small.json").write_text(json.dumps({name: small[name] for name in (
+        "data", "encoder", "model", "train", "freerun", "teacher", "loss", "augmentation", "optim", "checkpoint")
+    }))  # fmt: skip
+    for out in ("whole", "old"):
+        assert cli("train-mpl", "--config", "small.json", "--epochs", "2", "--out", out).exit_code == 0
+    last = max(path.name for path in Path("old/checkpoints").glob("step-*"))
+    shutil.rmtree(f"old/checkpoints/{last}")
+    shutil.rmtree("old/policy")
+    config = json.loads(Path("old/config.json").read_text())
+    for group, name in (("loss", "place"), ("augmentation", "bend"), ("train", "path_off")):
+        assert config[group].pop(name) == 0.0
+    Path("old/config.json").write_text(json.dumps(config))
+    found = cli("train-mpl", "--resume", "old")
+    assert found.exit_code == 0, found.output
+    one, two = weights(Path("whole")), weights(Path("old"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
 def test_adaptive_weights_resume_as_well(folder: Path, tmp_path: Path) -> None:
     adaptive = {"method": "gradnorm", "terms": ["rot_local", "root", "freerun"]}
     train(folder, tmp_path / "whole", adaptive=adaptive)
@@ -285,9 +311,10 @@ def test_without_clips_to_validate_the_last_weights_are_kept(folder: Path, tmp_p
 def test_more_shots_leave_the_delta_head_as_it_is(folder: Path, tmp_path: Path) -> None:
     """The one-shot head has optimiser steps of its own; the other head must not see them.
 
-    All windows are told their path: which of them are is drawn after the shots.
+    All windows are told their path, and none is changed: which of them are is drawn after the shots.
     """
-    still = {"optim": {"grad_clip": 0.0}, "model": {"dropout": 0.0}, "augmentation": {"mirror": 0.0}}
+    unchanged = {"mirror": 0.0, "bend": 0.0, "speed_scale_range": (1.0, 1.0)}
+    still = {"optim": {"grad_clip": 0.0}, "model": {"dropout": 0.0}, "augmentation": unchanged}
     found = []
     for number in (1, 3):
         out = tmp_path / str(number)

@@ -19,6 +19,7 @@ from motionkit.policies.mpl._delta import Delta
 from motionkit.policies.mpl._factory import open_predictor
 from motionkit.policies.mpl._features import FEET, ROOT
 from motionkit.policies.mpl._legend import RowsHead, example, heads_of, legend, reach_of
+from motionkit.policies.mpl._lively import GAIN, POWER, SHARE
 from motionkit.policies.mpl._one_shot import OneShot
 from motionkit.policies.mpl._policy import MplPredictor
 from motionkit.policies.mpl._standing import ASTRAY, CURVE, HELD, LEVEL, LONGER, MOST, NEARER
@@ -61,7 +62,10 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
     ``condition`` ``[N, 4 K + 1]``, if the predictor reads a path; output ``following`` ``[N, F, D]`` in the same units.
     ``joined`` in onnx.json says how the heads make one motion: ``share`` of it is the one-shot head's; the first
     ``first`` frames are of each head's own run, and from then on both go on from the joined motion after ``again``
-    frames. The points of a condition lie ``ahead`` frames ahead, seen from where the root is. After the first shot each
+    frames. Without a path, poses of a predictor with a one-shot head then go further from the last one, by 1 or more
+    times in 6D: ``lively.share`` times the ratio of movement, known to newest, to the ``power``, at most ``gain``.
+    Movement is the mean length by which a joint's 6D changes a frame, over the last ``lively.frames`` frames. The
+    points of a condition lie ``ahead`` frames ahead, seen from where the root is. After the first shot each
     step of the root is pulled towards the ways that leave the joints ``stand.feet`` where they are: by the share
     ``held``, times the lesser contact of a foot in both frames, times its part of a softmax over both feet of their
     negative mean height by ``level``, along a path times 1 minus how far from it the step leads by ``astray`` metres (0
@@ -85,6 +89,8 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
         joined: dict[str, object] = {
             "share": network.share, "first": network.first, "again": network.again, "most": MOST,
         }  # fmt: skip
+        if network.shot is not None:
+            joined["lively"] = {"frames": network.reach, "share": SHARE, "power": POWER, "gain": GAIN}
         if predictor.feet is not None:
             joined["stand"] = {"feet": list(predictor.feet), "held": HELD, "level": LEVEL, "astray": ASTRAY}
         if network.settings.command != "none":

@@ -13,6 +13,7 @@ from motionkit.motion.prediction import MotionState
 from motionkit.policies.mpl._course import Course
 from motionkit.policies.mpl._delta import Delta
 from motionkit.policies.mpl._features import Statistics
+from motionkit.policies.mpl._lively import livelier, movement
 from motionkit.policies.mpl._one_shot import OneShot
 from motionkit.policies.mpl._roll_out import roll_out
 from motionkit.policies.mpl._settings import PredictorSettings
@@ -69,6 +70,11 @@ class PredictorNetwork(nn.Module):
         return max(max(self.settings.lag_frames(self.fps)) + 1, reach)
 
     @property
+    def reach(self) -> int:
+        """The newest frames that are read at most."""
+        return max(self.past, self.settings.window)
+
+    @property
     def again(self) -> int:
         """Frames after which the heads go on from their joined motion, once the first shot is over."""
         return max(1, round(AGAIN * self.fps))
@@ -108,7 +114,8 @@ class PredictorNetwork(nn.Module):
 
         The first shot is predicted by each head on its own frames and then joined: so the first second is best. After
         it both heads go on from the joined motion, again and again after `AGAIN`: on its own frames the one-shot head
-        stands still after some seconds, and sees a path once in a shot.
+        stands still after some seconds, and sees a path once in a shot. Without a path it is then kept as lively as the
+        known frames are; along one the path says how much there is to do.
 
         Args:
             known: ``[N, P, ...]`` float32.
@@ -118,10 +125,13 @@ class PredictorNetwork(nn.Module):
         """
         ahead = self.settings.ahead_frames(self.fps)
         course = Course(command, ahead) if command is not None and self.settings.command != "none" else None
-        reach, made = max(self.past, self.settings.window), 0
+        reach, made = self.reach, 0
+        moved = None if course is not None or self.shot is None else movement(known.part(max(0, known.frames - reach)))
         parts: list[MotionState] = []
         while made < frames:
             part = self._joined(known, min(self.again if made else self.first, frames - made), course)
+            if made and moved is not None:
+                part = livelier(part, known, moved)
             pull = None if standing is None or not made else standing.pull(known.part(known.frames - 1), part)
             part = steered(part, pull, course, self.fps)
             if course is not None:

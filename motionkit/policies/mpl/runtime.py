@@ -39,6 +39,10 @@ most so many metres a frame."""
 _ASTRAY = 0.5
 """Metres from a path at which feet do not keep the root any more, nearer to it evenly more."""
 
+_LIVELY, _POWER, _GAIN = 0.9, 2.0, 1.5
+"""How a run without a path is kept lively: the share of the known movement that is aimed at, the power of its ratio to
+the newest by which ways are lengthened, and the most that they are."""
+
 _ROOM = 512
 """Frames that are made before those that nothing reads any more are dropped."""
 
@@ -64,7 +68,7 @@ class Predictor:
         self.past = max(lags) + 1
         self._ahead = np.array(ahead) if settings["command"] != "none" else None
         common = len(self.names), self.fps, lags, int(settings["heads"]), int(settings["window"])
-        self._share = float(settings["shot_share"])
+        self._share, self._six = float(settings["shot_share"]), 6 * len(self.names)
         parts = {name: _part(tensors, f"{name}.") for name in ("delta", "shot", "encoder")}
         encoder = _Encoder(parts["encoder"], int(document["encoder"]["history"])) if parts["encoder"] else None
         self._delta = _Delta(parts["delta"], encoder, *common) if parts["delta"] else None
@@ -109,9 +113,12 @@ class Predictor:
         rotation = rotations[-1].astype(np.float32)
         stood: Array = np.asarray(contacts[-1])
         course = None if path is None or self._ahead is None else _Course(path, self._ahead)
+        lively = recent.movement(self._six) if course is None and self._shot is not None else None
         parts: list[Motion] = []
         while made < frames:
             part = self._joined(heads, recent, rotation, min(again if made else first, frames - made), course)
+            if made and lively is not None:
+                part = self._livelier(part, rotation, recent, lively)
             pull = None if self._standing is None or not made else self._standing.pull(rotation, stood, part)
             if course is not None or pull is not None:
                 part = (part[0], _steered(part[1], pull, course, self.fps), *part[2:])
@@ -134,6 +141,13 @@ class Predictor:
         others = [_lerp(one, other, self._share) for one, other in zip(rest, others, strict=True)]
         return cast(Motion, (_orthonormal(np.moveaxis(first, -1, 0), np.moveaxis(second, -1, 0)), *others))
 
+    def _livelier(self, part: Motion, rotation: Array, recent: _Recent, known: float) -> Motion:
+        """Return a part whose poses go further from the last one, where joints move less than in the known frames."""
+        ratio = _LIVELY * known / max(1e-9, recent.movement(self._six))
+        gain = min(max(ratio, 1.0) ** _POWER, _GAIN)
+        first, second = (_lerp(rotation[..., column], part[0][..., column], gain) for column in (0, 1))
+        return _orthonormal(np.moveaxis(first, -1, 0), np.moveaxis(second, -1, 0)), *part[1:]
+
 
 class _Recent:
     """The newest frames as rows, and what each head remembers of them; there is room for those that come."""
@@ -146,6 +160,12 @@ class _Recent:
         self.rows[: self.count] = rows
         for head, told in self.told.items():
             head.remember(rows, told[: self.count])
+
+    def movement(self, six: int) -> float:
+        """Return how much joints move: mean length of a frame's change in 6D, in the first `six` columns."""
+        rows = self.rows[max(0, self.count - self._reach) : self.count, :six]
+        change = np.diff(rows, axis=0).reshape(-1, 6)
+        return float(np.sqrt(np.einsum("ij,ij->i", change, change)).mean())
 
     def add(self, rows: Array) -> None:
         """Append rows, and make room for the most that a head writes behind them."""

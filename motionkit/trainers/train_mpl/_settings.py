@@ -55,7 +55,7 @@ class WindowSettings(Group):
     )
     path_share: float = Field(0.5, ge=0, le=1, description="Share of windows with a command, where command is both.")
     path_off: float = Field(
-        0.0, ge=0, le=10,
+        0.15, ge=0, le=10,
         description="Std in metres (and radians) that a command begins off the motion, which comes back to it in time.",
     )  # fmt: skip
     long: Annotated[tuple[Annotated[float, Field(ge=1, le=600)], ...], BeforeValidator(split_commas)] = Field(
@@ -119,7 +119,7 @@ class LossSettings(Group):
     rot_ortho: Weight = Field(0.001, description="Core: how far the network's 6D numbers are from orthonormal.")
     fk_pos: Weight = Field(0.0, description="Core: joint positions with the root unturned, smooth L1, metres.")
     root: Weight = Field(0.02, description="Core: steps and height of the root, in their own deviations, L1.")
-    place: Weight = Field(0.0, description="Core: where the root is and faces, metres and half a metre per radian.")
+    place: Weight = Field(0.2, description="Core: where the root is and faces, metres and half a metre per radian.")
     contacts: Weight = Field(0.02, description="Core: foot contacts, L1.")
     attn_reg: Weight = Field(0.0, description="Aux: attention to frames far back.")
     rot_delta_root: Weight = Field(0.0, description="Aux: angle of the root's turn per frame, radians.")
@@ -164,9 +164,9 @@ class AugmentationSettings(Group):
     mirror: float = Field(0.5, ge=0, le=1, description="Share of windows with left and right swapped.")
     noise_std: float = Field(0.0, ge=0, description="Std of noise on what the network reads, in deviations.")
     speed_scale_range: tuple[float, float] = Field(
-        (1.0, 1.0), description="Slowest and fastest speed that windows that are told a path are resampled to."
+        (0.75, 1.2), description="Slowest and fastest speed that windows that are told a path are resampled to."
     )
-    bend: float = Field(0.0, ge=0, le=10, description="Std in radians per metre of curves that paths are bent along.")
+    bend: float = Field(0.3, ge=0, le=10, description="Std in radians per metre of curves that paths are bent along.")
     yaw: float = Field(0.0, ge=0, le=180, description="Std in degrees of noise on the heading.")
 
     @model_validator(mode="after")
@@ -270,6 +270,15 @@ class TrainMplSettings(TrainerSettings):
             refuse_gaps(stages, run.epochs or (stages[-1].range[1] if stages else 0))
         refuse_unknown_losses(stages, [name for name in GROUPS if name != "freerun"])
         return stages
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a run's settings as it had them; see `Translated.recorded`.
+
+        Runs that are older than paths of other speeds and curves had none.
+        """
+        none = {"loss": {"place": 0.0}, "augmentation": {"bend": 0.0}, "train": {"path_off": 0.0}}
+        return {**table, **{name: {**values, **table.get(name, {})} for name, values in none.items()}}
 
     @classmethod
     def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
