@@ -18,7 +18,7 @@ from motionkit.errors import MotionkitError
 from motionkit.policies.regions import RegionSettings
 from motionkit.policies.regions.api import ShapesPolicy
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
-from motionkit.trainers.pretrain.regions._eyes import Eyes, pointed_at
+from motionkit.trainers.pretrain.regions._eyes import Eyes, _empty, pointed_at
 from motionkit.trainers.pretrain.regions._trainer import PretrainRegions
 
 from ..made.training import run_trainer
@@ -87,6 +87,54 @@ def test_pixels_are_those_of_the_squares_in_the_order_of_the_words() -> None:
     assert int((cells - rest).abs().sum(2).argmax()) == 5
 
 
+def test_an_empty_image_has_the_colour_of_most_pixels() -> None:
+    found = Shapes(ShapesOptions(scenes="words")).regions("train", np.arange(3)).images
+    assert np.array_equal(_empty(found), np.full((48, 48, 3), 40, np.uint8))
+
+
+@torch.no_grad()
+def test_a_region_is_read_as_the_words_of_the_image_in_it_and_where_they_stand() -> None:
+    policy = ShapesPolicy(RegionSettings.model_validate(SMALL), ("a",))
+    images = Shapes(ShapesOptions(scenes="words")).regions("train", np.arange(2)).images
+    seen, model = policy.see(images), policy.network.language_model
+    masks = torch.zeros(2, 24, 24, dtype=torch.bool)
+    masks[0, 8:16, 16:24] = True  # the sixth word
+    masks[1, :8, :16] = True  # the first two
+    found = policy.network.region_word(seen.regions, masks)[:, 0] - model.region
+    first = policy.network.mlp1(seen.cells[0, 5]) + model.positions[5]
+    second = policy.network.mlp1(seen.cells[1, :2].mean(0)) + model.positions[:2].mean(0)
+    assert torch.allclose(found, torch.stack([first, second]), atol=1e-5)
+
+
+@torch.no_grad()
+def test_the_mask_decoder_reads_where_a_pixel_is() -> None:
+    images = Shapes(ShapesOptions(scenes="words")).regions("train", np.arange(2)).images
+    plain, placed = (
+        ShapesPolicy(RegionSettings.model_validate(SMALL | {"places": places}), ("a",)) for places in (False, True)
+    )
+    placed.network.grounding_encoder.sam_encoder.load_state_dict(
+        plain.network.grounding_encoder.sam_encoder.state_dict()
+    )
+    found = placed.see(images).drawn
+    assert torch.equal(found[:, :8], plain.see(images).drawn)
+    middles = torch.linspace(-1, 1, 48).view(24, 2).mean(1)
+    assert torch.allclose(found[0, 8], middles[:, None].expand(24, 24), atol=1e-6)
+    assert torch.allclose(found[1, 9], middles.expand(24, 24), atol=1e-6)
+    assert torch.allclose(found[:, 10:], found[:, 8:10] ** 2)
+    assert placed.draw(placed.see(images), torch.zeros(2, 8)).shape == (2, 24, 24)
+
+
+@pytest.mark.parametrize("eyes", [0, 3])
+def test_captions_leave_encoders_alone_that_learned_without(tmp_path: Path, eyes: int) -> None:
+    trainer = PretrainRegions(settings(tmp_path / "run", eyes=eyes))
+    trainer.prepare()
+    trainer._told(np.arange(4)).backward()
+    network = trainer.policy.network
+    seen = [*network.vision_model.parameters(), *network.grounding_encoder.sam_encoder.parameters()]
+    assert all((one.grad is None) == bool(eyes) for one in seen)
+    assert network.mlp1[1].weight.grad is not None
+
+
 def test_every_object_is_pointed_at() -> None:
     mask, others = np.zeros((4, 4), bool), np.zeros((2, 4, 4), bool)
     mask[0], others[0, 1], others[1, 2] = True, True, True
@@ -104,7 +152,7 @@ def test_a_run_of_before_these_settings_goes_on_in_the_same_bits(tmp_path: Path,
     for step in (3, 4):
         shutil.rmtree(f"old/checkpoints/step-{step:08d}", ignore_errors=True)
     config = json.loads(Path("old/config.json").read_text())
-    for group, later in (("model", ("region", "resize")), ("train", ("eyes", "absent", "best"))):
+    for group, later in (("model", ("region", "places", "resize")), ("train", ("eyes", "absent", "best"))):
         for name in later:
             del config[group][name]
     Path("old/config.json").write_text(json.dumps(config))

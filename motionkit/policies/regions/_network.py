@@ -58,7 +58,11 @@ class RegionNetwork(nn.Module):
         pixels = images.permute(0, 3, 1, 2).float() / 127.5 - 1.0
         pixels = torch.cat([pixels, _places(pixels)], 1)  # where a pixel is, as two more channels
         found = self.vision_model(pixels)
-        return _four_as_one(found), found, self.grounding_encoder.sam_encoder(pixels)
+        drawn = self.grounding_encoder.sam_encoder(pixels)
+        if self.settings.places:
+            where = F.adaptive_avg_pool2d(pixels[:, -2:], (drawn.shape[-2], drawn.shape[-1]))
+            drawn = torch.cat([drawn, where, where.square()], 1)  # of which a distance is a weighted sum
+        return _four_as_one(found), found, drawn
 
     def region_word(self, features: Tensor, masks: Tensor) -> Tensor:
         """Return ``[N, 1, D]``: the region as a word that the language model reads.
@@ -73,7 +77,8 @@ class RegionNetwork(nn.Module):
                 masks[:, None].to(features.dtype), (features.shape[-2] // 2, features.shape[-1] // 2)
             )
             share = share.flatten(2) / share.sum((2, 3)).clamp(min=1e-6)[..., None]  # [N, 1, V]
-            seen: Tensor = self.mlp1(share @ words)
+            places = self.language_model.positions[: words.shape[1]]  # where its words stand among those of the image
+            seen: Tensor = self.mlp1(share @ words) + share @ places
             return seen + self.language_model.region
         cells = F.adaptive_avg_pool2d(masks[:, None].to(features.dtype), (features.shape[-2], features.shape[-1]))
         weight = cells / cells.sum((2, 3), keepdim=True).clamp(min=1e-6)
@@ -184,16 +189,16 @@ class MaskDecoder(nn.Module):
         super().__init__()
         c = s.channels
         self.modulate = nn.Sequential(nn.Linear(s.prompt, 2 * c), nn.GELU(), nn.Linear(2 * c, 3 * c + 1))
-        self.first = nn.Conv2d(c, c, 1)
+        self.first = nn.Conv2d(c + 4 * s.places, c, 1)
 
     def forward(self, features: Tensor, prompts: Tensor) -> Tensor:
         """Return logits ``[N, h, w]``.
 
         Args:
-            features: ``[N, C, h, w]``.
+            features: ``[N, C, h, w]``, where a pixel is among them if settings say so.
             prompts: ``[N, Z]``.
         """
-        c = features.shape[1]
+        c = self.first.out_channels
         scale, shift, weight, bias = self.modulate(prompts).split([c, c, c, 1], 1)
         found = F.gelu(self.first(features) * (1 + scale[..., None, None]) + shift[..., None, None])
         logits: Tensor = torch.einsum("nchw,nc->nhw", found, weight) / c**0.5 + bias[..., None]

@@ -25,6 +25,7 @@ class RegionSettings(Group):
         "the image's words in it, four cells each.",
     )
     channels: int = Field(48, ge=4, le=1024, description="Channels of the grounding encoder.")
+    places: bool = Field(False, description="Let the mask decoder read where each pixel is.")
     resize: bool = Field(
         False, description="Squeeze images of other sizes to image_size, whatever their shape; else they are refused."
     )

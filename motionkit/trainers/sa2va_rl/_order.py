@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.datasets.base import HasRegionAreas, NamesAbsent, RegionDataset, Split
-from motionkit.evaluation.regions import Task, Weights, open_task
+from motionkit.evaluation.regions import Task, Weights, look_up, open_task
 from motionkit.metrics import region_iou
 from motionkit.policies.base import RegionPolicy
 from motionkit.trainers._world import OneProcess, World, of_main, share_of
@@ -71,17 +71,19 @@ class RegionOrder:
 
         Args:
             step: Step of the run, counted from 1.
-            absent: Share of them that get the caption of what their image does not show, and an empty mask.
+            absent: Share of them that get the caption of what their image does not show, and an empty mask. A region
+                whose data know that the image does show it keeps its own.
         """
         index = self._index(step) if self._part is None else self._of_part(self._part, step)
         task = self.open("train", index)
         count = round(absent * len(index))
         if not count or not isinstance(self._data, NamesAbsent):
             return task
-        masks = task.masks.clone()
-        masks[:count] = False
-        texts = (*self._data.absent("train", index[:count]), *task.captions[count:])
-        return replace(task, masks=masks, captions=texts)
+        masks, texts = task.masks.clone(), list(task.captions)
+        for place, named in enumerate(look_up(self._data, "train", index[:count]).absent):
+            if named:  # the image does not show it
+                masks[place], texts[place] = False, named
+        return replace(task, masks=masks, captions=tuple(texts))
 
     def _of_part(self, part: NDArray[np.int64], step: int) -> NDArray[np.int64]:
         epoch, place = divmod((step - 1) * self._batch, max(1, len(part) // self._batch) * self._batch)

@@ -144,9 +144,10 @@ class Sa2vaRl:
                 f"the curriculum by ambiguity reads the captions of all regions; a part of {self.data.name} has some.",
                 fix="--set curriculum.by=area",
             )
-        if self.part is not None and not len(self.part) and needy:
+        if self.part is not None and len(self.part) < 2 and needy:  # how far prompts spread is measured over captions
+            count_of = "only one" if len(self.part) else "no"
             raise MotionkitError(
-                f"no training region of {self.data.name} has a caption, and {needy[0]} reads captions.",
+                f"{count_of} training region of {self.data.name} has a caption, and {needy[0]} reads captions.",
                 fix="give more of them captions (--dataset.captioned), or --caption-to-mask-weight 0 and "
                 "--set loops.supervised=0.",
             )
@@ -238,7 +239,7 @@ class Sa2vaRl:
             alarms.begin(self._watch(watched, start.applied), len(watched))
             with torch.no_grad():
                 index = np.arange(min(_DRAWS, self.data.count("train"))) if self.part is None else self.part[:_DRAWS]
-                drawn = order.open("train", index) if len(index) else order.at(1)
+                drawn = order.open("train", index) if len(index) > 1 else order.at(1)
                 measured = {name: loop.measure(drawn) for name, loop in self.loops.items()}
             kept.values = {"measured": of_main(measured, self.world)}
         partners: dict[str, Weights] = {"ema": partner.applied, "student": as_it_is, "frozen": start.applied}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from motionkit.config import Given, read_layers, resolve
 from motionkit.datasets.base import Regions, Split
 from motionkit.datasets.shapes import ShapesOptions
-from motionkit.datasets.shapes._dataset import Shapes
+from motionkit.datasets.shapes._dataset import COLOURS, SHAPES, Shapes
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.regions import as_it_is, open_task
 from motionkit.policies.regions import RegionOptions
@@ -84,8 +84,8 @@ def test_a_reward_that_compares_with_captions_is_given_those_of_the_part(tmp_pat
     assert max(line["loop1/reward/meteor"] for line in lines) > 0.1
 
 
-@pytest.mark.parametrize("given", [{"captioned": 0.0}, {"captioned": 0.0, "images": 8}])
-def test_no_captions_at_all_are_refused_where_a_loop_reads_them(tmp_path: Path, given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("given", [{"captioned": 0.0}, {"captioned": 0.0, "images": 8}, {"captioned": 1 / 400}])
+def test_no_caption_or_one_is_refused_where_a_loop_reads_them(tmp_path: Path, given: dict[str, Any]) -> None:
     with pytest.raises(MotionkitError, match="loop2 reads captions"):
         train(tmp_path / "run", **changes(dataset={**WORDS, **given}))
     found = train(
@@ -134,6 +134,24 @@ def test_a_share_of_the_captions_is_of_what_is_not_there() -> None:
     assert whole.told(3).captions == whole.at(3).captions
     assert whole.told(3, 0.5).captions[2:] == whole.at(3).captions[2:]
     assert not whole.told(3, 0.5).masks[:2].any()
+
+
+def test_an_absent_object_that_is_there_is_not_taught_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = [3, 5, 7, 9, 11, 13, 15, 17]
+    plain = order(part).told(1)
+    whole = Shapes.absent
+
+    def absent(self: Shapes, split: Split, index: NDArray[np.int64]) -> tuple[str, ...]:
+        scene = self._scene(split, int(index[0]))
+        there = f"the {list(COLOURS)[scene.colours[0]]} {SHAPES[scene.shapes[0]]}"
+        return (there, *whole(self, split, index)[1:])
+
+    monkeypatch.setattr(Shapes, "absent", absent)
+    found = order(part).told(1, 0.5)
+    assert torch.equal(found.masks[0], plain.masks[0])
+    assert found.captions[0] == plain.captions[0]
+    assert not found.masks[1].any()
+    assert found.captions[1] != plain.captions[1]
 
 
 @torch.no_grad()

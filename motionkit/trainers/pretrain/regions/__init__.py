@@ -55,7 +55,8 @@ class PretrainRegionsSettings(TrainerSettings):
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a run's settings with what came later switched off, as it was; see `Translated.recorded`."""
         later: dict[str, dict[str, Any]] = {
-            "model": {"region": "pooled", "resize": False}, "train": {"eyes": 0, "absent": 0.0, "best": False},
+            "model": {"region": "pooled", "places": False, "resize": False},
+            "train": {"eyes": 0, "absent": 0.0, "best": False},
         }  # fmt: skip
         return {**table, **{name: {**values, **(table.get(name) or {})} for name, values in later.items()}}
 

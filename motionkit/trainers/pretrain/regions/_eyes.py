@@ -21,9 +21,10 @@ _PIXELS = 4.0  # weight of the squared error of pixels, beside the loss of a mas
 class Eyes:
     """Losses without captions.
 
-    A word of the image has to hold its pixels: a fixed random rotation of its features is compared with them. The mask
-    is drawn of a region that is pointed at, not named. And an object that is pointed at in one image is found again in
-    another, which has the same squares in another order: only what it looks like tells where it went.
+    A word of the image has to hold its pixels: a fixed random rotation of its features is compared with them. An object
+    that is pointed at in one image is found again in another, which has the same squares in another order: only what it
+    looks like tells where it went. And what is at a place is drawn, where the region is pointed at in an empty image:
+    only its place tells what is meant.
 
     Args:
         policy: The policy; its language model reads the region where a caption would stand.
@@ -50,11 +51,13 @@ class Eyes:
         policy = self._policy
         seen = policy.see(images)
         told = F.mse_loss(seen.cells @ self._rotation.T, self.pixels(images).to(policy.device))
-        here = mask_loss(policy.draw(seen, policy.point(seen, masks)), masks.to(policy.device)).mean()
         moved, places = self.moved(images, masks, key)
         again = policy.see(moved)
-        there = mask_loss(policy.draw(again, policy.point(again, masks, seen)), places.to(policy.device)).mean()
-        return _PIXELS * told + here + there
+        wanted = places.to(policy.device)
+        looks = mask_loss(policy.draw(again, policy.point(again, masks, seen)), wanted).mean()
+        empty = policy.see([_empty(images)]).select(torch.zeros(len(images), dtype=torch.int64, device=policy.device))
+        place = mask_loss(policy.draw(again, policy.point(again, places, empty)), wanted).mean()
+        return _PIXELS * told + looks + place
 
     def moved(
         self, images: Sequence[NDArray[np.uint8]], masks: Tensor, key: tuple[int, ...]
@@ -70,6 +73,12 @@ class Eyes:
         found = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float() / 127.5 - 1.0
         small = F.adaptive_avg_pool2d(found, self._side)
         return F.unfold(small, _PATCH, stride=_PATCH).transpose(1, 2)
+
+
+def _empty(images: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Return an image of one colour: the median of all pixels."""
+    middle = np.median(np.stack(images), axis=(0, 1, 2)).astype(np.uint8)
+    return np.broadcast_to(middle, images[0].shape).copy()
 
 
 def _ordered(pictures: NDArray[Any], orders: NDArray[np.int64]) -> NDArray[Any]:

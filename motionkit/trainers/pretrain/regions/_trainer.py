@@ -13,7 +13,7 @@ from torch import Tensor
 from motionkit.datasets.base import NamesAbsent, RegionDataset, Split, captioned_part
 from motionkit.datasets.pictures import trained_pictures
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions import masks_at, open_task
+from motionkit.evaluation.regions import look_up, masks_at
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.regions.api import SeenImages, ShapesPolicy
 from motionkit.runs import Run
@@ -158,10 +158,14 @@ class PretrainRegions:
         count = round(self.settings.train.absent * len(index))
         if not count or not isinstance(self.data, NamesAbsent):
             return loss
-        some = seen.select(torch.arange(count, device=self.device))
-        drawn = policy.draw(some, policy.prompts(some, self.data.absent(split, index[:count])))
+        named = {place: text for place, text in enumerate(look_up(self.data, split, index[:count]).absent) if text}
+        if not named:
+            return loss
+        rows = torch.tensor(list(named), device=self.device)
+        some = seen.select(rows)
+        drawn = policy.draw(some, policy.prompts(some, list(named.values())))
         size = self.world.size if split == "train" else 1
-        return loss + _ABSENT * mask_loss(drawn, torch.zeros_like(masks[:count])).mean() / size
+        return loss + _ABSENT * mask_loss(drawn, torch.zeros_like(masks[rows])).mean() / size
 
     @torch.no_grad()
     def _validate(self, eyes: Eyes, step: int) -> float:
@@ -171,5 +175,8 @@ class PretrainRegions:
         return float(self._told(index, "val"))
 
     def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
-        task = open_task(self.policy, self.data.regions(split, index))
-        return task.seen, task.masks, task.captions
+        """Look at regions, with a graph; encoders that learned without captions stay: few would spoil them."""
+        found = self.data.regions(split, index)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.settings.train.eyes):
+            seen = self.policy.see(found.images)
+        return seen, masks_at(found.masks, self.policy.mask_size).to(self.device), found.captions
