@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ from motionkit.datasets.composite import CompositeOptions
 from motionkit.datasets.composite import component as composite
 from motionkit.datasets.composite._arrays import Arrays, pack
 from motionkit.datasets.composite._schema import KIND
+from motionkit.datasets.episodes import Collector, export_lerobot, open_episodes
+from motionkit.datasets.episodes._lerobot import read_info
+from motionkit.datasets.episodes._lerobot_read import _own, _plan
 from motionkit.datasets.humanml import HumanMLOptions, humanml
 from motionkit.encoders.tmr import TokenFolder
 from motionkit.motion import (
@@ -224,6 +229,26 @@ def _read_stored(folder: Path) -> None:
     StoredEncoder(folder / "t.safetensors").encode(["a walk", "é"])
 
 
+_LEROBOT = (1,) if all(map(find_spec, ("pyarrow", "imageio_ffmpeg"))) else ()  # extra `lerobot`
+
+
+def _make_lerobot(scratch: Path) -> None:
+    with Collector(scratch / "own", cameras={"front": (16, 16)}, columns={"action": 2, "state": 1}) as collector:
+        for step in range(12):
+            frames = {"front": np.full((16, 16, 3), 20 * step, np.uint8)}
+            numbers = {"action": np.full(2, step, np.float32), "state": np.full(1, step, np.float32)}
+            collector.add(frames, step % 4 == 3, step % 4 == 3, **numbers)
+    for name, fps in (("slow", 10), ("fast", 30)):
+        export_lerobot(open_episodes(scratch / "own"), scratch / name, fps=fps)
+    shutil.rmtree(scratch / "own")
+
+
+def _read_lerobot(folder: Path) -> None:
+    """Read all but the pictures: a program of its own decodes them, and no reader here may start one."""
+    _own(folder)
+    _plan(folder, read_info(folder))
+
+
 READERS = (
     Reader("humanml", _make_humanml, _read_humanml),
     Reader("folders", _make_folders, _read_folders),
@@ -233,4 +258,5 @@ READERS = (
     Reader("composite", _make_composite, _read_composite, mend=_mend_composite),
     Reader("token-embeddings", _make_tokens, _read_tokens),
     Reader("stored-embeddings", _make_stored, _read_stored),
+    *(Reader("lerobot", _make_lerobot, _read_lerobot) for _ in _LEROBOT),
 )

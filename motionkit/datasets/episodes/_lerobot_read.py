@@ -27,6 +27,7 @@ from motionkit.datasets.episodes._lerobot import (
     read_info,
 )
 from motionkit.datasets.episodes._lerobot_write import require_parquet
+from motionkit.datasets.episodes._parquet_footer import column_sizes
 from motionkit.datasets.episodes._records import Manifest, plain_name
 from motionkit.datasets.episodes._shards import Size
 from motionkit.datasets.episodes._video import FilmReader
@@ -268,7 +269,7 @@ def _rows_of(
             with parquet.ParquetFile(path) as file:
                 rows += file.metadata.num_rows
                 names = set(file.schema_arrow.names)
-                large = _large(file.metadata, wanted)
+                large = _large(path, wanted)
                 table = None
                 if rows <= _ROWS and not large and not (missing := [name for name in wanted if name not in names]):
                     table = file.read(columns=wanted)
@@ -292,16 +293,13 @@ def _rows_of(
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
-def _large(metadata: Any, wanted: Sequence[str]) -> bool:
+def _large(path: Path, wanted: Sequence[str]) -> bool:
     """Return whether the wanted columns need more memory than is given."""
     total = 0
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for number in range(row_group.num_columns):
-            column = row_group.column(number)
-            if any(column.path_in_schema == name or column.path_in_schema.startswith(f"{name}.") for name in wanted):
-                total += max(column.total_uncompressed_size, 8 * column.num_values)
-    return bool(total > _BYTES)
+    for column, values, plain in column_sizes(path):
+        if any(column == name or column.startswith(f"{name}.") for name in wanted):
+            total += max(plain, 8 * values)
+    return total > _BYTES
 
 
 def _numbers(path: Path, name: str, column: Any, *, wide: bool) -> NDArray[Any]:

@@ -13,6 +13,9 @@ import pytest
 from motionkit.datasets.episodes import Collector, Episodes, export_lerobot, open_episodes
 from motionkit.errors import MotionkitError
 
+from ...fuzz.chance import Chance
+from ...fuzz.raw import spoil_bytes
+
 pq = pytest.importorskip("pyarrow.parquet")
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("imageio_ffmpeg")
@@ -218,6 +221,20 @@ def test_damage_is_a_sentence(dataset: Path, damage: Callable[[Path], Any], said
     damage(dataset)
     with pytest.raises(MotionkitError, match=said):
         open_episodes(dataset)
+
+
+def test_spoilt_videos_are_read_or_refused(dataset: Path) -> None:
+    """The fuzzer reads all but the pictures: no reader may start a program there."""
+    path = dataset / VIDEO
+    sound, said = path.read_bytes(), []
+    for seed in range(12):
+        path.write_bytes(spoil_bytes(sound, Chance(f"video {seed}")))
+        try:
+            assert len(open_episodes(dataset)) == 19
+        except MotionkitError as error:
+            said.append(str(error))
+    assert 0 < len(said) < 12
+    assert all(str(path) in words for words in said)
 
 
 def test_it_is_decoded_once_and_anew_when_it_changes(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:

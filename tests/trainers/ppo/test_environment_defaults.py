@@ -24,7 +24,7 @@ def settled(model: Any, *sets: str) -> Any:
 
 def test_an_environment_replaces_defaults_and_what_is_given_wins() -> None:
     push = settled(PpoSettings, "env=push")
-    assert (push.run.num_steps, push.episodes.num_envs, push.objective.entropy) == (180, 128, 0.01)
+    assert (push.run.num_steps, push.episodes.num_envs, push.objective.entropy) == (240, 128, 0.005)
     assert settled(PpoSettings, "policy.kind=pixels").run.num_steps == 120
     own = settled(PpoSettings, "env=push", "run.num_steps=7", "episodes.num_envs=4")
     assert (own.run.num_steps, own.episodes.num_envs, own.episodes.steps) == (7, 4, 32)
