@@ -161,6 +161,25 @@ def test_a_path_goes_on_after_its_end() -> None:
     assert course.at(torch.zeros(1, 2), torch.zeros(1), 0)[0, 1] == pytest.approx(0.3)
 
 
+def test_a_path_that_is_too_fast_is_told_as_far_as_one_gets() -> None:
+    """Along a straight path at 3 m a frame, of a root that gets 1 m: in its direction; what is near stays."""
+    steps = torch.tensor([[[0.0, 3.0, 0.0]]]).expand(1, 8, 3)
+    slow, fast = (Course(steps, [2, 4], fastest=fastest) for fastest in (3.5, 1.0))
+    place, yaw = torch.tensor([[4.0, 6.0]]), torch.zeros(1)
+    (free,), (told,) = Course(steps, [2, 4]).at(place, yaw, 1), fast.at(place, yaw, 1)
+    assert torch.equal(slow.at(place, yaw, 1)[0], free)
+    first, second = torch.tensor([-4.0, 3.0]), torch.tensor([-4.0, 9.0])
+    assert torch.allclose(free[[0, 1, 4, 5]], torch.cat([first, second]))
+    wanted = torch.cat([2 * first / first.norm(), 4 * second / second.norm()])
+    assert torch.allclose(told[[0, 1, 4, 5]], wanted)
+    assert torch.equal(told[[2, 3, 6, 7, 8]], free[[2, 3, 6, 7, 8]])
+    near = torch.tensor([[0.0, 8.5]])
+    assert torch.allclose(fast.at(near, yaw, 1)[0, :2], torch.tensor([0.0, 0.5]))
+    found = steered(going([0.0, 3.0, 0.1], [0.0, 0.5, 0.1]), None, fast, 30.0).steps[0]
+    assert torch.allclose(found[0, :2].norm(), torch.tensor(1.0))
+    assert torch.allclose(found[1, 1], torch.tensor(0.52), atol=1e-3)  # nearer by 2 cm, far from the fastest
+
+
 def test_a_path_that_begins_elsewhere_comes_back_evenly() -> None:
     """Straight on at 10 cm a frame; the command begins 40 cm to the left and 0.2 rad off, back after 4 frames."""
     path = torch.tensor([0.0, 0.1, 0.0]).expand(1, 8, 3)
@@ -551,10 +570,19 @@ def test_numpy_alone_predicts_the_same(clips: ClipSet, tmp_path: Path, head: Hea
     plain = Predictor.open(predictor.save(tmp_path))
     calm, truth = windows(clips, 8, 16, count=1)
     assert (plain.names, plain.fps, plain.past) == (predictor.names, predictor.fps, predictor.past)
-    for known, path in ((calm, None), (calm, truth.steps), (shaken(calm), None)):
+    predictor.fastest = 0.5
+    fast = predictor.save(tmp_path / "fast")
+    predictor.fastest = None
+    limited = open_predictor(MplOptions(checkpoint=str(fast)))
+    assert (limited.fastest, predictor.fastest) == (0.5, None)
+    of_limited = Predictor.open(fast)
+    for whole, runtime_of_it, known, path in (
+        (predictor, plain, calm, None), (predictor, plain, calm, truth.steps), (predictor, plain, shaken(calm), None),
+        (limited, of_limited, calm, truth.steps + 0.1),
+    ):  # fmt: skip
         arrays = [values[0].numpy() for values in tensors(known)]
-        wanted = predictor.predict(known, 13, command=path)
-        found = plain.predict(*arrays, frames=13, path=None if path is None else path[0].numpy())
+        wanted = whole.predict(known, 13, command=path)
+        found = runtime_of_it.predict(*arrays, frames=13, path=None if path is None else path[0].numpy())
         assert found[0].dtype == "float32", "in float64 it would take five times as long"
         for one, other in zip(found, tensors(wanted), strict=True):
             torch.testing.assert_close(torch.from_numpy(one).float(), other[0], atol=2e-5, rtol=0)

@@ -46,7 +46,9 @@ def saved(clips: ClipSet, tmp_path_factory: pytest.TempPathFactory) -> tuple[Mpl
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
-    predictor = MplPredictor(SHAPE, network, names=clips.names, parents=clips.parents, offsets=clips.clips[0].offsets)
+    predictor = MplPredictor(
+        SHAPE, network, names=clips.names, parents=clips.parents, offsets=clips.clips[0].offsets, fastest=0.9
+    )  # fmt: skip
     return predictor, predictor.save(tmp_path_factory.mktemp("saved"))
 
 
@@ -287,7 +289,7 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
         "lively": lively,
     }  # fmt: skip
     assert lively == {"frames": 6, "share": 0.9, "power": 2.0, "gain": 1.5}
-    assert steer == {"nearer": 3.0, "longer": 0.25, "curve": 0.3}
+    assert steer == {"nearer": 3.0, "longer": 0.25, "curve": 0.3, "fastest": 0.9}
     assert [clips.names[foot] for foot in stand.pop("feet")] == ["left_foot", "right_foot"]
     assert stand == {"held": 0.3, "level": 0.01, "astray": 0.5}
     feet = [clips.names.index("left_foot"), clips.names.index("right_foot")]
@@ -309,6 +311,8 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
         if not told:
             return torch.zeros(1, 9)
         points = [seen(made, ahead) for ahead in joined["ahead"]]
+        for point, ahead in zip(points, joined["ahead"], strict=True):
+            point[:2] = shortened(point[:2], steer["fastest"] / 30.0 * ahead)
         seen_from_here = [value for x, z, turn in points for value in (x, z, turn.sin(), turn.cos())]
         return torch.tensor([[*seen_from_here, 1.0]])
 
@@ -325,7 +329,8 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
         missed, far = steer["nearer"] / 30.0 * (there - step), step[:2].norm()
         way = step[:2] - said[:2] + shortened(missed[:2], steer["longer"] * float(far))
         turn = missed[2:].clamp(-steer["curve"] * far, steer["curve"] * far)
-        return torch.cat([said[:2] + shortened(way, joined["most"]), step[2:] + turn])
+        moved = shortened(said[:2] + shortened(way, joined["most"]), steer["fastest"] / 30.0)
+        return torch.cat([moved, step[2:] + turn])
 
     def pulled(before: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
         """Joint by joint, of rows of two frames."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from motionkit.datasets.motions import Windows
+from motionkit.datasets.motions import Windows, open_clip_set
 from motionkit.datasets.motions._starter import _motion
 from motionkit.encoders.mpl import EncoderSizes, MotionEncoder, Scales, save_encoder
 from motionkit.errors import MotionkitError
@@ -135,11 +135,14 @@ def test_long_runs_can_be_left_out(folder: Path, tmp_path: Path) -> None:
     assert not [name for name in parts["metrics"] if "long" in name]
 
 
-def test_eval_opens_the_run(finished: tuple[Path, Mapping[str, Any]]) -> None:
+def test_eval_opens_the_run(folder: Path, finished: tuple[Path, Mapping[str, Any]]) -> None:
     out, _ = finished
     predictor = open_predictor(find_predictor(str(out)), None, device="cpu")
     assert isinstance(predictor, MplPredictor)
     assert predictor.names == HUMANML.joint_names
+    train = open_clip_set([str(folder)], 30.0, ("train",)).clips
+    speeds = [sorted((30.0 * clip.state.steps[:, :2].norm(dim=-1)).tolist()) for clip in train]
+    assert predictor.fastest == pytest.approx(max(one[round(0.9 * (len(one) - 1))] for one in speeds), rel=0.05)
 
 
 @pytest.mark.parametrize(("command", "frames"), [("both", math.ceil((14 + 30) * 1.2)), ("none", 14)])

@@ -21,11 +21,15 @@ class Course:
         command: ``[N, F, 3]`` steps as in `MotionState`; after its end the path goes on as its last step.
         ahead: Frames ahead of the K points that are read.
         given: ``[N]`` bool: samples that are told the path; None for all.
+        fastest: Metres a frame that a root goes at most: points that are further away than it gets so are told in their
+            direction, as far as it gets. None: no limit.
 
     A course begins where the path does; `after` gives the course of a roll-out that begins later, and elsewhere.
     """
 
-    def __init__(self, command: Tensor, ahead: Sequence[int], given: Tensor | None = None) -> None:
+    def __init__(
+        self, command: Tensor, ahead: Sequence[int], given: Tensor | None = None, fastest: float | None = None
+    ) -> None:
         longest = command.shape[1] + max(ahead)
         steps = torch.cat([command, command[:, -1:].expand(-1, longest - command.shape[1], -1)], dim=1)
         start = steps.new_zeros(len(steps), 1, 2)
@@ -34,6 +38,8 @@ class Course:
         self._place, self._yaw = torch.cat([start, place], dim=1), torch.cat([start[..., 0], yaw], dim=1)
         self._ahead = torch.tensor(list(ahead), device=command.device)
         self._given = None if given is None else given[:, None]
+        self.fastest = fastest
+        self._most = None if fastest is None else (fastest * self._ahead)[:, None]
         self._start = start[:, 0], start[:, 0, 0], 0
 
     def after(self, steps: Tensor) -> Course:
@@ -65,6 +71,8 @@ class Course:
             frame: Steps made since then; a tensor ``[F]`` where place has a dimension of frames.
         """
         near, turn = self._seen(place, yaw, torch.as_tensor(frame, device=yaw.device)[..., None] + self._ahead)
+        if self._most is not None:
+            near = near * (self._most / near.norm(dim=-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
         points = torch.cat([near, turn.sin()[..., None], turn.cos()[..., None]], dim=-1).flatten(-2)
         condition = torch.cat([points, torch.ones_like(points[..., :1])], dim=-1)
         if self._given is None:

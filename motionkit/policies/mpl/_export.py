@@ -65,13 +65,14 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
     frames. Without a path, poses of a predictor with a one-shot head then go further from the last one, by 1 or more
     times in 6D: ``lively.share`` times the ratio of movement, known to newest, to the ``power``, at most ``gain``.
     Movement is the mean length by which a joint's 6D changes a frame, over the last ``lively.frames`` frames. The
-    points of a condition lie ``ahead`` frames ahead, seen from where the root is. After the first shot each
-    step of the root is pulled towards the ways that leave the joints ``stand.feet`` where they are: by the share
-    ``held``, times the lesser contact of a foot in both frames, times its part of a softmax over both feet of their
-    negative mean height by ``level``, along a path times 1 minus how far from it the step leads by ``astray`` metres (0
-    at least). Along a path it is then brought nearer to that: by the share ``nearer`` a second
-    of what it is off, at most by the share ``longer`` of the step, and by ``curve`` radians for each metre of the step.
-    Both, and each, move the root by at most ``most`` metres.
+    points of a condition lie ``ahead`` frames ahead, seen from where the root is, each no further away than one gets
+    at ``steer.fastest`` metres a second, if that is no null; along a path no step is longer either. After the first
+    shot each step of the root is pulled towards the ways that leave the joints ``stand.feet`` where they are: by the
+    share ``held``, times the lesser contact of a foot in both frames, times its part of a softmax over both feet of
+    their negative mean height by ``level``, along a path times 1 minus how far from it the step leads by ``astray``
+    metres (0 at least). Along a path it is then brought nearer to that: by the share ``nearer`` a second of what it
+    is off, at most by the share ``longer`` of the step, and by ``curve`` radians for each metre of the step. Both,
+    and each, move the root by at most ``most`` metres.
 
     Raises:
         MotionkitError: As `export_weights`, or the packages of the extra ``onnx`` are missing.
@@ -95,7 +96,7 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
             joined["stand"] = {"feet": list(predictor.feet), "held": HELD, "level": LEVEL, "astray": ASTRAY}
         if network.settings.command != "none":
             joined["ahead"] = list(network.settings.ahead_frames(network.fps))
-            joined["steer"] = {"nearer": NEARER, "longer": LONGER, "curve": CURVE}
+            joined["steer"] = {"nearer": NEARER, "longer": LONGER, "curve": CURVE, "fastest": predictor.fastest}
         _write_json(part / "onnx.json", {**files, "joined": joined})
         _write_legend(predictor, part, list(written))
         return f"{next(iter(written))}.onnx"

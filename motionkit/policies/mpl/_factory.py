@@ -51,6 +51,6 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
     network = weights.build(make, weights.read(found.tensors), str(found.tensors))
     predictor = MplPredictor(
         document.settings, network, names=document.names, parents=document.parents,
-        offsets=torch.tensor(document.offsets, dtype=torch.float64),
+        offsets=torch.tensor(document.offsets, dtype=torch.float64), fastest=document.fastest,
     )  # fmt: skip
     return predictor.to(device)

@@ -108,7 +108,13 @@ class PredictorNetwork(nn.Module):
         return self
 
     def free_run(
-        self, known: MotionState, frames: int, *, command: Tensor | None = None, standing: Standing | None = None
+        self,
+        known: MotionState,
+        frames: int,
+        *,
+        command: Tensor | None = None,
+        standing: Standing | None = None,
+        fastest: float | None = None,
     ) -> MotionState:
         """Predict frames that read no true frame after the known ones.
 
@@ -121,10 +127,13 @@ class PredictorNetwork(nn.Module):
             known: ``[N, P, ...]`` float32.
             frames: Frames F.
             command: ``[N, F', 3]`` the path to follow; only a network that was trained with one reads it.
+            fastest: Metres per second that a root goes at most along a path, as in `Course`; None: no limit.
             standing: What feet say of the root, after the first shot; None: they are not heeded.
         """
         ahead = self.settings.ahead_frames(self.fps)
-        course = Course(command, ahead) if command is not None and self.settings.command != "none" else None
+        course = None
+        if command is not None and self.settings.command != "none":
+            course = Course(command, ahead, fastest=None if fastest is None else fastest / self.fps)
         reach, made = self.reach, 0
         moved = None if course is not None or self.shot is None else movement(known.part(max(0, known.frames - reach)))
         parts: list[MotionState] = []

@@ -29,6 +29,8 @@ class MplPredictor:
         names: Joint names.
         parents: Parent of each joint, -1 for the root.
         offsets: ``[J, 3]`` metres from the parent: the body that roll-outs are written with.
+        fastest: Metres per second that the root of its training clips goes at most; a path is not told faster. None: it
+            is not known.
 
     Attributes:
         fps: Frames per second.
@@ -44,11 +46,13 @@ class MplPredictor:
         names: Sequence[str],
         parents: Sequence[int],
         offsets: Tensor,
+        fastest: float | None = None,
     ) -> None:
         self.settings = settings
         self.network = network.eval()
         self.fps, self.past = network.fps, network.past
         self.names, self.parents, self.offsets = tuple(names), tuple(parents), offsets.double()
+        self.fastest = fastest
         feet = find_feet(names, parents)
         self.feet = None if feet is None else (feet[0][-1], feet[1][-1])
         self._standing = None if self.feet is None else Standing(self.offsets, self.parents, self.feet)
@@ -67,7 +71,10 @@ class MplPredictor:
         device = next(self.network.parameters()).device
         read = known.map(lambda values: values.to(device, torch.float32))
         path = None if command is None else command.to(device, torch.float32)
-        return self.network.free_run(read, frames, command=path, standing=self._standing).map(Tensor.cpu)
+        found = self.network.free_run(
+            read, frames, command=path, standing=self._standing, fastest=self.fastest
+        )  # fmt: skip
+        return found.map(Tensor.cpu)
 
     def document(self) -> dict[str, Any]:
         """Return the content of policy.json: everything about the predictor except its tensors."""
@@ -81,6 +88,7 @@ class MplPredictor:
             "names": list(self.names),
             "parents": list(self.parents),
             "offsets": self.offsets.tolist(),
+            "fastest": self.fastest,
             "feet": self.feet,  # found by their names; for programs that do not know names
         }
 

@@ -77,7 +77,8 @@ def steered(state: MotionState, pull: Tensor | None, course: Course | None, fps:
     Args:
         state: ``[N, F, ...]``.
         pull: As `Standing.pull` returns it; None: feet are not heeded.
-        course: The path from where the first frame begins; None: the root goes freely.
+        course: The path from where the first frame begins, along which no step is longer than its fastest; None: the
+            root goes freely.
         fps: Frames per second.
     """
     if pull is None and course is None:
@@ -95,6 +96,7 @@ def steered(state: MotionState, pull: Tensor | None, course: Course | None, fps:
         far = kept.norm(dim=-1, keepdim=True)
         nearer = kept + _at_most(NEARER / fps * (missed[:, :2] - kept), LONGER * far)
         moved = step[:, :2] + _at_most(nearer - step[:, :2], MOST)
+        moved = moved if course.fastest is None else _at_most(moved, course.fastest)
         turn = (NEARER / fps * (missed - step)[:, 2:]).clamp(-CURVE * far, CURVE * far)
         step = torch.cat([moved, step[:, 2:] + turn], dim=-1)
         place, yaw = stepped(place, yaw, step)

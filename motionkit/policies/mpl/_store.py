@@ -31,6 +31,7 @@ class PredictorDocument(BaseModel):
     names: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
     parents: tuple[int, ...]
     offsets: tuple[Point, ...]
+    fastest: float | None = Field(None, gt=0)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

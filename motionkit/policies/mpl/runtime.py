@@ -75,6 +75,8 @@ class Predictor:
         self._shot = _Shot(parts["shot"], encoder, *common) if parts["shot"] else None
         self.past = max(self.past, 0 if encoder is None else max(2, encoder.history) + 1)
         self._reach = max(self.past, int(settings["window"]))
+        fastest = document.get("fastest")  # none: it is not known
+        self._fastest = None if fastest is None else float(fastest) / self.fps
         feet = document.get("feet")  # none: the joints' names did not tell
         self._standing = None if feet is None else _Standing(document["offsets"], document["parents"], feet)
 
@@ -112,7 +114,7 @@ class Predictor:
         recent = _Recent(_pack(rotations, steps, heights, contacts, self.fps), heads, self._reach, max(first, again))
         rotation = rotations[-1].astype(np.float32)
         stood: Array = np.asarray(contacts[-1])
-        course = None if path is None or self._ahead is None else _Course(path, self._ahead)
+        course = None if path is None or self._ahead is None else _Course(path, self._ahead, self._fastest)
         lively = recent.movement(self._six) if course is None and self._shot is not None else None
         parts: list[Motion] = []
         while made < frames:
@@ -183,13 +185,14 @@ class _Recent:
 class _Course:
     """Where a path leads from where the root stands."""
 
-    def __init__(self, path: Array, ahead: NDArray[np.int64]) -> None:
+    def __init__(self, path: Array, ahead: NDArray[np.int64], fastest: float | None) -> None:
         steps = np.concatenate([path, np.repeat(path[-1:], int(ahead.max()), axis=0)]).astype(np.float64)
         place, yaw = _follow(steps)
         place, yaw = np.concatenate([np.zeros((1, 2)), place]), np.concatenate([np.zeros(1), yaw])
         self._points = np.column_stack([place, np.sin(yaw), np.cos(yaw)])
         self._places: list[tuple[float, float, float]] = list(zip(*place.T.tolist(), yaw.tolist(), strict=True))
-        self._ahead = ahead
+        self.fastest, self._ahead = fastest, ahead
+        self._most = None if fastest is None else fastest * ahead
         self._start: tuple[float, float, float, int] = 0.0, 0.0, 0.0, 0
 
     def go(self, steps: Array) -> None:
@@ -204,6 +207,9 @@ class _Course:
         x, z, yaw = self._from_start(here)
         points = self._points.take(self._ahead + (self._start[3] + frame), 0, mode="clip")
         points -= (x, z, 0.0, 0.0)
+        if self._most is not None:  # further away than one gets: in the same direction, as far as one gets
+            far = np.hypot(points[:, 0], points[:, 1])
+            points[:, :2] *= np.minimum(1.0, self._most / np.maximum(far, 1e-9))[:, None]
         cos, sin = math.cos(yaw), math.sin(yaw)
         told = np.ones(points.size + 1, np.float32)
         # One turn brings x and z to the heading, and sine and cosine of the path's heading as well.
@@ -562,6 +568,8 @@ def _steered(steps: Array, pull: Array | None, course: _Course | None, fps: floa
             more_x, more_z = _at_most(x + left - said[0], z + ahead - said[1], _MOST)
             turn += min(max(_NEARER / fps * (missed[2] - said[2]), -_CURVE * far), _CURVE * far)
         step = said[0] + more_x, said[1] + more_z, turn
+        if course is not None and course.fastest is not None:
+            step = *_at_most(step[0], step[1], course.fastest), turn
         here = _stepped(here, step)
         found.append(step)
     return np.array(found, np.float32)

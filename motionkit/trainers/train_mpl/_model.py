@@ -53,7 +53,11 @@ def new_predictor(
     if settings.init is not None and fresh:
         said.append(initialise(network, settings.init).sentence())
     offsets = torch.stack([clip.offsets for clip in train]).mean(0)
-    predictor = MplPredictor(model, network, names=clips.names, parents=clips.parents, offsets=offsets)
+    # Not the largest step of all: that one may be a glitch.
+    fastest = clips.fps * max(float(clip.state.steps[:, :2].norm(dim=-1).quantile(0.9)) for clip in train)
+    predictor = MplPredictor(
+        model, network, names=clips.names, parents=clips.parents, offsets=offsets, fastest=fastest or None
+    )  # fmt: skip
     return predictor, said
 
 
