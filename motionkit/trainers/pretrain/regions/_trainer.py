@@ -175,7 +175,7 @@ class PretrainRegions:
         return float(self._told(index, "val"))
 
     def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
-        """Look at regions, with a graph; encoders that learned without captions stay: few would spoil them."""
+        """Look at regions, with a graph; encoders that learned without captions stay as they are."""
         found = self.data.regions(split, index)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.settings.train.eyes):
             seen = self.policy.see(found.images)
