@@ -24,9 +24,10 @@ from torch.nn import functional as F
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.encoders.tmr import TMR, Crop
-from motionkit.evaluation import HeldOut, compare_measured, open_judge, sample
+from motionkit.evaluation import HeldOut, compare_measured, open_judge
 from motionkit.metrics import frechet, ranks
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import sample
 from motionkit.rewards.mix import RewardMix
 from motionkit.rl import DDIM, DDPM, NoiseSource, StepPlan
 from motionkit.text import Prompt

@@ -22,12 +22,13 @@ import torch
 
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.datasets.base import TextMotionDataset
-from motionkit.evaluation import RealMotions, Shown, sample
+from motionkit.evaluation import RealMotions, Shown
 from motionkit.motion import HUMANML, features_to_joints
 from motionkit.player import PlayerTrack
 from motionkit.player.video import write_video
 from motionkit.policies.base import DiffusionPolicy, guidance_of
 from motionkit.policies.generating import plan_steps
+from motionkit.policies.sampling import sample
 from motionkit.rewards.mix import RewardMix
 from motionkit.rl import NoiseSource
 from motionkit.text import Prompt

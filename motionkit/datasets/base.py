@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.motion import Normalizer, Skeleton
+from motionkit.motion.corpus._ids import Split as Split
 from motionkit.text import Prompt
-
-Split = Literal["train", "val", "test"]
 
 
 @dataclass(frozen=True)

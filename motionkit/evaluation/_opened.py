@@ -8,16 +8,20 @@ from typing import Any
 
 from motionkit import plugins, runs, weights
 from motionkit.documents import read_json
-from motionkit.encoders import t2m, tmr
 from motionkit.errors import MotionkitError
 
 STARTER = "starter"
-_POLICY, _DOCUMENT, _TMR = "policy", "policy.json", "tmr"
+_POLICY, _DOCUMENT = "policy", "policy.json"
 _PLUGINS = {"regions": "tiny-sa2va"}
 """The plugins of policies whose documents name something else."""
 
 _AS_TMR = ("rewards", "tmr-dense")
 _AS_EVALUATOR = ("rewards", "mdm-matching")
+_ENCODERS = {
+    "motionkit-tmr": ("tmr", _AS_TMR, "a TMR"),
+    "motionkit-t2m-evaluator": ("evaluator", _AS_EVALUATOR, "a text-to-motion evaluator"),
+}
+"""Encoders by the format that their config.json names: their folder in a run, what reads them, what they are."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +72,10 @@ def open_model(path: str) -> FoundModel:
         plugin = _PLUGINS.get(kind, kind)
         step = f" at step {found.step}" if found.step else ""
         return FoundModel(path, "policies", plugin, f"a policy of kind {plugin}{step}", _run(found.run))
-    for folder in (place / _TMR, place):
-        if tmr.is_native(folder):
-            return FoundModel(path, *_AS_TMR, "a TMR", _run(folder.parent))
-    for folder in (place / t2m.RUN_PART, place):
-        if t2m.is_native(folder):
-            return FoundModel(path, *_AS_EVALUATOR, "a text-to-motion evaluator", _run(folder.parent))
+    for form, (part, reader, what) in _ENCODERS.items():
+        for folder in (place / part, place):
+            if _encoder_format(folder) == form:
+                return FoundModel(path, *reader, what, _run(folder.parent))
     if (info := _run(place)) is not None:
         raise MotionkitError(
             f"{path} is a run of `motionkit {info.command}` ({info.status}) that holds no model.",
@@ -127,6 +129,14 @@ def _file(path: str, place: Path) -> FoundModel:
     what = weights.describe(weights.read(place))
     found = _AS_TMR if "TMR" in what else _AS_EVALUATOR if "Guo" in what else ("policies", "mdm")
     return FoundModel(path, *found, what)
+
+
+def _encoder_format(folder: Path) -> object:
+    """Return the format that an encoder's folder names; None if it is not such a folder."""
+    config = folder / "config.json"
+    if not (config.is_file() and (folder / "model.safetensors").is_file()):
+        return None
+    return read_json(config, dict, fix="copy it again.").get("format")
 
 
 def _run(folder: Path | None) -> runs.RunInfo | None:

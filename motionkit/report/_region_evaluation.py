@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from motionkit._version import __version__
 from motionkit.datasets.base import RegionDataset
-from motionkit.evaluation import write_record
+from motionkit.evaluation._folder import write_record
 from motionkit.evaluation.regions import GALLERY, RegionFigures, explained, write_gallery
 from motionkit.page import definitions, html_page, note, table
 from motionkit.report._regions import gallery

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from motionkit._version import __version__
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import write_record
+from motionkit.evaluation._folder import write_record
 from motionkit.evaluation.sensitivity import (
     ASKED,
     SOURCES,

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.evaluation import PATIENCE, Paired, RewardAlarms, compare, drift_alarms
+from motionkit.evaluation import PATIENCE, RewardAlarms, drift_alarms
+from motionkit.evaluation._paired import Paired, compare
 from motionkit.kernels import physics_sums
 from motionkit.motion import HUMANML
 from motionkit.starter import CATALOGUE, Order, perform

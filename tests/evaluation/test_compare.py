@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from motionkit import load_dataset, load_policy, load_reward
-from motionkit.evaluation import open_model
+from motionkit.evaluation._opened import open_model
 from motionkit.evaluation._paired import Paired
 from motionkit.evaluation.text_to_motion import (
     PUBLISHED,

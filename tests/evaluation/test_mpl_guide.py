@@ -7,8 +7,16 @@ import torch
 
 from motionkit.datasets.motions import ClipSet, StateClip, cut_windows
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import FreeRunSettings, evaluate_freerun, evaluate_teacher
-from motionkit.evaluation.mpl import Body, Horizons, free_figures, measure, measure_row
+from motionkit.evaluation.mpl import (
+    Body,
+    FreeRunSettings,
+    Horizons,
+    evaluate_freerun,
+    evaluate_teacher,
+    free_figures,
+    measure,
+    measure_row,
+)
 from motionkit.evaluation.mpl._extrapolate import Extrapolation
 from motionkit.geometry import yaw_matrix
 from motionkit.motion.prediction import MotionState

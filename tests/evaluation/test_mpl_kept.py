@@ -13,7 +13,7 @@ import torch
 from motionkit.datasets.motions import Windows, clip_set, cut_windows
 from motionkit.datasets.motions._starter import _motion
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import RECORD, claim
+from motionkit.evaluation._folder import RECORD, claim
 from motionkit.evaluation.mpl import EvalData, Horizons, KeptClip, Predictions, evaluate
 from motionkit.evaluation.mpl._by_clip import by_error, chosen
 from motionkit.evaluation.mpl._extrapolate import Extrapolation

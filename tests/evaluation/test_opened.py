@@ -11,7 +11,7 @@ import torch
 from motionkit import runs, starter
 from motionkit.encoders.t2m import load_evaluator, save_evaluator
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import export_model, open_model
+from motionkit.evaluation._opened import export_model, open_model
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.api import open_policy
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from motionkit import load_dataset, load_policy
-from motionkit.evaluation import HeldOut, Paired, RealMotions, compare_measured, drift_alarms, still_alarms
+from motionkit.evaluation import HeldOut, RealMotions, compare_measured, drift_alarms, still_alarms
+from motionkit.evaluation._paired import Paired
 from motionkit.motion import MotionBatch
 from motionkit.rewards.base import RewardScores
 from motionkit.rewards.mix import RewardMix

@@ -11,7 +11,7 @@ import torch
 from motionkit import load_dataset, load_policy
 from motionkit.datasets.humanml import HumanMLOptions, humanml
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import open_model
+from motionkit.evaluation._opened import open_model
 from motionkit.evaluation.text_to_motion import (
     Amount,
     Measurement,

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import HeldOut, Paired, RealMotions, compare
+from motionkit.evaluation import HeldOut, RealMotions
+from motionkit.evaluation._paired import Paired, compare
 from motionkit.motion import MotionBatch
 from motionkit.rewards.base import Reward, RewardScores
 from motionkit.rewards.mix import RewardMix

@@ -11,7 +11,8 @@ from motionkit.cli.commands._own_data import clips_of, retarget_of
 from motionkit.cli.commands._test_split import tell_test_split
 from motionkit.datasets.motions import set_fingerprint
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import claim, trained_on
+from motionkit.evaluation._folder import claim
+from motionkit.evaluation._trained_on import trained_on
 from motionkit.evaluation.mpl import (
     Horizons,
     Predictions,

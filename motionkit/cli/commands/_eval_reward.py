@@ -14,7 +14,7 @@ from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import RewardSettings
 from motionkit.encoders.success import SuccessClassifier, load_classifier, newest_classifier_run
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import claim
+from motionkit.evaluation._folder import claim
 from motionkit.evaluation.reward import measure_classifier, refuse_one_class
 from motionkit.policies.device import resolve_device, set_threads
 from motionkit.report import write_reward_evaluation

@@ -17,7 +17,10 @@ from motionkit.cli.output import as_next, say
 from motionkit.config import words_for
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import FoundModel, dataset_for, open_reward, trained_on
+from motionkit.evaluation import open_reward
+from motionkit.evaluation._data import dataset_for
+from motionkit.evaluation._opened import FoundModel
+from motionkit.evaluation._trained_on import trained_on
 from motionkit.evaluation.text_to_motion import (
     COLUMNS,
     PUBLISHED,

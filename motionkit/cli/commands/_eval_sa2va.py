@@ -10,7 +10,8 @@ from motionkit.cli.commands._eval_settings import Sa2vaSettings
 from motionkit.cli.commands._test_split import tell_test_split
 from motionkit.datasets.pictures import untrained_regions
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import claim, trained_on
+from motionkit.evaluation._folder import claim
+from motionkit.evaluation._trained_on import trained_on
 from motionkit.evaluation.regions import (
     describe_sampled,
     explained,

@@ -17,7 +17,10 @@ from motionkit.cli.output import say
 from motionkit.config import Chosen, choose_one
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import FoundModel, claim, dataset_for, open_judge, open_model, open_reward, real_motions
+from motionkit.evaluation import open_judge, open_reward, real_motions
+from motionkit.evaluation._data import dataset_for
+from motionkit.evaluation._folder import claim
+from motionkit.evaluation._opened import FoundModel, open_model
 from motionkit.evaluation.sensitivity import (
     SOURCES,
     Audited,

@@ -33,7 +33,7 @@ class Kinds(TyperGroup):
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
             args = ["text-to-motion", *args]
         elif args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from motionkit.evaluation import protocol_of
+            from motionkit.evaluation._data import protocol_of
 
             args = [protocol_of(args[0], tuple(self.commands)), *args]
         return super().parse_args(ctx, args)
@@ -111,7 +111,9 @@ def register(app: typer.Typer) -> None:
         """Measure a text-motion retrieval model by TMR's four protocols, both directions, both conventions of ties."""
         from motionkit.cli.commands._test_split import tell_test_split
         from motionkit.datasets.content import clips_fingerprint, leave_out_clips
-        from motionkit.evaluation import dataset_for, measure_retrieval, open_retrieval, read_nsim, trained_on
+        from motionkit.evaluation import measure_retrieval, open_retrieval, read_nsim
+        from motionkit.evaluation._data import dataset_for
+        from motionkit.evaluation._trained_on import trained_on
         from motionkit.motion import HasActions
         from motionkit.policies.device import resolve_device
 

@@ -51,7 +51,7 @@ def register(app: typer.Typer) -> None:
     ) -> Mapping[str, Any]:
         """Write a policy, a motion predictor or collected episodes for another tool; LoRA adapters are merged."""
         from motionkit.datasets.episodes import is_episodes
-        from motionkit.evaluation import export_model
+        from motionkit.evaluation._opened import export_model
 
         if settings.fps and settings.to != "lerobot":
             raise MotionkitError("--fps acts with --to lerobot only.", fix="add --to lerobot, or leave it out.")

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from motionkit.datasets.base import Split
+from motionkit.motion.corpus._ids import Split
 from motionkit.starter import CATALOGUE, Order
 
 UNIT = 4

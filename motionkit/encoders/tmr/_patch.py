@@ -5,8 +5,8 @@ A released TMR reads one frame per token. A motion encoder whose input is p time
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional as F
 
 
 def fold(x: Tensor, mask: Tensor, patch: int) -> tuple[Tensor, Tensor]:

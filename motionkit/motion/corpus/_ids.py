@@ -6,6 +6,10 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Container, Mapping
+from typing import Literal
+
+Split = Literal["train", "val", "test"]
+"""A part of a dataset: what is trained on, what decides, and what is measured once."""
 
 LONGEST = 180
 """Bytes of an id. File names may have 255 at most, and endings, parts and temporary names are still added."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from motionkit import weights
+from motionkit import starter, weights
 from motionkit.errors import MotionkitError
 from motionkit.policies.base import REGION_ARTIFACT
 from motionkit.policies.regions import RegionOptions
@@ -16,7 +16,7 @@ from motionkit.policies.regions._policy import ShapesPolicy
 from motionkit.policies.regions._words import SPECIAL
 from motionkit.runs import find_model
 
-STARTER = Path(__file__).parents[2] / "starter" / "weights" / "regions"
+STARTER = Path(starter.__file__).parent / "weights" / "regions"
 
 
 def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> ShapesPolicy:

@@ -12,11 +12,10 @@ from torch import Tensor
 
 from motionkit.config import Chosen, Group, LoraSettings, choose_one
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import Samples, sample
 from motionkit.kernels import physics_sums
 from motionkit.nn import adapters_off, has_adapters
 from motionkit.policies.base import DiffusionPolicy, StoresGuidance
-from motionkit.policies.sampling import refuse_blocks
+from motionkit.policies.sampling import Samples, refuse_blocks, sample
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, Scored, refuse_dead
 from motionkit.rl import require_eval

@@ -24,8 +24,8 @@ from motionkit.evaluation import (
     refuse_one_split,
     require_fit,
     shared_sources,
-    trained_on,
 )
+from motionkit.evaluation._trained_on import trained_on
 from motionkit.evaluation.sensitivity import Audited, Quick, kinds_of_reward, quick_audit
 from motionkit.motion import DataRecord
 from motionkit.policies.base import DiffusionPolicy, StoresGuidance, guidance_of

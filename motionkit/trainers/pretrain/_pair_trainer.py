@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.datasets.base import TextMotionDataset
-from motionkit.evaluation import trained_on
+from motionkit.evaluation._trained_on import trained_on
 from motionkit.motion import DataRecord
 from motionkit.rl import stable_hash
 from motionkit.runs import Run, fingerprint

@@ -14,7 +14,7 @@ from torch import Tensor
 from motionkit.datasets.base import Described, RegionDataset, Split, captioned_part
 from motionkit.datasets.pictures import trained_pictures, untrained_regions
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import trained_on
+from motionkit.evaluation._trained_on import trained_on
 from motionkit.evaluation.regions import (
     CAPTIONS,
     GALLERY,

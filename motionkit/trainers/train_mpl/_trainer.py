@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from motionkit.datasets.motions import cut_windows
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import trained_on
+from motionkit.evaluation._trained_on import trained_on
 from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate, evaluate_teacher, free_figures
 from motionkit.evaluation.mpl.long import LongSettings, long_metrics
 from motionkit.policies.mpl.api import ARTIFACT

@@ -193,7 +193,7 @@ def test_hostile_offsets_are_a_bad_row(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 import numpy as np
-from motionkit.datasets.regions import GraspOptions, _grasp, grasp
+from motionkit.datasets.regions import GraspOptions, grasp
 from motionkit.errors import MotionkitError
 folder = Path(sys.argv[1]); (path,) = folder.glob("*/*.arrow"); whole = bytearray(path.read_bytes())
 draw = np.random.default_rng(0)
@@ -327,7 +327,11 @@ def test_a_batch_of_many_rows_is_checked_once(tmp_path: Path, monkeypatch: pytes
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
     checked: list[int] = []
     plain = _grasp.check_batch
-    monkeypatch.setattr(_grasp, "check_batch", lambda batch: (checked.append(batch.num_rows), plain(batch))[1])
+    monkeypatch.setattr(
+        _grasp,
+        "check_batch",
+        lambda batch: (checked.extend([batch.num_rows] if isinstance(batch, pa.RecordBatch) else []), plain(batch))[1],
+    )
     assert len(captions(opened(written(tmp_path / "one", pa.Table.from_pylist(grasp_rows(30)))))) == 30
     assert checked == [30]
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import Samples, sample
 from motionkit.motion import MotionBatch, Normalizer
+from motionkit.policies.sampling import Samples, sample
 from motionkit.rewards.base import RewardScores
 from motionkit.rewards.mix import RewardMix
 from motionkit.rl import NoiseSource

@@ -11,7 +11,7 @@ import torch
 from motionkit import plugins
 from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import sample
+from motionkit.policies.sampling import sample
 from motionkit.rl import DDIM, FlowSDE, NoiseSource, Schedule, StepPlan
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import Samples
+from motionkit.policies.sampling import Samples
 from motionkit.rewards.mix import Scored
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo.algorithms._credit import assign_credit, frame_weights

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motionkit.evaluation import Measured, Paired, SetFigure
+from motionkit.evaluation import Measured, SetFigure
+from motionkit.evaluation._paired import Paired
 from motionkit.trainers.grpo._measurements import Measurements
 
 

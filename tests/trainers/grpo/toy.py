@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import torch
 from torch import nn
 
-from motionkit.evaluation import segment_bounds
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
 from motionkit.policies.mdm import MDMSettings
 from motionkit.policies.mdm.api import MDMPolicy, new_policy
+from motionkit.policies.sampling import segment_bounds
 from motionkit.rewards.base import RewardScores
 from motionkit.rl import Schedule, length_mask, segment_frames, stable_hash
 from motionkit.text import CachedEncoder, Prompt, TextFeatures

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.evaluation import Samples, segment_bounds
+from motionkit.policies.sampling import Samples, segment_bounds
 from motionkit.rewards.mix import Scored
 from motionkit.rl import ADVANTAGES, Advantages, leave_one_out, mix_credit, segment_frames, shuffled
 from motionkit.trainers._world import World

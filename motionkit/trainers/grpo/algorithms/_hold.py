@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import Samples
 from motionkit.rl import Trajectory, Visited, valid_dims
 from motionkit.trainers._world import World
 from motionkit.trainers.grpo._reference import Reference

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import Samples
 from motionkit.rewards.mix import RewardMix
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, rollout
 from motionkit.trainers._world import OneProcess, World, sum_over

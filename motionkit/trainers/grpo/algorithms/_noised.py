@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import Samples
 from motionkit.rl import gaussian, noise_key, stable_hash
 from motionkit.trainers.grpo._reference import Reference
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import Samples
 from motionkit.kernels import physics_sums
 from motionkit.metrics import joint_speed
 from motionkit.motion import MotionBatch
 from motionkit.nn import adapters_merged
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import Samples
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import NoiseSource, stable_hash, valid_dims

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from motionkit.evaluation import Samples
+from motionkit.policies.sampling import Samples
 from motionkit.rewards.mix import Scored
 from motionkit.rl import NoiseSource, Predict, Rollout, StepNoise, StepPlan
 from motionkit.trainers._state import Stateful

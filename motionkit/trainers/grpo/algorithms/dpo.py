@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from motionkit.evaluation import Samples, segment_bounds
+from motionkit.policies.sampling import Samples, segment_bounds
 from motionkit.rewards.mix import Scored
 from motionkit.rl import noise_key, segment_frames, stable_hash
 from motionkit.trainers.grpo.algorithms._matching import Matching, MatchingUpdate

@@ -15,9 +15,9 @@ from collections import defaultdict
 import torch
 from torch import Tensor
 
-from motionkit.evaluation import Samples
 from motionkit.motion import MotionBatch
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import Samples
 from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, Visited, rollout
 from motionkit.trainers._world import OneProcess, World, sum_over

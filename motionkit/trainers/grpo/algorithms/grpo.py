@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import Samples
 from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import (
     DDIM,

@@ -14,8 +14,8 @@ import logging
 
 from torch import Tensor
 
-from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import Samples
 from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import Predict, Rollout, StepNoise, graph_rollout, valid_dims
 from motionkit.trainers._world import OneProcess, World

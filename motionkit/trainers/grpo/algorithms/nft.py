@@ -19,7 +19,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from motionkit.evaluation import Samples
+from motionkit.policies.sampling import Samples
 from motionkit.rewards.mix import Scored
 from motionkit.trainers.grpo.algorithms._credit import assign_credit, frame_weights
 from motionkit.trainers.grpo.algorithms._matching import Matching, MatchingUpdate

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import Samples
 from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout
 from motionkit.trainers._world import OneProcess, World, sum_over

@@ -13,7 +13,8 @@ from torch import Tensor
 from motionkit.config import Chosen
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import Quality, RealMotions, measure_quality, open_judge, trained_on
+from motionkit.evaluation import Quality, RealMotions, measure_quality, open_judge
+from motionkit.evaluation._trained_on import trained_on
 from motionkit.policies.base import DiffusionPolicy, guidance_of
 from motionkit.policies.generating import plan_steps
 from motionkit.policies.mdm import MDMOptions
