@@ -11,8 +11,11 @@ from types import SimpleNamespace
 
 import torch
 
-from motionkit.encoders.t2m import EvaluatorSizes, WordTable, new_evaluator
-from motionkit.encoders.tmr import ActorSizes, new_tmr
+from motionkit.encoders.t2m._network import EvaluatorSizes
+from motionkit.encoders.t2m._new import new_evaluator
+from motionkit.encoders.t2m._words import WordTable
+from motionkit.encoders.tmr._network import ActorSizes
+from motionkit.encoders.tmr._new import new_tmr
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.rewards.mdm import CombinedOptions, DenseOptions, MatchingOptions, PrecisionOptions
 from motionkit.rewards.mdm._reward import MdmCombined, MdmDense, MdmMatching, MdmRPrecision

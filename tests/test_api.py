@@ -10,10 +10,12 @@ import pytest
 import torch
 
 import motionkit
-from motionkit.encoders.tmr import ActorSizes, new_tmr, save_tmr
+from motionkit.encoders.tmr._native import save_tmr
+from motionkit.encoders.tmr._network import ActorSizes
+from motionkit.encoders.tmr._new import new_tmr
 from motionkit.errors import MotionkitError
-from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.api import new_policy, open_encoder
+from motionkit.policies.mdm._factory import new_policy, open_encoder
+from motionkit.policies.mdm._settings import MDMSettings
 
 SHAPE = MDMSettings(
     layers=1, latent_dim=16, num_heads=2, ff_size=32, patch_size=4, clause_frames=True, mask_frames=True,

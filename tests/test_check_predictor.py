@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from motionkit.evaluation.mpl._extrapolate import Extrapolation
-from motionkit.motion.prediction import MotionState
-from motionkit.policies.mpl import PredictorSettings
-from motionkit.policies.mpl.api import MplPredictor, PredictorNetwork, Statistics
+from motionkit.motion.prediction._state import MotionState
+from motionkit.policies.mpl._features import Statistics
+from motionkit.policies.mpl._network import PredictorNetwork
+from motionkit.policies.mpl._policy import MplPredictor
+from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.testing import check_predictor
 
 NAMES = ("hips", "spine", "head")

@@ -23,8 +23,10 @@ from torch.nn import functional as F
 
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.datasets.base import TextMotionDataset
-from motionkit.encoders.tmr import TMR, Crop
-from motionkit.evaluation import HeldOut, compare_measured, open_judge
+from motionkit.encoders._crops import Crop
+from motionkit.encoders.tmr._model import TMR
+from motionkit.evaluation._heldout import HeldOut, compare_measured
+from motionkit.evaluation._judge import open_judge
 from motionkit.metrics import frechet, ranks
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.sampling import sample

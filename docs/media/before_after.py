@@ -22,7 +22,8 @@ import torch
 
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.datasets.base import TextMotionDataset
-from motionkit.evaluation import RealMotions, Shown
+from motionkit.evaluation._real import RealMotions
+from motionkit.evaluation._shown import Shown
 from motionkit.motion import HUMANML, features_to_joints
 from motionkit.player import PlayerTrack
 from motionkit.player.video import write_video

@@ -36,9 +36,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from motionkit import load_dataset, load_policy
 from motionkit.datasets.base import TextClip, TextMotionDataset
-from motionkit.encoders.t2m import encode_clips
-from motionkit.encoders.tmr import TMR, Crop
-from motionkit.evaluation import open_judge
+from motionkit.encoders._crops import Crop, encode_clips
+from motionkit.encoders.tmr._model import TMR
+from motionkit.evaluation._judge import open_judge
 from motionkit.kernels import physics_sums
 from motionkit.metrics import QUIET, frechet, movement, r_precision
 from motionkit.motion import MotionBatch, RealActions

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from motionkit.config import Group
-from motionkit.evaluation.regions import Task
+from motionkit.evaluation.regions._task import Task
 from motionkit.plugins import Component
 from motionkit.policies.base import RegionPolicy
 from motionkit.rewards.base import MaskBatch, TextBatch

@@ -14,7 +14,8 @@ from motionkit.cli import _streams
 from motionkit.cli._help import EXAMPLES
 from motionkit.cli._table import ELSEWHERE
 from motionkit.cli.output import as_json, marked, printable, wrapped
-from motionkit.errors import MotionkitError, nearest
+from motionkit.errors import MotionkitError
+from motionkit.errors._near import nearest
 from motionkit.plugins import in_use, in_words
 
 

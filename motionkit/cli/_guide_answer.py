@@ -129,6 +129,3 @@ def _table(rows: Sequence[tuple[str, str, str]]) -> list[str]:
     lines = [("", "guide", "motionkit's default"), *rows]
     widths = [max(len(row[column]) for row in lines) for column in (0, 1)]
     return [f"  {name:<{widths[0]}}  {theirs:<{widths[1]}}  {ours}".rstrip() for name, theirs, ours in lines]
-
-
-__all__ = ["answer_script", "old_options", "refuse_old_options", "translate"]

@@ -27,7 +27,8 @@ from motionkit.cli._help import import_rich_utils, one_style, put_example, show_
 from motionkit.cli._streams import aside
 from motionkit.cli._table import DEFAULTS, ELSEWHERE, TRAIN, TRAINER_SUMMARIES, module_exists, rows
 from motionkit.cli._together import refuse_copies
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
+from motionkit.errors._near import did_you_mean
 
 Register = Callable[[typer.Typer], None]
 

@@ -132,6 +132,3 @@ def _train(
     output.emit(outcome.document, json=as_json)
     if outcome.exit_code:
         raise typer.Exit(outcome.exit_code)
-
-
-__all__ = ["trainer_command"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from motionkit.clips._sources import FileSource
-from motionkit.clips.checks import HEIGHT_RANGE, is_plausible
+from motionkit.clips.checks._body import HEIGHT_RANGE, is_plausible
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh, read_bvh_pose
 from motionkit.motion._clip import Unit

@@ -15,7 +15,8 @@ from motionkit.config._choose import typed_again
 from motionkit.config._group import Cli, Group
 from motionkit.config._slots import Chosen
 from motionkit.config._tree import leaves
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
+from motionkit.errors._near import did_you_mean
 
 
 def choose_one(kind: str, name: str, options: Mapping[str, Any], *, typed: bool = False) -> Chosen:

@@ -21,7 +21,8 @@ from motionkit.config._problems import Problem, SettingsError, from_validation
 from motionkit.config._slots import Chosen, slots_of
 from motionkit.config._sources import Layer, nested
 from motionkit.config._tree import default_table, dotted, from_text, group_of, leaves
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
+from motionkit.errors._near import did_you_mean
 
 S = TypeVar("S", bound=Group)
 

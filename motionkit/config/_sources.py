@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from motionkit.config._recorded import as_recorded
 from motionkit.config._slots import slots_of
 from motionkit.documents import read_json, read_toml, read_yaml
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
+from motionkit.errors._near import did_you_mean
 
 PREFIX = "MOTIONKIT_"
 NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS")

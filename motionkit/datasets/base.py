@@ -180,7 +180,7 @@ class Claim:
 
 @runtime_checkable
 class KnowsScenes(Protocol):
-    """A dataset of regions that knows what its images show and reads captions: `motionkit.evaluation.regions.Truth`.
+    """A dataset of regions that knows what its images show and reads captions: `motionkit.evaluation.regions._truth.Truth`.
 
     Attributes:
         attributes: Names of the attributes that every `Thing` has. The first one is the noun, which a caption cannot

@@ -7,10 +7,6 @@ import signal
 from collections.abc import Iterable
 from typing import Any
 
-from motionkit.errors._near import did_you_mean, nearest
-
-__all__ = ["Interrupted", "MotionkitError", "did_you_mean", "nearest", "signal_of"]
-
 
 class MotionkitError(Exception):
     """An error that the user can understand and fix.

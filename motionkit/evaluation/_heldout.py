@@ -21,8 +21,9 @@ from motionkit.metrics import joint_speed, root_path, sample_spread
 from motionkit.motion import MotionBatch
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.sampling import sample
+from motionkit.rewards._ask import ask
 from motionkit.rewards.base import Reward
-from motionkit.rewards.mix import RewardMix, Scored, ask, refuse_dead
+from motionkit.rewards.mix import RewardMix, Scored, refuse_dead
 from motionkit.rl import DDIM, NoiseSource, Sampler, StepPlan
 from motionkit.runs import disk_errors, write_bytes_atomic
 from motionkit.text import Prompt

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from motionkit.datasets.base import TextClip
-from motionkit.encoders.tmr import TMR, Crop
+from motionkit.encoders._crops import Crop
+from motionkit.encoders.tmr._model import TMR
 from motionkit.evaluation._shown import Shown
 from motionkit.metrics import frechet
 from motionkit.motion import RealActions

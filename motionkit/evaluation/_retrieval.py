@@ -13,7 +13,8 @@ from torch import Tensor
 
 from motionkit.datasets.base import TextClip
 from motionkit.documents import read_text
-from motionkit.encoders.tmr import TMR, encode_captions, encode_clips
+from motionkit.encoders.tmr._model import TMR
+from motionkit.encoders.tmr._pairs import encode_captions, encode_clips
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._opened import STARTER, FoundModel, open_model
 from motionkit.metrics import Ties, dissimilar, retrieval, retrieval_guo, retrieval_subset

@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from motionkit.geometry import rotate_yaw
+from motionkit.geometry._yaw import rotate_yaw
 
 
 def columns_in_use(joints: int) -> int:

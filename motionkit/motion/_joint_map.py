@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from motionkit.documents import parse_toml, read_text
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
+from motionkit.errors._near import did_you_mean
 from motionkit.motion._motion import END
 from motionkit.motion._skeleton import HUMANML
 

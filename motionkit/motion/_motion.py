@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import accumulate_rotations, positions_from_bones
+from motionkit.geometry._kinematics import accumulate_rotations, positions_from_bones
 
 RATES = 0.1, 10_000.0
 """Frames per second that a motion may have. Others are mistakes, or would fill the memory once resampled."""

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import entrypoints
 
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
+from motionkit.errors._near import did_you_mean
 from motionkit.plugins._check import ImportOutcome, try_imports
 from motionkit.plugins._discovery import HOME, LIMIT_VARIABLE, Entry, normalise, scan
 from motionkit.plugins._kinds import KINDS

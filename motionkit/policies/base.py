@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from motionkit.motion import Normalizer, Skeleton
-from motionkit.motion.prediction import MotionState
+from motionkit.motion.prediction._state import MotionState
 from motionkit.rl import Schedule
 from motionkit.text import Prompt
 
@@ -174,7 +174,7 @@ class Predictor(Protocol):
                 first frame before.
             frames: How many frames to predict.
             command: ``[N, F, 3]``, F at least `frames`: the path that the root is asked to follow, as the steps of
-                `motionkit.motion.prediction.MotionState`; None without one.
+                `motionkit.motion.prediction._state.MotionState`; None without one.
 
         Returns:
             ``[N, frames, ...]``, float32 or 64, on the CPU.

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from motionkit._version import __version__
-from motionkit.evaluation.mpl import Predictions, write_folder
+from motionkit.evaluation.mpl._folder import write_folder
+from motionkit.evaluation.mpl._kept import Predictions
 from motionkit.page import count, definitions, html_page, note, table
 from motionkit.report._predictor import predictor_sections
 from motionkit.runs import disk_errors, write_bytes_atomic
@@ -21,7 +22,7 @@ def write_evaluation(folder: Path, document: Mapping[str, Any], predictions: Pre
 
     Args:
         folder: Where; `motionkit.evaluation.claim` has allowed it.
-        document: What `motionkit.evaluation.mpl.evaluate` returned, and what was measured.
+        document: What `motionkit.evaluation.mpl._run.evaluate` returned, and what was measured.
         predictions: What was kept to be looked at.
 
     Returns:

@@ -10,7 +10,7 @@ from html import escape
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import Shown
+from motionkit.evaluation._shown import Shown
 from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
 from motionkit.page import count, details, grid, note
 from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.mpl import KeptClip, KeptPath, Predictions
+from motionkit.evaluation.mpl._kept import KeptClip, KeptPath, Predictions
 from motionkit.page import Curve, curves, details, figure, grid, note, table
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.report._source import Source

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from motionkit._version import __version__
 from motionkit.datasets.base import RegionDataset
 from motionkit.evaluation._folder import write_record
-from motionkit.evaluation.regions import GALLERY, RegionFigures, explained, write_gallery
+from motionkit.evaluation.regions._gallery import GALLERY, write_gallery
+from motionkit.evaluation.regions._measure import RegionFigures
+from motionkit.evaluation.regions._result import explained
 from motionkit.page import definitions, html_page, note, table
 from motionkit.report._regions import gallery
 from motionkit.runs import disk_errors, write_bytes_atomic

@@ -9,7 +9,7 @@ from typing import Any
 
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions import GALLERY, INDEX
+from motionkit.evaluation.regions._gallery import GALLERY, INDEX
 from motionkit.page import note, sort_script, sorter
 from motionkit.report._source import Source
 from motionkit.report._stored import stored_picture

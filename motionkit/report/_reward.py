@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from motionkit._version import __version__
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.reward import FILE, RewardReport, Strip, load_strips, write_reward_folder
+from motionkit.evaluation.reward._folder import write_reward_folder
+from motionkit.evaluation.reward._report import RewardReport
+from motionkit.evaluation.reward._strips import FILE, Strip, load_strips
 from motionkit.page import Curve, curves, definitions, figure, grid, histogram, html_page, note, table, tiles
 from motionkit.report._source import Source
 from motionkit.runs import disk_errors, write_bytes_atomic
@@ -49,7 +51,7 @@ def reward_sections(report: Mapping[str, Any], strips: Sequence[Strip], tables: 
     """Return checks, figures, charts and film strips; what is not there is left out.
 
     Args:
-        report: `motionkit.evaluation.reward.RewardReport.document`; read with care, a file may hold anything.
+        report: `motionkit.evaluation.reward._report.RewardReport.document`; read with care, a file may hold anything.
         strips: The worst errors.
         tables: Tables of figures as the console shows them.
     """

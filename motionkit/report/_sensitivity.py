@@ -13,17 +13,10 @@ from torch import Tensor
 from motionkit._version import __version__
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._folder import write_record
-from motionkit.evaluation.sensitivity import (
-    ASKED,
-    SOURCES,
-    Audit,
-    Clips,
-    Measured,
-    main_table,
-    tables,
-    verdict,
-    worst_actions,
-)
+from motionkit.evaluation.sensitivity._audit import Audit, Measured
+from motionkit.evaluation.sensitivity._clips import Clips
+from motionkit.evaluation.sensitivity._rows import SOURCES
+from motionkit.evaluation.sensitivity._words import ASKED, main_table, tables, verdict, worst_actions
 from motionkit.motion import JointMotion, features_to_joints
 from motionkit.page import definitions, details, html_page, note, table
 from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import Shown
-from motionkit.evaluation.mpl import FILE, Predictions
+from motionkit.evaluation._shown import Shown
+from motionkit.evaluation.mpl._kept import FILE, Predictions
 from motionkit.runs import RunInfo, peek
 from motionkit.tracking import Result, other_results, results
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
-from motionkit.rewards._ask import ask, asking, try_reward, valid_segments
+from motionkit.rewards._ask import asking, valid_segments
 from motionkit.rewards._groups import correlations, standardised
 from motionkit.rewards.base import Record, Reward, RewardScores
 from motionkit.text import Prompt
@@ -223,6 +223,3 @@ def refuse_dead(names: Sequence[str], scored: str) -> None:
             "of your own.",
             code=1,
         )
-
-
-__all__ = ["RewardMix", "Scored", "Term", "ask", "refuse_dead", "try_reward"]

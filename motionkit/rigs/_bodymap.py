@@ -69,7 +69,7 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
     Example:
         >>> from motionkit.rigs import rest_rig
         >>> rig = rest_rig(HUMANML)
-        >>> from motionkit.geometry import positions_from_bones
+        >>> from motionkit.geometry._kinematics import positions_from_bones
         >>> body = map_body(rig.names, rig.parents, positions_from_bones(rig.offsets, rig.parents)[None])
         >>> body.unit_name, body.sources["left knee"]
         ('metres', 'left_knee')
@@ -180,7 +180,7 @@ def body_height(names: Sequence[str], parents: Sequence[int], pose: Tensor) -> f
         pose: ``[J, 3]``; the result is in its unit.
 
     Example:
-        >>> from motionkit.geometry import positions_from_bones
+        >>> from motionkit.geometry._kinematics import positions_from_bones
         >>> from motionkit.rigs import rest_rig
         >>> rig = rest_rig(HUMANML)
         >>> round(body_height(rig.names, rig.parents, positions_from_bones(rig.offsets, rig.parents)), 2)

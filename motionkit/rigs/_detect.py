@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from motionkit.geometry import positions_from_bones
+from motionkit.geometry._kinematics import positions_from_bones
 from motionkit.motion._motion import Motion
 from motionkit.rigs._bodymap import leg_length
 from motionkit.rigs._roles import find_roles

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from motionkit.geometry import heading, unwrap
+from motionkit.geometry._yaw import heading, unwrap
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.rigs._roles import find_roles
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import accumulate_rotations
+from motionkit.geometry._kinematics import accumulate_rotations
 from motionkit.motion._motion import END, Motion
 from motionkit.rigs._contacts import find_feet, joint_contacts
 from motionkit.rigs._roles import find_roles, is_below

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from motionkit.geometry import accumulate_rotations, rotation_between
+from motionkit.geometry._kinematics import accumulate_rotations
+from motionkit.geometry._rotations import rotation_between
 from motionkit.motion._motion import Motion
 from motionkit.rigs._solve_bones import SHORT
 

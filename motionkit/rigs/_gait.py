@@ -62,7 +62,7 @@ def soft_gait(steps: Tensor, contacts: Tensor | None, fps: float, leg: float) ->
     (1 - j) m (1 - r), run (1 - j) m r, jump j. Frames later than a frame count as well as earlier ones.
 
     Args:
-        steps: ``[T, 3]`` as in `motionkit.motion.prediction.MotionState`.
+        steps: ``[T, 3]`` as in `motionkit.motion.prediction._state.MotionState`.
         contacts: ``[T, 2]`` left and right foot; None where they are not known: then nothing is a jump.
         fps: Frames per second.
         leg: Length of the legs, metres.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import accumulate_rotations, positions_from_bones
+from motionkit.geometry._kinematics import accumulate_rotations, positions_from_bones
 from motionkit.motion._joint_map import BODY
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.errors import MotionkitError
-from motionkit.geometry import bones_from_positions
+from motionkit.geometry._kinematics import bones_from_positions
 from motionkit.motion._skeleton import HUMANML
 from motionkit.weights import read, read_array
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.geometry import bones_from_positions, rotation_between
+from motionkit.geometry._kinematics import bones_from_positions
+from motionkit.geometry._rotations import rotation_between
 from motionkit.rigs._rest import RestRig
 from motionkit.rigs._solve_bones import SHORT, directions, steady_procrustes
 from motionkit.rigs._solve_twist import Evidence, about, twist_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.geometry import rotation_between
+from motionkit.geometry._rotations import rotation_between
 
 _LEAST = 1e-12
 

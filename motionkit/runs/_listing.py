@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from motionkit import plugins
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
+from motionkit.errors._near import did_you_mean
 from motionkit.runs._folder import folder_name
 from motionkit.runs._lock import is_held
 from motionkit.runs._record import RECORD, RunRecord, read_record

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from motionkit.config import choose_one
-from motionkit.evaluation.regions import Task, open_task
+from motionkit.evaluation.regions._task import Task, open_task
 from motionkit.policies.base import RegionPolicy
 from motionkit.rl import RowNoise
 from motionkit.testing._component import check_component

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.motion.prediction import MotionState
+from motionkit.motion.prediction._state import MotionState
 from motionkit.plugins import Component
 from motionkit.policies.base import Predictor
 from motionkit.testing._component import check_component

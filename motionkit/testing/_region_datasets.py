@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.datasets.base import HasRegionAreas, KnowsScenes, NamesAbsent, RegionDataset, Regions, Split
-from motionkit.evaluation.regions import Truth
+from motionkit.evaluation.regions._truth import Truth
 from motionkit.testing._report import Findings
 
 _SPLITS = ("train", "val", "test")

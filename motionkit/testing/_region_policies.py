@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.datasets.shapes import ShapesOptions
-from motionkit.evaluation.regions import masks_at
+from motionkit.evaluation.regions._task import masks_at
 from motionkit.plugins import Component
 from motionkit.policies.base import RegionPolicy
 from motionkit.policies.groups import names_by_group

@@ -9,8 +9,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from motionkit.text._prompt import Prompt
-
 
 @dataclass(frozen=True)
 class TextFeatures:
@@ -56,6 +54,3 @@ class TextEncoder(Protocol):
     def encode(self, texts: Sequence[str]) -> TextFeatures:
         """Encode each text once, in order. Batch composition never changes a row."""
         ...
-
-
-__all__ = ["Prompt", "TextEncoder", "TextFeatures"]

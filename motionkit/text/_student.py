@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from motionkit import weights
 from motionkit.documents import read_json
-from motionkit.errors import MotionkitError, nearest
+from motionkit.errors import MotionkitError
+from motionkit.errors._near import nearest
 from motionkit.nn import TransformerEncoder, sinusoidal_table
 from motionkit.text._cache import pad_rows
 from motionkit.text._features import TextFeatures

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from motionkit.config import Foreign, Problem, SettingsError, renamed
-from motionkit.errors import did_you_mean
+from motionkit.errors._near import did_you_mean
 
 
 def reason_in(table: Mapping[str, str], key: str) -> str:

@@ -6,7 +6,8 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
+from motionkit.errors._near import did_you_mean
 
 
 def flat(table: object, prefix: str = "") -> Iterator[tuple[str, Any]]:

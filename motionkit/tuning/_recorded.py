@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from motionkit.clips.profile import merge_settings, read_settings
+from motionkit.clips.profile._merge import merge_settings
+from motionkit.clips.profile._settings_file import read_settings
 from motionkit.config import Given, resolve
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.trainers.train_mpl import TrainMplSettings
 from motionkit.trainers.train_mpl._guide_config import is_guide_config
 from motionkit.trainers.train_mpl._metrics_files import FOLDER, MODES, read_epochs
+from motionkit.trainers.train_mpl._settings import TrainMplSettings
 from motionkit.tuning._rules import Adjusted, Change, adjust
 
 _NAMES: Mapping[str, str] = {

@@ -175,7 +175,7 @@ class Result:
 
     def write(self) -> None:
         """Write history.json, best.json and best.toml into the study folder."""
-        from motionkit.clips.profile import dump_settings
+        from motionkit.clips.profile._settings_file import dump_settings
 
         table = self.base.changed(self.best.params if self.worth_it else {})
         history = {"trainer": self.plan.trainer, "value": self.plan.value, "trials": self.rows()}

@@ -22,7 +22,8 @@ def write_config(path: Path, result: Result) -> tuple[list[tuple[str, Any, Any]]
     Raises:
         MotionkitError: The file is malformed or cannot be written.
     """
-    from motionkit.clips.profile import merge_settings, read_settings
+    from motionkit.clips.profile._merge import merge_settings
+    from motionkit.clips.profile._settings_file import read_settings
 
     if not result.worth_it:
         return [], [f"{path} was left as it is: the base settings are the best."]

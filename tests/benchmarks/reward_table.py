@@ -22,16 +22,15 @@ from numpy.typing import NDArray
 
 from motionkit.config import Given, resolve
 from motionkit.environments.base import Frames, Step
-from motionkit.environments.reach import ReachSettings
 from motionkit.environments.reach._arm import open_reach
-from motionkit.evaluation.success import start_seeds
+from motionkit.environments.reach._settings import ReachSettings
+from motionkit.evaluation.success._episodes import start_seeds
 from motionkit.trainers.execute import run_trainer
-from motionkit.trainers.ppo import PpoSettings
+from motionkit.trainers.ppo._settings import PpoSettings
 from motionkit.trainers.ppo._trainer import PpoTrainer
-from motionkit.trainers.reward_collect import RewardCollectSettings
+from motionkit.trainers.reward_collect._settings import RewardCollectSettings
 from motionkit.trainers.reward_collect._trainer import RewardCollect
-from motionkit.trainers.reward_train import RewardTrainSettings
-from motionkit.trainers.reward_train._settings import RewardModelSettings
+from motionkit.trainers.reward_train._settings import RewardModelSettings, RewardTrainSettings
 from motionkit.trainers.reward_train._trainer import RewardTrain
 
 

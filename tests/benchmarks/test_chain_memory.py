@@ -23,11 +23,12 @@ import torch
 
 from motionkit import GRPO
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
-from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.api import new_policy
+from motionkit.policies.mdm._factory import new_policy
+from motionkit.policies.mdm._settings import MDMSettings
 from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt, TextFeatures
-from motionkit.trainers.grpo.algorithms.options import GradientObjective, GradientRollout, TrainSampler
+from motionkit.trainers.grpo.algorithms.options._gradient import GradientObjective, GradientRollout
+from motionkit.trainers.grpo.algorithms.options._shared import TrainSampler
 
 FRAMES, PROMPTS = 196, 2
 STEPS = {"on": (5, 10, 20, 50), "off": (5, 10, 20)}

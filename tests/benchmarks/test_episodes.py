@@ -18,9 +18,10 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.datasets.episodes import Collector, Episodes, export_trajectories, open_episodes
-from motionkit.encoders.success import Card, SuccessClassifier
-from motionkit.environments.reach import ReachSettings
+from motionkit.encoders.success._card import Card
+from motionkit.encoders.success._classifier import SuccessClassifier
 from motionkit.environments.reach._environment import Reach
+from motionkit.environments.reach._settings import ReachSettings
 from motionkit.trainers.reward_train._batches import Augmentation, FrameBatches
 from motionkit.trainers.reward_train._frames import Images
 from motionkit.trainers.reward_train._validate import loss_of

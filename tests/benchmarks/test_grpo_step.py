@@ -14,8 +14,8 @@ from torch import Tensor
 
 from motionkit import GRPO
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
-from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.api import new_policy
+from motionkit.policies.mdm._factory import new_policy
+from motionkit.policies.mdm._settings import MDMSettings
 from motionkit.rewards.base import RewardScores
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
 from motionkit.trainers._matmul import use_matmul

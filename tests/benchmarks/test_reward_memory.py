@@ -22,7 +22,7 @@ from motionkit.config import Given, resolve
 from motionkit.datasets.episodes import Collector
 from motionkit.nn import ResNet10
 from motionkit.trainers.execute import run_trainer
-from motionkit.trainers.reward_train import RewardTrainSettings
+from motionkit.trainers.reward_train._settings import RewardTrainSettings
 from motionkit.trainers.reward_train._trainer import RewardTrain
 
 from .ratios import Ratios

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from motionkit.encoders.tmr import ActorSizes, new_tmr
+from motionkit.encoders.tmr._network import ActorSizes
+from motionkit.encoders.tmr._new import new_tmr
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.rewards.tmr import DenseOptions
 from motionkit.rewards.tmr._reward import TmrDense

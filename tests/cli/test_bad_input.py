@@ -19,11 +19,13 @@ import torch
 from typer.testing import Result
 
 from motionkit import starter
-from motionkit.encoders.tmr import ActorSizes, new_tmr, save_tmr
+from motionkit.encoders.tmr._native import save_tmr
+from motionkit.encoders.tmr._network import ActorSizes
+from motionkit.encoders.tmr._new import new_tmr
 from motionkit.motion import HUMANML, KIT, Normalizer
 from motionkit.nn import stock_keys
-from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.api import new_policy, open_encoder
+from motionkit.policies.mdm._factory import new_policy, open_encoder
+from motionkit.policies.mdm._settings import MDMSettings
 
 Cli = Callable[..., Result]
 CAPTIONS = starter.captions()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from motionkit.evaluation.regions import FIGURES
-from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
+from motionkit.evaluation.regions._figures import FIGURES
+from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
 
 from ..made.training import run_trainer

@@ -17,8 +17,10 @@ from motionkit import starter
 from motionkit.cli import get_app
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion import HUMANML, Normalizer, ReadOptions, features_to_joints
-from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.api import MDMNetwork, export_stock, new_policy, open_encoder
+from motionkit.policies.mdm._factory import new_policy, open_encoder
+from motionkit.policies.mdm._network import MDMNetwork
+from motionkit.policies.mdm._settings import MDMSettings
+from motionkit.policies.mdm._stock import export_stock
 from motionkit.rl import Schedule
 
 
@@ -198,7 +200,7 @@ def test_a_place_that_cannot_take_the_motions_is_refused_before_any_is_made(
     monkeypatch.chdir(tmp_path)
     Path("folder.bvh").mkdir()
     Path("mine.bvh").write_text("precious")
-    monkeypatch.setattr("motionkit.evaluation.generate", lambda *_, **__: pytest.fail("it sampled"))
+    monkeypatch.setattr("motionkit.evaluation._generate.generate", lambda *_, **__: pytest.fail("it sampled"))
     result = _generate(policy, *arguments, "--durations", "1")
     assert result.exit_code == 2, result.stderr
     assert message in " ".join(result.stderr.split())

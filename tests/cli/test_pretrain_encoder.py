@@ -11,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from motionkit.datasets.motions._starter import _motion
-from motionkit.encoders.mpl import open_encoder
+from motionkit.encoders.mpl._find import open_encoder
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
 from motionkit.starter import Order, perform

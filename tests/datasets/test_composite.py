@@ -39,7 +39,8 @@ from motionkit.datasets.overlap import shared_motions
 from motionkit.datasets.starter import StarterOptions
 from motionkit.datasets.starter import component as starter
 from motionkit.errors import MotionkitError
-from motionkit.geometry import bones_from_positions, rotate_yaw
+from motionkit.geometry._kinematics import bones_from_positions
+from motionkit.geometry._yaw import rotate_yaw
 from motionkit.motion import HUMANML, KIT, Skeleton, canonicalise, features_to_joints, joints_to_features
 from motionkit.testing import check_dataset
 

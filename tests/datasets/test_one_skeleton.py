@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from motionkit.datasets.motions import ClipSet, open_clip_set
+from motionkit.datasets.motions._clips import ClipSet
+from motionkit.datasets.motions._open import open_clip_set
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Caption, Clip, Motion

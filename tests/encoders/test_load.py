@@ -11,8 +11,14 @@ import pytest
 import safetensors.torch
 import torch
 
-from motionkit.encoders.tmr import ActorSizes, TokenFolder, load_tmr, new_tmr, open_text_model, read_stats, save_tmr
 from motionkit.encoders.tmr import _layout as layout
+from motionkit.encoders.tmr._load import load_tmr
+from motionkit.encoders.tmr._native import save_tmr
+from motionkit.encoders.tmr._network import ActorSizes
+from motionkit.encoders.tmr._new import new_tmr
+from motionkit.encoders.tmr._stats import read_stats
+from motionkit.encoders.tmr._text import open_text_model
+from motionkit.encoders.tmr._tokens import TokenFolder
 from motionkit.errors import MotionkitError
 from motionkit.text import Prompt, TextFeatures, load_encoder
 

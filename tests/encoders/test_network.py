@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from motionkit.encoders._crops import buckets
-from motionkit.encoders.tmr import Crop, load_tmr
+from motionkit.encoders._crops import Crop, buckets
+from motionkit.encoders.tmr._load import load_tmr
 from motionkit.encoders.tmr._network import Latent
 from motionkit.nn import stock_keys
 from motionkit.text import TextFeatures

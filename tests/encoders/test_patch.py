@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from motionkit.encoders.tmr import ActorSizes, Crop, load_tmr, new_tmr, save_tmr
+from motionkit.encoders._crops import Crop
+from motionkit.encoders.tmr._load import load_tmr
+from motionkit.encoders.tmr._native import save_tmr
+from motionkit.encoders.tmr._network import ActorSizes
+from motionkit.encoders.tmr._new import new_tmr
 from motionkit.encoders.tmr._patch import fold, unfold
 from motionkit.errors import MotionkitError
 from motionkit.text import TextFeatures

@@ -7,17 +7,12 @@ import json
 import pytest
 import torch
 
-from motionkit.encoders.success import (
-    Card,
-    Check,
-    SuccessClassifier,
-    SuccessNetwork,
-    load_classifier,
-    newest_classifier_run,
-    read_pretrained,
-    save_classifier,
-    start_from,
-)
+from motionkit.encoders.success._card import Card, Check
+from motionkit.encoders.success._classifier import SuccessClassifier
+from motionkit.encoders.success._find import load_classifier, newest_classifier_run
+from motionkit.encoders.success._guide import read_pretrained, start_from
+from motionkit.encoders.success._native import save_classifier
+from motionkit.encoders.success._network import SuccessNetwork
 from motionkit.errors import MotionkitError
 from motionkit.nn import ResNet10
 from motionkit.runs import open_run

@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from motionkit import weights
-from motionkit.encoders.t2m import Crop, EvaluatorSizes, Sentences, T2MEvaluator, WordTable
+from motionkit.encoders._crops import Crop
 from motionkit.encoders.t2m._layout import build, split_file
-from motionkit.encoders.t2m._network import MotionEncoder, MovementEncoder, TextEncoder
+from motionkit.encoders.t2m._model import T2MEvaluator
+from motionkit.encoders.t2m._network import EvaluatorSizes, MotionEncoder, MovementEncoder, TextEncoder
+from motionkit.encoders.t2m._words import Sentences, WordTable
 from motionkit.errors import MotionkitError
 from motionkit.text import Prompt
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motionkit.environments.reach import ReachSettings
 from motionkit.environments.reach._arm import CHANGE, LIMITS, SPEED, Arm, open_reach
 from motionkit.environments.reach._environment import CAMERA, EDGE, Reach
 from motionkit.environments.reach._links import BASE, LINK, elbows, joints_of, places_of
+from motionkit.environments.reach._settings import ReachSettings
 from motionkit.testing import check_environment
 
 

@@ -14,8 +14,8 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 from typer.testing import Result
 
-from motionkit.environments.gymnasium import GymnasiumSettings
 from motionkit.environments.gymnasium._environment import GymnasiumEnvironment
+from motionkit.environments.gymnasium._settings import GymnasiumSettings
 from motionkit.errors import MotionkitError
 from motionkit.testing import check_environment
 

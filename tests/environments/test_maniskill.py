@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from motionkit.environments.maniskill import ManiskillSettings
 from motionkit.environments.maniskill._environment import PickCube, open_maniskill
+from motionkit.environments.maniskill._settings import ManiskillSettings
 from motionkit.errors import MotionkitError
 from motionkit.testing import check_environment
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
-from motionkit.environments.mujoco import MujocoSettings, _drawing
+from motionkit.environments.mujoco import _drawing
 from motionkit.environments.mujoco._environment import LOOK_AT, Fetch, FetchReach, open_fetch
+from motionkit.environments.mujoco._settings import MujocoSettings
 from motionkit.errors import MotionkitError
 from motionkit.plugins import install_line
 from motionkit.testing import check_environment

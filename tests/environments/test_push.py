@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motionkit.environments.push import PushSettings
 from motionkit.environments.push._contact import FINGER, HALF, SPREAD, contact, push
 from motionkit.environments.push._environment import _PARTS, CAMERA, STEP, Push
 from motionkit.environments.push._picture import TABLE
+from motionkit.environments.push._settings import PushSettings
 from motionkit.testing import check_environment
 
 FREE = np.zeros(1, bool)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from motionkit.config import Chosen
-from motionkit.environments import open_environment
+from motionkit.environments._open import open_environment
 from motionkit.environments.base import Environment, Stored
 from motionkit.errors import MotionkitError
-from motionkit.trainers.reward_collect import RewardCollectSettings
+from motionkit.trainers.reward_collect._settings import RewardCollectSettings
 
 REACH = {"env": {"name": "reach", "max_steps": 6}}
 

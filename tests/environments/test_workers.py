@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from motionkit.config import Chosen
-from motionkit.environments import open_environment
+from motionkit.environments._open import open_environment
 from motionkit.environments._work import Order, Work, space_document, space_of
 from motionkit.environments._workers import _CLASSES, WorkerEnvironment
 from motionkit.environments.base import Environment, Scripted, Stored
-from motionkit.environments.reach import ReachSettings
+from motionkit.environments.reach._settings import ReachSettings
 from motionkit.errors import MotionkitError
-from motionkit.trainers.reward_collect import RewardCollectSettings
+from motionkit.trainers.reward_collect._settings import RewardCollectSettings
 
 SEEDS = np.arange(5, dtype=np.int64) + 100
 

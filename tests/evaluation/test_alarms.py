@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.evaluation import PATIENCE, RewardAlarms, drift_alarms
+from motionkit.evaluation._alarms import PATIENCE, RewardAlarms, drift_alarms
 from motionkit.evaluation._paired import Paired, compare
 from motionkit.kernels import physics_sums
 from motionkit.motion import HUMANML

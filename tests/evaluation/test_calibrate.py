@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from motionkit import load_dataset, load_policy
-from motionkit.evaluation import Calibration, RewardFigures, calibrate, real_motions
+from motionkit.evaluation._calibrate import Calibration, RewardFigures, calibrate
+from motionkit.evaluation._real import real_motions
 from motionkit.motion import MotionBatch
 from motionkit.rewards.base import RewardScores
 from motionkit.rewards.mix import RewardMix

@@ -12,18 +12,12 @@ import torch
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.evaluation._opened import open_model
 from motionkit.evaluation._paired import Paired
-from motionkit.evaluation.text_to_motion import (
-    PUBLISHED,
-    Amount,
-    Comparison,
-    comparable,
-    compare_policies,
-    formatted,
-    open_all,
-    sampling_of,
-)
-from motionkit.evaluation.text_to_motion._compare import _set_differences
+from motionkit.evaluation.text_to_motion._compare import Comparison, _set_differences, compare_policies
+from motionkit.evaluation.text_to_motion._formats import formatted
+from motionkit.evaluation.text_to_motion._how import Amount, sampling_of
 from motionkit.evaluation.text_to_motion._measure import Embedded
+from motionkit.evaluation.text_to_motion._published import PUBLISHED, comparable
+from motionkit.evaluation.text_to_motion._run import open_all
 from motionkit.metrics import kinetic_fid, match_hits, r_precision
 from motionkit.rewards.mix import RewardMix
 from tests.made import starter_evaluator

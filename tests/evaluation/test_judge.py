@@ -11,7 +11,7 @@ import torch
 
 from motionkit import plugins
 from motionkit.config import choose_one
-from motionkit.evaluation import open_judge, open_reward
+from motionkit.evaluation._judge import open_judge, open_reward
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt
@@ -85,7 +85,7 @@ def test_a_device_that_is_not_here_is_refused_by_its_flag() -> None:
 
 def test_a_judge_that_is_a_reward_is_asked_once() -> None:
     from motionkit import load_dataset, load_policy
-    from motionkit.evaluation import HeldOut
+    from motionkit.evaluation._heldout import HeldOut
     from motionkit.rewards.mix import RewardMix
 
     class Counting:

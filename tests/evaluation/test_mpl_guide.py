@@ -5,21 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from motionkit.datasets.motions import ClipSet, StateClip, cut_windows
+from motionkit.datasets.motions._clips import ClipSet, StateClip
+from motionkit.datasets.motions._windows import cut_windows
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.mpl import (
-    Body,
-    FreeRunSettings,
-    Horizons,
-    evaluate_freerun,
-    evaluate_teacher,
-    free_figures,
-    measure,
-    measure_row,
-)
 from motionkit.evaluation.mpl._extrapolate import Extrapolation
-from motionkit.geometry import yaw_matrix
-from motionkit.motion.prediction import MotionState
+from motionkit.evaluation.mpl._figures import Body
+from motionkit.evaluation.mpl._guide import FreeRunSettings, evaluate_freerun, evaluate_teacher, free_figures
+from motionkit.evaluation.mpl._horizons import Horizons
+from motionkit.evaluation.mpl._measure import measure, measure_row
+from motionkit.geometry._yaw import yaw_matrix
+from motionkit.motion.prediction._state import MotionState
 
 RATE = 2.0
 """Degrees per frame that each joint but the root turns by."""

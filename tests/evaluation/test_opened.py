@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from motionkit import runs, starter
-from motionkit.encoders.t2m import load_evaluator, save_evaluator
+from motionkit.encoders.t2m._load import load_evaluator
+from motionkit.encoders.t2m._native import save_evaluator
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._opened import export_model, open_model
 from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm.api import open_policy
+from motionkit.policies.mdm._factory import open_policy
 
 from ..made.evaluators import release
 

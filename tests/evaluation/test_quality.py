@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from motionkit import load_dataset, load_policy
-from motionkit.evaluation import measure_quality, open_judge
+from motionkit.evaluation._judge import open_judge
+from motionkit.evaluation._quality import measure_quality
 from motionkit.motion import RealActions
 from motionkit.policies.generating import plan_steps
 from motionkit.text import Prompt

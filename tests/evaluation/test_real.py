@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from motionkit import load_dataset, load_policy
-from motionkit.evaluation import HeldOut, RealMotions, compare_measured, drift_alarms, still_alarms
+from motionkit.evaluation._alarms import drift_alarms, still_alarms
+from motionkit.evaluation._heldout import HeldOut, compare_measured
 from motionkit.evaluation._paired import Paired
+from motionkit.evaluation._real import RealMotions
 from motionkit.motion import MotionBatch
 from motionkit.rewards.base import RewardScores
 from motionkit.rewards.mix import RewardMix

@@ -12,7 +12,13 @@ import torch
 from motionkit import load_dataset
 from motionkit.datasets.base import TextClip
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import measure_retrieval, open_retrieval, read_nsim, retrieval_protocols, right_action
+from motionkit.evaluation._retrieval import (
+    measure_retrieval,
+    open_retrieval,
+    read_nsim,
+    retrieval_protocols,
+    right_action,
+)
 from motionkit.metrics import dissimilar
 from motionkit.motion import HasActions
 

@@ -12,24 +12,13 @@ from motionkit import load_dataset, load_policy
 from motionkit.datasets.humanml import HumanMLOptions, humanml
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._opened import open_model
-from motionkit.evaluation.text_to_motion import (
-    Amount,
-    Measurement,
-    Questions,
-    Sheet,
-    amount_of,
-    embedding_figures,
-    evaluate,
-    explain,
-    moving_figures,
-    npss_columns,
-    open_all,
-    sampling_of,
-    summarise,
-    table,
-    verdict,
-)
 from motionkit.evaluation.text_to_motion._doubt import doubt_of
+from motionkit.evaluation.text_to_motion._figures import Sheet, embedding_figures, moving_figures, npss_columns
+from motionkit.evaluation.text_to_motion._how import Amount, amount_of, sampling_of
+from motionkit.evaluation.text_to_motion._measure import Measurement
+from motionkit.evaluation.text_to_motion._questions import Questions
+from motionkit.evaluation.text_to_motion._run import evaluate, open_all
+from motionkit.evaluation.text_to_motion._summary import explain, summarise, table, verdict
 from motionkit.metrics import FrechetReference, frechet, kid
 from motionkit.motion import MotionBatch, Normalizer
 from tests.made import starter_evaluator

@@ -17,7 +17,7 @@ import torch
 import trimesh
 
 from motionkit.errors import MotionkitError
-from motionkit.formats.glb import write_glb
+from motionkit.formats.glb._write import write_glb
 from motionkit.motion import HUMANML, KIT
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.rigs._rest import rest_rig

@@ -25,7 +25,7 @@ from motionkit.datasets.episodes import Collector, export_lerobot, open_episodes
 from motionkit.datasets.episodes._lerobot import read_info
 from motionkit.datasets.episodes._lerobot_read import _own, _plan
 from motionkit.datasets.humanml import HumanMLOptions, humanml
-from motionkit.encoders.tmr import TokenFolder
+from motionkit.encoders.tmr._tokens import TokenFolder
 from motionkit.motion import (
     HUMANML,
     Caption,

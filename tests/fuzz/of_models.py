@@ -10,21 +10,28 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from motionkit.encoders.mpl import EncoderSizes, MotionEncoder, Scales, open_encoder, save_encoder
-from motionkit.encoders.t2m import EvaluatorSizes, WordTable, load_evaluator, new_evaluator, save_evaluator
-from motionkit.encoders.tmr import ActorSizes, load_tmr, new_tmr, save_tmr
-from motionkit.encoders.tmr import read_stats as read_tmr_stats
+from motionkit.encoders.mpl._find import open_encoder
+from motionkit.encoders.mpl._native import save_encoder
+from motionkit.encoders.mpl._network import EncoderSizes, MotionEncoder
+from motionkit.encoders.mpl._scales import Scales
+from motionkit.encoders.t2m._load import load_evaluator
+from motionkit.encoders.t2m._native import save_evaluator
+from motionkit.encoders.t2m._network import EvaluatorSizes
+from motionkit.encoders.t2m._new import new_evaluator
+from motionkit.encoders.t2m._words import WordTable
+from motionkit.encoders.tmr._load import load_tmr
+from motionkit.encoders.tmr._native import save_tmr
+from motionkit.encoders.tmr._network import ActorSizes
+from motionkit.encoders.tmr._new import new_tmr
+from motionkit.encoders.tmr._stats import read_stats as read_tmr_stats
 from motionkit.motion import HUMANML, Normalizer
 from motionkit.nn import stock_keys
-from motionkit.policies.mdm import MDMOptions, MDMSettings
+from motionkit.policies.mdm import MDMOptions
+from motionkit.policies.mdm._factory import export_checkpoint, new_policy, open_policy
+from motionkit.policies.mdm._policy import MDMPolicy
+from motionkit.policies.mdm._settings import MDMSettings
+from motionkit.policies.mdm._stock import export_stock
 from motionkit.policies.mdm._store import read_stats
-from motionkit.policies.mdm.api import (
-    MDMPolicy,
-    export_checkpoint,
-    export_stock,
-    new_policy,
-    open_policy,
-)
 from motionkit.text import CachedEncoder, TextFeatures
 
 from .reader import Reader

@@ -14,7 +14,7 @@ from motionkit.clips.convert._journal import outcome_line
 from motionkit.clips.convert._to_folder import write_clip
 from motionkit.errors import MotionkitError
 from motionkit.formats._table import FORMATS, TABLES, read_clips
-from motionkit.formats.native import write_native
+from motionkit.formats.native._write import write_native
 from motionkit.motion import Caption, Clip, ReadOptions
 from motionkit.rigs._smpl_model import read_smpl_model
 

@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 
 from motionkit import runs
-from motionkit.clips.profile import merge_settings
+from motionkit.clips.profile._merge import merge_settings
 from motionkit.config import Choice, Given, Range, resolve
 from motionkit.errors import MotionkitError
 from motionkit.plugins import forget, scan
@@ -23,7 +23,7 @@ from motionkit.runs._checkpoint import newest_checkpoint
 from motionkit.runs._folder import claim_new
 from motionkit.runs._random import RANDOM, capture_random
 from motionkit.runs._resume import cut_metrics, refuse_changes, refuse_command, refuse_links
-from motionkit.trainers.grpo import GrpoSettings
+from motionkit.trainers.grpo._settings import GrpoSettings
 from motionkit.tuning import PLAN, Base, Plan, Result, Worker, make_plan, open_base, open_study, read_plan
 from motionkit.tuning._names import JOURNAL
 from motionkit.tuning._work import best_trial, hopeless, list_seeds, open_seeds, recover, seed_values

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from motionkit.encoders.t2m import EvaluatorSizes
-from motionkit.encoders.t2m._network import MotionEncoder, MovementEncoder, TextEncoder
+from motionkit.encoders.t2m._network import EvaluatorSizes, MotionEncoder, MovementEncoder, TextEncoder
 
 WORDS = (
     "sos",

@@ -7,7 +7,10 @@ from pathlib import Path
 import torch
 
 from motionkit.datasets.base import TextMotionDataset
-from motionkit.encoders.t2m import EvaluatorSizes, T2MEvaluator, WordTable, save_evaluator
+from motionkit.encoders.t2m._model import T2MEvaluator
+from motionkit.encoders.t2m._native import save_evaluator
+from motionkit.encoders.t2m._network import EvaluatorSizes
+from motionkit.encoders.t2m._words import WordTable
 
 from .evaluators import WORDS, networks
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from motionkit.motion import HUMANML, Normalizer
-from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.api import MDMPolicy, new_policy
+from motionkit.policies.mdm._factory import new_policy
+from motionkit.policies.mdm._policy import MDMPolicy
+from motionkit.policies.mdm._settings import MDMSettings
 from motionkit.rl import stable_hash
 from motionkit.text import CachedEncoder, TextFeatures
 

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
+from motionkit.policies.actor._actor import Actor
 from motionkit.policies.actor._pixels import shifted
 from motionkit.policies.actor._settings import ActorSpec
-from motionkit.policies.actor.api import Actor, load_actor, save_actor
+from motionkit.policies.actor._store import load_actor, save_actor
 
 MLP: dict[str, Any] = {
     "kind": "mlp",

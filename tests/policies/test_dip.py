@@ -18,15 +18,17 @@ from torch import Tensor
 
 from motionkit.datasets.base import TextClip
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import generate
+from motionkit.evaluation._generate import generate
 from motionkit.motion import HUMANML, KIT, features_to_joints
 from motionkit.policies.base import BlockwisePolicy
 from motionkit.policies.generating import plan_steps
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm import _factory as factory
+from motionkit.policies.mdm._dip import DiPPolicy
+from motionkit.policies.mdm._factory import export_checkpoint, open_policy
+from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._prefix import Prefixes, standing
 from motionkit.policies.mdm._settings import settings_from_args
-from motionkit.policies.mdm.api import DiPPolicy, MDMNetwork, export_checkpoint, open_policy
 from motionkit.policies.sampling import sample
 from motionkit.rl import NoiseSource, stable_hash
 from motionkit.rl._rollout import Rollout

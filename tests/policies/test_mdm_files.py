@@ -18,18 +18,16 @@ from torch import Tensor, nn
 from motionkit.errors import MotionkitError
 from motionkit.motion import KIT
 from motionkit.nn import stock_keys
-from motionkit.policies.mdm import MDMOptions, MDMSettings
+from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm import _factory as factory
 from motionkit.policies.mdm import _released as released
 from motionkit.policies.mdm import _store as store
-from motionkit.policies.mdm.api import (
-    MDMNetwork,
-    MDMPolicy,
-    export_checkpoint,
-    export_stock,
-    open_policy,
-    read_released,
-)
+from motionkit.policies.mdm._factory import export_checkpoint, open_policy
+from motionkit.policies.mdm._network import MDMNetwork
+from motionkit.policies.mdm._policy import MDMPolicy
+from motionkit.policies.mdm._released import read_released
+from motionkit.policies.mdm._settings import MDMSettings
+from motionkit.policies.mdm._stock import export_stock
 from motionkit.text import CachedEncoder, Prompt
 
 Make = Callable[..., MDMPolicy]

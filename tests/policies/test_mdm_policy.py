@@ -12,8 +12,9 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.nn import adapters_off
-from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.api import MDMPolicy, new_policy
+from motionkit.policies.mdm._factory import new_policy
+from motionkit.policies.mdm._policy import MDMPolicy
+from motionkit.policies.mdm._settings import MDMSettings
 from motionkit.rl import DDIM, NoiseSource, StepPlan, rollout, stable_hash
 from motionkit.text import CachedEncoder, Prompt
 

@@ -15,18 +15,22 @@ import onnxruntime
 import pytest
 import torch
 
-from motionkit.datasets.motions import ClipSet, open_clip_set, starter_clip_set
+from motionkit.datasets.motions._clips import ClipSet
+from motionkit.datasets.motions._open import open_clip_set
+from motionkit.datasets.motions._starter import starter_clip_set
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import write_bvh
-from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
 from motionkit.motion import HUMANML, Motion
-from motionkit.motion.prediction import follow
-from motionkit.policies.mpl import PredictorSettings, runtime
+from motionkit.motion.prediction._state import follow
+from motionkit.policies.mpl import runtime
 from motionkit.policies.mpl._course import Course
 from motionkit.policies.mpl._export import export_numpy, export_onnx, export_weights
-from motionkit.policies.mpl._features import pack
+from motionkit.policies.mpl._features import Statistics, pack
 from motionkit.policies.mpl._legend import legend
-from motionkit.policies.mpl.api import MplPredictor, PredictorNetwork, Statistics
+from motionkit.policies.mpl._network import PredictorNetwork
+from motionkit.policies.mpl._policy import MplPredictor
+from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.policies.mpl.runtime import Predictor
 from motionkit.starter import OFFSETS, PARENTS, generate
 

@@ -14,16 +14,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions import ClipSet, motion_state, open_clip_set
+from motionkit.datasets.motions._clips import ClipSet, motion_state
+from motionkit.datasets.motions._open import open_clip_set
 from motionkit.formats.bvh import write_bvh
 from motionkit.formats.mpl._conventions import UNREAL
-from motionkit.geometry import matrix_to_6d, matrix_to_quaternion
+from motionkit.geometry._rotations import matrix_to_6d, matrix_to_quaternion
 from motionkit.motion import HUMANML, Motion
-from motionkit.motion.prediction import MotionState
-from motionkit.policies.mpl import PredictorSettings, bvh_file, known_frames
-from motionkit.policies.mpl._features import pack
+from motionkit.motion.prediction._state import MotionState
+from motionkit.policies.mpl import bvh_file, known_frames
+from motionkit.policies.mpl._features import Statistics, pack
 from motionkit.policies.mpl._legend import legend
-from motionkit.policies.mpl.api import MplPredictor, PredictorNetwork, Statistics
+from motionkit.policies.mpl._network import PredictorNetwork
+from motionkit.policies.mpl._policy import MplPredictor
+from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.policies.mpl.bvh_file import parse_bvh, read_bvh
 from motionkit.policies.mpl.known_frames import Body, Known
 from motionkit.starter import OFFSETS, PARENTS, generate

@@ -12,7 +12,8 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm.api import MDMPolicy, open_encoder, open_policy
+from motionkit.policies.mdm._factory import open_encoder, open_policy
+from motionkit.policies.mdm._policy import MDMPolicy
 from motionkit.trainers.grpo._reference import Reference
 
 Make = Callable[..., MDMPolicy]

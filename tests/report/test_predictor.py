@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motionkit.evaluation.mpl import KeptClip, KeptPath, Predictions
+from motionkit.evaluation.mpl._kept import KeptClip, KeptPath, Predictions
 from motionkit.motion import HUMANML
 from motionkit.report import compare_page, run_page, write_report
 from motionkit.report._predictor import error_curves, predictor_sections, worst_table

@@ -16,7 +16,7 @@ import torch
 from typer.testing import Result
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import Shown
+from motionkit.evaluation._shown import Shown
 from motionkit.motion import HUMANML, joints_to_features
 from motionkit.report import compare_page, run_page, write_comparison, write_report
 from motionkit.runs import find_one, next_commands, open_run, peek

@@ -12,9 +12,9 @@ import pytest
 
 from motionkit.report import run_page
 from motionkit.runs import next_commands, peek
-from motionkit.trainers.ppo import PpoSettings
+from motionkit.trainers.ppo._settings import PpoSettings
 from motionkit.trainers.ppo._trainer import PpoTrainer
-from motionkit.trainers.reward_collect import RewardCollectSettings
+from motionkit.trainers.reward_collect._settings import RewardCollectSettings
 from motionkit.trainers.reward_collect._trainer import RewardCollect
 
 from ..made.training import run_trainer

@@ -12,10 +12,11 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
+from motionkit.rewards._ask import ask
 from motionkit.rewards._records import moved, rows
 from motionkit.rewards.base import FrameBatch, RewardScores, TextBatch
 from motionkit.rewards.elsewhere import Elsewhere
-from motionkit.rewards.mix import RewardMix, ask
+from motionkit.rewards.mix import RewardMix
 from motionkit.testing import check_reward
 from motionkit.text import Prompt
 
@@ -172,7 +173,7 @@ def test_a_reward_that_applies_to_nothing_is_not_dead() -> None:
     assert scored.finite.all()
     dead = RewardMix([(Fixed(), 1.0), (Some([NAN] * 5, [True] + [False] * 4), 1.0)]).score(motions(), PROMPTS)
     assert dead.dead == ("some",)
-    from motionkit.evaluation import RewardAlarms
+    from motionkit.evaluation._alarms import RewardAlarms
 
     line = {"reward/mean": 0.3, "reward/min": 0.1, "reward/max": 0.5}
     assert RewardAlarms().look(scored.metrics | line) == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from motionkit.encoders.tmr import ActorSizes, new_tmr
+from motionkit.encoders.tmr._network import ActorSizes
+from motionkit.encoders.tmr._new import new_tmr
 from motionkit.rewards.physics import PhysicsOptions
 from motionkit.rewards.physics._reward import Physics
 from motionkit.rewards.tmr import CosineOptions, DenseOptions, MatchingOptions

@@ -8,7 +8,9 @@ import torch
 from pydantic import ValidationError
 
 from motionkit import plugins
-from motionkit.encoders.t2m import EvaluatorSizes, T2MEvaluator, WordTable
+from motionkit.encoders.t2m._model import T2MEvaluator
+from motionkit.encoders.t2m._network import EvaluatorSizes
+from motionkit.encoders.t2m._words import WordTable
 from motionkit.errors import MotionkitError
 from motionkit.metrics import match_hits
 from motionkit.motion import HUMANML, KIT, MotionBatch

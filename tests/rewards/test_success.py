@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from motionkit.encoders.success import Card, SuccessClassifier, save_classifier
+from motionkit.encoders.success._card import Card
+from motionkit.encoders.success._classifier import SuccessClassifier
+from motionkit.encoders.success._native import save_classifier
 from motionkit.errors import MotionkitError
 from motionkit.rewards.base import FrameBatch
 from motionkit.rewards.success import SuccessOptions

@@ -11,7 +11,10 @@ from pydantic import ValidationError
 from torch.nn import functional as F
 
 from motionkit.config import Given, resolve
-from motionkit.encoders.tmr import ActorSizes, Crop, new_tmr, save_tmr
+from motionkit.encoders._crops import Crop
+from motionkit.encoders.tmr._native import save_tmr
+from motionkit.encoders.tmr._network import ActorSizes
+from motionkit.encoders.tmr._new import new_tmr
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.rewards._matching._formulas import Similarity, dense_terms, matching_score

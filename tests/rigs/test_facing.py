@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.clips.profile import profile_sources
+from motionkit.clips.profile._profile import profile_sources
 from motionkit.formats.mpl._write import mpl_arrays
-from motionkit.geometry import unwrap
+from motionkit.geometry._yaw import unwrap
 from motionkit.motion import HUMANML, KIT, Clip, JointMotion, Skeleton
 from motionkit.rigs import body_to_kit, find_feet, solve
 from motionkit.rigs._facing import front_of

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions import motion_state
+from motionkit.datasets.motions._clips import motion_state
 from motionkit.datasets.motions._starter import _motion
 from motionkit.errors import MotionkitError
 from motionkit.rigs import GAITS, leg_length, soft_gait

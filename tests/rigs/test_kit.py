@@ -8,7 +8,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh, write_bvh
-from motionkit.geometry import bones_from_positions
+from motionkit.geometry._kinematics import bones_from_positions
 from motionkit.motion import (
     HUMANML,
     KIT,

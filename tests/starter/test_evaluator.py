@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import motionkit
-from motionkit.encoders.t2m import encode_clips
+from motionkit.encoders._crops import encode_clips
 from motionkit.metrics import frechet, matching_score, r_precision
 from motionkit.policies.sampling import sample
 from motionkit.rewards.mdm.opening import open_evaluator

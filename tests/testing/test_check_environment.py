@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from motionkit.environments.base import Step
-from motionkit.environments.reach import ReachSettings
 from motionkit.environments.reach._environment import CAMERA, Reach
+from motionkit.environments.reach._settings import ReachSettings
 from motionkit.testing import check_environment
 
 

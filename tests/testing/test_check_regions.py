@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from motionkit.datasets.base import Regions, Scene, Split, Thing
 from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.policies.base import Captions, WordScores
-from motionkit.policies.regions import RegionSettings
-from motionkit.policies.regions.api import ShapesPolicy
+from motionkit.policies.regions._policy import ShapesPolicy
+from motionkit.policies.regions._settings import RegionSettings
 from motionkit.testing import check_dataset, check_policy, check_reward
 
 SMALL = RegionSettings(width=16, layers=1, vision=8, channels=8, prompt=6)

@@ -135,7 +135,7 @@ def test_trainers(trainer: ModuleType, tmp_path: Path) -> None:
 
 ALGORITHMS = """
 from motionkit.plugins import Component
-from motionkit.trainers.grpo.algorithms.options import GrpoOptions
+from motionkit.trainers.grpo.algorithms.options._grpo import GrpoOptions
 def still(options, **runtime):
     from motionkit.trainers.grpo.algorithms.grpo import grpo
     rule = grpo(options, **runtime)

@@ -12,12 +12,15 @@ import pytest
 import torch
 
 from motionkit.datasets.episodes import Collector
-from motionkit.encoders.success import Card, SuccessClassifier, load_classifier, save_classifier
-from motionkit.environments.reach import ReachSettings
+from motionkit.encoders.success._card import Card
+from motionkit.encoders.success._classifier import SuccessClassifier
+from motionkit.encoders.success._find import load_classifier
+from motionkit.encoders.success._native import save_classifier
 from motionkit.environments.reach._environment import Reach
-from motionkit.trainers.ppo import PpoSettings
+from motionkit.environments.reach._settings import ReachSettings
+from motionkit.trainers.ppo._settings import PpoSettings
 from motionkit.trainers.ppo._trainer import PpoTrainer
-from motionkit.trainers.reward_train import RewardTrainSettings
+from motionkit.trainers.reward_train._settings import RewardTrainSettings
 from motionkit.trainers.reward_train._trainer import RewardTrain
 
 from ..made.training import run_trainer

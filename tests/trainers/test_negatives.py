@@ -16,20 +16,21 @@ from motionkit.datasets.base import TextClip
 from motionkit.datasets.starter import StarterOptions
 from motionkit.datasets.starter._dataset import Starter
 from motionkit.documents import read_json
-from motionkit.encoders.tmr import encode_captions, encode_clips
+from motionkit.encoders.tmr._pairs import encode_captions, encode_clips
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML
-from motionkit.motion.changes import CHANGES, Scene, clip_features, clip_joints
+from motionkit.motion.changes._features import clip_features, clip_joints
+from motionkit.motion.changes._registry import CHANGES, Scene
 from motionkit.text import CAPTION_CHANGES, mirror_text, names_side, tempo_of, write_table
 from motionkit.trainers.pretrain._contrast import Beside, above_copies, info_nce
 from motionkit.trainers.pretrain._kinds import FAMILIES, kinds_of
 from motionkit.trainers.pretrain._negatives import Negatives
 from motionkit.trainers.pretrain._pairs import PairBatches
-from motionkit.trainers.pretrain.t2m_evaluator import PretrainEvaluatorSettings
 from motionkit.trainers.pretrain.t2m_evaluator import _loss as evaluator_loss
+from motionkit.trainers.pretrain.t2m_evaluator._settings import PretrainEvaluatorSettings
 from motionkit.trainers.pretrain.t2m_evaluator._trainer import PretrainEvaluator
-from motionkit.trainers.pretrain.tmr import PretrainTMRSettings
 from motionkit.trainers.pretrain.tmr._loss import contrastive, scores
+from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
 from motionkit.trainers.pretrain.tmr._trainer import PretrainTMR
 
 from ..made.toy_clips import ACTIONS, write_toy

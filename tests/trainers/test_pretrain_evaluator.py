@@ -10,12 +10,12 @@ import torch
 
 from motionkit.config import Chosen, RunSettings
 from motionkit.datasets.humanml import HumanMLOptions
-from motionkit.encoders.t2m import Crop
+from motionkit.encoders._crops import Crop
 from motionkit.errors import MotionkitError
 from motionkit.rewards.mdm.opening import open_evaluator
 from motionkit.runs import next_commands, peek
-from motionkit.trainers.pretrain.t2m_evaluator import PretrainEvaluatorSettings
 from motionkit.trainers.pretrain.t2m_evaluator._loss import distances, hinge, nce, same_caption
+from motionkit.trainers.pretrain.t2m_evaluator._settings import PretrainEvaluatorSettings
 from motionkit.trainers.pretrain.t2m_evaluator._trainer import PretrainEvaluator, _thinned
 from motionkit.trainers.pretrain.t2m_evaluator._words import caption_tokens, starter_words
 

@@ -21,14 +21,15 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton, features_to_joints
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm import _factory as factory
-from motionkit.policies.mdm.api import open_policy
+from motionkit.policies.mdm._factory import open_policy
 from motionkit.rl import Schedule, stable_hash
 from motionkit.runs import Run
 from motionkit.starter import captions
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
-from motionkit.trainers.pretrain.mdm import PretrainMDMSettings, component
+from motionkit.trainers.pretrain.mdm import component
 from motionkit.trainers.pretrain.mdm._batches import MdmBatches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, joint_velocity_loss, velocity_loss
+from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
 from motionkit.trainers.pretrain.mdm._trainer import PretrainMDM, _require_space
 
 ACTIONS = ("walks", "jumps", "sits", "waves")

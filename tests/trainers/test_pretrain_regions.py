@@ -15,8 +15,8 @@ import torch
 from motionkit.datasets.shapes import ShapesOptions
 from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.errors import MotionkitError
-from motionkit.policies.regions import RegionSettings
-from motionkit.policies.regions.api import ShapesPolicy
+from motionkit.policies.regions._policy import ShapesPolicy
+from motionkit.policies.regions._settings import RegionSettings
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
 from motionkit.trainers.pretrain.regions._eyes import Eyes, _empty, pointed_at
 from motionkit.trainers.pretrain.regions._trainer import PretrainRegions

@@ -11,14 +11,15 @@ import torch
 from motionkit.config import Chosen, RunSettings
 from motionkit.datasets.humanml import HumanMLOptions
 from motionkit.datasets.humanml._dataset import HumanML
-from motionkit.encoders.tmr import Latent, load_tmr
+from motionkit.encoders.tmr._load import load_tmr
+from motionkit.encoders.tmr._network import Latent
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, DataRecord
 from motionkit.text import write_table
 from motionkit.trainers.pretrain._pairs import PairBatches
 from motionkit.trainers.pretrain._statistics import statistics
-from motionkit.trainers.pretrain.tmr import PretrainTMRSettings
 from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction
+from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
 from motionkit.trainers.pretrain.tmr._trainer import PretrainTMR
 
 from ..made.toy_clips import ACTIONS, write_toy

@@ -10,8 +10,8 @@ import pytest
 from motionkit.cli.commands._tune_metrics import run_metrics
 from motionkit.config import Given, resolve
 from motionkit.errors import MotionkitError
-from motionkit.trainers.train_mpl import TrainMplSettings
 from motionkit.trainers.train_mpl._metrics_files import write_epoch
+from motionkit.trainers.train_mpl._settings import TrainMplSettings
 
 CONFIG = """{
   // the guide's

@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import HeldOut, RealMotions
+from motionkit.evaluation._heldout import HeldOut
 from motionkit.evaluation._paired import Paired, compare
+from motionkit.evaluation._real import RealMotions
 from motionkit.motion import MotionBatch
 from motionkit.rewards.base import Reward, RewardScores
 from motionkit.rewards.mix import RewardMix

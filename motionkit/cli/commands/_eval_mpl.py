@@ -9,19 +9,15 @@ from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import MplSettings
 from motionkit.cli.commands._own_data import clips_of, retarget_of
 from motionkit.cli.commands._test_split import tell_test_split
-from motionkit.datasets.motions import set_fingerprint
+from motionkit.datasets.motions._content import set_fingerprint
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._folder import claim
 from motionkit.evaluation._trained_on import trained_on
-from motionkit.evaluation.mpl import (
-    Horizons,
-    Predictions,
-    evaluate,
-    find_predictor,
-    open_eval_data,
-    open_predictor,
-)
-from motionkit.evaluation.mpl.long import LongSettings
+from motionkit.evaluation.mpl._data import find_predictor, open_eval_data, open_predictor
+from motionkit.evaluation.mpl._horizons import Horizons
+from motionkit.evaluation.mpl._kept import Predictions
+from motionkit.evaluation.mpl._run import evaluate
+from motionkit.evaluation.mpl.long._measure import LongSettings
 from motionkit.policies.device import resolve_device
 from motionkit.report import write_evaluation
 from motionkit.trainers.base import inputs_of

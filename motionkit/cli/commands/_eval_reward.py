@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 
 from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import RewardSettings
-from motionkit.encoders.success import SuccessClassifier, load_classifier, newest_classifier_run
+from motionkit.encoders.success._classifier import SuccessClassifier
+from motionkit.encoders.success._find import load_classifier, newest_classifier_run
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._folder import claim
-from motionkit.evaluation.reward import measure_classifier, refuse_one_class
+from motionkit.evaluation.reward._data import refuse_one_class
+from motionkit.evaluation.reward._report import measure_classifier
 from motionkit.policies.device import resolve_device, set_threads
 from motionkit.report import write_reward_evaluation
-from motionkit.trainers.reward_train.api import Source, held_out, open_places, run_of
+from motionkit.trainers.reward_train._open import Source
+from motionkit.trainers.reward_train.api import held_out, open_places, run_of
 
 
 def run_reward(settings: RewardSettings, model: str, data: Sequence[str]) -> Mapping[str, Any]:

@@ -17,29 +17,17 @@ from motionkit.cli.output import as_next, say
 from motionkit.config import words_for
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import open_reward
 from motionkit.evaluation._data import dataset_for
+from motionkit.evaluation._judge import open_reward
 from motionkit.evaluation._opened import FoundModel
 from motionkit.evaluation._trained_on import trained_on
-from motionkit.evaluation.text_to_motion import (
-    COLUMNS,
-    PUBLISHED,
-    Comparison,
-    Opened,
-    Sampling,
-    amount_of,
-    common_guidance,
-    comparable,
-    compare_policies,
-    evaluate,
-    explain,
-    find_policy,
-    formatted,
-    open_all,
-    open_policy,
-    sampling_of,
-    set_threads,
-)
+from motionkit.evaluation.text_to_motion._compare import Comparison, compare_policies
+from motionkit.evaluation.text_to_motion._formats import formatted
+from motionkit.evaluation.text_to_motion._how import Sampling, amount_of, common_guidance, sampling_of
+from motionkit.evaluation.text_to_motion._policy import find_policy, open_policy, set_threads
+from motionkit.evaluation.text_to_motion._published import COLUMNS, PUBLISHED, comparable
+from motionkit.evaluation.text_to_motion._run import Opened, evaluate, open_all
+from motionkit.evaluation.text_to_motion._summary import explain
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.device import resolve_device
 from motionkit.rewards.mix import RewardMix

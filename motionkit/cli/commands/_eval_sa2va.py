@@ -12,21 +12,11 @@ from motionkit.datasets.pictures import untrained_regions
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._folder import claim
 from motionkit.evaluation._trained_on import trained_on
-from motionkit.evaluation.regions import (
-    describe_sampled,
-    explained,
-    limits_of,
-    look_up,
-    measure_equal_entropy,
-    measure_split,
-    of_data,
-    open_region_data,
-    open_region_models,
-    side_effects,
-    summarise,
-    tables,
-    verdict,
-)
+from motionkit.evaluation.regions._figures import of_data, summarise
+from motionkit.evaluation.regions._known import limits_of, look_up
+from motionkit.evaluation.regions._models import open_region_data, open_region_models
+from motionkit.evaluation.regions._result import describe_sampled, explained, side_effects, tables, verdict
+from motionkit.evaluation.regions._split import measure_equal_entropy, measure_split
 from motionkit.policies.device import resolve_device, set_threads
 from motionkit.report import write_region_evaluation
 from motionkit.trainers.base import inputs_of

@@ -17,24 +17,19 @@ from motionkit.cli.output import say
 from motionkit.config import Chosen, choose_one
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import open_judge, open_reward, real_motions
 from motionkit.evaluation._data import dataset_for
 from motionkit.evaluation._folder import claim
+from motionkit.evaluation._judge import open_judge, open_reward
 from motionkit.evaluation._opened import FoundModel, open_model
-from motionkit.evaluation.sensitivity import (
-    SOURCES,
-    Audited,
-    Clips,
-    audit,
-    document,
-    kinds_of_reward,
-    tables,
-    trained_kinds,
-    verdict,
-)
+from motionkit.evaluation._real import real_motions
+from motionkit.evaluation.sensitivity._audit import audit
+from motionkit.evaluation.sensitivity._bench import Audited, kinds_of_reward, trained_kinds
+from motionkit.evaluation.sensitivity._clips import Clips
+from motionkit.evaluation.sensitivity._rows import SOURCES
+from motionkit.evaluation.sensitivity._words import document, tables, verdict
 from motionkit.policies.device import resolve_device, set_threads
 from motionkit.report import write_sensitivity
-from motionkit.rewards.mix import try_reward
+from motionkit.rewards._ask import try_reward
 from motionkit.runs import folder_of
 
 _STARTER, _NONE, _AUTO = "starter", "none", "auto"

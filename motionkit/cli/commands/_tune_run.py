@@ -261,7 +261,7 @@ def _code_again(settings: TuneBayesSettings, code: Collection[str]) -> list[str]
 
 def _refuse_config(path: Path) -> None:
     """Refuse a settings file that cannot be written, before anything is trained."""
-    from motionkit.clips.profile import read_settings
+    from motionkit.clips.profile._settings_file import read_settings
     from motionkit.runs import require_writable
 
     read_settings(path)

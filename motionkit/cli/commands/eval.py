@@ -111,8 +111,8 @@ def register(app: typer.Typer) -> None:
         """Measure a text-motion retrieval model by TMR's four protocols, both directions, both conventions of ties."""
         from motionkit.cli.commands._test_split import tell_test_split
         from motionkit.datasets.content import clips_fingerprint, leave_out_clips
-        from motionkit.evaluation import measure_retrieval, open_retrieval, read_nsim
         from motionkit.evaluation._data import dataset_for
+        from motionkit.evaluation._retrieval import measure_retrieval, open_retrieval, read_nsim
         from motionkit.evaluation._trained_on import trained_on
         from motionkit.motion import HasActions
         from motionkit.policies.device import resolve_device

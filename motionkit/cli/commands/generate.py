@@ -133,7 +133,7 @@ def register(app: typer.Typer) -> None:
         """
         from motionkit.clips.convert import kind_of
         from motionkit.clips.motion_clip import save_clips
-        from motionkit.evaluation import generate as write_motions
+        from motionkit.evaluation._generate import generate as write_motions
         from motionkit.evaluation.export import export_motions, require_places
         from motionkit.policies.base import guidance_of
         from motionkit.policies.device import resolve_device
@@ -292,7 +292,7 @@ def _asked(
     settings: GenerateSettings, dataset: TextMotionDataset, policy: DiffusionPolicy
 ) -> tuple[Split, Sequence[Prompt]]:
     """Return the split that is asked, and its prompts."""
-    from motionkit.evaluation import require_fit
+    from motionkit.evaluation._fit import require_fit
 
     chosen = settings.prompts
     splits: Sequence[Split] = getattr(dataset, "splits", ("train", "val", "test"))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.clips.checks._finding import Finding, amount, words
-from motionkit.geometry import bones_from_positions
+from motionkit.geometry._kinematics import bones_from_positions
 from motionkit.motion.frames import ranges
 from motionkit.rigs._bodymap import body_height, leg_length
 from motionkit.rigs._roles import find_pairs, find_roles

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from motionkit.clips.checks import Finding, check_motion, longest_clean_run
+from motionkit.clips.checks._check import check_motion
+from motionkit.clips.checks._finding import Finding, longest_clean_run
 from motionkit.clips.convert._targets import Target
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip

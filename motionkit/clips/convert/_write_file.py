@@ -43,14 +43,14 @@ def write_file(path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm
         write_pictures(path, [(clip, path.stem)])
         return {}
     if kind == "joints":
-        from motionkit.formats.arrays import write_joints
+        from motionkit.formats.arrays._joints import write_joints
         from motionkit.rigs import to_body
 
         own = KIT if motion.names == KIT.joint_names else HUMANML
         write_joints(path, to_body(motion, own, motion.fps))
         return {}
     if kind == "npz":
-        from motionkit.formats.native import write_native
+        from motionkit.formats.native._write import write_native
 
         write_native(path, clip, source_hash=clip.notes.get("sha256", ""))
         return {}
@@ -60,7 +60,7 @@ def write_file(path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm
 
         write_bvh(path, rotated, unit=unit)
     elif kind == "glb":
-        from motionkit.formats.glb import write_glb
+        from motionkit.formats.glb._write import write_glb
 
         write_glb(path, rotated, name=path.stem)
     else:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, fields
 import torch
 from torch import Tensor
 
-from motionkit.clips.checks import Finding, check_motion, floor_height, longest_clean_run
+from motionkit.clips.checks._check import check_motion
+from motionkit.clips.checks._finding import Finding, longest_clean_run
+from motionkit.clips.checks._floor import floor_height
 from motionkit.clips.profile._moments import Circle, Counts, Moments
 from motionkit.clips.profile._movement import (
     SPEED_BINS,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from motionkit.clips.profile._moments import Bins, Counters, Counts
-from motionkit.geometry import unwrap
+from motionkit.geometry._yaw import unwrap
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.rigs import find_feet, soft_contacts
 from motionkit.rigs._roles import find_roles

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from statistics import median
 
-from motionkit.clips.checks import KINDS
+from motionkit.clips.checks._finding import KINDS
 from motionkit.clips.profile._edit_json import dump
 from motionkit.clips.profile._outliers import find_outliers, uncompared
 from motionkit.clips.profile._profile import Profile

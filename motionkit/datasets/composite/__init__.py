@@ -50,5 +50,3 @@ component = Component(
     factory="motionkit.datasets.composite._dataset:Composite",
     gives="composite",
 )
-
-__all__ = ["CompositeOptions", "component"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.datasets.composite._seams import blend_seam
-from motionkit.geometry import heading, rotate_yaw
+from motionkit.geometry._yaw import heading, rotate_yaw
 from motionkit.motion import Skeleton, joints_to_features, with_frame_after
 
 

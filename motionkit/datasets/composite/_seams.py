@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from motionkit.geometry import bones_from_positions, positions_from_bones, rotation_between
+from motionkit.geometry._kinematics import bones_from_positions, positions_from_bones
+from motionkit.geometry._rotations import rotation_between
 from motionkit.motion import Skeleton
 
 BLEND = 0.2

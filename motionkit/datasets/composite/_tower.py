@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from motionkit.encoders.tmr import TMR
+from motionkit.encoders.tmr._model import TMR
 from motionkit.text import TextEncoder
 
 _CHUNK = 64

@@ -10,7 +10,8 @@ from pathlib import Path
 from motionkit.datasets.episodes._read import Episodes
 from motionkit.datasets.episodes._records import EpisodeRecord
 from motionkit.documents import read_csv
-from motionkit.errors import MotionkitError, nearest
+from motionkit.errors import MotionkitError
+from motionkit.errors._near import nearest
 
 _WORDS = {"1": True, "0": False, "true": True, "false": False, "success": True, "failure": False}
 _SHOWN = 5

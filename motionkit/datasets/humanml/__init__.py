@@ -51,5 +51,3 @@ kit = Component(
     options=KitOptions,
     factory="motionkit.datasets.humanml._dataset:open_kit",
 )
-
-__all__ = ["HumanMLOptions", "KitOptions", "humanml", "kit"]

@@ -13,11 +13,11 @@ from torch import Tensor
 from motionkit.clips._bodies import skeleton_mark
 from motionkit.datasets.base import Split
 from motionkit.errors import MotionkitError
-from motionkit.geometry import rotate_yaw, yaw_matrix
+from motionkit.geometry._yaw import rotate_yaw, yaw_matrix
 from motionkit.motion import Clip, JointMotion, Motion
 from motionkit.motion._motion import END
 from motionkit.motion.corpus._ids import complete_splits
-from motionkit.motion.prediction import MotionState
+from motionkit.motion.prediction._state import MotionState
 from motionkit.rigs import GAITS, body_yaw, find_feet, leg_length, soft_contacts, soft_gait
 
 _UNKNOWN = 0.5

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from motionkit.datasets.motions._clips import StateClip
 from motionkit.errors import MotionkitError
-from motionkit.motion.prediction import MotionState
+from motionkit.motion.prediction._state import MotionState
 
 
 @dataclass(frozen=True)

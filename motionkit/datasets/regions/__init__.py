@@ -104,15 +104,3 @@ jsonl = Component(
     factory="motionkit.datasets.regions._open:open_jsonl",
     gives="regions",
 )
-
-__all__ = [
-    "CocoOptions",
-    "FinetuneOptions",
-    "GraspOptions",
-    "JsonlOptions",
-    "RegionReading",
-    "coco",
-    "finetune",
-    "grasp",
-    "jsonl",
-]

@@ -39,5 +39,3 @@ component = Component(
     factory="motionkit.datasets.shapes._dataset:Shapes",
     gives="regions",
 )
-
-__all__ = ["ShapesOptions", "component"]

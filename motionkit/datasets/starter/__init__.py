@@ -44,5 +44,3 @@ component = Component(
     options=StarterOptions,
     factory="motionkit.datasets.starter._dataset:Starter",
 )
-
-__all__ = ["StarterOptions", "component"]

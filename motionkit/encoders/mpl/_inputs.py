@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.geometry import matrix_to_6d
-from motionkit.motion.prediction import MotionState
+from motionkit.geometry._rotations import matrix_to_6d
+from motionkit.motion.prediction._state import MotionState
 
 FEET = 2
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from motionkit.encoders.mpl._inputs import FEET
 from motionkit.encoders.mpl._scales import Scales
-from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
 from motionkit.rigs import GAITS
 
 PERIOD = 4

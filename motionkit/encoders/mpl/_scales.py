@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from motionkit.encoders.mpl._inputs import FEET
-from motionkit.geometry import matrix_to_6d
+from motionkit.geometry._rotations import matrix_to_6d
 
 _FLOOR = 0.3
 """Smallest deviation of a feature, as a share of the median one of its kind: joints at rest have noise only."""

@@ -138,7 +138,7 @@ class T2MEvaluator(nn.Module):
         return latents
 
     def encode_crops(self, features: Tensor, crops: Sequence[Crop], *, clamp: float = 0.0) -> CropLatents:
-        """Encode crops of a batch of motions, with zeros after each; see `motionkit.encoders.tmr.TMR.encode_crops`.
+        """Encode crops of a batch of motions, with zeros after each; see `motionkit.encoders.tmr._model.TMR.encode_crops`.
 
         Args:
             features: ``[N, T, F]`` unnormalised; frames outside all crops may hold anything.

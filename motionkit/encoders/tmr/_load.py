@@ -56,7 +56,7 @@ def load_tmr(
         motion_encoder: File of the motion encoder.
         motion_decoder: File of the decoder; optional.
         stats: Folder with TMR's mean and std; looked for beside the weights when None.
-        text_model: See `motionkit.encoders.tmr.open_text_model`, or an encoder that is already open.
+        text_model: See `motionkit.encoders.tmr._text.open_text_model`, or an encoder that is already open.
         table: Stored embeddings that the text model ``stored`` stands for.
         heads: Attention heads; 0 reads them from config.json, else 4.
         device: Where to put it.

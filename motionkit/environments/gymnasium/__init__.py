@@ -8,5 +8,3 @@ component = Component(
     options=GymnasiumSettings,
     factory="motionkit.environments.gymnasium._environment:GymnasiumEnvironment",
 )
-
-__all__ = ["GymnasiumSettings", "component"]

@@ -10,5 +10,3 @@ component = Component(
     needs=("mani_skill",),
     extra="maniskill",
 )
-
-__all__ = ["ManiskillSettings", "component"]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.environments.base import Floats
-from motionkit.environments.gymnasium.api import Adapter, Env
+from motionkit.environments.gymnasium._adapter import Adapter, Env
 from motionkit.environments.maniskill._goal import require_shown, show_goal
 from motionkit.environments.maniskill._settings import ManiskillSettings
 from motionkit.errors import MotionkitError

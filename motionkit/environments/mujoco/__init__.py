@@ -10,5 +10,3 @@ component = Component(
     needs=("gymnasium_robotics", "mujoco"),
     extra="mujoco",
 )
-
-__all__ = ["MujocoSettings", "component"]

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 
 from motionkit.environments.base import Floats
-from motionkit.environments.gymnasium.api import Adapter, Env
+from motionkit.environments.gymnasium._adapter import Adapter, Env
 from motionkit.environments.mujoco._drawing import HELP, choose_drawing
 from motionkit.environments.mujoco._settings import MujocoSettings
 from motionkit.errors import MotionkitError

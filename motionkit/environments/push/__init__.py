@@ -8,5 +8,3 @@ component = Component(
     options=PushSettings,
     factory="motionkit.environments.push._environment:Push",
 )
-
-__all__ = ["PushSettings", "component"]

@@ -1,6 +1,6 @@
 """Reach: a planar arm of two joints, seen by a camera, moves its gripper to a green disc. Needs no simulator."""
 
-from motionkit.environments.reach._settings import ReachSettings, as_recorded
+from motionkit.environments.reach._settings import ReachSettings
 from motionkit.plugins import Component
 
 component = Component(
@@ -8,5 +8,3 @@ component = Component(
     options=ReachSettings,
     factory="motionkit.environments.reach._arm:open_reach",
 )
-
-__all__ = ["ReachSettings", "as_recorded", "component"]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions import Windows
+from motionkit.datasets.motions._windows import Windows
 from motionkit.evaluation.mpl._horizons import Horizons
 from motionkit.evaluation.mpl._measure import Row
 

@@ -9,7 +9,10 @@ import torch
 
 from motionkit.config import Chosen, choose_one
 from motionkit.datasets.base import Split
-from motionkit.datasets.motions import STARTER, ClipSet, Windows, cut_windows, leave_out, open_clip_set
+from motionkit.datasets.motions._clips import ClipSet
+from motionkit.datasets.motions._content import leave_out
+from motionkit.datasets.motions._open import STARTER, open_clip_set
+from motionkit.datasets.motions._windows import Windows, cut_windows
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._opened import FoundModel, gives_of_model, open_model
 from motionkit.policies.base import Predictor

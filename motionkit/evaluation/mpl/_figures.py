@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from motionkit.evaluation.mpl._horizons import Horizons
-from motionkit.geometry import matrix_to_6d
+from motionkit.geometry._rotations import matrix_to_6d
 from motionkit.metrics import f1_terms, geodesic_degrees, joint_jerk, npss_terms, slide_terms, yaw_degrees
-from motionkit.motion.prediction import MotionState, follow, state_positions
+from motionkit.motion.prediction._state import MotionState, follow, state_positions
 from motionkit.rigs import find_feet
 from motionkit.rigs._roles import find_roles
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from motionkit.datasets.motions import ClipSet, Windows, cut_windows
+from motionkit.datasets.motions._clips import ClipSet
+from motionkit.datasets.motions._windows import Windows, cut_windows
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.mpl._figures import Body, window_terms
 from motionkit.evaluation.mpl._horizons import Horizons

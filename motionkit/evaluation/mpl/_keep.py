@@ -7,16 +7,17 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions import ClipSet, Windows
+from motionkit.datasets.motions._clips import ClipSet
+from motionkit.datasets.motions._windows import Windows
 from motionkit.evaluation.mpl._by_clip import by_error, by_key, chosen, clip_errors
 from motionkit.evaluation.mpl._horizons import Horizons
 from motionkit.evaluation.mpl._kept import Floats, KeptClip, KeptPath, Predictions
 from motionkit.evaluation.mpl._measure import BATCH, Row, predict_checked
-from motionkit.evaluation.mpl.long import DRAWN, LongRuns
-from motionkit.evaluation.mpl.long._measure import ALONG, MODEL
+from motionkit.evaluation.mpl.long._measure import ALONG, MODEL, LongRuns
+from motionkit.evaluation.mpl.long._paths import DRAWN
 from motionkit.evaluation.mpl.long._result import middle
 from motionkit.metrics import geodesic_degrees
-from motionkit.motion.prediction import MotionState, follow, state_positions
+from motionkit.motion.prediction._state import MotionState, follow, state_positions
 from motionkit.policies.base import Predictor
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions import ClipSet, Windows
+from motionkit.datasets.motions._clips import ClipSet
+from motionkit.datasets.motions._windows import Windows
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.mpl._extrapolate import DAMPED, Extrapolation
 from motionkit.evaluation.mpl._figures import Body, Terms, window_terms
@@ -16,7 +17,7 @@ from motionkit.evaluation.mpl._horizons import Horizons
 from motionkit.evaluation.mpl._nearest import Nearest
 from motionkit.evaluation.mpl._ridge import Ridge
 from motionkit.metrics import CONTACT, LEVELS, auroc, geodesic_degrees, score_levels
-from motionkit.motion.prediction import MotionState
+from motionkit.motion.prediction._state import MotionState
 from motionkit.policies.base import Predictor
 
 BATCH = 256

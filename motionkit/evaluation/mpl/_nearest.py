@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions import Windows
-from motionkit.geometry import matrix_to_6d
-from motionkit.motion.prediction import MotionState, path_points
+from motionkit.datasets.motions._windows import Windows
+from motionkit.geometry._rotations import matrix_to_6d
+from motionkit.motion.prediction._state import MotionState, path_points
 
 _SPEED = 2.0
 """Weight of how the pose changed, beside the pose: on CMU clips 2 to 10 do alike, 0 is worse by a fifth."""

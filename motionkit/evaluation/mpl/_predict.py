@@ -8,11 +8,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions import ClipSet, StateClip
+from motionkit.datasets.motions._clips import ClipSet, StateClip
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.mpl._data import require_fit
 from motionkit.motion import Motion
-from motionkit.motion.prediction import MotionState, motion_of, path_errors
+from motionkit.motion.prediction._motion import motion_of
+from motionkit.motion.prediction._path import path_errors
+from motionkit.motion.prediction._state import MotionState
 from motionkit.policies.base import Predictor
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions import Windows
-from motionkit.geometry import matrix_from_6d, matrix_to_6d
-from motionkit.motion.prediction import MotionState, path_points
+from motionkit.datasets.motions._windows import Windows
+from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
+from motionkit.motion.prediction._state import MotionState, path_points
 
 HISTORY = 10
 """Frames it reads."""

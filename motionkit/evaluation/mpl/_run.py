@@ -24,7 +24,8 @@ from motionkit.evaluation.mpl._result import (
     truth_document,
     verdict,
 )
-from motionkit.evaluation.mpl.long import LongSettings, long_document, long_tables, measure_long
+from motionkit.evaluation.mpl.long._measure import LongSettings, measure_long
+from motionkit.evaluation.mpl.long._result import long_document, long_tables
 from motionkit.policies.base import Predictor
 
 

@@ -33,7 +33,7 @@ class RegionFigures:
     Attributes:
         scores: ``[R]`` by name. Of the captions: ``cycle_iou`` and ``judge_iou``, by the policy's own mask of a caption
             and by that of the policy as it started; ``meteor``, ``cider`` and ``words``; with data that know what their
-            images show what `motionkit.evaluation.regions.Truth` finds. Of no caption of its own: ``referring_iou``, of
+            images show what `motionkit.evaluation.regions._truth.Truth` finds. Of no caption of its own: ``referring_iou``, of
             the data's captions; ``no_target``, 1 where nothing is drawn of an absent object, NaN where none is known.
         captions: The captions.
         masks: ``[R, h, w]`` bool, the policy's own masks of them.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from motionkit.encoders.success import Card, Check, Status
+from motionkit.encoders.success._card import Card, Check, Status
 from motionkit.evaluation.reward._score import Scored
 from motionkit.metrics import ScoreCounts
 

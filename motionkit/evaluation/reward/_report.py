@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.encoders.success import Check, SuccessClassifier
+from motionkit.encoders.success._card import Check
+from motionkit.encoders.success._classifier import SuccessClassifier
 from motionkit.evaluation.reward._checks import run_checks, verdict
 from motionkit.evaluation.reward._data import Episodes
 from motionkit.evaluation.reward._figures import FIGURES, curves, figures, heldout_block, intervals

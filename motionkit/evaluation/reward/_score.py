@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.encoders.success import SuccessClassifier
+from motionkit.encoders.success._classifier import SuccessClassifier
 from motionkit.evaluation.reward._data import Episodes
 
 CHUNK = 256

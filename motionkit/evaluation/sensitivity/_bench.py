@@ -15,8 +15,8 @@ from torch.nn.utils.rnn import pad_sequence
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch, Skeleton
+from motionkit.rewards._ask import ask
 from motionkit.rewards.base import Reward
-from motionkit.rewards.mix import ask
 from motionkit.starter import weights_path
 from motionkit.text import Prompt
 
@@ -36,7 +36,7 @@ class Audited:
         reward: The reward.
         weight: Its weight in the sum of all rewards.
         summed: Whether it is part of that sum; a judge and an evaluator are not.
-        kinds: Changes that its weights were trained against (`motionkit.motion.changes.CHANGES`,
+        kinds: Changes that its weights were trained against (`motionkit.motion.changes._registry.CHANGES`,
             `motionkit.text.CAPTION_CHANGES`), as they say themselves.
         own: Whether it is one of motionkit's, whose cost is known.
     """

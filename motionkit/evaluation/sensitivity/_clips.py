@@ -13,7 +13,8 @@ from motionkit.datasets.base import Split, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._real import single_clips
 from motionkit.motion import HasActions
-from motionkit.motion.changes import Scene, clip_features, clip_joints
+from motionkit.motion.changes._features import clip_features, clip_joints
+from motionkit.motion.changes._registry import Scene
 from motionkit.text import words_of
 
 _TRIES = 16

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from motionkit.evaluation.sensitivity._clips import Clips
-from motionkit.motion.changes import CHANGES, Change, clip_features, one_after_another
+from motionkit.motion.changes._features import clip_features
+from motionkit.motion.changes._registry import CHANGES, Change
+from motionkit.motion.changes._time import one_after_another
 from motionkit.text import CAPTION_CHANGES, CaptionChange, Prompt
 
 _CAPTIONS = 3
@@ -191,5 +193,3 @@ QUICK = (
     "smaller-body",
 )  # fmt: skip
 """Rows that a run looks at before it trains."""
-
-__all__ = ["QUICK", "SOURCES", "Example", "Row", "Source"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from motionkit.datasets.base import TextClip
-from motionkit.encoders.t2m import T2MEvaluator
+from motionkit.encoders.t2m._model import T2MEvaluator
 from motionkit.motion import Normalizer
 
 _CLIPS = 256

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.encoders.t2m import T2MEvaluator
+from motionkit.encoders.t2m._model import T2MEvaluator
 from motionkit.evaluation.text_to_motion._figures import (
     EMBEDDED,
     MOVING,

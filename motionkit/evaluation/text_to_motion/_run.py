@@ -12,7 +12,8 @@ import torch
 
 from motionkit._version import __version__
 from motionkit.datasets.base import Split, TextMotionDataset
-from motionkit.encoders.t2m import T2MEvaluator, is_native
+from motionkit.encoders.t2m._model import T2MEvaluator
+from motionkit.encoders.t2m._native import is_native
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._opened import STARTER, FoundModel
 from motionkit.evaluation._real import RealMotions, single_clips

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from motionkit.formats.amass._recording import Recording, read_recording
-from motionkit.geometry import positions_from_bones
+from motionkit.geometry._kinematics import positions_from_bones
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import Motion
 from motionkit.motion._skeleton import HUMANML

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from motionkit._version import __version__
 from motionkit.errors import MotionkitError
 from motionkit.formats.glb._mesh import bone_mesh
-from motionkit.geometry import matrix_to_quaternion, positions_from_bones
+from motionkit.geometry._kinematics import positions_from_bones
+from motionkit.geometry._rotations import matrix_to_quaternion
 from motionkit.motion._motion import END, JointMotion, Motion
 from motionkit.rigs._solve import solve
 from motionkit.runs import write_bytes_atomic

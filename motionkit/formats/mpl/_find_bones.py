@@ -13,7 +13,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl._bones import HIERARCHY, OFFSETS, UNKNOWN, Bones, BoneTables
 from motionkit.formats.mpl._fields import Fields
-from motionkit.geometry import accumulate_rotations
+from motionkit.geometry._kinematics import accumulate_rotations
 from motionkit.motion._clip import ReadOptions
 
 _SPREAD = 0.01

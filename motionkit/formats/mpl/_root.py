@@ -12,7 +12,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl._conventions import Axes
 from motionkit.formats.mpl._fields import Fields, is_number
-from motionkit.geometry import unwrap
+from motionkit.geometry._yaw import unwrap
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from motionkit.formats.mpl._conventions import UNREAL
-from motionkit.geometry import unwrap
+from motionkit.geometry._yaw import unwrap
 from motionkit.motion._motion import Motion
 from motionkit.rigs import body_yaw
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
 from motionkit.formats.native._write import SCHEMA, TRACK, VERSION
-from motionkit.geometry import matrix_from_quaternion
+from motionkit.geometry._rotations import matrix_from_quaternion
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import JointMotion, Motion, check_size
 from motionkit.motion.corpus._captions import Caption

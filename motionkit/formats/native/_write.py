@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.geometry import matrix_to_quaternion
+from motionkit.geometry._rotations import matrix_to_quaternion
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.runs import write_bytes_atomic
@@ -42,7 +42,7 @@ def write_native(path: Path, clip: Clip, *, source_hash: str = "") -> None:
         OSError: The disk refuses.
 
     Example:
-        >>> from motionkit.formats.native import read_native
+        >>> from motionkit.formats.native._read import read_native
         >>> motion = JointMotion(("hips",), (-1,), torch.zeros(40, 1, 3, dtype=torch.float64), fps=20.0)
         >>> write_native(Path("stand.npz"), Clip(motion, split="train"))
         >>> (clip,) = read_native(Path("stand.npz"))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from motionkit.geometry import rotate_yaw
+from motionkit.geometry._yaw import rotate_yaw
 from motionkit.motion._skeleton import Skeleton
 from motionkit.motion.changes._poses import Poses, placed
 from motionkit.motion.features._mirror import mirror

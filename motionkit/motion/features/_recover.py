@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from motionkit import kernels
-from motionkit.geometry import rotate_yaw
+from motionkit.geometry._yaw import rotate_yaw
 from motionkit.kernels.recovery import root_path, sanitise
 from motionkit.motion._skeleton import Skeleton
 from motionkit.motion.features._layout import check_width, feature_layout

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import bones_from_positions, heading, positions_from_bones, rotate_yaw
+from motionkit.geometry._kinematics import bones_from_positions, positions_from_bones
+from motionkit.geometry._yaw import heading, rotate_yaw
 from motionkit.motion._skeleton import Skeleton
 
 

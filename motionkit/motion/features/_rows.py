@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from motionkit.geometry import ancestors
+from motionkit.geometry._kinematics import ancestors
 from motionkit.motion._skeleton import Skeleton
 from motionkit.motion.features._retarget import check_legs
 from motionkit.motion.features._rotations import local_turns

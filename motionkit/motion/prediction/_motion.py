@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from motionkit.geometry import yaw_matrix
+from motionkit.geometry._yaw import yaw_matrix
 from motionkit.motion._motion import Motion
 from motionkit.motion.prediction._state import MotionState, follow
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from motionkit.documents import read_csv
 from motionkit.errors import MotionkitError
-from motionkit.geometry import rotate_yaw, unwrap
+from motionkit.geometry._yaw import rotate_yaw, unwrap
 from motionkit.metrics import yaw_degrees
 from motionkit.motion.prediction._state import follow
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.geometry import positions_from_bones, rotate_yaw, rotations_above, yaw_matrix
+from motionkit.geometry._kinematics import positions_from_bones, rotations_above
+from motionkit.geometry._yaw import rotate_yaw, yaw_matrix
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from motionkit.config import Cli, Group, Place
 from motionkit.plugins import Component
-from motionkit.policies.mdm._settings import MDMSettings
 
 
 class MDMOptions(Group):
@@ -52,5 +51,3 @@ component = Component(
     factory="motionkit.policies.mdm._factory:open_policy",
     exports={"mdm": "motionkit.policies.mdm._factory:export_checkpoint"},
 )
-
-__all__ = ["MDMOptions", "MDMSettings", "component"]

@@ -6,7 +6,6 @@ from pydantic import Field
 
 from motionkit.config import Group
 from motionkit.plugins import Component
-from motionkit.policies.mpl._settings import PredictorSettings
 
 
 class MplOptions(Group):
@@ -26,5 +25,3 @@ component = Component(
         "onnx": "motionkit.policies.mpl._export:export_onnx",
     },
 )
-
-__all__ = ["MplOptions", "PredictorSettings", "component"]

@@ -8,8 +8,8 @@ from copy import copy
 import torch
 from torch import Tensor
 
-from motionkit.geometry import rotate_yaw
-from motionkit.motion.prediction import follow
+from motionkit.geometry._yaw import rotate_yaw
+from motionkit.motion.prediction._state import follow
 
 
 class Course:

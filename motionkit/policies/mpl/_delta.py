@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from motionkit.encoders.mpl import MotionEncoder
+from motionkit.encoders.mpl._network import MotionEncoder
 from motionkit.nn import UnrolledLinear
 from motionkit.policies.mpl._features import FEET, ROOT, Statistics, reading
 from motionkit.policies.mpl._settings import PredictorSettings

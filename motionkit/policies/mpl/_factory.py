@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from motionkit import weights
-from motionkit.encoders.mpl import EncoderSizes, MotionEncoder, Scales
+from motionkit.encoders.mpl._network import EncoderSizes, MotionEncoder
+from motionkit.encoders.mpl._scales import Scales
 from motionkit.errors import MotionkitError
 from motionkit.policies.mpl import MplOptions
 from motionkit.policies.mpl._features import Statistics

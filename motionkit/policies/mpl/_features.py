@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.geometry import matrix_to_6d
-from motionkit.motion.prediction import MotionState
+from motionkit.geometry._rotations import matrix_to_6d
+from motionkit.motion.prediction._state import MotionState
 
 ROOT = 4
 """Features of the root's motion: its step per second (x, z, turn) and its height."""

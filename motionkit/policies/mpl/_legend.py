@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from motionkit.geometry import matrix_from_6d
-from motionkit.motion.prediction import MotionState
+from motionkit.geometry._rotations import matrix_from_6d
+from motionkit.motion.prediction._state import MotionState
 from motionkit.policies.mpl._delta import Delta
 from motionkit.policies.mpl._features import FEET, ROOT, pack
 from motionkit.policies.mpl._one_shot import OneShot

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from motionkit.geometry import matrix_from_6d, matrix_to_6d
-from motionkit.motion.prediction import MotionState
+from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
+from motionkit.motion.prediction._state import MotionState
 
 SHARE, POWER, GAIN = 0.9, 2.0, 1.5
 """The share of the known movement that is aimed at, the power of its ratio to the newest by which ways are lengthened,

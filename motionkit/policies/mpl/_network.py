@@ -7,9 +7,9 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from motionkit.encoders.mpl import MotionEncoder
-from motionkit.geometry import matrix_from_6d, matrix_to_6d
-from motionkit.motion.prediction import MotionState
+from motionkit.encoders.mpl._network import MotionEncoder
+from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
+from motionkit.motion.prediction._state import MotionState
 from motionkit.policies.mpl._course import Course
 from motionkit.policies.mpl._delta import Delta
 from motionkit.policies.mpl._features import Statistics

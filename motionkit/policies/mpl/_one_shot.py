@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from motionkit.encoders.mpl import MotionEncoder
-from motionkit.geometry import matrix_from_6d, matrix_to_6d
-from motionkit.motion.prediction import MotionState
+from motionkit.encoders.mpl._network import MotionEncoder
+from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
+from motionkit.motion.prediction._state import MotionState
 from motionkit.policies.mpl._features import FEET, ROOT, Statistics, pack, reading
 from motionkit.policies.mpl._period import periods
 from motionkit.policies.mpl._predicted import Predicted

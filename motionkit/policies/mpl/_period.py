@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.encoders.mpl import MotionEncoder, encoder_inputs, frame_features, with_history
-from motionkit.motion.prediction import MotionState
+from motionkit.encoders.mpl._inputs import encoder_inputs, frame_features, with_history
+from motionkit.encoders.mpl._network import MotionEncoder
+from motionkit.motion.prediction._state import MotionState
 
 
 def periods(encoder: MotionEncoder, state: MotionState, first: int = 0) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.motion.prediction import MotionState
+from motionkit.motion.prediction._state import MotionState
 from motionkit.policies.mpl._network import PredictorNetwork
 from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.policies.mpl._standing import Standing

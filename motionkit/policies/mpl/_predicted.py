@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from motionkit.motion.prediction import MotionState
+from motionkit.motion.prediction._state import MotionState
 
 
 @dataclass(frozen=True)

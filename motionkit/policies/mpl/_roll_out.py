@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.geometry import matrix_from_6d
-from motionkit.motion.prediction import MotionState, follow
+from motionkit.geometry._rotations import matrix_from_6d
+from motionkit.motion.prediction._state import MotionState, follow
 from motionkit.nn import unrolled
 from motionkit.policies.mpl._course import Course
 from motionkit.policies.mpl._delta import Delta, Output

@@ -8,8 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from motionkit.geometry import rotate_yaw
-from motionkit.motion.prediction import MotionState, state_positions
+from motionkit.geometry._yaw import rotate_yaw
+from motionkit.motion.prediction._state import MotionState, state_positions
 from motionkit.policies.mpl._course import Course
 from motionkit.policies.mpl._roll_out import stepped
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from motionkit.documents import read_model
-from motionkit.encoders.mpl import SizesRecord
+from motionkit.encoders.mpl._native import SizesRecord
 from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.runs import write_model
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from motionkit.encoders.mpl import PERIOD
+from motionkit.encoders.mpl._network import PERIOD
 from motionkit.nn import Film, UnrolledLinear, WindowAttention
 from motionkit.policies.mpl._features import reading_width, width_of
 from motionkit.policies.mpl._settings import PredictorSettings

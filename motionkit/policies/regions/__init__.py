@@ -6,7 +6,6 @@ from pydantic import Field
 
 from motionkit.config import Group
 from motionkit.plugins import Component
-from motionkit.policies.regions._settings import RegionSettings
 
 
 class RegionOptions(Group):
@@ -26,5 +25,3 @@ component = Component(
     "motionkit.policies.regions._store:open_regions",
     gives="regions",
 )
-
-__all__ = ["RegionOptions", "RegionSettings", "component"]

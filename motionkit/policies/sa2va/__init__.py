@@ -68,5 +68,3 @@ component = Component(
     exports={"hf": "motionkit.policies.sa2va._export:export_hf"},
     gives="regions",
 )
-
-__all__ = ["Sa2vaOptions", "component"]

@@ -66,6 +66,3 @@ class SegmentOptions(ScoreOptions):
     alpha: float = Field(
         0.5, ge=0.0, description="Penalty for matching another segment's text better than its own; 0 is off."
     )
-
-
-__all__ = ["JointSpaceOptions", "PlainCosineOptions", "ScoreOptions", "SegmentOptions"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from motionkit.encoders.tmr import Crop
+from motionkit.encoders._crops import Crop
 from motionkit.text import Prompt
 
 

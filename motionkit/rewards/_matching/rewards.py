@@ -8,7 +8,7 @@ from typing import ClassVar, Generic, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-from motionkit.encoders.tmr import Crop, CropLatents
+from motionkit.encoders._crops import Crop, CropLatents
 from motionkit.motion import MotionBatch, Skeleton
 from motionkit.rewards._matching import JointSpaceOptions, ScoreOptions, SegmentOptions
 from motionkit.rewards._matching._formulas import Similarity, dense_terms, matching_score

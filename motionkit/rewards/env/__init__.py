@@ -11,5 +11,3 @@ class EnvOptions(Group):
 component = Component(
     "The environment's own reward, step by step (ppo)", EnvOptions, "motionkit.rewards.env._reward:Env", reads="step"
 )
-
-__all__ = ["EnvOptions", "component"]

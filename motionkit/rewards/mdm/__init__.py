@@ -74,15 +74,3 @@ dense = Component(
     f"{_MODULE}:MdmDense",
     gradient=True,
 )
-
-__all__ = [
-    "CombinedOptions",
-    "DenseOptions",
-    "EvaluatorOptions",
-    "MatchingOptions",
-    "PrecisionOptions",
-    "combined",
-    "dense",
-    "matching",
-    "precision",
-]

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motionkit.encoders.t2m import CropLatents, T2MEvaluator
+from motionkit.encoders._crops import CropLatents
+from motionkit.encoders.t2m._model import T2MEvaluator
 from motionkit.motion import MotionBatch
 from motionkit.rewards._matching.rewards import (
     DenseReward,

@@ -8,7 +8,8 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from motionkit.encoders.t2m import T2MEvaluator, load_evaluator
+from motionkit.encoders.t2m._load import load_evaluator
+from motionkit.encoders.t2m._model import T2MEvaluator
 from motionkit.starter import weights_path
 
 STARTER = "starter"
@@ -33,7 +34,7 @@ def open_evaluator(
     """Open a text-to-motion evaluator by name or path.
 
     Args:
-        weights: ``starter``, or a path; see `motionkit.encoders.t2m.load_evaluator`.
+        weights: ``starter``, or a path; see `motionkit.encoders.t2m._load.load_evaluator`.
         glove: Folder of the ``our_vab_*`` files of a released evaluator.
         stats: Folder with the mean and std of a released evaluator.
         device: Where to put it.

@@ -16,5 +16,3 @@ component = Component(
     "motionkit.rewards.movement._reward:Movement",
     gradient=True,
 )
-
-__all__ = ["MovementOptions", "component"]

@@ -31,5 +31,3 @@ component = Component(
     "motionkit.rewards.physics._reward:Physics",
     gradient=True,
 )
-
-__all__ = ["PhysicsOptions", "component"]

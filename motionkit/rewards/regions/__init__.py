@@ -117,27 +117,3 @@ distinct = Component(
     "Share of a caption's words that are said once", DistinctOptions, f"{_FACTORY}:Distinct", reads="text"
 )
 rule = Component("1 where a text matches by a rule, else 0", RuleOptions, f"{_FACTORY}:Rule", reads="text")
-
-__all__ = [
-    "BoxOptions",
-    "BrevityOptions",
-    "ConfidenceOptions",
-    "ContrastOptions",
-    "DistinctOptions",
-    "FormatOptions",
-    "IouOptions",
-    "LengthOptions",
-    "MeteorOptions",
-    "RuleOptions",
-    "box_iou",
-    "brevity",
-    "contrast",
-    "distinct",
-    "format_",
-    "iou",
-    "iou_truth",
-    "length",
-    "mask_confidence",
-    "meteor",
-    "rule",
-]  # fmt: skip

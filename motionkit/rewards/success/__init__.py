@@ -58,5 +58,3 @@ component = Component(
     "motionkit.rewards.success._reward:SuccessReward",
     reads="image",
 )
-
-__all__ = ["SuccessOptions", "component"]

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from motionkit.encoders.success import COMMAND, Card, load_classifier, newest_classifier_run
+from motionkit.encoders.success._card import Card
+from motionkit.encoders.success._find import COMMAND, load_classifier, newest_classifier_run
 from motionkit.errors import MotionkitError
 from motionkit.rewards.base import FrameBatch, RewardScores
 from motionkit.rewards.success import SuccessOptions

@@ -71,5 +71,3 @@ dense = Component(
     "motionkit.rewards.tmr._reward:TmrDense",
     gradient=True,
 )
-
-__all__ = ["CosineOptions", "DenseOptions", "MatchingOptions", "TmrOptions", "cosine", "dense", "matching"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from motionkit.encoders.tmr import TMR
+from motionkit.encoders.tmr._model import TMR
 from motionkit.rewards._matching.rewards import DenseReward, MatchingReward
 from motionkit.rewards.tmr import CosineOptions, DenseOptions, MatchingOptions, TmrOptions
 from motionkit.rewards.tmr.opening import open_tmr

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from motionkit.encoders.tmr import TMR, load_tmr
+from motionkit.encoders.tmr._load import load_tmr
+from motionkit.encoders.tmr._model import TMR
 from motionkit.starter import table_path, weights_path
 
 STARTER = "starter"
@@ -33,13 +34,13 @@ def open_tmr(
 
     Args:
         weights: ``starter``, ``starter:<name>`` for another network of the pack (``starter:judge``), or a path; see
-            `motionkit.encoders.tmr.load_tmr`. Ignored when single files are given.
+            `motionkit.encoders.tmr._load.load_tmr`. Ignored when single files are given.
         text_encoder: Single file, with `motion_encoder`.
         motion_encoder: Single file.
         motion_decoder: Single file, optional.
         heads: Attention heads; 0 reads config.json, else takes 4.
         stats: Folder with TMR's own statistics.
-        text_model: See `motionkit.encoders.tmr.open_text_model`.
+        text_model: See `motionkit.encoders.tmr._text.open_text_model`.
         device: Where to put it.
 
     Raises:

@@ -8,5 +8,3 @@ component = Component(
     options=GrpoSettings,
     factory="motionkit.trainers.grpo._trainer:GrpoTrainer",
 )
-
-__all__ = ["GrpoSettings", "component"]

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from motionkit.evaluation import HeldOut, Measured, compare_measured, drift_alarms, judge_ratio, still_alarms
+from motionkit.evaluation._alarms import drift_alarms, judge_ratio, still_alarms
+from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
 from motionkit.evaluation._paired import Paired
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.runs import Run, TrainedOn

@@ -12,26 +12,22 @@ from motionkit.config import Chosen
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.datasets.content import leave_out_prompts, trained_items
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import (
-    HeldOut,
-    RealMotions,
-    RewardAlarms,
-    calibrate,
-    describe_shared,
-    open_judge,
-    open_reward,
-    real_motions,
-    refuse_one_split,
-    require_fit,
-    shared_sources,
-)
+from motionkit.evaluation._alarms import RewardAlarms
+from motionkit.evaluation._calibrate import calibrate
+from motionkit.evaluation._fit import require_fit
+from motionkit.evaluation._heldout import HeldOut
+from motionkit.evaluation._judge import open_judge, open_reward
+from motionkit.evaluation._leaks import describe_shared, refuse_one_split, shared_sources
+from motionkit.evaluation._real import RealMotions, real_motions
 from motionkit.evaluation._trained_on import trained_on
-from motionkit.evaluation.sensitivity import Audited, Quick, kinds_of_reward, quick_audit
+from motionkit.evaluation.sensitivity._bench import Audited, kinds_of_reward
+from motionkit.evaluation.sensitivity._quick import Quick, quick_audit
 from motionkit.motion import DataRecord
 from motionkit.policies.base import DiffusionPolicy, StoresGuidance, guidance_of
 from motionkit.policies.generating import own_steps
+from motionkit.rewards._ask import try_reward
 from motionkit.rewards.base import Reward
-from motionkit.rewards.mix import RewardMix, try_reward
+from motionkit.rewards.mix import RewardMix
 from motionkit.rl import DDPM, excess_noise
 from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up

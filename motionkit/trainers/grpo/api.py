@@ -7,7 +7,7 @@ from motionkit.trainers.grpo._settings import (
     EmaSettings,
     GrpoOptimSettings,
 )
-from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
+from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
 
 __all__ = [
     "GRPO",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from motionkit.evaluation.success import rate_interval
+from motionkit.evaluation.success._figures import rate_interval
 from motionkit.trainers._state import State
 
 _FEWEST = 32

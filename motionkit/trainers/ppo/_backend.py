@@ -13,7 +13,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
 from motionkit.errors import MotionkitError
-from motionkit.policies.actor.api import Actor, PixelFeatures, network_options
+from motionkit.policies.actor._actor import Actor, network_options
+from motionkit.policies.actor._pixels import PixelFeatures
 from motionkit.trainers._gradients import out_of_range
 from motionkit.trainers._state import ModelState, OptimizerState, Parts, State
 from motionkit.trainers.ppo._settings import PpoSettings

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from motionkit.datasets.episodes import Episodes, open_episodes, task_of
 from motionkit.errors import MotionkitError
-from motionkit.policies.actor import ActorSpec
-from motionkit.policies.actor.api import Actor, observation
+from motionkit.policies.actor._actor import Actor, observation
+from motionkit.policies.actor._settings import ActorSpec
 from motionkit.rl import stable_hash
 from motionkit.trainers._gradients import out_of_range
 from motionkit.trainers.ppo._settings import CloneSettings

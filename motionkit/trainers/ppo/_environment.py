@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from motionkit import plugins
 from motionkit.config import Layer, Preset, slots_of, split_choice
 from motionkit.documents import read_json
-from motionkit.environments.reach import as_recorded
+from motionkit.environments.reach._settings import as_recorded
 from motionkit.errors import MotionkitError
 
 _REWARD = "success-classifier"

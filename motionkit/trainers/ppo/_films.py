@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from motionkit.evaluation.success import Episodes
+from motionkit.evaluation.success._episodes import Episodes
 from motionkit.runs import write_bytes_atomic
 
 _SHOWN = 192  # pixels; small pictures are enlarged

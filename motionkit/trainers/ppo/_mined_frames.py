@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.datasets.episodes import Episodes
-from motionkit.evaluation.reward import Split
-from motionkit.trainers.reward_train.learning import generator_of
+from motionkit.evaluation.reward._data import Split
+from motionkit.trainers.reward_train._batches import generator_of
 
 Index = NDArray[np.int64]
 

@@ -13,11 +13,11 @@ from torch import nn
 
 from motionkit.config import OptimSettings
 from motionkit.datasets.episodes import Collector, Episodes, open_episodes
-from motionkit.encoders.success import ARTIFACT as CLASSIFIER
-from motionkit.encoders.success import save_classifier
+from motionkit.encoders.success._native import ARTIFACT as CLASSIFIER
+from motionkit.encoders.success._native import save_classifier
 from motionkit.environments.base import Frames, Step
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.reward import measure_classifier
+from motionkit.evaluation.reward._report import measure_classifier
 from motionkit.metrics import AtThreshold
 from motionkit.rewards.success._reward import SuccessReward
 from motionkit.runs import Run, TrainedOn
@@ -26,16 +26,11 @@ from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._state import Kept, ModelState, Parts
 from motionkit.trainers.ppo._mined_frames import HardBatches, Joined, divide
 from motionkit.trainers.ppo._settings import MineSettings
+from motionkit.trainers.reward_train._batches import Augmentation
+from motionkit.trainers.reward_train._frames import Images, all_logits
+from motionkit.trainers.reward_train._settings import AugmentSettings, ThresholdSettings
+from motionkit.trainers.reward_train._validate import choose, loss_of
 from motionkit.trainers.reward_train.api import data_of, run_of
-from motionkit.trainers.reward_train.learning import (
-    Augmentation,
-    AugmentSettings,
-    Images,
-    ThresholdSettings,
-    all_logits,
-    choose,
-    loss_of,
-)
 
 MINED = "mined"
 _FINAL, _WARMUP = 0.02, 10

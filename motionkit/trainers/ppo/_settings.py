@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, model_validator
 from motionkit import plugins
 from motionkit.config import Chosen, Cli, Foreign, Group, Layer, Preset, RunSettings, TrainerSettings, slot, slots
 from motionkit.plugins import reads_of
-from motionkit.policies.actor import ActorSettings
+from motionkit.policies.actor._settings import ActorSettings
 from motionkit.trainers.ppo._environment import (
     environment_of_inputs,
     usual_settings,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from motionkit.datasets.episodes import task_of
-from motionkit.environments.reach import as_recorded
+from motionkit.environments.reach._settings import as_recorded
 from motionkit.errors import MotionkitError
 
 

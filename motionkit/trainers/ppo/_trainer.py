@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 
 from motionkit.datasets.episodes import ARTIFACT as EPISODES
 from motionkit.datasets.episodes import is_episodes
-from motionkit.environments import open_environment
+from motionkit.environments._open import open_environment
 from motionkit.environments.base import Floats, Frames
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.success import Episodes, change_of, run_episodes, start_seeds
+from motionkit.evaluation.success._episodes import Episodes, run_episodes, start_seeds
+from motionkit.evaluation.success._figures import change_of
 from motionkit.plugins import reads_of
-from motionkit.policies.actor import ActorSettings, spec_of
-from motionkit.policies.actor.api import ARTIFACT, Actor, is_actor, load_actor, save_actor
+from motionkit.policies.actor._actor import Actor
+from motionkit.policies.actor._settings import ActorSettings, spec_of
+from motionkit.policies.actor._store import ARTIFACT, is_actor, load_actor, save_actor
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.tracking import result_table, results
 from motionkit.trainers._best import Best

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from motionkit.environments.base import Environment, Frames, Step, Stored
-from motionkit.evaluation.success import start_seeds
-from motionkit.policies.actor import ActorSpec
-from motionkit.policies.actor.api import action_space, observation, observation_space
+from motionkit.evaluation.success._episodes import start_seeds
+from motionkit.policies.actor._actor import action_space, observation, observation_space
+from motionkit.policies.actor._settings import ActorSpec
 from motionkit.trainers._state import State
 from motionkit.trainers.ppo._scorer import Scorer
 

@@ -13,9 +13,11 @@ import torch
 from torch import Tensor
 
 from motionkit.datasets.base import TextClip
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
+from motionkit.errors._near import did_you_mean
 from motionkit.motion import Skeleton
-from motionkit.motion.changes import CHANGES, Scene, clip_features, clip_joints
+from motionkit.motion.changes._features import clip_features, clip_joints
+from motionkit.motion.changes._registry import CHANGES, Scene
 from motionkit.rl import stable_hash
 from motionkit.text import CAPTION_CHANGES, is_english
 from motionkit.trainers.pretrain._kinds import FAMILIES
@@ -72,7 +74,7 @@ class Negatives:
 
     Args:
         clips: Training clips.
-        kinds: Weight of each kind, of `motionkit.motion.changes.CHANGES` and `motionkit.text.CAPTION_CHANGES`. A kind
+        kinds: Weight of each kind, of `motionkit.motion.changes._registry.CHANGES` and `motionkit.text.CAPTION_CHANGES`. A kind
             is drawn by weight among those that apply to the clip, or to the caption.
         share: Share of the clips of a batch that are shown changed as well; captions are changed wherever they can be.
         skeleton: Body of the clips.

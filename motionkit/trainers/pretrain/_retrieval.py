@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from motionkit.datasets.base import TextClip
-from motionkit.encoders.tmr import Crop
+from motionkit.encoders._crops import Crop
 from motionkit.metrics import guo_batches, retrieval, retrieval_guo
 from motionkit.rl import stable_hash
 

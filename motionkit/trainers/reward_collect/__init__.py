@@ -8,5 +8,3 @@ component = Component(
     options=RewardCollectSettings,
     factory="motionkit.trainers.reward_collect._open:open_trainer",
 )
-
-__all__ = ["RewardCollectSettings", "component"]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from motionkit.environments.base import Environment, Scripted
 from motionkit.errors import MotionkitError
-from motionkit.policies.actor.api import Actor
+from motionkit.policies.actor._actor import Actor
 from motionkit.trainers._state import Parts, State
-from motionkit.trainers.ppo.api import ScoredEnv
+from motionkit.trainers.ppo._vec_env import ScoredEnv
 
 Choose = Callable[[NDArray[Any]], NDArray[Any]]
 """``choose(observed) -> actions``."""

@@ -20,7 +20,6 @@ from motionkit.config import (
     TrainerSettings,
     slot,
 )
-from motionkit.trainers.ppo import FLOAT32, EpisodesSettings, PpoObjectiveSettings, PpoOptimSettings
 from motionkit.trainers.ppo._environment import (
     environment_of_inputs,
     usual_settings,
@@ -28,6 +27,7 @@ from motionkit.trainers.ppo._environment import (
 )
 from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
 from motionkit.trainers.ppo._guide_keys import is_foreign
+from motionkit.trainers.ppo._settings import FLOAT32, EpisodesSettings, PpoObjectiveSettings, PpoOptimSettings
 
 POLICIES = ("ppo", "random", "scripted")
 

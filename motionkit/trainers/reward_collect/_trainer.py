@@ -12,12 +12,13 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from motionkit.datasets.episodes import ARTIFACT, Collector, ColumnName
-from motionkit.environments import open_environment
+from motionkit.environments._open import open_environment
 from motionkit.environments.base import Frames, Step
 from motionkit.errors import MotionkitError
-from motionkit.policies.actor import ActorSpec, spec_of
-from motionkit.policies.actor.api import ARTIFACT as ACTOR
-from motionkit.policies.actor.api import Actor, load_actor, save_actor
+from motionkit.policies.actor._actor import Actor
+from motionkit.policies.actor._settings import ActorSpec, spec_of
+from motionkit.policies.actor._store import ARTIFACT as ACTOR
+from motionkit.policies.actor._store import load_actor, save_actor
 from motionkit.rewards.env import EnvOptions
 from motionkit.rewards.env._reward import Env
 from motionkit.runs import Run, fingerprint_tensors
@@ -26,8 +27,10 @@ from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Parts, restore
 from motionkit.trainers.base import Figure
-from motionkit.trainers.ppo import PpoSettings
-from motionkit.trainers.ppo.api import PolicyLearner, Sb3Ppo, ScoredEnv, Scorer, Term
+from motionkit.trainers.ppo._backend import PolicyLearner, Sb3Ppo
+from motionkit.trainers.ppo._scorer import Scorer, Term
+from motionkit.trainers.ppo._settings import PpoSettings
+from motionkit.trainers.ppo._vec_env import ScoredEnv
 from motionkit.trainers.reward_collect._acting import Acting, actor_actions, random_actions, scripted_actions
 from motionkit.trainers.reward_collect._kept import KEPT, kept_of, quota_of, result_of
 from motionkit.trainers.reward_collect._settings import POLICIES, RewardCollectSettings

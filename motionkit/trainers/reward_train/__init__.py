@@ -8,5 +8,3 @@ component = Component(
     options=RewardTrainSettings,
     factory="motionkit.trainers.reward_train._trainer:RewardTrain",
 )
-
-__all__ = ["RewardTrainSettings", "component"]

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.encoders.success import CHUNK, SuccessNetwork, as_images
+from motionkit.encoders.success._classifier import CHUNK
+from motionkit.encoders.success._network import SuccessNetwork, as_images
 from motionkit.runs import MappedPages, disk_errors
 from motionkit.trainers.reward_train._batches import Augmentation
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from motionkit.datasets.episodes import Episodes, label_episodes, open_episodes, open_trajectories
 from motionkit.documents import read_json
-from motionkit.encoders.success import in_words, refuse_sizes
+from motionkit.encoders.success._card import in_words, refuse_sizes
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.reward import Split
+from motionkit.evaluation.reward._data import Split
 from motionkit.runs import find, locate, write_bytes_atomic
 from motionkit.trainers.reward_train._settings import RewardDataSettings
 

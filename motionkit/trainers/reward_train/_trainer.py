@@ -13,15 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from motionkit.encoders.success import (
-    ARTIFACT,
-    Card,
-    SuccessClassifier,
-    read_pretrained,
-    save_classifier,
-    start_from,
-)
-from motionkit.evaluation.reward import FILE, RewardReport, Split, measure_classifier, refuse_one_class, save_strips
+from motionkit.encoders.success._card import Card
+from motionkit.encoders.success._classifier import SuccessClassifier
+from motionkit.encoders.success._guide import read_pretrained, start_from
+from motionkit.encoders.success._native import ARTIFACT, save_classifier
+from motionkit.evaluation.reward._data import Split, refuse_one_class
+from motionkit.evaluation.reward._report import RewardReport, measure_classifier
+from motionkit.evaluation.reward._strips import FILE, save_strips
 from motionkit.runs import Run, TrainedOn, write_bytes_atomic
 from motionkit.tracking import finite
 from motionkit.trainers._best import Best

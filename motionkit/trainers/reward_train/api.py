@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.reward import Split
+from motionkit.evaluation.reward._data import Split
 from motionkit.trainers.reward_train._open import RECORD, Source, read_record, reopen, reopen_record
-
-__all__ = ["Source", "data_of", "held_out", "open_places", "run_of"]
 
 
 def run_of(place: Path) -> Path | None:

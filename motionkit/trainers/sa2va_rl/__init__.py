@@ -8,5 +8,3 @@ component = Component(
     options=Sa2vaRlSettings,
     factory="motionkit.trainers.sa2va_rl._trainer:Sa2vaRl",
 )
-
-__all__ = ["Sa2vaRlSettings", "component"]

@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Mapping
 
-from motionkit.evaluation.regions import LONGER
+from motionkit.evaluation.regions._result import LONGER
 from motionkit.trainers._state import State
 
 PATIENCE = 20

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.datasets.base import HasRegionAreas, NamesAbsent, RegionDataset, Split
-from motionkit.evaluation.regions import Task, Weights, look_up, open_task
+from motionkit.evaluation.regions._known import look_up
+from motionkit.evaluation.regions._task import Task, Weights, open_task
 from motionkit.metrics import region_iou
 from motionkit.policies.base import RegionPolicy
 from motionkit.trainers._world import OneProcess, World, of_main, share_of

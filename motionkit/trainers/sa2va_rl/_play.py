@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.evaluation.regions import Task
+from motionkit.evaluation.regions._task import Task
 from motionkit.rl import Surrogate, group_std, shuffled, weighted_mean
 from motionkit.trainers._world import OneProcess, World, mean_over, rows_of, sum_over
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards

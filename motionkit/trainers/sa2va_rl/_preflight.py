@@ -8,7 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 from torch import Tensor, nn
 
-from motionkit.evaluation.regions import Task, as_it_is
+from motionkit.evaluation.regions._measure import as_it_is
+from motionkit.evaluation.regions._task import Task
 from motionkit.metrics.meteor import Meteor
 from motionkit.nn import EMA
 from motionkit.policies.base import ChecksItself, RegionPolicy

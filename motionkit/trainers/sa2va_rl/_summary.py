@@ -9,26 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from motionkit.evaluation.regions import (
-    GREEDY,
-    SAMPLED,
-    Known,
-    RegionFigures,
-    Task,
-    Weights,
-    as_it_is,
-    attribute_table,
-    change_of,
-    describe_sampled,
-    equal_entropy,
-    limits_of,
-    measure,
-    of_data,
-    sampled_table,
-    side_effects,
-    verdict,
-    word_entropy,
-)
+from motionkit.evaluation.regions._entropy import equal_entropy, word_entropy
+from motionkit.evaluation.regions._figures import GREEDY, SAMPLED, of_data
+from motionkit.evaluation.regions._known import Known, limits_of
+from motionkit.evaluation.regions._measure import RegionFigures, as_it_is, change_of, measure
+from motionkit.evaluation.regions._result import attribute_table, describe_sampled, sampled_table, side_effects, verdict
+from motionkit.evaluation.regions._task import Task, Weights
 from motionkit.policies.base import RegionPolicy
 from motionkit.tracking import result_table, results
 

@@ -15,17 +15,11 @@ from motionkit.datasets.base import Described, RegionDataset, Split, captioned_p
 from motionkit.datasets.pictures import trained_pictures, untrained_regions
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._trained_on import trained_on
-from motionkit.evaluation.regions import (
-    CAPTIONS,
-    GALLERY,
-    Task,
-    Weights,
-    as_it_is,
-    look_up,
-    measure,
-    open_task,
-    write_gallery,
-)
+from motionkit.evaluation.regions._figures import CAPTIONS
+from motionkit.evaluation.regions._gallery import GALLERY, write_gallery
+from motionkit.evaluation.regions._known import look_up
+from motionkit.evaluation.regions._measure import as_it_is, measure
+from motionkit.evaluation.regions._task import Task, Weights, open_task
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.base import HasLimits, PlansMemory, RegionPolicy

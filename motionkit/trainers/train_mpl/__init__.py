@@ -9,5 +9,3 @@ component = Component(
     factory="motionkit.trainers.train_mpl._trainer:TrainMpl",
     search="motionkit.trainers.train_mpl._space:search",
 )
-
-__all__ = ["TrainMplSettings", "component"]

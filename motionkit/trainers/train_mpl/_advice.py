@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, ClassVar
 
-from motionkit.clips.profile import Profile, Suggestion
+from motionkit.clips.profile._profile import Profile
+from motionkit.clips.profile._suggestion import Suggestion
 from motionkit.errors import MotionkitError
 from motionkit.page import count, plain
 from motionkit.trainers.train_mpl._schedule import (

@@ -8,8 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw, yaw_matrix
-from motionkit.motion.prediction import MotionState
+from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
+from motionkit.geometry._yaw import rotate_yaw, yaw_matrix
+from motionkit.motion.prediction._state import MotionState
 from motionkit.rigs import mirror_order
 from motionkit.trainers.train_mpl._batches import WindowBatch
 from motionkit.trainers.train_mpl._settings import AugmentationSettings

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions import Windows
-from motionkit.motion.prediction import MotionState
+from motionkit.datasets.motions._windows import Windows
+from motionkit.motion.prediction._state import MotionState
 from motionkit.rl import stable_hash
 
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from motionkit.datasets.motions import (
-    STARTER,
-    ClipSet,
-    Windows,
-    clip_fingerprint,
-    cut_windows,
-    leave_out,
-    open_clip_set,
-    set_fingerprint,
-)
-from motionkit.policies.mpl import PredictorSettings
+from motionkit.datasets.motions._clips import ClipSet
+from motionkit.datasets.motions._content import clip_fingerprint, leave_out, set_fingerprint
+from motionkit.datasets.motions._open import STARTER, open_clip_set
+from motionkit.datasets.motions._windows import Windows, cut_windows
+from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.runs import TrainedOn
 from motionkit.trainers.train_mpl._settings import WindowSettings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from motionkit.datasets.motions import ClipSet
+from motionkit.datasets.motions._clips import ClipSet
 from motionkit.rigs import GAITS
 from motionkit.trainers.train_mpl._checklist import DataFacts
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from motionkit.config import Problem
-from motionkit.errors import did_you_mean
+from motionkit.errors._near import did_you_mean
 from motionkit.trainers.train_mpl._guide_keys import FOOT, FOOT_FIX, LOSSES, reason_left_out
 from motionkit.trainers.train_mpl._stages import TRAINER_KEYS
 

@@ -36,8 +36,8 @@ def write_epoch(
     Args:
         folder: The run's folder ``metrics``; made when it is not there.
         epoch: The epoch, from 1.
-        teacher: Figures with teacher forcing, by the guide's names, see `motionkit.evaluation.mpl.evaluate_teacher`.
-        free: Figures of free runs, see `motionkit.evaluation.mpl.free_figures`.
+        teacher: Figures with teacher forcing, by the guide's names, see `motionkit.evaluation.mpl._guide.evaluate_teacher`.
+        free: Figures of free runs, see `motionkit.evaluation.mpl._guide.free_figures`.
         shares: Share of each group (core, aux, long) in the loss, 0 to 1.
         adaptive: Figures of adaptive weights, by name.
 

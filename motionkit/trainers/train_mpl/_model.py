@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from motionkit.datasets.motions import ClipSet
-from motionkit.encoders.mpl import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
+from motionkit.datasets.motions._clips import ClipSet
+from motionkit.encoders.mpl._find import COMMAND, newest_encoder_run, open_encoder
+from motionkit.encoders.mpl._network import MotionEncoder
 from motionkit.errors import MotionkitError
-from motionkit.policies.mpl.api import MplPredictor, PredictorNetwork, Statistics
+from motionkit.policies.mpl._features import Statistics
+from motionkit.policies.mpl._network import PredictorNetwork
+from motionkit.policies.mpl._policy import MplPredictor
 from motionkit.runs import fingerprint_files, fingerprint_tensors
 from motionkit.trainers.train_mpl._data import TrainingData
 from motionkit.trainers.train_mpl._initialise import initialise, weights_file

@@ -14,9 +14,9 @@ from torch import Tensor
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import angular_velocity
-from motionkit.geometry import matrix_to_6d
-from motionkit.motion.prediction import MotionState, follow
-from motionkit.policies.mpl.api import Statistics
+from motionkit.geometry._rotations import matrix_to_6d
+from motionkit.motion.prediction._state import MotionState, follow
+from motionkit.policies.mpl._features import Statistics
 from motionkit.runs import write_bytes_atomic
 
 FILE = "norm_template.json"

@@ -7,31 +7,23 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from motionkit.evaluation.mpl import Body
-from motionkit.policies.mpl.api import (
-    Course,
-    Delta,
-    OneShot,
-    Predicted,
-    PredictorNetwork,
-    Trunk,
-    periods,
-    roll_out,
-    teach,
-)
+from motionkit.evaluation.mpl._figures import Body
+from motionkit.policies.mpl._course import Course
+from motionkit.policies.mpl._delta import Delta
+from motionkit.policies.mpl._network import PredictorNetwork
+from motionkit.policies.mpl._one_shot import OneShot
+from motionkit.policies.mpl._period import periods
+from motionkit.policies.mpl._predicted import Predicted
+from motionkit.policies.mpl._roll_out import roll_out, teach
+from motionkit.policies.mpl._trunk import Trunk
 from motionkit.trainers._state import Parts
 from motionkit.trainers.train_mpl._adaptive import build_adaptive
 from motionkit.trainers.train_mpl._batches import WindowBatch, WindowBatches
 from motionkit.trainers.train_mpl._settings import GROUPS, TrainMplSettings
 from motionkit.trainers.train_mpl._values import Values, values_at
-from motionkit.trainers.train_mpl.losses import (
-    Frames,
-    JointLoss,
-    Skeleton,
-    frame_weights,
-    group_shares,
-    latent_consistency,
-)
+from motionkit.trainers.train_mpl.losses._frames import Frames, Skeleton, frame_weights
+from motionkit.trainers.train_mpl.losses._joint import JointLoss, group_shares
+from motionkit.trainers.train_mpl.losses._motion import latent_consistency
 
 _SHARES = "loss_group"
 

@@ -19,7 +19,7 @@ from motionkit.config import (
     TrainerSettings,
     split_commas,
 )
-from motionkit.policies.mpl import PredictorSettings
+from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.trainers.train_mpl._guide_config import translate
 from motionkit.trainers.train_mpl._preset import Size, find_preset
 from motionkit.trainers.train_mpl._stages import Stage, refuse_gaps, refuse_unknown_losses

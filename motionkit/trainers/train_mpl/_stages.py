@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field, model_validator
 
 from motionkit.config import Group
-from motionkit.errors import nearest
+from motionkit.errors._near import nearest
 
 TRAINER_KEYS: Mapping[str, str] = {
     "freerun_weight": "freerun.weight",

@@ -7,12 +7,17 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from motionkit.datasets.motions import cut_windows
+from motionkit.datasets.motions._windows import cut_windows
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._trained_on import trained_on
-from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate, evaluate_teacher, free_figures
-from motionkit.evaluation.mpl.long import LongSettings, long_metrics
-from motionkit.policies.mpl.api import ARTIFACT
+from motionkit.evaluation.mpl._data import EvalData
+from motionkit.evaluation.mpl._figures import Body
+from motionkit.evaluation.mpl._guide import evaluate_teacher, free_figures
+from motionkit.evaluation.mpl._measure import Measured
+from motionkit.evaluation.mpl._run import evaluate
+from motionkit.evaluation.mpl.long._measure import LongSettings
+from motionkit.evaluation.mpl.long._result import long_metrics
+from motionkit.policies.mpl._store import ARTIFACT
 from motionkit.runs import Run, TrainedOn
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
@@ -34,7 +39,7 @@ from motionkit.trainers.train_mpl._objective import Objective
 from motionkit.trainers.train_mpl._settings import TrainMplSettings
 from motionkit.trainers.train_mpl._validate import MILLISECONDS, Validation, logged, skill_of
 from motionkit.trainers.train_mpl._values import values_at
-from motionkit.trainers.train_mpl.losses import share_warnings
+from motionkit.trainers.train_mpl.losses._joint import share_warnings
 
 _logger = logging.getLogger("motionkit.train_mpl")
 

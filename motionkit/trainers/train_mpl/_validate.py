@@ -6,8 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from motionkit.datasets.motions import ClipSet, Windows
-from motionkit.evaluation.mpl import Body, Horizons, Measured, Row, fit_baselines, measure, measure_row
+from motionkit.datasets.motions._clips import ClipSet
+from motionkit.datasets.motions._windows import Windows
+from motionkit.evaluation.mpl._figures import Body
+from motionkit.evaluation.mpl._horizons import Horizons
+from motionkit.evaluation.mpl._measure import Measured, Row, fit_baselines, measure, measure_row
 from motionkit.policies.base import Predictor
 
 MILLISECONDS = (100.0, 200.0, 400.0, 1000.0)

@@ -13,7 +13,8 @@ import torch
 
 from motionkit.clips.convert import FeatureTarget, FileTarget, check, convert, convert_file, open_sources
 from motionkit.errors import MotionkitError
-from motionkit.formats.native import read_native, write_native
+from motionkit.formats.native._read import read_native
+from motionkit.formats.native._write import write_native
 from motionkit.motion import (
     HUMANML,
     KIT,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from motionkit.clips.profile import Profile, measure
+from motionkit.clips.profile._measure import measure
+from motionkit.clips.profile._profile import Profile
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion, Motion

@@ -14,9 +14,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.clips.profile import BLOCK, merge_settings
 from motionkit.clips.profile._edit_json import edit_json
 from motionkit.clips.profile._edit_toml import dump_toml, edit_toml
+from motionkit.clips.profile._merge import BLOCK, merge_settings
 from motionkit.clips.profile._settings_file import edit_yaml
 from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motionkit.clips.profile._moments import Bins, Circle, Moments
-from motionkit.geometry import unwrap
+from motionkit.geometry._yaw import unwrap
 
 numbers = st.lists(st.floats(-100, 100), min_size=1, max_size=30)
 

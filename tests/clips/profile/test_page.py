@@ -10,9 +10,12 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from motionkit.clips.profile import ClipRow, Profile, find_outliers, profile_page, uncompared
+from motionkit.clips.profile._measure import ClipRow
+from motionkit.clips.profile._outliers import find_outliers, uncompared
+from motionkit.clips.profile._page import profile_page
 from motionkit.clips.profile._page_bins import bin_lengths, bin_values
-from motionkit.trainers.train_mpl.api import suggest
+from motionkit.clips.profile._profile import Profile
+from motionkit.trainers.train_mpl._advice import suggest
 
 from .sets import joints_only, profile_clips, walk
 

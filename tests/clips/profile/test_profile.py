@@ -14,16 +14,12 @@ import torch
 
 from motionkit.clips import _pool
 from motionkit.clips.convert import open_sources
-from motionkit.clips.profile import (
-    BLOCK,
-    Profile,
-    find_outliers,
-    measure,
-    profile_document,
-    profile_sources,
-    profile_statistics,
-    run_profile,
-)
+from motionkit.clips.profile._document import profile_document, profile_statistics
+from motionkit.clips.profile._measure import measure
+from motionkit.clips.profile._merge import BLOCK
+from motionkit.clips.profile._outliers import find_outliers
+from motionkit.clips.profile._profile import Profile, profile_sources
+from motionkit.clips.profile._run import run_profile
 from motionkit.motion import KIT
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion

@@ -9,10 +9,12 @@ import pytest
 import torch
 
 from motionkit.datasets.shapes._dataset import Shapes
-from motionkit.evaluation.regions import equal_entropy, look_up, measure_equal_entropy, open_task, word_entropy
-from motionkit.evaluation.regions._entropy import HIGHEST, LOWEST
+from motionkit.evaluation.regions._entropy import HIGHEST, LOWEST, equal_entropy, word_entropy
+from motionkit.evaluation.regions._known import look_up
+from motionkit.evaluation.regions._split import measure_equal_entropy
+from motionkit.evaluation.regions._task import open_task
 from motionkit.policies.regions import RegionOptions
-from motionkit.policies.regions.api import open_regions
+from motionkit.policies.regions._store import open_regions
 
 
 def test_two_words_have_the_temperature_that_their_odds_say() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from motionkit.evaluation.regions import GALLERY, INDEX, RegionFigures, write_gallery
-from motionkit.evaluation.regions._gallery import choose
+from motionkit.evaluation.regions._gallery import GALLERY, INDEX, choose, write_gallery
+from motionkit.evaluation.regions._measure import RegionFigures
 from motionkit.evaluation.regions._pictures import _edge, picture
 from motionkit.report._regions import gallery
 

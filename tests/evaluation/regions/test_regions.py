@@ -10,22 +10,15 @@ import pytest
 import torch
 
 from motionkit.datasets.shapes._dataset import COLOURS, SHAPES, Shapes
-from motionkit.evaluation.regions import (
-    FIGURES,
-    TRUTH,
-    SplitFigures,
-    absent_captions,
-    iou_of,
-    look_up,
-    measure,
-    measure_split,
-    open_task,
-    overlap,
-    summarise,
-)
-from motionkit.evaluation.regions._absent import borrowed
+from motionkit.evaluation.regions._absent import absent_captions, borrowed
+from motionkit.evaluation.regions._figures import FIGURES, summarise
+from motionkit.evaluation.regions._known import look_up
+from motionkit.evaluation.regions._measure import measure
+from motionkit.evaluation.regions._split import SplitFigures, measure_split
+from motionkit.evaluation.regions._task import iou_of, open_task, overlap
+from motionkit.evaluation.regions._truth import TRUTH
 from motionkit.policies.regions import RegionOptions
-from motionkit.policies.regions.api import open_regions
+from motionkit.policies.regions._store import open_regions
 
 from ...made.known_regions import Blocks, Knows
 

@@ -10,7 +10,8 @@ import pytest
 
 from motionkit.datasets.base import Scene, Thing
 from motionkit.datasets.shapes._dataset import Shapes
-from motionkit.evaluation.regions import Truth, look_up, open_truth
+from motionkit.evaluation.regions._known import look_up
+from motionkit.evaluation.regions._truth import Truth, open_truth
 
 from ...made.known_regions import Blocks
 

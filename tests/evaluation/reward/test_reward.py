@@ -8,22 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.encoders.success import Card, Pretrained, SuccessClassifier
+from motionkit.encoders.success._card import Card, Pretrained
+from motionkit.encoders.success._classifier import SuccessClassifier
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.reward import (
-    Scored,
-    Split,
-    figures,
-    load_strips,
-    measure_classifier,
-    refuse_one_class,
-    reset_frames,
-    run_checks,
-    save_strips,
-    score,
-    shuffled_auroc,
-    worst_strips,
-)
+from motionkit.evaluation.reward._checks import reset_frames, run_checks, shuffled_auroc
+from motionkit.evaluation.reward._data import Split, refuse_one_class
+from motionkit.evaluation.reward._figures import figures
+from motionkit.evaluation.reward._report import measure_classifier
+from motionkit.evaluation.reward._score import Scored, score
+from motionkit.evaluation.reward._strips import load_strips, save_strips, worst_strips
 from tests.made.episodes import make
 
 

@@ -14,27 +14,15 @@ import torch
 
 from motionkit.datasets.base import TextClip
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.sensitivity import (
-    ASKED,
-    PHYSICS,
-    PLAIN,
-    QUICK,
-    SOURCES,
-    Audited,
-    Clips,
-    Columns,
-    Example,
-    audit,
-    document,
-    main_table,
-    tables,
-    trained_kinds,
-    verdict,
-    worst_actions,
-)
 from motionkit.evaluation.sensitivity._alone import text_alone
+from motionkit.evaluation.sensitivity._audit import PLAIN, audit
+from motionkit.evaluation.sensitivity._bench import Audited, trained_kinds
+from motionkit.evaluation.sensitivity._clips import Clips
+from motionkit.evaluation.sensitivity._figures import Columns
+from motionkit.evaluation.sensitivity._rows import QUICK, SOURCES, Example
+from motionkit.evaluation.sensitivity._words import ASKED, PHYSICS, document, main_table, tables, verdict, worst_actions
 from motionkit.motion import HUMANML, MotionBatch, joints_to_features
-from motionkit.motion.changes import CHANGES
+from motionkit.motion.changes._registry import CHANGES
 from motionkit.report._sensitivity import sensitivity_page
 from motionkit.rewards.base import RewardScores
 from motionkit.starter import CATALOGUE, generate

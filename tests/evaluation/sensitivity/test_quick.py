@@ -11,7 +11,9 @@ import torch
 
 from motionkit import load_dataset, load_reward
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.sensitivity import QUICK, Audited, Quick, quick_audit
+from motionkit.evaluation.sensitivity._bench import Audited
+from motionkit.evaluation.sensitivity._quick import Quick, quick_audit
+from motionkit.evaluation.sensitivity._rows import QUICK
 from motionkit.motion import MotionBatch
 from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt

@@ -11,42 +11,33 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.geometry import bones_from_positions, rotate_yaw
+from motionkit.geometry._kinematics import bones_from_positions
+from motionkit.geometry._yaw import rotate_yaw
 from motionkit.metrics import joint_jerk
 from motionkit.motion import HUMANML, KIT, mirror
-from motionkit.motion.changes import (
-    CHANGES,
-    Poses,
-    Scene,
-    can_shuffle,
-    clip_features,
-    clip_joints,
-    goes_one_way,
+from motionkit.motion.changes._applies import goes_one_way, joint_ranges, moves, travels
+from motionkit.motion.changes._features import clip_features, clip_joints
+from motionkit.motion.changes._place import later_start, mirrored, path_times, sliding, trembling, turned
+from motionkit.motion.changes._poses import Poses, placed, slerp
+from motionkit.motion.changes._registry import CHANGES, Scene
+from motionkit.motion.changes._stillness import (
     held_frame,
-    in_order,
-    joint_ranges,
-    later_start,
     limbs,
     lively_statue,
     mean_pose,
-    mirrored,
-    moves,
-    one_after_another,
-    path_times,
-    placed,
-    reversed_time,
     running_mean,
+    still_limb,
+    swing_times,
+)
+from motionkit.motion.changes._time import (
+    can_shuffle,
+    in_order,
+    one_after_another,
+    reversed_time,
     shuffled_frames,
     shuffled_pieces,
-    slerp,
-    sliding,
-    still_limb,
     swapped_quarters,
-    swing_times,
     tempo_times,
-    travels,
-    trembling,
-    turned,
 )
 from motionkit.starter import generate
 

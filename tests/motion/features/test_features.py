@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import bones_from_positions, matrix_to_6d, rotation_between, yaw_matrix
+from motionkit.geometry._kinematics import bones_from_positions
+from motionkit.geometry._rotations import matrix_to_6d, rotation_between
+from motionkit.geometry._yaw import yaw_matrix
 from motionkit.motion import (
     HUMANML,
     KIT,

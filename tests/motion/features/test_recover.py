@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import accumulate_rotations, matrix_from_6d, positions_from_bones, yaw_matrix
+from motionkit.geometry._kinematics import accumulate_rotations, positions_from_bones
+from motionkit.geometry._rotations import matrix_from_6d
+from motionkit.geometry._yaw import yaw_matrix
 from motionkit.motion import (
     HUMANML,
     KIT,

@@ -12,7 +12,7 @@ from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.errors import MotionkitError
 from motionkit.policies.regions import RegionOptions
 from motionkit.policies.regions._policy import _squeezed
-from motionkit.policies.regions.api import open_regions
+from motionkit.policies.regions._store import open_regions
 
 
 def test_squeezed_pictures_are_averages_of_what_was_there() -> None:

@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 from motionkit.errors import MotionkitError
 from motionkit.policies.sa2va import Sa2vaOptions
 from motionkit.policies.sa2va._export import export_hf
+from motionkit.policies.sa2va._open import open_sa2va
 from motionkit.policies.sa2va._policy import Sa2vaPolicy
-from motionkit.policies.sa2va.api import open_sa2va
 
 pytest.importorskip("transformers")
 

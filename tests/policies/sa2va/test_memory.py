@@ -13,9 +13,9 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.policies.sa2va import Sa2vaOptions
 from motionkit.policies.sa2va._memory import _row, longest, plan
+from motionkit.policies.sa2va._open import open_sa2va
 from motionkit.policies.sa2va._sizes import by_config, dims_of, parameters
 from motionkit.policies.sa2va._variants import PARTS
-from motionkit.policies.sa2va.api import open_sa2va
 
 SA2VA_4B: dict[str, Any] = {
     "downsample_ratio": 0.5, "force_image_size": 448,

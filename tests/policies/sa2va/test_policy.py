@@ -12,9 +12,9 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.policies.base import OffersMasks
 from motionkit.policies.sa2va import Sa2vaOptions
+from motionkit.policies.sa2va._open import open_sa2va
 from motionkit.policies.sa2va._pixels import grid_of, tiles_of
 from motionkit.policies.sa2va._policy import Sa2vaPolicy, SeenImages, on_cells
-from motionkit.policies.sa2va.api import open_sa2va
 from motionkit.runs import TENSORS
 
 pytest.importorskip("transformers")

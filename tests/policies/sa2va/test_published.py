@@ -23,10 +23,10 @@ from PIL import Image
 
 from motionkit.errors import MotionkitError
 from motionkit.policies.sa2va import Sa2vaOptions
+from motionkit.policies.sa2va._open import open_sa2va
 from motionkit.policies.sa2va._pixels import square_of, tiles_of
 from motionkit.policies.sa2va._policy import Sa2vaPolicy
 from motionkit.policies.sa2va._words import IMAGE
-from motionkit.policies.sa2va.api import open_sa2va
 from motionkit.rl import categorical
 
 from .conftest import write_tokenizer

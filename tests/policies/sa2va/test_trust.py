@@ -14,11 +14,11 @@ from safetensors.torch import save_file
 
 from motionkit.errors import MotionkitError
 from motionkit.policies.sa2va import Sa2vaOptions
+from motionkit.policies.sa2va._open import open_sa2va
 from motionkit.policies.sa2va._parts import shuffled
 from motionkit.policies.sa2va._published import code_of, open_published
 from motionkit.policies.sa2va._shims import shims
 from motionkit.policies.sa2va._variants import PARTS, weight_names
-from motionkit.policies.sa2va.api import open_sa2va
 
 pytest.importorskip("transformers")
 _CODE = """

@@ -14,13 +14,11 @@ from motionkit.text import Prompt
 from motionkit.trainers._world import World
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
-from motionkit.trainers.grpo.algorithms.options import (
-    AwmObjective,
-    CosineOptim,
-    DpoObjective,
-    MatchingRollout,
-    NftObjective,
-)
+from motionkit.trainers.grpo.algorithms.options._awm import AwmObjective
+from motionkit.trainers.grpo.algorithms.options._dpo import DpoObjective
+from motionkit.trainers.grpo.algorithms.options._matching import MatchingRollout
+from motionkit.trainers.grpo.algorithms.options._nft import NftObjective
+from motionkit.trainers.grpo.algorithms.options._shared import CosineOptim
 
 from .toy import PROMPTS, Height, TablePolicy
 

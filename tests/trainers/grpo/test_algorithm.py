@@ -20,7 +20,7 @@ from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
 from motionkit.trainers.grpo.algorithms._hold import roughness
-from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoRollout, GrpoSampler
+from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoRollout, GrpoSampler
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy
 

@@ -15,7 +15,9 @@ from motionkit.rewards.mix import RewardMix
 from motionkit.rl import stable_hash
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
-from motionkit.trainers.grpo.algorithms.options import CosineOptim, EasyTuneObjective, GradientSampler, TrainSampler
+from motionkit.trainers.grpo.algorithms.options._easytune import EasyTuneObjective
+from motionkit.trainers.grpo.algorithms.options._gradient import GradientSampler
+from motionkit.trainers.grpo.algorithms.options._shared import CosineOptim, TrainSampler
 
 from .test_gradient import Flat
 from .test_gradient import make as make_chain

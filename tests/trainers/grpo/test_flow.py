@@ -17,13 +17,9 @@ from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
 from motionkit.trainers.grpo.algorithms._kl import KLCoefficient
 from motionkit.trainers.grpo.algorithms._window import Plans
-from motionkit.trainers.grpo.algorithms.options import (
-    FlowSampler,
-    GrpoObjective,
-    GrpoRollout,
-    GrpoSampler,
-    WindowSampler,
-)
+from motionkit.trainers.grpo.algorithms.options._flow import FlowSampler
+from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoRollout, GrpoSampler
+from motionkit.trainers.grpo.algorithms.options._shared import WindowSampler
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy
 

@@ -21,7 +21,8 @@ from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
 from motionkit.trainers.grpo.algorithms._terms import log_spread
-from motionkit.trainers.grpo.algorithms.options import CosineOptim, GradientObjective, GradientRollout, GradientSampler
+from motionkit.trainers.grpo.algorithms.options._gradient import GradientObjective, GradientRollout, GradientSampler
+from motionkit.trainers.grpo.algorithms.options._shared import CosineOptim
 
 from .test_world import Meeting, ThreadWorld, flat, same_losses, train, train_together
 from .toy import PROMPTS, Height, TablePolicy, gain, make_policy, mask_of

@@ -59,8 +59,8 @@ def test_the_rule_reads_this_cpu() -> None:
 
 COMPARE = """
 import torch
-from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.api import MDMNetwork
+from motionkit.policies.mdm._settings import MDMSettings
+from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.trainers._matmul import use_matmul
 torch.set_num_threads(1)
 torch.manual_seed(0)

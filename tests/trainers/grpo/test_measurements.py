@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motionkit.evaluation import Measured, SetFigure
+from motionkit.evaluation._heldout import Measured
 from motionkit.evaluation._paired import Paired
+from motionkit.evaluation._sets import SetFigure
 from motionkit.trainers.grpo._measurements import Measurements
 
 

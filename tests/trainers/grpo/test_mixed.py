@@ -19,13 +19,8 @@ from motionkit.rl import rollout
 from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
-from motionkit.trainers.grpo.algorithms.options import (
-    GrpoObjective,
-    GrpoRollout,
-    GrpoSampler,
-    MixedObjective,
-    MixedRollout,
-)
+from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoRollout, GrpoSampler
+from motionkit.trainers.grpo.algorithms.options._mixed import MixedObjective, MixedRollout
 
 from .test_world import Meeting, ThreadWorld, flat, train, train_together
 from .toy import PROMPTS, Height, TablePolicy, make_policy

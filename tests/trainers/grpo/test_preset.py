@@ -15,7 +15,8 @@ from motionkit.config import Given, Resolved, resolve
 from motionkit.errors import MotionkitError
 from motionkit.plugins import available, get
 from motionkit.policies import device as devices
-from motionkit.trainers.grpo import GrpoSettings, _preset
+from motionkit.trainers.grpo import _preset
+from motionkit.trainers.grpo._settings import GrpoSettings
 
 Cli = Callable[..., Result]
 

@@ -15,7 +15,7 @@ from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._cursor import PromptCursor
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
-from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoRollout, GrpoSampler
+from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoRollout, GrpoSampler
 
 from .matching import make
 from .toy import PROMPTS, Height, make_policy

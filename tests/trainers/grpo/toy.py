@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
-from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.api import MDMPolicy, new_policy
+from motionkit.policies.mdm._factory import new_policy
+from motionkit.policies.mdm._policy import MDMPolicy
+from motionkit.policies.mdm._settings import MDMSettings
 from motionkit.policies.sampling import segment_bounds
 from motionkit.rewards.base import RewardScores
 from motionkit.rl import Schedule, length_mask, segment_frames, stable_hash

@@ -13,16 +13,16 @@ import torch
 
 from motionkit.datasets.episodes import Collector
 from motionkit.errors import MotionkitError
-from motionkit.policies.actor import ActorSpec
-from motionkit.policies.actor.api import Actor, load_actor
-from motionkit.trainers.ppo import PpoSettings
+from motionkit.policies.actor._actor import Actor
+from motionkit.policies.actor._settings import ActorSpec
+from motionkit.policies.actor._store import load_actor
 from motionkit.trainers.ppo import _clone as module
 from motionkit.trainers.ppo import _trainer as trainer_module
 from motionkit.trainers.ppo._clone import clone, open_demonstrations
 from motionkit.trainers.ppo._environment import environment_of_inputs
-from motionkit.trainers.ppo._settings import CloneSettings
+from motionkit.trainers.ppo._settings import CloneSettings, PpoSettings
 from motionkit.trainers.ppo._trainer import PpoTrainer
-from motionkit.trainers.reward_collect import RewardCollectSettings
+from motionkit.trainers.reward_collect._settings import RewardCollectSettings
 from motionkit.trainers.reward_collect._trainer import RewardCollect
 
 from ...made.training import run_trainer

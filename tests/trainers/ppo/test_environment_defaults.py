@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from motionkit.config import Given, resolve
-from motionkit.environments.reach import as_recorded
 from motionkit.environments.reach._arm import open_reach
-from motionkit.environments.reach._settings import ReachSettings
-from motionkit.trainers.ppo import PpoSettings
+from motionkit.environments.reach._settings import ReachSettings, as_recorded
+from motionkit.trainers.ppo._settings import PpoSettings
 from motionkit.trainers.ppo._task import compare_environments
-from motionkit.trainers.reward_collect import RewardCollectSettings
+from motionkit.trainers.reward_collect._settings import RewardCollectSettings
 
 
 def settled(model: Any, *sets: str) -> Any:

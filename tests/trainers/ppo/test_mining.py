@@ -12,16 +12,17 @@ import pytest
 import torch
 
 from motionkit.datasets.episodes import Collector, open_episodes
-from motionkit.encoders.success import load_classifier, save_classifier
-from motionkit.environments.reach import ReachSettings
+from motionkit.encoders.success._find import load_classifier
+from motionkit.encoders.success._native import save_classifier
 from motionkit.environments.reach._environment import Reach
+from motionkit.environments.reach._settings import ReachSettings
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.reward import Split
-from motionkit.policies.actor.api import load_actor
-from motionkit.trainers.ppo import PpoSettings
+from motionkit.evaluation.reward._data import Split
+from motionkit.policies.actor._store import load_actor
 from motionkit.trainers.ppo._mined_frames import HardBatches, Joined, divide
+from motionkit.trainers.ppo._settings import PpoSettings
 from motionkit.trainers.ppo._trainer import PpoTrainer
-from motionkit.trainers.reward_train import RewardTrainSettings
+from motionkit.trainers.reward_train._settings import RewardTrainSettings
 from motionkit.trainers.reward_train._trainer import RewardTrain
 
 from ...made.training import run_trainer

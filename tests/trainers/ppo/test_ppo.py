@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.encoders.success import Card, SuccessClassifier, save_classifier
+from motionkit.encoders.success._card import Card
+from motionkit.encoders.success._classifier import SuccessClassifier
+from motionkit.encoders.success._native import save_classifier
 from motionkit.errors import MotionkitError
-from motionkit.policies.actor.api import load_actor
+from motionkit.policies.actor._store import load_actor
 from motionkit.rewards.base import FrameBatch, RewardScores
-from motionkit.trainers.ppo import PpoSettings
 from motionkit.trainers.ppo import _trainer as trainer_module
+from motionkit.trainers.ppo._settings import PpoSettings
 from motionkit.trainers.ppo._trainer import PpoTrainer
 
 from ...made.training import run_trainer

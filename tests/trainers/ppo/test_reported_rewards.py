@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.trainers.ppo import PpoSettings
+from motionkit.trainers.ppo._settings import PpoSettings
 from motionkit.trainers.ppo._trainer import PpoTrainer
 
 from ...made.training import run_trainer

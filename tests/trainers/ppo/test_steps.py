@@ -12,7 +12,7 @@ from gymnasium.spaces import Box
 
 from motionkit.environments.base import Step
 from motionkit.errors import MotionkitError
-from motionkit.policies.actor import spec_of
+from motionkit.policies.actor._settings import spec_of
 from motionkit.rewards.base import FrameBatch, RewardScores, StepBatch
 from motionkit.rewards.env import EnvOptions
 from motionkit.rewards.env._reward import Env

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from motionkit.cli import get_app
 from motionkit.datasets.episodes import open_episodes
-from motionkit.environments.reach import ReachSettings
 from motionkit.environments.reach._arm import open_reach
+from motionkit.environments.reach._settings import ReachSettings
 from motionkit.errors import MotionkitError
-from motionkit.trainers.reward_collect import RewardCollectSettings
+from motionkit.trainers.reward_collect._settings import RewardCollectSettings
 from motionkit.trainers.reward_collect._trainer import RewardCollect
 
 from ...made.training import run_trainer

@@ -14,8 +14,8 @@ from typer.testing import Result
 
 import motionkit
 from motionkit.datasets.episodes import open_episodes
-from motionkit.trainers.reward_collect import RewardCollectSettings
 from motionkit.trainers.reward_collect._import import ImportEpisodes
+from motionkit.trainers.reward_collect._settings import RewardCollectSettings
 
 from ...made.training import run_trainer
 

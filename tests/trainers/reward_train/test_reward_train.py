@@ -11,14 +11,15 @@ import pytest
 import torch
 
 from motionkit.config import Given, resolve
-from motionkit.encoders.success import load_classifier, read_card
+from motionkit.encoders.success._find import load_classifier
+from motionkit.encoders.success._native import read_card
 from motionkit.errors import MotionkitError
 from motionkit.metrics import classifier_auroc
 from motionkit.nn import ResNet10
 from motionkit.trainers.execute import run_trainer
-from motionkit.trainers.reward_train import RewardTrainSettings
 from motionkit.trainers.reward_train import _open as opening
 from motionkit.trainers.reward_train._batches import Augmentation, FrameBatches
+from motionkit.trainers.reward_train._settings import RewardTrainSettings
 from motionkit.trainers.reward_train._trainer import RewardTrain
 from motionkit.trainers.reward_train.api import held_out, run_of
 from tests.made.episodes import make

@@ -14,10 +14,10 @@ from typer.testing import Result
 
 from motionkit.config import Given, resolve
 from motionkit.datasets.episodes import Collector, export_trajectories, import_trajectories, open_episodes
-from motionkit.encoders.success import load_classifier
+from motionkit.encoders.success._find import load_classifier
 from motionkit.errors import MotionkitError
 from motionkit.trainers.execute import run_trainer
-from motionkit.trainers.reward_train import RewardTrainSettings
+from motionkit.trainers.reward_train._settings import RewardTrainSettings
 from motionkit.trainers.reward_train._trainer import RewardTrain
 from motionkit.trainers.reward_train.api import held_out
 

@@ -16,14 +16,14 @@ from motionkit.datasets.base import Regions, Split
 from motionkit.datasets.shapes import ShapesOptions
 from motionkit.datasets.shapes._dataset import COLOURS, SHAPES, Shapes
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions import as_it_is, open_task
+from motionkit.evaluation.regions._measure import as_it_is
+from motionkit.evaluation.regions._task import open_task
 from motionkit.policies.regions import RegionOptions
-from motionkit.policies.regions.api import open_regions
+from motionkit.policies.regions._store import open_regions
 from motionkit.rl import RowNoise
 from motionkit.trainers._regions import mask_loss
-from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._order import RegionOrder
-from motionkit.trainers.sa2va_rl._settings import CurriculumSettings
+from motionkit.trainers.sa2va_rl._settings import CurriculumSettings, Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
 from motionkit.trainers.sa2va_rl.loops import CaptionToMaskOptions, MaskToCaptionOptions
 from motionkit.trainers.sa2va_rl.loops._caption_to_mask import CaptionToMask

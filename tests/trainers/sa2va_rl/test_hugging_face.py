@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from typer.testing import Result
 
 from motionkit.policies.sa2va import Sa2vaOptions
-from motionkit.policies.sa2va.api import open_sa2va
+from motionkit.policies.sa2va._open import open_sa2va
 
 from ...policies.sa2va.conftest import write_model
 

@@ -12,16 +12,17 @@ import torch
 
 from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions import Task, Weights, as_it_is, masks_at
+from motionkit.evaluation.regions._measure import as_it_is
+from motionkit.evaluation.regions._task import Task, Weights, masks_at
 from motionkit.nn import EMA
 from motionkit.policies.base import Candidates, WordScores
-from motionkit.policies.regions import RegionSettings
-from motionkit.policies.regions.api import ShapesPolicy
+from motionkit.policies.regions._policy import ShapesPolicy
+from motionkit.policies.regions._settings import RegionSettings
 from motionkit.rl import RowNoise, Surrogate, group_std
 from motionkit.testing import check_loop
-from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._play import Scored, loss_of, normalised, roll_out
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards
+from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._trainable import trainable
 from motionkit.trainers.sa2va_rl.loops import CaptionToMaskOptions, MaskToCaptionOptions
 from motionkit.trainers.sa2va_rl.loops._caption_to_mask import CaptionToMask

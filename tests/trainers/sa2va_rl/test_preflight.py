@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from motionkit.cli import get_app
 from motionkit.policies.base import WordScores
 from motionkit.trainers.base import Checked
-from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
+from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
 
 

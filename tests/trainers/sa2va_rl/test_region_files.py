@@ -14,7 +14,7 @@ from PIL import Image
 from motionkit.errors import MotionkitError
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
 from motionkit.trainers.pretrain.regions._trainer import PretrainRegions
-from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
+from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
 
 from ...made.regions import grasp_rows, write_coco, write_finetune, write_grasp, write_jsonl

@@ -13,13 +13,13 @@ import torch
 
 from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions import GREEDY, SAMPLED
+from motionkit.evaluation.regions._figures import GREEDY, SAMPLED
 from motionkit.policies.regions import RegionOptions
-from motionkit.policies.regions.api import open_regions
+from motionkit.policies.regions._store import open_regions
 from motionkit.report import run_page
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
 from motionkit.trainers.pretrain.regions._trainer import PretrainRegions
-from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
+from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
 
 from ...made.training import run_trainer

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from motionkit.datasets.motions import ClipSet, cut_windows, starter_clip_set
-from motionkit.motion.prediction import MotionState, follow, state_positions
+from motionkit.datasets.motions._clips import ClipSet
+from motionkit.datasets.motions._starter import starter_clip_set
+from motionkit.datasets.motions._windows import cut_windows
+from motionkit.motion.prediction._state import MotionState, follow, state_positions
 from motionkit.rigs import mirror_order
 from motionkit.trainers.train_mpl._augment import Augmentation, bent, mirrored, off_heading, resampled
 from motionkit.trainers.train_mpl._batches import WindowBatch, WindowBatches

@@ -10,8 +10,9 @@ import safetensors.torch
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.policies.mpl import PredictorSettings
-from motionkit.policies.mpl.api import PredictorNetwork, Statistics
+from motionkit.policies.mpl._features import Statistics
+from motionkit.policies.mpl._network import PredictorNetwork
+from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.trainers.train_mpl._initialise import initialise
 
 TINY: dict[str, Any] = {"head": "delta", "width": 32, "layers": 1, "heads": 2, "window": 4}

@@ -9,8 +9,8 @@ from pathlib import Path
 from typer.testing import Result
 
 from motionkit.datasets.motions._starter import _motion
-from motionkit.evaluation.mpl import Predictions
-from motionkit.evaluation.mpl.long import DRAWN
+from motionkit.evaluation.mpl._kept import Predictions
+from motionkit.evaluation.mpl.long._paths import DRAWN
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
 from motionkit.starter import Order, perform

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motionkit.clips.profile import ClipRow, Profile, profile_statistics
+from motionkit.clips.profile._document import profile_statistics
+from motionkit.clips.profile._measure import ClipRow
 from motionkit.clips.profile._moments import Moments
+from motionkit.clips.profile._profile import Profile
 from motionkit.errors import MotionkitError
-from motionkit.trainers.train_mpl.api import schedule_problems, suggest
+from motionkit.trainers.train_mpl._advice import suggest
+from motionkit.trainers.train_mpl._schedule import schedule_problems
 
 ROW = ClipRow("a", "a", "", "", "BVH", 60.0, 75, 1.25, 1.0, 0.0, 0.5, 0.0, 0.0, 0, ())
 

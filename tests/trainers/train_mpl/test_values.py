@@ -7,7 +7,7 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from motionkit.trainers.train_mpl import TrainMplSettings
+from motionkit.trainers.train_mpl._settings import TrainMplSettings
 from motionkit.trainers.train_mpl._values import values_at
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions import ClipSet, StateClip
+from motionkit.datasets.motions._clips import ClipSet, StateClip
 from motionkit.evaluation.mpl._figures import Body
 from motionkit.metrics import SHORTEST, leading_joint, lower_slide, movement, movement_share
-from motionkit.motion.prediction import MotionState, follow, state_positions
+from motionkit.motion.prediction._state import MotionState, follow, state_positions
 
 SPAN = 2.0
 """Seconds up to a time over which a motion is measured: two periods of the slowest movement, half a hertz."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions import StateClip
-from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw
-from motionkit.motion.prediction import MotionState, follow, path_points
+from motionkit.datasets.motions._clips import StateClip
+from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
+from motionkit.geometry._yaw import rotate_yaw
+from motionkit.motion.prediction._state import MotionState, follow, path_points
 
 SEARCH = 0.3
 """Seconds between two searches of motion matching, and between the points of the path that it compares."""

@@ -9,16 +9,18 @@ import torch
 from torch import Tensor
 
 from motionkit.datasets.base import Split
-from motionkit.datasets.motions import ClipSet, Windows, cut_windows
+from motionkit.datasets.motions._clips import ClipSet
+from motionkit.datasets.motions._windows import Windows, cut_windows
 from motionkit.evaluation.mpl._extrapolate import Extrapolation
 from motionkit.evaluation.mpl._figures import Body
 from motionkit.evaluation.mpl._measure import predict_checked
 from motionkit.evaluation.mpl.long._figures import RealLabel, looks_at, real_labels, shares
 from motionkit.evaluation.mpl.long._matching import Matching
 from motionkit.evaluation.mpl.long._paths import DRAWN
-from motionkit.geometry import matrix_to_6d
+from motionkit.geometry._rotations import matrix_to_6d
 from motionkit.metrics import npss_terms
-from motionkit.motion.prediction import MotionState, path_errors
+from motionkit.motion.prediction._path import path_errors
+from motionkit.motion.prediction._state import MotionState
 from motionkit.policies.base import Predictor
 
 MODEL, HOLD, DRAGGED, MATCHING = "model", "hold", "dragged", "matching"

@@ -28,7 +28,7 @@ class DrawnPath:
     turn: Callable[[float], float] = lambda time: 0.0
 
     def steps(self, frames: int, fps: float) -> Tensor:
-        """Return the steps to `frames` frames, ``[F, 3]`` float64 as in `motionkit.motion.prediction.MotionState`.
+        """Return the steps to `frames` frames, ``[F, 3]`` float64 as in `motionkit.motion.prediction._state.MotionState`.
 
         Each is the chord of an arc: a constant turn stays on its circle.
         """

@@ -12,7 +12,7 @@ from motionkit.rewards.mix import Scored
 from motionkit.rl import ADVANTAGES, Advantages, leave_one_out, mix_credit, segment_frames, shuffled
 from motionkit.trainers._world import World
 from motionkit.trainers.grpo._whole import whole_batch
-from motionkit.trainers.grpo.algorithms.options import CreditObjective
+from motionkit.trainers.grpo.algorithms.options._shared import CreditObjective
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from motionkit.trainers._world import OneProcess, World, sum_over
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo.algorithms._hold import roughness
 from motionkit.trainers.grpo.algorithms._noised import Noised, mean_frames, square_frames
-from motionkit.trainers.grpo.algorithms.options import MatchingOptions
+from motionkit.trainers.grpo.algorithms.options._matching import MatchingOptions
 
 _HELD = 4  # every fourth sample is held in an update, another quarter each time
 

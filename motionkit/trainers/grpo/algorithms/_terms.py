@@ -22,7 +22,7 @@ from motionkit.text import Prompt
 from motionkit.trainers._world import World
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo.algorithms._hold import roughness
-from motionkit.trainers.grpo.algorithms.options import HoldObjective
+from motionkit.trainers.grpo.algorithms.options._shared import HoldObjective
 
 _JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a motion that stands still finite
 _SPEED_FLOOR = 1e-2  # m/s; a motion that stands still has no ratio

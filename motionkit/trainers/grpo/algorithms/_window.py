@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from motionkit.errors import MotionkitError
 from motionkit.rl import Sampler, Schedule, StepPlan
-from motionkit.trainers.grpo.algorithms.options import WindowSampler
+from motionkit.trainers.grpo.algorithms.options._shared import WindowSampler
 
 
 class Plans:

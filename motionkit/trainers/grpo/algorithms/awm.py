@@ -20,7 +20,7 @@ from motionkit.rewards.mix import Scored
 from motionkit.trainers.grpo.algorithms._credit import assign_credit, frame_weights
 from motionkit.trainers.grpo.algorithms._matching import Matching, MatchingUpdate
 from motionkit.trainers.grpo.algorithms._noised import Noised, mean_frames, square_frames
-from motionkit.trainers.grpo.algorithms.options import AwmObjective
+from motionkit.trainers.grpo.algorithms.options._awm import AwmObjective
 
 
 class AWM(Matching):

@@ -1,16 +1,14 @@
 """The update rules as plugins, one component each, in the order of the documentation. Imports no torch."""
 
 from motionkit.plugins import Component
-from motionkit.trainers.grpo.algorithms.options import (
-    AwmOptions,
-    DpoOptions,
-    EasyTuneOptions,
-    FlowOptions,
-    GradientOptions,
-    GrpoOptions,
-    MixedOptions,
-    NftOptions,
-)
+from motionkit.trainers.grpo.algorithms.options._awm import AwmOptions
+from motionkit.trainers.grpo.algorithms.options._dpo import DpoOptions
+from motionkit.trainers.grpo.algorithms.options._easytune import EasyTuneOptions
+from motionkit.trainers.grpo.algorithms.options._flow import FlowOptions
+from motionkit.trainers.grpo.algorithms.options._gradient import GradientOptions
+from motionkit.trainers.grpo.algorithms.options._grpo import GrpoOptions
+from motionkit.trainers.grpo.algorithms.options._mixed import MixedOptions
+from motionkit.trainers.grpo.algorithms.options._nft import NftOptions
 
 grpo = Component(
     summary="Clipped surrogate on the Gaussian reverse steps, with an exact KL",

@@ -24,7 +24,7 @@ from motionkit.rewards.mix import Scored
 from motionkit.rl import noise_key, segment_frames, stable_hash
 from motionkit.trainers.grpo.algorithms._matching import Matching, MatchingUpdate
 from motionkit.trainers.grpo.algorithms._noised import Noised, mean_frames
-from motionkit.trainers.grpo.algorithms.options import DpoObjective
+from motionkit.trainers.grpo.algorithms.options._dpo import DpoObjective
 
 _SWAP = -7  # a stream of noise of its own
 _FLAT = 1e-6  # a gap below this share of the scores is rounding

@@ -28,7 +28,7 @@ from motionkit.trainers.grpo.algorithms._terms import (
     require_gradient,
     require_graph,
 )
-from motionkit.trainers.grpo.algorithms.options import EasyTuneOptions
+from motionkit.trainers.grpo.algorithms.options._easytune import EasyTuneOptions
 
 
 class EasyTune:

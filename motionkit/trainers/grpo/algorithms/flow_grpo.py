@@ -14,7 +14,7 @@ from motionkit.policies.base import DiffusionPolicy
 from motionkit.rl import CPS, DanceSDE, FlowSDE, Sampler
 from motionkit.trainers.grpo.algorithms._window import Plans
 from motionkit.trainers.grpo.algorithms.grpo import Clipped
-from motionkit.trainers.grpo.algorithms.options import FlowOptions
+from motionkit.trainers.grpo.algorithms.options._flow import FlowOptions
 
 _SAMPLERS: dict[str, Callable[[float], Sampler]] = {"flow-sde": FlowSDE, "dance-sde": DanceSDE, "cps": CPS}
 

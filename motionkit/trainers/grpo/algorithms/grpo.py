@@ -40,7 +40,8 @@ from motionkit.trainers.grpo.algorithms._credit import Credit, assign_credit
 from motionkit.trainers.grpo.algorithms._hold import add_hold
 from motionkit.trainers.grpo.algorithms._kl import KLCoefficient
 from motionkit.trainers.grpo.algorithms._window import Plans
-from motionkit.trainers.grpo.algorithms.options import FlowOptions, GrpoOptions
+from motionkit.trainers.grpo.algorithms.options._flow import FlowOptions
+from motionkit.trainers.grpo.algorithms.options._grpo import GrpoOptions
 
 _MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log how far the policy has moved
 

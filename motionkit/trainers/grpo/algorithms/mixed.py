@@ -23,7 +23,8 @@ from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo.algorithms._credit import Credit, reward_credit
 from motionkit.trainers.grpo.algorithms._terms import GradientTerms, require_gradient, require_graph
 from motionkit.trainers.grpo.algorithms.grpo import ClippedUpdate, grpo
-from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoOptions, GrpoRollout, MixedOptions
+from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoOptions, GrpoRollout
+from motionkit.trainers.grpo.algorithms.options._mixed import MixedOptions
 from motionkit.trainers.grpo.algorithms.reward_gradient import GradientUpdate, saves_memory
 
 _logger = logging.getLogger("motionkit.grpo")

@@ -26,7 +26,7 @@ from motionkit.trainers.grpo.algorithms._terms import (
     require_gradient,
     require_graph,
 )
-from motionkit.trainers.grpo.algorithms.options import GradientOptions
+from motionkit.trainers.grpo.algorithms.options._gradient import GradientOptions
 
 _LARGE = 5_000_000  # parameters from which a step's activations are computed twice rather than kept
 _LONG = 10  # steps from which they are

@@ -8,5 +8,3 @@ component = Component(
     options=PretrainMDMSettings,
     factory="motionkit.trainers.pretrain.mdm._trainer:PretrainMDM",
 )
-
-__all__ = ["PretrainMDMSettings", "component"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.geometry import rotate_yaw
+from motionkit.geometry._yaw import rotate_yaw
 from motionkit.motion import Normalizer, Skeleton
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from motionkit.config import Chosen, Cli, Group, OptimSettings, RunSettings, TrainerSettings, slot
-from motionkit.policies.mdm import MDMSettings
+from motionkit.policies.mdm._settings import MDMSettings
 from motionkit.trainers.pretrain._size import refuse_size
 
 

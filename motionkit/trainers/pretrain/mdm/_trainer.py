@@ -13,12 +13,15 @@ from torch import Tensor
 from motionkit.config import Chosen
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import Quality, RealMotions, measure_quality, open_judge
+from motionkit.evaluation._judge import open_judge
+from motionkit.evaluation._quality import Quality, measure_quality
+from motionkit.evaluation._real import RealMotions
 from motionkit.evaluation._trained_on import trained_on
 from motionkit.policies.base import DiffusionPolicy, guidance_of
 from motionkit.policies.generating import plan_steps
 from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm.api import MDMPolicy, new_policy, open_encoder, open_policy
+from motionkit.policies.mdm._factory import new_policy, open_encoder, open_policy
+from motionkit.policies.mdm._policy import MDMPolicy
 from motionkit.policies.sampling import refuse_blocks
 from motionkit.rewards.base import Reward
 from motionkit.runs import Run, fingerprint_tensors

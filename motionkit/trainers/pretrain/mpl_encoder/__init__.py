@@ -8,5 +8,3 @@ component = Component(
     options=PretrainEncoderSettings,
     factory="motionkit.trainers.pretrain.mpl_encoder._trainer:PretrainEncoder",
 )
-
-__all__ = ["PretrainEncoderSettings", "component"]

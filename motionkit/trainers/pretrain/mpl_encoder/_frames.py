@@ -9,8 +9,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions import ClipSet, StateClip
-from motionkit.encoders.mpl import PERIOD, frame_features, turn_residual, with_history
+from motionkit.datasets.motions._clips import ClipSet, StateClip
+from motionkit.encoders.mpl._inputs import frame_features, with_history
+from motionkit.encoders.mpl._network import PERIOD
+from motionkit.encoders.mpl._scales import turn_residual
 from motionkit.rigs import soft_period
 
 Period = Literal["hilbert", "edges"]
@@ -21,7 +23,7 @@ class Frames:
     """Frames of clips, one clip after the other, float32.
 
     Attributes:
-        features: ``[F, 2 + 9 J]`` of `motionkit.encoders.mpl.frame_features`.
+        features: ``[F, 2 + 9 J]`` of `motionkit.encoders.mpl._inputs.frame_features`.
         rows: ``[F, K]`` int64 frames that each is read with, its own first; they do not leave its clip.
         period: ``[F, 4]`` soft period of the contacts.
         confidence: ``[F, 2]`` of the period, left and right foot; 0 where contacts are not known.

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from motionkit.encoders.mpl import FEET, MotionEncoder
-from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.encoders.mpl._inputs import FEET
+from motionkit.encoders.mpl._network import MotionEncoder
+from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
 from motionkit.rigs import GAITS
 from motionkit.trainers.pretrain.mpl_encoder._frames import Frames
 

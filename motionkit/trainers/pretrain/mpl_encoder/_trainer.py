@@ -11,8 +11,12 @@ import torch
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.datasets.motions import STARTER, clip_fingerprint, leave_out, open_clip_set, set_fingerprint
-from motionkit.encoders.mpl import ARTIFACT, FEET, EncoderSizes, MotionEncoder, Scales, save_encoder
+from motionkit.datasets.motions._content import clip_fingerprint, leave_out, set_fingerprint
+from motionkit.datasets.motions._open import STARTER, open_clip_set
+from motionkit.encoders.mpl._inputs import FEET
+from motionkit.encoders.mpl._native import ARTIFACT, save_encoder
+from motionkit.encoders.mpl._network import EncoderSizes, MotionEncoder
+from motionkit.encoders.mpl._scales import Scales
 from motionkit.runs import Run, TrainedOn
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import autocast, describe_device, set_up

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from motionkit.config import CheckpointSettings, Chosen, Cli, Group, OptimSettings, RunSettings, TrainerSettings, slot
 from motionkit.plugins import Component
-from motionkit.policies.regions import RegionSettings
+from motionkit.policies.regions._settings import RegionSettings
 
 
 class RegionRunSettings(RunSettings):
@@ -66,5 +66,3 @@ component = Component(
     PretrainRegionsSettings,
     "motionkit.trainers.pretrain.regions._trainer:PretrainRegions",
 )
-
-__all__ = ["PretrainRegionsSettings", "component"]

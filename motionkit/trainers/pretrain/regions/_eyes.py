@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.policies.regions.api import ShapesPolicy
+from motionkit.policies.regions._policy import ShapesPolicy
 from motionkit.trainers._regions import mask_loss
 
 _PATCH = 8  # pixels along a square of the small image that a word of the image has to tell

@@ -13,9 +13,10 @@ from torch import Tensor
 from motionkit.datasets.base import NamesAbsent, RegionDataset, Split, captioned_part
 from motionkit.datasets.pictures import trained_pictures
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions import look_up, masks_at
+from motionkit.evaluation.regions._known import look_up
+from motionkit.evaluation.regions._task import masks_at
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
-from motionkit.policies.regions.api import SeenImages, ShapesPolicy
+from motionkit.policies.regions._policy import SeenImages, ShapesPolicy
 from motionkit.runs import Run
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up

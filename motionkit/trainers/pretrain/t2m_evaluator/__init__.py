@@ -8,5 +8,3 @@ component = Component(
     options=PretrainEvaluatorSettings,
     factory="motionkit.trainers.pretrain.t2m_evaluator._trainer:PretrainEvaluator",
 )
-
-__all__ = ["PretrainEvaluatorSettings", "component"]

@@ -9,18 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from motionkit.encoders.t2m import (
-    RUN_PART,
-    Crop,
-    EvaluatorSizes,
-    Sentences,
-    T2MEvaluator,
-    Tagger,
-    encode_clips,
-    new_evaluator,
-    read_words,
-    save_evaluator,
-)
+from motionkit.encoders._crops import Crop, encode_clips
+from motionkit.encoders.t2m._beside import read_words
+from motionkit.encoders.t2m._load import RUN_PART
+from motionkit.encoders.t2m._model import T2MEvaluator, Tagger
+from motionkit.encoders.t2m._native import save_evaluator
+from motionkit.encoders.t2m._network import EvaluatorSizes
+from motionkit.encoders.t2m._new import new_evaluator
+from motionkit.encoders.t2m._words import Sentences
 from motionkit.metrics import distances as all_distances
 from motionkit.motion import tag_caption
 from motionkit.runs import Run

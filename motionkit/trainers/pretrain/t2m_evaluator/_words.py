@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from motionkit.datasets.base import TextClip
-from motionkit.encoders.t2m import WordTable
+from motionkit.encoders.t2m._words import WordTable
 from motionkit.motion import tag_caption
 from motionkit.rl import stable_hash
 from motionkit.starter import student_path

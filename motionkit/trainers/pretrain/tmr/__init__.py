@@ -8,5 +8,3 @@ component = Component(
     options=PretrainTMRSettings,
     factory="motionkit.trainers.pretrain.tmr._trainer:PretrainTMR",
 )
-
-__all__ = ["PretrainTMRSettings", "component"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from motionkit.datasets.base import TextClip
-from motionkit.encoders.tmr import TMR
+from motionkit.encoders.tmr._model import TMR
 from motionkit.errors import MotionkitError
 from motionkit.text import CachedEncoder, StoredEncoder, TextEncoder
 from motionkit.trainers.pretrain.tmr._settings import TmrModelSettings

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from motionkit.datasets.base import TextClip
-from motionkit.encoders.tmr import TMR, encode_captions, encode_clips
+from motionkit.encoders.tmr._model import TMR
+from motionkit.encoders.tmr._pairs import encode_captions, encode_clips
 from motionkit.trainers.pretrain._retrieval import retrieval_figures, short_crops
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from motionkit.encoders.tmr import Latent
+from motionkit.encoders.tmr._network import Latent
 from motionkit.trainers.pretrain._contrast import Beside, info_nce
 
 

@@ -8,15 +8,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from motionkit.encoders.tmr import (
-    TMR,
-    ActorSizes,
-    Latent,
-    new_tmr,
-    open_text_model,
-    save_tmr,
-    sentence_embeddings,
-)
+from motionkit.encoders.tmr._model import TMR
+from motionkit.encoders.tmr._native import save_tmr
+from motionkit.encoders.tmr._network import ActorSizes, Latent
+from motionkit.encoders.tmr._new import new_tmr
+from motionkit.encoders.tmr._sentences import sentence_embeddings
+from motionkit.encoders.tmr._text import open_text_model
 from motionkit.errors import MotionkitError
 from motionkit.rewards.tmr.opening import open_tmr, text_table
 from motionkit.runs import Run

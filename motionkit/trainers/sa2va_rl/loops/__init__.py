@@ -59,5 +59,3 @@ mask_to_caption = Component(
 caption_to_mask = Component(
     "Masks of a caption; the partner captions each", CaptionToMaskOptions, f"{_ROOM}._caption_to_mask:CaptionToMask"
 )
-
-__all__ = ["CaptionToMaskOptions", "MaskToCaptionOptions", "caption_to_mask", "mask_to_caption"]

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from motionkit.evaluation.regions import Task
+from motionkit.evaluation.regions._task import Task
 from motionkit.policies.base import RegionPolicy
 from motionkit.rl import categorical
 from motionkit.trainers._regions import mask_loss

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions import Task
+from motionkit.evaluation.regions._task import Task
 from motionkit.policies.base import OffersMasks, RegionPolicy
 from motionkit.rewards.base import TextBatch
 from motionkit.trainers._regions import mask_loss

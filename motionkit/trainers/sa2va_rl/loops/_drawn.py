@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from motionkit.evaluation.regions import Task
+from motionkit.evaluation.regions._task import Task
 from motionkit.policies.base import RegionPolicy
 from motionkit.rewards.base import MaskBatch
 

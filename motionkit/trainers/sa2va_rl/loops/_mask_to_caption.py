@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from motionkit.evaluation.regions import Task
+from motionkit.evaluation.regions._task import Task
 from motionkit.policies.base import RegionPolicy, WordScores
 from motionkit.rewards.base import TextBatch
 from motionkit.rl import kl_k3

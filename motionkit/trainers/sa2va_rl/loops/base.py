@@ -11,7 +11,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from motionkit.evaluation.regions import Task, Weights
+from motionkit.evaluation.regions._task import Task, Weights
 from motionkit.rewards.base import MaskBatch, TextBatch
 from motionkit.rl import RowNoise
 

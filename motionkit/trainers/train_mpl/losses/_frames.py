@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.motion.prediction import MotionState
-from motionkit.policies.mpl.api import Predicted
+from motionkit.motion.prediction._state import MotionState
+from motionkit.policies.mpl._predicted import Predicted
 
 
 @dataclass(frozen=True)

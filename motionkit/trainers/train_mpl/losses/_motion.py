@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from motionkit.metrics import CONTACT
-from motionkit.motion.prediction import follow, state_positions
+from motionkit.motion.prediction._state import follow, state_positions
 from motionkit.trainers.train_mpl.losses._frames import Frames, Skeleton
 
 _METRES = 0.5
