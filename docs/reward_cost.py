@@ -11,23 +11,18 @@ from types import SimpleNamespace
 
 import torch
 
-from motionkit.encoders.t2m._network import EvaluatorSizes
-from motionkit.encoders.t2m._new import new_evaluator
-from motionkit.encoders.t2m._words import WordTable
-from motionkit.encoders.tmr._network import ActorSizes
-from motionkit.encoders.tmr._new import new_tmr
 from motionkit.motion import HUMANML, MotionBatch
-from motionkit.rewards.mdm import CombinedOptions, DenseOptions, MatchingOptions, PrecisionOptions
-from motionkit.rewards.mdm._reward import MdmCombined, MdmDense, MdmMatching, MdmRPrecision
-from motionkit.rewards.movement import MovementOptions
-from motionkit.rewards.movement._reward import Movement
-from motionkit.rewards.physics import PhysicsOptions
-from motionkit.rewards.physics._reward import Physics
-from motionkit.rewards.tmr import CosineOptions as TmrCosineOptions
-from motionkit.rewards.tmr import DenseOptions as TmrDenseOptions
-from motionkit.rewards.tmr import MatchingOptions as TmrMatchingOptions
-from motionkit.rewards.tmr._reward import TmrCosine, TmrDense, TmrMatching
 from motionkit.text import Prompt, TextFeatures
+from motionkit.text_to_motion.evaluator.model import EvaluatorSizes, WordTable, new_evaluator
+from motionkit.text_to_motion.rewards.components import CosineOptions as TmrCosineOptions
+from motionkit.text_to_motion.rewards.components import DenseOptions as TmrDenseOptions
+from motionkit.text_to_motion.rewards.components import MatchingOptions as TmrMatchingOptions
+from motionkit.text_to_motion.rewards.components import MovementOptions, PhysicsOptions
+from motionkit.text_to_motion.rewards.joint_space import TmrCosine, TmrDense, TmrMatching
+from motionkit.text_to_motion.rewards.mdm import CombinedOptions, DenseOptions, MatchingOptions, PrecisionOptions
+from motionkit.text_to_motion.rewards.motion_terms import Movement, Physics
+from motionkit.text_to_motion.rewards.ranked import MdmCombined, MdmDense, MdmMatching, MdmRPrecision
+from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
 
 SAMPLES, ROUNDS = 32, 5
 VERBS = ("walk", "jump", "turn", "wave", "sit", "run", "kick")

@@ -28,7 +28,7 @@ Episodes of a loop of your own, for `motionkit reward-train --data episodes`::
     with Collector("episodes", cameras={"camera": (64, 64)}) as collector:
         collector.add({"camera": image}, success=succeeded, done=over)  # after each step, before any reset
 
-Settings of the algorithm are in `motionkit.trainers.grpo.api`. Nothing here imports torch before it is used.
+Settings of the algorithm are in `motionkit.text_to_motion.grpo.api`. Nothing here imports torch before it is used.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from motionkit._version import __version__
+from motionkit import _moved  # noqa: F401  # finds old paths, before anything else is imported
 from motionkit.errors import MotionkitError
+from motionkit.version import __version__
 
 if TYPE_CHECKING:
     from motionkit._api import convert, load_dataset, load_policy, load_reward, read, read_all
     from motionkit.clips.motion_clip import MotionClip
-    from motionkit.datasets.episodes import Collector
-    from motionkit.trainers.grpo.api import GRPO
+    from motionkit.success.episodes import Collector
+    from motionkit.text_to_motion.grpo.api import GRPO
 
 _HOMES = {
-    "Collector": "motionkit.datasets.episodes",
-    "GRPO": "motionkit.trainers.grpo.api",
+    "Collector": "motionkit.success.episodes",
+    "GRPO": "motionkit.text_to_motion.grpo.api",
     "MotionClip": "motionkit.clips.motion_clip",
     "convert": "motionkit._api",
     "load_dataset": "motionkit._api",

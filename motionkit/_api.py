@@ -12,9 +12,9 @@ from motionkit.errors import MotionkitError
 if TYPE_CHECKING:
     from motionkit.clips.convert import ConvertReport
     from motionkit.clips.motion_clip import MotionClip
-    from motionkit.datasets.base import TextMotionDataset
-    from motionkit.policies.generating import TextToMotionPolicy
-    from motionkit.rewards.base import Reward
+    from motionkit.contracts.dataset import TextMotionDataset
+    from motionkit.contracts.generating import TextToMotionPolicy
+    from motionkit.contracts.reward import Reward
 
 
 def load_policy(

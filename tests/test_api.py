@@ -10,12 +10,11 @@ import pytest
 import torch
 
 import motionkit
-from motionkit.encoders.tmr._native import save_tmr
-from motionkit.encoders.tmr._network import ActorSizes
-from motionkit.encoders.tmr._new import new_tmr
 from motionkit.errors import MotionkitError
-from motionkit.policies.mdm._factory import new_policy, open_encoder
-from motionkit.policies.mdm._settings import MDMSettings
+from motionkit.text_to_motion.mdm.open import new_policy, open_encoder
+from motionkit.text_to_motion.mdm.settings import MDMSettings
+from motionkit.text_to_motion.tmr.files import save_tmr
+from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
 
 SHAPE = MDMSettings(
     layers=1, latent_dim=16, num_heads=2, ff_size=32, patch_size=4, clause_frames=True, mask_frames=True,
@@ -36,7 +35,7 @@ def test_ten_lines(dataset, tmp_path: Path) -> None:
     save_tmr(tmp_path / "tmr", new_tmr(sizes, dataset.normalizer.mean, dataset.normalizer.std, encoder))
 
     from motionkit import GRPO, load_policy, load_reward
-    from motionkit.trainers.grpo.api import GrpoRollout
+    from motionkit.text_to_motion.grpo.api import GrpoRollout
 
     policy = load_policy(tmp_path / "mdm", dataset=dataset)
     reward = load_reward("tmr-dense", weights=tmp_path / "tmr", alpha=0.5)

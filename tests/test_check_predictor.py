@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.evaluation.mpl._extrapolate import Extrapolation
-from motionkit.motion.prediction._state import MotionState
-from motionkit.policies.mpl._features import Statistics
-from motionkit.policies.mpl._network import PredictorNetwork
-from motionkit.policies.mpl._policy import MplPredictor
-from motionkit.policies.mpl._settings import PredictorSettings
+from motionkit.motion.prediction import MotionState
+from motionkit.predictor.evaluation.baselines import Extrapolation
+from motionkit.predictor.features import Statistics
+from motionkit.predictor.network import PredictorNetwork
+from motionkit.predictor.policy import MplPredictor
+from motionkit.predictor.settings import PredictorSettings
 from motionkit.testing import check_predictor
 
 NAMES = ("hips", "spine", "head")

@@ -19,12 +19,12 @@ from typer.testing import CliRunner, Result
 import motionkit
 from motionkit.cli import get_app
 from motionkit.cli._table import rows
-from motionkit.datasets.motions._starter import _motion as motion
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.kernels import physics_terms
 from motionkit.metrics import classifier_auroc, geodesic_degrees, region_iou
-from motionkit.metrics.meteor import Meteor
 from motionkit.motion import Clip
+from motionkit.predictor.data import _motion as motion
+from motionkit.regions.meteor import Meteor
 from motionkit.rl import leave_one_out
 from motionkit.starter import Order, perform
 

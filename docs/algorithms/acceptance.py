@@ -22,17 +22,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from motionkit import load_dataset, load_policy, load_reward
-from motionkit.datasets.base import TextMotionDataset
-from motionkit.encoders._crops import Crop
-from motionkit.encoders.tmr._model import TMR
-from motionkit.evaluation._heldout import HeldOut, compare_measured
-from motionkit.evaluation._judge import open_judge
+from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.generating import sample
+from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.metrics import frechet, ranks
-from motionkit.policies.base import DiffusionPolicy
-from motionkit.policies.sampling import sample
-from motionkit.rewards.mix import RewardMix
 from motionkit.rl import DDIM, DDPM, NoiseSource, StepPlan
 from motionkit.text import Prompt
+from motionkit.text_to_motion.crops import Crop
+from motionkit.text_to_motion.evaluation.heldout import HeldOut, compare_measured
+from motionkit.text_to_motion.evaluation.judge import open_judge
+from motionkit.text_to_motion.rewards.mix import RewardMix
+from motionkit.text_to_motion.tmr.model import TMR
 
 PROMPTS, SAMPLES, AMONG, DRAWS = 64, 4, 32, 300
 

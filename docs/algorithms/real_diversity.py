@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from motionkit import load_dataset
-from motionkit.datasets.composite.api import reference_features, reference_joints
 from motionkit.metrics import sample_spread
 from motionkit.motion import HUMANML, joints_to_features
 from motionkit.starter import Order, perform
 from motionkit.text import Prompt
+from motionkit.text_to_motion.data.compose_files import reference_features, reference_joints
 
 PROMPTS, SAMPLES = 64, 4
 SEED = 77 << 32

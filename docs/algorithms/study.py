@@ -143,10 +143,10 @@ def question(guidance_scale: float = 1.0, samples: int = 4) -> Any:
     import torch
 
     from motionkit import load_dataset, load_reward
-    from motionkit.evaluation._heldout import HeldOut
-    from motionkit.evaluation._judge import open_judge
-    from motionkit.rewards.mix import RewardMix
     from motionkit.rl import Schedule
+    from motionkit.text_to_motion.evaluation.heldout import HeldOut
+    from motionkit.text_to_motion.evaluation.judge import open_judge
+    from motionkit.text_to_motion.rewards.mix import RewardMix
 
     dataset = load_dataset("starter")
     return HeldOut(
@@ -161,7 +161,7 @@ def question(guidance_scale: float = 1.0, samples: int = 4) -> Any:
 
 def figures(before: Any, after: Any) -> dict[str, Any]:
     """Return paired comparisons of two measurements, as a run's summary has them."""
-    from motionkit.evaluation._heldout import compare_measured
+    from motionkit.text_to_motion.evaluation.heldout import compare_measured
 
     return {name: one.document() for name, one in compare_measured(before, after).items() if name in QUANTITIES}
 
@@ -183,7 +183,7 @@ def best_of(count: int) -> Callable[[Path, int], dict[str, Any]]:
 
     def measure(folder: Path, seed: int) -> dict[str, Any]:
         from motionkit import load_policy
-        from motionkit.evaluation._heldout import Measured
+        from motionkit.text_to_motion.evaluation.heldout import Measured
 
         many = question(samples=4 * count).measure(load_policy("starter")).quantities
         # [P, 4, count]: of each four groups of samples the one with the highest reward.

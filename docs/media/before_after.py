@@ -21,18 +21,16 @@ from typing import Any
 import torch
 
 from motionkit import load_dataset, load_policy, load_reward
-from motionkit.datasets.base import TextMotionDataset
-from motionkit.evaluation._real import RealMotions
-from motionkit.evaluation._shown import Shown
+from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.generating import plan_steps, sample
+from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.motion import HUMANML, features_to_joints
 from motionkit.player import PlayerTrack
 from motionkit.player.video import write_video
-from motionkit.policies.base import DiffusionPolicy, guidance_of
-from motionkit.policies.generating import plan_steps
-from motionkit.policies.sampling import sample
-from motionkit.rewards.mix import RewardMix
 from motionkit.rl import NoiseSource
 from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.quality import RealMotions, Shown
+from motionkit.text_to_motion.rewards.mix import RewardMix
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "kick": ("kick/",),

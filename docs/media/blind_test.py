@@ -20,12 +20,12 @@ import torch
 from torch import Tensor
 
 from motionkit import load_dataset, load_policy
-from motionkit.datasets.base import TextMotionDataset
+from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.generating import generate_motions, plan_steps
+from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.motion import HUMANML, features_to_joints
 from motionkit.page import html_page
 from motionkit.player import PlayerTrack, player_assets, player_fragment
-from motionkit.policies.base import DiffusionPolicy, guidance_of
-from motionkit.policies.generating import generate_motions, plan_steps
 from motionkit.starter import CATALOGUE
 
 PAIRS = 20

@@ -35,20 +35,20 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from motionkit import load_dataset, load_policy
-from motionkit.datasets.base import TextClip, TextMotionDataset
-from motionkit.encoders._crops import Crop, encode_clips
-from motionkit.encoders.tmr._model import TMR
-from motionkit.evaluation._judge import open_judge
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
+from motionkit.contracts.generating import generate_motions, plan_steps
+from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.kernels import physics_sums
 from motionkit.metrics import QUIET, frechet, movement, r_precision
 from motionkit.motion import MotionBatch, RealActions
 from motionkit.page import drawing
-from motionkit.policies.base import DiffusionPolicy, guidance_of
-from motionkit.policies.generating import generate_motions, plan_steps
-from motionkit.rewards.mdm.opening import open_evaluator
-from motionkit.rewards.mix import RewardMix
 from motionkit.starter import weights_path
 from motionkit.text import Prompt
+from motionkit.text_to_motion.crops import Crop, encode_clips
+from motionkit.text_to_motion.evaluation.judge import open_judge
+from motionkit.text_to_motion.evaluator.files import open_evaluator
+from motionkit.text_to_motion.rewards.mix import RewardMix
+from motionkit.text_to_motion.tmr.model import TMR
 
 HERE = Path(__file__).resolve().parent
 FIRST, NOW, PLOT = HERE / "first-policy.json", HERE / "policy.json", HERE / "movement.svg"

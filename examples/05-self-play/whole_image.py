@@ -9,12 +9,12 @@ from __future__ import annotations
 import torch
 
 from motionkit.config import Group
-from motionkit.evaluation.regions._task import Task
+from motionkit.contracts.policy import RegionPolicy
+from motionkit.contracts.reward import MaskBatch, TextBatch
 from motionkit.plugins import Component
-from motionkit.policies.base import RegionPolicy
-from motionkit.rewards.base import MaskBatch, TextBatch
+from motionkit.regions.evaluation.measure import Task
+from motionkit.regions.self_play.loop import Made, Played, Terms, Turn
 from motionkit.rl import kl_k3
-from motionkit.trainers.sa2va_rl.loops.base import Made, Played, Terms, Turn
 
 
 class WholeImageOptions(Group):

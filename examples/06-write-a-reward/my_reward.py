@@ -8,9 +8,9 @@ import torch
 from pydantic import Field
 
 from motionkit.config import Group
+from motionkit.contracts.reward import RewardScores
 from motionkit.motion import MotionBatch
 from motionkit.plugins import Component
-from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt
 
 

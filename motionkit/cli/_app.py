@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from motionkit import plugins
-from motionkit._version import __version__
 from motionkit.cli import _streams, command_line, output
 from motionkit.cli._errors import report
 from motionkit.cli._lazy import CommandTree, debug, shadowed
 from motionkit.cli._stop import hearing_signals, report_stop
 from motionkit.errors import MotionkitError
-from motionkit.trainers.launch import launch_of
+from motionkit.training.launch import launch_of
+from motionkit.version import __version__
 
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "-vv", "--traceback")
 

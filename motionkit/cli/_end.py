@@ -6,7 +6,7 @@ from motionkit.cli import output
 from motionkit.page import duration
 from motionkit.runs import logging_into, next_commands, peek
 from motionkit.tracking import binned, headline, other_results, read_metrics, results, series, sparkline
-from motionkit.trainers.execute import Outcome
+from motionkit.training.execute import Outcome
 
 _BLOCKS = 24
 _CURVES = {"reward/mean": "reward", "loss/total": "loss"}

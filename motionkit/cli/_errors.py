@@ -14,8 +14,7 @@ from motionkit.cli import _streams
 from motionkit.cli._help import EXAMPLES
 from motionkit.cli._table import ELSEWHERE
 from motionkit.cli.output import as_json, marked, printable, wrapped
-from motionkit.errors import MotionkitError
-from motionkit.errors._near import nearest
+from motionkit.errors import MotionkitError, nearest
 from motionkit.plugins import in_use, in_words
 
 
@@ -36,7 +35,7 @@ def _malformed_package(error: BaseException) -> MotionkitError | None:
         frame.f_globals.get("__name__") == "importlib.metadata" for frame, _ in traceback.walk_tb(error.__traceback__)
     ):
         return None
-    from motionkit.plugins._diagnose import second_reading
+    from motionkit.plugins.diagnose import second_reading
 
     for finding in second_reading()[1]:
         return MotionkitError(

@@ -116,8 +116,8 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
         whose = f"{body.skeleton} ({body.files} file(s)): " if len(opened.bodies) > 1 else ""
         (say if body.plausible else warn)(whose + body.sentence)
     if STARTER in names:
-        from motionkit.datasets.export import dataset_sources
-        from motionkit.datasets.starter import StarterOptions, component
+        from motionkit.contracts.dataset import dataset_sources
+        from motionkit.text_to_motion.data.starter import StarterOptions, component
 
         starter = StarterOptions(clips=clips, val_clips=max(1, clips // 8), test_clips=max(1, clips // 4))
         opened.sources = (*opened.sources, *dataset_sources(component.build(starter)))

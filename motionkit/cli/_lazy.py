@@ -24,11 +24,10 @@ from typer.main import get_command as build_command
 from motionkit import plugins
 from motionkit.cli import raw_arguments
 from motionkit.cli._help import import_rich_utils, one_style, put_example, show_whole_names
+from motionkit.cli._stop import refuse_copies
 from motionkit.cli._streams import aside
 from motionkit.cli._table import DEFAULTS, ELSEWHERE, TRAIN, TRAINER_SUMMARIES, module_exists, rows
-from motionkit.cli._together import refuse_copies
-from motionkit.errors import MotionkitError
-from motionkit.errors._near import did_you_mean
+from motionkit.errors import MotionkitError, did_you_mean
 
 Register = Callable[[typer.Typer], None]
 

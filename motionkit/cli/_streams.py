@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from motionkit.errors import MotionkitError
-from motionkit.trainers.launch import launch_of
+from motionkit.training.launch import launch_of
 
 _results: IO[str] | None = None
 """Where results go while ``sys.stdout`` is lent to other code."""

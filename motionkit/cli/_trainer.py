@@ -16,15 +16,15 @@ import typer
 from motionkit import plugins
 from motionkit.cli import output
 from motionkit.cli._errors import as_motionkit_error, unreadable
-from motionkit.cli._together import ending_together, refuse_unshared
+from motionkit.cli._stop import ending_together, refuse_unshared
 from motionkit.cli.progress import follow
 from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Resolved, TrainerSettings, require_places
 from motionkit.errors import MotionkitError
-from motionkit.trainers.launch import Launch, launch_of, require_launch
+from motionkit.training.launch import Launch, launch_of, require_launch
 
 if TYPE_CHECKING:
-    from motionkit.trainers.together import Processes
+    from motionkit.training.together import Processes
 
 
 def trainer_command(name: str, app: typer.Typer) -> None:
@@ -92,11 +92,11 @@ def _opened(
     join: Callable[[str], Processes],
 ) -> Any:
     """Build the trainer; of several processes each gets a device of its own and knows the others."""
-    from motionkit.trainers.execute import build_trainer
+    from motionkit.training.execute import build_trainer
 
     if launch.size == 1:
         return build_trainer(label, component, settings)
-    from motionkit.trainers.together import own_device
+    from motionkit.training.together import own_device
 
     own = settings.model_copy(update={"device": own_device(settings.device, launch)})
     trainer: Any = build_trainer(label, component, own)
@@ -111,8 +111,8 @@ def _train(
 ) -> None:
     from motionkit.cli._end import show_end
     from motionkit.report import run_page
-    from motionkit.trainers.base import figures_of
-    from motionkit.trainers.execute import run_trainer
+    from motionkit.training.base import figures_of
+    from motionkit.training.execute import run_trainer
 
     try:
         outcome = run_trainer(

@@ -12,9 +12,9 @@ from motionkit.config import leaves
 from motionkit.documents import read_yaml
 from motionkit.errors import MotionkitError
 from motionkit.plugins import either
-from motionkit.trainers._guide_yaml import reason_in
-from motionkit.trainers.ppo._guide_keys import COLLECT, COLLECT_LEFT_OUT, NULL, PPO, PPO_LEFT_OUT, SWITCHES
-from motionkit.trainers.reward_train._guide_keys import LEFT_OUT
+from motionkit.success.ppo.guide import COLLECT, COLLECT_LEFT_OUT, NULL, PPO, PPO_LEFT_OUT, SWITCHES
+from motionkit.success.train_settings import LEFT_OUT
+from motionkit.training.guide_yaml import reason_in
 
 ROOTS = {"humanml": "dataset/HumanML3D", "kit": "dataset/KIT-ML"}
 """Where the guides expect the datasets."""

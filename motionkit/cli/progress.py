@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from motionkit.cli import output
 
 if TYPE_CHECKING:
-    from motionkit.trainers.base import Figure
+    from motionkit.training.base import Figure
 
 PLAIN_EVERY = 15.0
 SMOOTH = 20
@@ -79,7 +79,7 @@ def follow(run: Any, title: str, figures: Sequence[Figure]) -> Iterator[None]:
     Args:
         run: The open run.
         title: The command.
-        figures: What is shown of the metrics; see `motionkit.trainers.base.Figure`.
+        figures: What is shown of the metrics; see `motionkit.training.base.Figure`.
     """
     with bar(title, run.total_steps, start=run.start_step) as step:
         last = run.start_step

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from motionkit.clips.convert import ConvertReport, convert_file, kind_of, refuse_foreign
 from motionkit.errors import MotionkitError
-from motionkit.motion._clip import Clip
+from motionkit.motion.clip import Clip
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,15 +1,19 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
 from motionkit.config._choose import installed, owners_of, split_choice
-from motionkit.config._foreign import Foreign, renamed
-from motionkit.config._given import Given, read_layers
+from motionkit.config._given import Foreign, Given, interpolate, read_layers, renamed
 from motionkit.config._group import Cli, Group
-from motionkit.config._interpolate import interpolate
-from motionkit.config._one import choose_from_file, choose_one, typed_flags
-from motionkit.config._places import Place, require_places
-from motionkit.config._problems import Problem, SettingsError
-from motionkit.config._recorded import as_recorded
-from motionkit.config._resolve import Draft, Preset, Resolved, Settings, resolve
+from motionkit.config._problems import Place, Problem, SettingsError, require_places
+from motionkit.config._resolve import (
+    Draft,
+    Preset,
+    Resolved,
+    Settings,
+    choose_from_file,
+    choose_one,
+    resolve,
+    typed_flags,
+)
 from motionkit.config._search import Choice, Range, Search, Space
 from motionkit.config._shared import (
     CheckpointSettings,
@@ -27,9 +31,9 @@ from motionkit.config._shared import (
     split_commas,
 )
 from motionkit.config._slots import Chosen, Slot, slot, slots, slots_of
-from motionkit.config._sources import NOT_SETTINGS, PREFIX, Layer, cache_folder, variable
 from motionkit.config._tree import Leaf, dotted, leaves
 from motionkit.config._words import slot_words, words_for
+from motionkit.config.sources import NOT_SETTINGS, PREFIX, Layer, as_recorded, cache_folder, variable
 
 __all__ = [
     "NOT_SETTINGS",

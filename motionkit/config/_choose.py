@@ -18,8 +18,8 @@ from pydantic import BaseModel
 
 from motionkit import plugins
 from motionkit.config._slots import Chosen, Slot, slots_of
-from motionkit.config._sources import Layer
 from motionkit.config._tree import dotted, leaves
+from motionkit.config.sources import Layer
 from motionkit.errors import MotionkitError
 
 

@@ -16,10 +16,9 @@ from motionkit.config._choose import Pick, Picks, owners_of, read_weight, split_
 from motionkit.config._group import Group
 from motionkit.config._problems import Problem
 from motionkit.config._slots import Slot
-from motionkit.config._sources import Layer
 from motionkit.config._tree import dotted, group_of
-from motionkit.errors import MotionkitError
-from motionkit.errors._near import did_you_mean
+from motionkit.config.sources import Layer
+from motionkit.errors import MotionkitError, did_you_mean
 
 
 def concrete(model: type[BaseModel], picks: Picks) -> type[BaseModel]:

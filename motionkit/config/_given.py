@@ -2,17 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from motionkit.config._foreign import Translated
 from motionkit.config._group import Group
-from motionkit.config._sources import Layer, nested, read_environment, read_file
+from motionkit.config._problems import Problem, SettingsError
+from motionkit.config.sources import Layer, nested, read_environment, read_file
 from motionkit.documents import parse_yaml
 from motionkit.errors import MotionkitError
+
+# Settings files that were written for another tool: what they mean here.
+
+
+@dataclass
+class Foreign:
+    """Another tool's settings, while they are given the names that they have here.
+
+    `Translated.translate` returns one. Values are validated later, as those of any file.
+
+    Attributes:
+        path: The file.
+        values: By dotted key here.
+        sources: By dotted key here, the key in the file.
+        notes: What the user should know, a paragraph each.
+        typed: Keys of the other tool that were typed, in place of those of the file.
+    """
+
+    path: Path
+    values: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    typed: Collection[str] = ()
+
+    def put(self, key: str, value: Any, source: str) -> None:
+        """Set a value; `source` is its key in the file, or what it follows from."""
+        self.values[key] = value
+        self.sources[key] = source
+
+    def layer(self, *, from_file: bool = True) -> Layer:
+        """Return the values as a layer, with the key in the file as part of each origin.
+
+        Args:
+            from_file: Whether it stands for a file, not for the command line.
+        """
+        table: dict[str, Any] = {}
+        for key, value in self.values.items():
+            *groups, last = key.split(".")
+            into = table
+            for group in groups:
+                into = into.setdefault(group, {})
+            into[last] = value
+        return Layer(str(self.path), table, from_file=from_file, origin=self._origin, notes=tuple(self.notes))
+
+    def _origin(self, path: tuple[str, ...]) -> str:
+        for end in range(len(path), 0, -1):  # a table of the file is one source for all that it holds
+            if (source := self.sources.get(".".join(path[:end]))) is not None:
+                return f"{'command line' if source in self.typed else self.path}: {source}"
+        return str(self.path)
+
+
+class Translated(Group):
+    """A group that may know the settings of other tools, and those of runs that are older than it."""
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the settings of a run, ``config.json``, as they were meant when they were recorded.
+
+        A setting that came later has a default that may not be what the run did; such a one is put in here.
+
+        Args:
+            table: Nested tables.
+        """
+        return table
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what a settings file means that was written for another tool.
+
+        Args:
+            table: What the file holds.
+            path: The file.
+
+        Returns:
+            Its values by their names here; None for a file of motionkit's own.
+
+        Raises:
+            MotionkitError: The file has a setting that cannot be kept, or one that is unknown.
+        """
+        return None
+
+    @classmethod
+    def is_foreign(cls, key: str) -> bool:
+        """Whether a dotted key is another tool's, so that ``--set`` takes it.
+
+        With a file of that tool such values replace those of the file, before it is translated.
+        """
+        return False
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
+        """Return what another tool's dotted names mean that were typed and that no file goes with.
+
+        Args:
+            sets: Values by dotted key, all of them `is_foreign`.
+
+        Raises:
+            MotionkitError: One of them is unknown, or cannot be kept.
+        """
+        raise NotImplementedError
+
+
+def renamed(pairs: Mapping[str, str]) -> str:
+    """Return keys of a file with their names here, in one line; those that stay as they are come last."""
+    moved = [f"{old} → {new}" for old, new in pairs.items() if old != new]
+    same = [old for old, new in pairs.items() if old == new]
+    return ", ".join(moved + ([f"unchanged: {', '.join(same)}"] if same else []))
 
 
 @dataclass(frozen=True)
@@ -118,3 +226,91 @@ def _merged(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
             into = into[group]
         into[last] = value
     return found
+
+
+# The references ``${a.b}`` of OmegaConf's files, and no more of it.
+
+
+_REFERENCE = re.compile(r"\$\{([^${}]*)\}")
+_NAME = re.compile(r"[\w-]+(\.[\w-]+)*")
+_MOST = 4096
+"""Letters of a text with its references put in; each may double it."""
+
+
+def interpolate(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return a file's table with every ``${a.b}`` replaced by the value at that key.
+
+    A text that is one reference becomes the value itself, of any type; within a text the value is written out.
+
+    Args:
+        table: What the file holds.
+        path: The file, for messages.
+
+    Raises:
+        SettingsError: A resolver such as ``${oc.env:HOME}``, a ``_target_`` (which would call code), a relative or a
+            circular reference, a missing key, or ``???``; all of them are named.
+
+    Example:
+        >>> interpolate({"out": "results", "save": "${out}/run"}, Path("train.yaml"))
+        {'out': 'results', 'save': 'results/run'}
+    """
+    reader = _Reader(table, path)
+    found = {key: reader.value(value, (key,)) for key, value in table.items()}
+    if reader.problems:
+        raise SettingsError(list({(one.key, one.message): one for one in reader.problems}.values()))
+    return found
+
+
+class _Reader:
+    def __init__(self, table: Mapping[str, Any], path: Path) -> None:
+        self._table, self._path = table, path
+        self._open: list[str] = []
+        self.problems: list[Problem] = []
+
+    def value(self, value: Any, place: tuple[str, ...]) -> Any:
+        if isinstance(value, Mapping):
+            return {key: self._member(key, inside, place) for key, inside in value.items()}
+        if isinstance(value, list):
+            return [self.value(inside, (*place, str(number))) for number, inside in enumerate(value)]
+        if not isinstance(value, str):
+            return value
+        if value == "???":
+            return self._refuse(place, "has no value: ??? marks one that has to be given", value, "give it a value")
+        whole = _REFERENCE.fullmatch(value)
+        if whole:
+            return self._refer(whole[1], place, value)
+        text = _REFERENCE.sub(lambda match: str(self._refer(match[1], place, value)), value)
+        if len(text) > _MOST:
+            return self._refuse(place, "is too long with its references put in", value[:40], "write the value out")
+        if text == value and "${" in value:
+            return self._refuse(place, "holds a reference that cannot be read", value, "only ${a.b} is read")
+        return text
+
+    def _member(self, key: str, value: Any, place: tuple[str, ...]) -> Any:
+        if key == "_target_":
+            return self._refuse((*place, key), "names code to call, which a settings file cannot", str(value),
+                                "leave it out")  # fmt: skip
+        return self.value(value, (*place, key))
+
+    def _refer(self, name: str, place: tuple[str, ...], value: str) -> Any:
+        if ":" in name:
+            resolver = name.partition(":")[0]
+            return self._refuse(place, f"uses the resolver {resolver}, which is not run", value, "write the value out")
+        if not _NAME.fullmatch(name):
+            return self._refuse(place, "holds a reference that cannot be read", value, "only ${a.b} is read")
+        if name in self._open:
+            circle = " -> ".join([*self._open, name])
+            return self._refuse(place, f"refers to itself: {circle}", value, "write the value out")
+        found: Any = self._table
+        for part in name.split("."):
+            if not isinstance(found, Mapping) or part not in found:
+                return self._refuse(place, f"refers to {name}, which is not in the file", value, "write the value out")
+            found = found[part]
+        self._open.append(name)
+        try:
+            return self.value(found, tuple(name.split(".")))
+        finally:
+            self._open.pop()
+
+    def _refuse(self, place: tuple[str, ...], message: str, value: str, fix: str) -> None:
+        self.problems.append(Problem(".".join(place), message, str(self._path), repr(value), fix))

@@ -5,14 +5,12 @@ fault is a `MotionkitError` that names the file. Imports neither torch nor numpy
 """
 
 from motionkit.documents._csv import read_csv
-from motionkit.documents._json import parse_json, plain_json, read_json, read_jsonl
-from motionkit.documents._model import read_model
-from motionkit.documents._text import LIMIT, open_file, read_text
+from motionkit.documents._json import parse_json, plain_json, read_json, read_jsonl, read_model
+from motionkit.documents._text import open_file, read_text
 from motionkit.documents._toml import parse_toml, read_toml
 from motionkit.documents._yaml import parse_yaml, read_yaml
 
 __all__ = [
-    "LIMIT",
     "open_file",
     "parse_json",
     "parse_toml",

@@ -6,11 +6,14 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from motionkit.documents._shape import check_values, require_kind, too_deep
-from motionkit.documents._text import LIMIT, read_text
+from motionkit.documents._text import LIMIT, check_values, read_text, require_kind, too_deep
 from motionkit.errors import MotionkitError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
 
 T = TypeVar("T")
 
@@ -149,3 +152,34 @@ def _malformed(text: str, origin: str, error: json.JSONDecodeError) -> Motionkit
     if error.pos >= len(text.rstrip()):
         return MotionkitError(where, why="the text ends there: the file is cut short.")
     return MotionkitError(where)
+
+
+# A JSON document of a known kind, as a pydantic model.
+
+
+Model = TypeVar("Model", bound="BaseModel")
+
+
+def read_model(path: Path, model: type[Model], kind: str, otherwise: str) -> Model:
+    """Read a document whose ``kind`` says what it describes.
+
+    Args:
+        path: The file.
+        model: What it must fit.
+        kind: The ``kind`` that it must have.
+        otherwise: What to say behind the kind that it has instead, such as ``" policy, not mpl"``.
+
+    Raises:
+        MotionkitError: It is missing, damaged, or describes something else.
+    """
+    from pydantic import ValidationError
+
+    content = read_json(path, dict, fix="copy the folder again.")
+    if content.get("kind") != kind:
+        raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r}{otherwise}.")
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise MotionkitError(f"{path} is damaged.", why=f"{place or 'it'}: {first['msg']}.") from error

@@ -7,8 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from motionkit.documents._shape import DEPTH, check_values, too_deep
-from motionkit.documents._text import read_text
+from motionkit.documents._text import DEPTH, check_values, read_text, too_deep
 from motionkit.errors import MotionkitError
 
 LIMIT = 1 << 20

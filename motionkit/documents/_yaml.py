@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from motionkit.documents._shape import DEPTH, check_values, require_kind, too_deep
-from motionkit.documents._text import read_text
+from motionkit.documents._text import DEPTH, check_values, read_text, require_kind, too_deep
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.kernels._cubins import cubin_folder
+from motionkit.kernels._compile import choose_arch, compiler_version, cubin_folder, physics_spec, recover_spec
 from motionkit.kernels._driver import CudaDriver, Driver, NotNowError
-from motionkit.kernels._nvrtc import choose_arch, compiler_version
-from motionkit.kernels._specs import physics_spec, recover_spec
 
 BACKENDS = ("auto", "cuda", "torch")
 VARIABLE = "MOTIONKIT_KERNELS"

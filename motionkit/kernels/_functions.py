@@ -11,13 +11,17 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels._backend import use_kernel
-from motionkit.kernels._body import fit_body
-from motionkit.kernels._chunks import in_chunks
 from motionkit.kernels._launch import check_length_values
-from motionkit.kernels._physics import physics_definition
 from motionkit.kernels._physics_op import physics_kernel
 from motionkit.kernels._recover_op import recover_kernel
-from motionkit.kernels.recovery import columns_in_use, recover_definition, upcast
+from motionkit.kernels.definitions import (
+    columns_in_use,
+    fit_body,
+    in_chunks,
+    physics_definition,
+    recover_definition,
+    upcast,
+)
 
 CONTACT_HEIGHT = 0.05
 """Height in metres below which a foot counts as being on the floor."""

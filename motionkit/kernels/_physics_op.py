@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.kernels._first_order import once
-from motionkit.kernels._launch import Kernel, check_floats, check_lengths
-from motionkit.kernels._specs import physics_spec, tile_of
+from motionkit.kernels._compile import physics_spec, tile_of
+from motionkit.kernels._launch import Kernel, check_floats, check_lengths, once
 
 LIBRARY = torch.library.Library("motionkit", "FRAGMENT")
 LIBRARY.define("physics_fwd(Tensor joints, Tensor lengths, int[] feet, float[] heights) -> Tensor")

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.kernels._first_order import once
-from motionkit.kernels._launch import Kernel, address, check_floats, check_lengths
+from motionkit.kernels._compile import recover_spec
+from motionkit.kernels._launch import Kernel, address, check_floats, check_lengths, once
 from motionkit.kernels._physics_op import LIBRARY
-from motionkit.kernels._specs import recover_spec
-from motionkit.kernels.recovery import columns_in_use
+from motionkit.kernels.definitions import columns_in_use
 
 _INPUTS = "Tensor features, Tensor? lengths, Tensor? mean, Tensor? std, int joints, float unit"
 LIBRARY.define(f"recover_fwd({_INPUTS}) -> (Tensor, Tensor, Tensor)")

@@ -1,34 +1,36 @@
 """Metrics of embeddings, retrieval, movement and classifiers: pure functions on tensors."""
 
-from motionkit.metrics._cider import cider_d
 from motionkit.metrics._classification import (
     AtThreshold,
+    Calibration,
+    Reliability,
     ScoreCounts,
     average_precision,
+    calibration_error,
     classifier_auroc,
+    episode_interval,
+    fit_calibration,
     pr_curve,
     roc_curve,
     threshold_for_f,
     threshold_for_precision,
 )
-from motionkit.metrics._contacts import CONTACT, LEVELS, auroc, f1_terms, lower_slide, score_levels, slide_terms
-from motionkit.metrics._distribution import (
+from motionkit.metrics._embeddings import (
     FrechetReference,
+    KineticReference,
     diversity,
     frechet,
     interval,
     kid,
+    kinetic_features,
+    kinetic_fid,
     moments,
     multimodality,
     random_pairs,
 )
-from motionkit.metrics._floor import floor_distance
-from motionkit.metrics._kinetic import KineticReference, kinetic_features, kinetic_fid
 from motionkit.metrics._limbs import (
-    BAND,
     QUIET,
     SHORTEST,
-    STILL,
     band_power,
     body_positions,
     joint_range,
@@ -38,39 +40,45 @@ from motionkit.metrics._limbs import (
     moves_more,
     statues,
 )
-from motionkit.metrics._matching import distances, expected_hits, match_hits, matching_score, r_precision
-from motionkit.metrics._movement import joint_jerk, joint_speed, root_path, sample_spread
-from motionkit.metrics._regions import box_iou, cumulative_iou, region_iou
-from motionkit.metrics._reliability import (
-    BINS,
-    Calibration,
-    Reliability,
-    calibration_error,
-    episode_interval,
-    fit_calibration,
+from motionkit.metrics._movement import (
+    CONTACT,
+    LEVELS,
+    auroc,
+    f1_terms,
+    floor_distance,
+    geodesic_degrees,
+    joint_jerk,
+    joint_speed,
+    lower_slide,
+    npss_rows,
+    npss_terms,
+    root_path,
+    sample_spread,
+    score_levels,
+    slide_terms,
+    yaw_degrees,
 )
+from motionkit.metrics._regions import box_iou, cider_d, region_iou
 from motionkit.metrics._retrieval import (
-    RECALLS,
     Ties,
     dissimilar,
+    distances,
+    expected_hits,
     guo_batches,
+    match_hits,
+    matching_score,
+    r_precision,
     ranks,
     retrieval,
     retrieval_guo,
     retrieval_subset,
 )
-from motionkit.metrics._rotation import geodesic_degrees, yaw_degrees
-from motionkit.metrics._spectrum import npss_rows, npss_terms
 
 __all__ = [
-    "BAND",
-    "BINS",
     "CONTACT",
     "LEVELS",
     "QUIET",
-    "RECALLS",
     "SHORTEST",
-    "STILL",
     "AtThreshold",
     "Calibration",
     "FrechetReference",
@@ -86,7 +94,6 @@ __all__ = [
     "calibration_error",
     "cider_d",
     "classifier_auroc",
-    "cumulative_iou",
     "dissimilar",
     "distances",
     "diversity",

@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from motionkit.geometry._yaw import rotate_yaw
+from motionkit.geometry import rotate_yaw
 
 BAND = (0.5, 5.0)
 """Hz. Below are changes of posture, above is trembling; steps, waves, kicks and claps lie between."""

@@ -7,8 +7,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from motionkit.motion._skeleton import Skeleton
-from motionkit.motion.features._recover import features_to_joints, root_trajectory
+from motionkit.motion.features.recover import features_to_joints, root_trajectory
+from motionkit.motion.skeleton import Skeleton
 
 
 class MotionBatch:

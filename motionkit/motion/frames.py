@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from motionkit.motion._motion import Motion
+from motionkit.motion.motion import Motion
 
 Ranges = tuple[tuple[int, int], ...]
 """Half-open runs of frames, in order."""

@@ -1,9 +1,18 @@
 """Neural building blocks: attention, feature-wise modulation, exponential averages, adapters, image encoders."""
 
 from motionkit.nn._ema import EMA
-from motionkit.nn._film import Film
-from motionkit.nn._keys import native_keys, stock_keys
-from motionkit.nn._lora import (
+from motionkit.nn._resnet10 import ResNet10, SpatialLearnedEmbeddings, resnet_map
+from motionkit.nn._transformer import (
+    Film,
+    TransformerDecoder,
+    TransformerEncoder,
+    native_keys,
+    sinusoid,
+    sinusoidal_table,
+    stock_keys,
+)
+from motionkit.nn._unrolled import UnrolledLinear, WindowAttention, unrolled
+from motionkit.nn.lora import (
     adapter_parameters,
     adapters_merged,
     adapters_off,
@@ -11,11 +20,6 @@ from motionkit.nn._lora import (
     has_adapters,
     merged_state,
 )
-from motionkit.nn._positions import sinusoid, sinusoidal_table
-from motionkit.nn._resnet10 import ResNet10, SpatialLearnedEmbeddings, resnet_map
-from motionkit.nn._transformer import TransformerDecoder, TransformerEncoder
-from motionkit.nn._unrolled import UnrolledLinear, unrolled
-from motionkit.nn._window_attention import WindowAttention
 
 __all__ = [
     "EMA",

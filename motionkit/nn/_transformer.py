@@ -7,8 +7,113 @@ are named as in torch, except the projections that `motionkit.nn.native_keys` re
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from motionkit.nn._unrolled import UnrolledLinear
+
+# Feature-wise linear modulation (Perez et al., AAAI 2018).
+
+
+class Film(nn.Module):
+    """Scales and shifts features by a condition: ``h * (1 + tanh(g) / 2) + tanh(b) / 2``; at first the identity.
+
+    Args:
+        condition: Features of the condition.
+        width: Features that are modulated.
+    """
+
+    def __init__(self, condition: int, width: int) -> None:
+        super().__init__()
+        self.linear = UnrolledLinear(condition, 2 * width)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, hidden: Tensor, condition: Tensor) -> Tensor:
+        """Return ``[..., width]`` of ``[..., width]`` and ``[..., condition]``."""
+        gain, shift = self.linear(condition).tanh().chunk(2, dim=-1)
+        modulated: Tensor = hidden * (1 + 0.5 * gain) + 0.5 * shift
+        return modulated
+
+
+# Renames attention weights between `torch.nn.MultiheadAttention`'s fused parameters and our linear layers.
+#
+# `nn.MultiheadAttention` keeps query, key and value projections as raw parameters, which adapters cannot wrap; ours
+# are `nn.Linear`. Self-attention keeps the fused matrix (`in_proj`), cross-attention splits it (`q_proj`, `kv_proj`).
+
+
+_CROSS = "multihead_attn."
+
+
+def native_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return `state` (names as in `nn.TransformerEncoder` / `nn.TransformerDecoder`) under our layers' names."""
+    out: dict[str, Tensor] = {}
+    for key, value in state.items():
+        for kind in ("weight", "bias"):
+            suffix = f"in_proj_{kind}"
+            if not key.endswith(suffix) or not value.ndim:
+                continue
+            stem = key.removesuffix(suffix)
+            if stem.endswith(_CROSS):
+                # The fused matrix [3 W, W] is q, k, v from top to bottom.
+                width = value.shape[0] // 3
+                out[f"{stem}q_proj.{kind}"] = value[:width]
+                out[f"{stem}kv_proj.{kind}"] = value[width:]
+            else:
+                out[f"{stem}in_proj.{kind}"] = value
+            break
+        else:
+            out[key] = value
+    return out
+
+
+def stock_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return `state` of our layers under the names of `nn.TransformerEncoder` / `nn.TransformerDecoder`."""
+    out: dict[str, Tensor] = {}
+    for key, value in state.items():
+        stem, _, kind = key.rpartition(".")
+        if stem.endswith(".kv_proj"):
+            continue
+        if stem.endswith(".q_proj"):
+            base = stem.removesuffix("q_proj")
+            out[f"{base}in_proj_{kind}"] = torch.cat((value, state[f"{base}kv_proj.{kind}"]))
+        elif stem.endswith(".in_proj"):
+            out[f"{stem}_{kind}"] = value
+        else:
+            out[key] = value
+    return out
+
+
+# Sinusoidal position encodings (Vaswani et al. 2017, section 3.5), sine and cosine interleaved.
+
+
+def sinusoid(positions: Tensor, width: int) -> Tensor:
+    """Encode positions.
+
+    Args:
+        positions: ``[...]``, any numeric type.
+        width: Even number of features.
+
+    Returns:
+        ``[..., width]`` float32; even columns are sines, odd ones cosines, base 10000.
+    """
+    rates = torch.exp(
+        torch.arange(0, width, 2, dtype=torch.float32, device=positions.device) * (-math.log(10000.0) / width)
+    )
+    angles = positions.to(torch.float32).unsqueeze(-1) * rates
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
+
+
+def sinusoidal_table(length: int, width: int) -> Tensor:
+    """Return the encodings of positions 0 to `length` - 1 as ``[length, width]``."""
+    if torch.get_default_device().type == "meta":
+        # Only the shape counts there, and torch.arange would import torch._dynamo, which takes as long as torch itself.
+        return torch.empty(length, width)
+    return sinusoid(torch.arange(length), width)
 
 
 class SelfAttention(nn.Module):

@@ -6,16 +6,27 @@ so that their type has one size everywhere. Nothing here knows what is shown: th
 of a run use it.
 """
 
-from motionkit.page._copy import commands, copy_script
+from motionkit.page._charts import WIDTH, bars, rose, shares, spans, ticks
 from motionkit.page._curves import Curve, curves, hover_script
-from motionkit.page._elements import definitions, details, figure, grid, note, table, tiles
 from motionkit.page._histogram import histogram
-from motionkit.page._page import drawing, html_page, is_made_by
+from motionkit.page._page import (
+    columns_script,
+    commands,
+    copy_script,
+    definitions,
+    details,
+    drawing,
+    figure,
+    grid,
+    html_page,
+    is_made_by,
+    note,
+    sort_script,
+    sorter,
+    table,
+    tiles,
+)
 from motionkit.page._parallel import parallel
-from motionkit.page._rose import rose
-from motionkit.page._rows import bars, shares, spans
-from motionkit.page._sorter import columns_script, sort_script, sorter
-from motionkit.page._svg import WIDTH, ticks
 from motionkit.page._wording import (
     UNKNOWN,
     capped,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from motionkit.page._svg import WIDTH, cut, line, svg, text
+from motionkit.page._charts import WIDTH, cut, line, svg, text
 
 _ROW, _TOP, _LEFT, _RIGHT = 27, 20, 88, 8
 _BEST = 0.1

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+import math
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -13,10 +14,186 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import torch
+
 from motionkit.errors import MotionkitError
-from motionkit.player._payload import document, plain_text
-from motionkit.player._track import PlayerTrack
+from motionkit.motion.frames import ranges
+from motionkit.player._figure import Figure, PlayerTrack, figure_of
 from motionkit.runs import write_bytes_atomic
+
+# Tracks as the page carries them: whole tenths of a millimetre, second differences, variable-length bytes.
+
+
+STEP = 1e-4
+"""Metres per unit of a stored position."""
+
+MAX_TRACKS = 48
+"""Tracks on one page; a browser draws that many at once."""
+
+MAX_VALUES = 12_000_000
+"""Stored numbers on one page: about 16 MB of file and 50 MB in a browser."""
+
+_RATES = (60.0, 30.0, 20.0, 15.0, 10.0)
+
+_MADE = "Foot contacts are motionkit's, from the height and speed of the feet."
+
+_WANTED = "The dashed line is the path that was asked for; the ring is where it has the root now."
+
+Ints = npt.NDArray[np.int64]
+
+
+def encode(values: Ints) -> str:
+    """Return whole numbers ``[T, N]`` as text: second differences over T, zigzag, base-128 bytes, base64.
+
+    Motion is smooth, so most second differences fit into one or two bytes. Nothing is lost.
+    """
+    first = np.diff(values, axis=0, prepend=0)
+    second = np.diff(first, axis=0, prepend=0).ravel()
+    zigzag = (second << 1) ^ (second >> 63)
+    groups = zigzag[:, None] >> (7 * np.arange(5))
+    # A byte is written when anything of the number is left; all but a number's last carry the top bit.
+    written = groups > 0
+    written[:, 0] = True
+    more = np.zeros_like(written)
+    more[:, :-1] = written[:, 1:]
+    return base64.b64encode(((groups & 127) | (more << 7))[written].astype(np.uint8).tobytes()).decode("ascii")
+
+
+def document(tracks: Sequence[PlayerTrack], *, title: str) -> dict[str, Any]:
+    """Return everything one player needs, as plain JSON values.
+
+    More than a browser can show is thinned out; the document's `notes` list how.
+
+    Raises:
+        MotionkitError: There is no track.
+    """
+    if not tracks:
+        raise MotionkitError("there is no motion to show.")
+    notes = []
+    kept = list(tracks[:MAX_TRACKS])
+    rate = _rate(kept)
+    while _values(kept, rate) > MAX_VALUES and len(kept) > 1:
+        kept.pop()
+    if len(kept) < len(tracks):
+        notes.append(f"The first {len(kept)} of {len(tracks)} motions are shown; a page holds no more.")
+    parts = []
+    about: dict[str, list[str]] = {}
+    for track in kept:
+        part, remarks = _track(track, rate)
+        parts.append(part)
+        for remark in remarks:
+            about.setdefault(remark, []).append(part["title"])
+    for remark, titles in about.items():
+        if len(titles) == len(kept):
+            notes.append(remark)
+        else:
+            notes += [f"{title}: {remark}" for title in titles]
+    return {"schema": 1, "title": plain_text(title), "step": STEP, "notes": notes, "tracks": parts}
+
+
+def plain_text(text: str) -> str:
+    """Return text as UTF-8 can write it: halves of surrogate pairs become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _rate(tracks: Sequence[PlayerTrack]) -> float:
+    """Return the highest frame rate at which all tracks fit; the lowest one when none does."""
+    fitting = (rate for rate in (math.inf, *_RATES) if _values(tracks, rate) <= MAX_VALUES)
+    return next(fitting, _RATES[-1])
+
+
+def _stride(track: PlayerTrack, rate: float) -> int:
+    return max(1, math.ceil(track.fps / rate - 1e-6))
+
+
+def _values(tracks: Sequence[PlayerTrack], rate: float) -> int:
+    return sum(math.ceil(track.frames / _stride(track, rate)) * len(track.parents) * 3 for track in tracks)
+
+
+def _track(track: PlayerTrack, rate: float) -> tuple[dict[str, Any], list[str]]:
+    """Return one track's part of the document, and notes for the viewer."""
+    notes = []
+    stride = _stride(track, rate)
+    if stride > 1:
+        notes.append(f"Every {_ordinal(stride)} frame is shown, {track.fps / stride:g} of {track.fps:g} per second.")
+    limit = max(1, MAX_VALUES // (len(track.parents) * 3)) * stride
+    if track.frames > limit:
+        notes.append(f"The first {limit / track.fps:.0f} of {track.duration:.0f} seconds are shown.")
+    keep = slice(0, limit, stride)
+    figure = figure_of(track)
+    gaps = ranges(~figure.shown)
+    if gaps:
+        named = ", ".join(f"{start}-{stop - 1}" if stop - start > 1 else f"{start}" for start, stop in gaps[:5])
+        more = f" and {len(gaps) - 5} more" if len(gaps) > 5 else ""
+        plural = "s" if len(gaps) > 1 or gaps[0][1] - gaps[0][0] > 1 else ""
+        notes.append(f"Frame{plural} {named}{more} have no finite positions; the figure disappears there.")
+    if track.contacts is not None and track.contacts_made:
+        notes.append(_MADE)
+    if track.path is not None:
+        notes.append(_WANTED)
+    part = {
+        "title": plain_text(track.title),
+        "fps": track.fps / stride,
+        "stride": stride,
+        "fileFps": track.fps,
+        "frames": len(figure.positions[keep]),
+        "duration": min(track.frames, limit) / track.fps,
+        "joints": len(track.parents),
+        "positions": encode(_units(figure.positions[keep])),
+        "gaps": [list(run) for run in ranges(~figure.shown[keep])],
+        "contacts": _contacts(track, keep),
+        "path": "" if track.path is None else encode(_units(track.path[keep].detach().cpu().double())),
+        "segments": [
+            {"text": plain_text(text), "start": float(start), "end": float(end), "score": score}
+            for (text, start, end), score in zip(track.segments, track.scores or _unscored(track), strict=True)
+        ],
+        "colour": track.colour,
+        **_drawn(figure, keep),
+    }
+    return part, notes
+
+
+def _drawn(figure: Figure, keep: slice) -> dict[str, Any]:
+    """Return what is drawn of a figure."""
+    head = figure.head
+    return {
+        "root": figure.root,
+        "bones": [list(bone) for bone in figure.bones],
+        "lone": list(figure.lone),
+        "radii": list(figure.radii),
+        "sides": "".join(figure.sides),
+        "head": [head.at, head.origin, head.reach, head.radius] if head else None,
+        "height": round(figure.height, 4),
+        "middle": round(figure.middle, 4),
+        "reach": round(figure.reach, 4),
+        "follow": encode(_units(figure.follow[keep])),
+        "centre": [round(value, 4) for value in figure.centre],
+        "spread": round(figure.spread, 4),
+    }
+
+
+def _units(values: torch.Tensor) -> Ints:
+    return (values.flatten(1) / STEP).round().numpy().astype(np.int64)
+
+
+def _contacts(track: PlayerTrack, keep: slice) -> str:
+    """Return soft contacts as one byte each, base64; empty when there are none."""
+    if track.contacts is None:
+        return ""
+    soft = (track.contacts[keep].detach().cpu().double().clamp(0, 1) * 255).round()
+    return base64.b64encode(soft.numpy().astype(np.uint8).tobytes()).decode("ascii")
+
+
+def _unscored(track: PlayerTrack) -> list[None]:
+    return [None] * len(track.segments)
+
+
+def _ordinal(number: int) -> str:
+    last = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else last}"
+
 
 _IDEAS = ("codec", "camera", "figure", "scene", "panels", "labels", "edges", "lanes", "input")
 _PARTS = tuple(f"{idea}.js" for idea in _IDEAS)

@@ -2,7 +2,6 @@
 
 from motionkit.plugins._component import Component, install_line
 from motionkit.plugins._discovery import Entry, forget, scan
-from motionkit.plugins._fit import fitting, gives_of, reads_of, require_fit
 from motionkit.plugins._guard import PluginError, catching, in_use, in_words, package_of
 from motionkit.plugins._kinds import KINDS, either
 from motionkit.plugins._lookup import (
@@ -17,7 +16,8 @@ from motionkit.plugins._lookup import (
     label,
     warn_hidden,
 )
-from motionkit.plugins._metrics import FREE, Direction, Metric, declare, declared
+from motionkit.plugins._metrics import FREE, Direction, Metric, declared
+from motionkit.plugins.check import fitting, gives_of, reads_of, require_fit
 
 __all__ = [
     "FREE",
@@ -31,7 +31,6 @@ __all__ = [
     "available",
     "catching",
     "code_error",
-    "declare",
     "declared",
     "either",
     "find",

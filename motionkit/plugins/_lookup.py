@@ -14,8 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 
-from motionkit.errors import MotionkitError
-from motionkit.errors._near import did_you_mean
+from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import HOME, Entry, normalise, scan
 from motionkit.plugins._guard import claim, in_words, is_stop

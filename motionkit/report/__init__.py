@@ -7,12 +7,11 @@ classifier's worst errors are in ``figures``. A trainer that wants another page 
 """
 
 from motionkit.report._compare import compare_page
-from motionkit.report._evaluation import write_evaluation
-from motionkit.report._page import run_page
-from motionkit.report._region_evaluation import write_region_evaluation
-from motionkit.report._reward import write_reward_evaluation
+from motionkit.report._page import run_page, write_comparison, write_report
+from motionkit.report._predictor import write_evaluation
+from motionkit.report._regions import write_region_evaluation
 from motionkit.report._sensitivity import write_sensitivity
-from motionkit.report._write import write_comparison, write_report
+from motionkit.report._success import write_reward_evaluation
 
 __all__ = [
     "compare_page", "run_page", "write_comparison", "write_evaluation", "write_region_evaluation",

@@ -7,7 +7,6 @@ from html import escape
 from pathlib import Path
 from string import ascii_uppercase
 
-from motionkit._version import __version__
 from motionkit.errors import MotionkitError
 from motionkit.page import (
     columns_script,
@@ -25,6 +24,7 @@ from motionkit.report._facts import flat, typed
 from motionkit.report._motions import compared as motions_compared
 from motionkit.report._source import Source, read_source
 from motionkit.tracking import compared_rows
+from motionkit.version import __version__
 
 _MOST = 8
 """Runs on one page: as many as there are colours."""

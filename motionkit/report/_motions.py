@@ -10,11 +10,11 @@ from html import escape
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._shown import Shown
 from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
 from motionkit.page import count, details, grid, note
 from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of
 from motionkit.report._source import Source
+from motionkit.text_to_motion.evaluation.quality import Shown
 
 _LEGEND = (
     "First sample of each prompt. Under the timeline: the score of each segment as a bar, and when the left and the "

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from motionkit._version import __version__
+from motionkit.contracts.evaluation import write_record
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._folder import write_record
-from motionkit.evaluation.sensitivity._audit import Audit, Measured
-from motionkit.evaluation.sensitivity._clips import Clips
-from motionkit.evaluation.sensitivity._rows import SOURCES
-from motionkit.evaluation.sensitivity._words import ASKED, main_table, tables, verdict, worst_actions
 from motionkit.motion import JointMotion, features_to_joints
 from motionkit.page import definitions, details, html_page, note, table
 from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of
 from motionkit.report._motions import mid_action
 from motionkit.runs import disk_errors, write_bytes_atomic
+from motionkit.text_to_motion.evaluation.sensitivity.audit import Audit, Measured
+from motionkit.text_to_motion.evaluation.sensitivity.bench import Clips
+from motionkit.text_to_motion.evaluation.sensitivity.rows import SOURCES
+from motionkit.text_to_motion.evaluation.sensitivity.words import ASKED, main_table, tables, verdict, worst_actions
+from motionkit.version import __version__
 
 _PAGE = "sensitivity.html"
 _SHOWN = 4
@@ -38,7 +38,7 @@ def write_sensitivity(folder: Path, document: Mapping[str, Any], found: Audit, c
     """Write the folder.
 
     Args:
-        folder: Where; `motionkit.evaluation.claim` has allowed it.
+        folder: Where; `motionkit.text_to_motion.evaluation.claim` has allowed it.
         document: What was measured and on what, as ``--json`` has it.
         found: The audit.
         clips: Its clips.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._shown import Shown
-from motionkit.evaluation.mpl._kept import FILE, Predictions
+from motionkit.predictor.evaluation.kept import FILE, Predictions
 from motionkit.runs import RunInfo, peek
+from motionkit.text_to_motion.evaluation.quality import Shown
 from motionkit.tracking import Result, other_results, results
 
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ([A-Z]+) (.*)")
@@ -127,3 +128,20 @@ def _warnings(path: Path) -> list[str]:
         text = file.read().decode(errors="replace")
     found = (match for line in text.splitlines() if (match := _LOGGED.fullmatch(line)))
     return list(dict.fromkeys(match[2] for match in found if match[1] in ("WARNING", "ERROR", "CRITICAL")))
+
+
+# Pictures that a run has written, for its page.
+
+
+def stored_picture(folder: Path, name: object, *, most: int) -> str:
+    """Return a WebP of a folder as an address for ``<img>``; empty where there is none.
+
+    Args:
+        folder: Where it lies.
+        name: Its name, of an untrusted document; other folders that it names are left out.
+        most: Bytes of the largest one.
+    """
+    path = folder / Path(str(name)).name
+    if path.suffix != ".webp" or not path.is_file() or path.stat().st_size > most:
+        return ""
+    return f"data:image/webp;base64,{base64.b64encode(path.read_bytes()).decode()}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.rigs._roles import find_roles
+from motionkit.rigs.bodymap import find_roles
 
 Feet = tuple[tuple[int, ...], tuple[int, ...]]
 """Joints of the left foot and of the right one, in the same order."""
@@ -205,3 +207,188 @@ def _standing_around(height: Tensor, still: Tensor, fps: float) -> Tensor:
         low = windows <= windows.nanquantile(0.1, dim=-1, keepdim=True) + _UNEVEN
         levels.append(torch.where(low, windows, torch.nan).nanquantile(0.8, dim=-1))
     return torch.cat(levels).repeat_interleave(step)[: len(height)]
+
+
+# A soft gait per frame, from foot contacts and speed.
+
+
+GAITS = ("idle", "walk", "run", "jump")
+"""Gaits, in the order of every array of them."""
+
+_GRAVITY = 9.81
+_MOVING, _RUNNING = 0.1, math.sqrt(0.5)
+"""Speeds as shares of sqrt(gravity x leg). People break into a run at half the Froude number 1 (Alexander 1989)."""
+
+_SOFT = 0.1
+"""Width of a change from one gait to the next, as a share of its speed."""
+
+_WINDOW = 0.5
+"""Seconds that the speed is averaged over."""
+
+_FLIGHT = 0.25
+"""Seconds without a foot on the ground from which on it is a jump; a running step flies shorter."""
+
+_AIR = 0.1
+"""Width of the change to a jump, in the share of air."""
+
+
+def leg_length(names: Sequence[str], parents: Sequence[int], offsets: Tensor) -> float:
+    """Return the length of the legs in metres, from the root to the ankles; 0 where a skeleton has no known feet.
+
+    Args:
+        names: Joint names.
+        parents: Parent of each joint, -1 for the root.
+        offsets: ``[J, 3]`` metres from the parent.
+    """
+    feet = find_feet(names, parents)
+    if feet is None:
+        return 0.0
+    lengths = []
+    for ankle, *_ in feet:
+        joint, total = ankle, 0.0
+        while joint > 0:
+            total += float(offsets[joint].norm())
+            joint = parents[joint]
+        lengths.append(total)
+    return sum(lengths) / len(lengths)
+
+
+def soft_gait(steps: Tensor, contacts: Tensor | None, fps: float, leg: float) -> Tensor:
+    """Return how much of each gait a frame is.
+
+    With speed v over the ground, averaged over half a second as a vector (swaying in place is no walk), and
+    u = v / sqrt(9.81 leg): moving m = sigmoid((u - 0.1) / 0.01), running r = sigmoid((u - 0.707) / 0.0707); for a leg
+    of 0.9 m that is 0.3 and 2.1 m/s. Air a = (1 - left) (1 - right); what of it lasts less than a quarter of a second
+    is taken away (a running step), and jump j = sigmoid((a - 0.5) / 0.1). Then idle (1 - j) (1 - m), walk
+    (1 - j) m (1 - r), run (1 - j) m r, jump j. Frames later than a frame count as well as earlier ones.
+
+    Args:
+        steps: ``[T, 3]`` as in `motionkit.motion.prediction.MotionState`.
+        contacts: ``[T, 2]`` left and right foot; None where they are not known: then nothing is a jump.
+        fps: Frames per second.
+        leg: Length of the legs, metres.
+
+    Returns:
+        ``[T, 4]`` idle, walk, run, jump; rows sum to 1.
+
+    Raises:
+        MotionkitError: The leg has no length.
+
+    Example:
+        >>> steps = torch.tensor([[0.0, 1.2 / 30, 0.0]]).expand(60, 3)
+        >>> soft_gait(steps, torch.ones(60, 2), 30.0, 0.9).mean(0).round(decimals=1).tolist()
+        [0.0, 1.0, 0.0, 0.0]
+    """
+    if not leg > 0:
+        raise MotionkitError("a gait needs the length of the legs.", why=f"it is {leg:g} m.")
+    velocity = _averaged(steps[:, :2] * fps, round(_WINDOW * fps))
+    pace = velocity.norm(dim=-1) / math.sqrt(_GRAVITY * leg)
+    moving = ((pace - _MOVING) / (_SOFT * _MOVING)).sigmoid()
+    running = ((pace - _RUNNING) / (_SOFT * _RUNNING)).sigmoid()
+    jump = torch.zeros_like(pace)
+    if contacts is not None and len(contacts):
+        flown = _lasting((1 - contacts).prod(-1), max(1, math.ceil(_FLIGHT * fps)))
+        jump = ((flown - 0.5) / _AIR).sigmoid()
+    ground = 1 - jump
+    return torch.stack(
+        [ground * (1 - moving), ground * moving * (1 - running), ground * moving * running, jump], dim=-1
+    )
+
+
+def _averaged(values: Tensor, frames: int) -> Tensor:
+    """Return the mean of ``[T, C]`` over about `frames` frames around each, fewer at the ends."""
+    half = max(0, frames // 2)
+    total = torch.cat([values.new_zeros(1, values.shape[1]), values.cumsum(0)])
+    place = torch.arange(len(values), device=values.device)
+    low, high = (place - half).clamp_min(0), (place + half + 1).clamp_max(len(values))
+    return (total[high] - total[low]) / (high - low)[:, None]
+
+
+def _lasting(values: Tensor, frames: int) -> Tensor:
+    """Return ``[T]`` without what is high for less than `frames` frames: the opening, a minimum and then a maximum."""
+    if len(values) < frames:
+        return torch.zeros_like(values)
+    lowest = values.unfold(0, frames, 1).amin(-1)
+    edge = lowest.new_zeros(frames - 1)  # a maximum of values in 0 to 1 is not changed by zeros
+    return torch.cat([edge, lowest, edge]).unfold(0, frames, 1).amax(-1)
+
+
+# Where in its step each foot is, from contacts alone.
+
+
+_HIGHEST = 5.0
+"""Hz: no gait repeats faster, contacts flicker faster."""
+
+
+def soft_period(
+    contacts: Tensor, *, method: Literal["edges", "hilbert"] = "edges", fps: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Turn soft contacts into a phase per foot, 0 where the foot comes down.
+
+    ``edges`` is the definition of the predictor's original: between two frames in which a foot's score rises above
+    0.5 the phase runs once round, from 0 to 2 pi; before the first such frame from -2 pi to 0, after the last from 0
+    to 2 pi at the end of the clip, and once round over the whole clip where there is none.
+
+    ``hilbert`` is the phase of the analytic signal of (left - right) without its mean, a quarter turn on, the right
+    foot half a turn behind: it needs no score above 0.5 and moves smoothly with the scores.
+
+    Args:
+        contacts: ``[T, 2]`` scores, left and right.
+        method: Which of the two.
+        fps: Frames per second; with it ``hilbert`` leaves out what is faster than 5 Hz. 0 keeps all.
+
+    Returns:
+        ``[T, 4]``: sin left, sin right, cos left, cos right; and ``[T, 2]`` confidence in [0, 1]. For ``edges`` it is
+        1 between two contacts of the foot, 0.5 before the first and after the last, 0 without any; for ``hilbert``
+        the amplitude of the analytic signal.
+
+    Raises:
+        MotionkitError: Not two columns.
+
+    Example:
+        >>> contacts = torch.tensor([[0.0, 1], [1, 0], [0, 1], [1, 0]]).repeat_interleave(5, dim=0)
+        >>> period, confidence = soft_period(contacts)
+        >>> period.shape, confidence[:, 0].unique().tolist()
+        (torch.Size([20, 4]), [0.5, 1.0])
+    """
+    if contacts.ndim != 2 or contacts.shape[1] != 2:
+        raise MotionkitError(f"contacts have shape {list(contacts.shape)}; expected [frames, 2].")
+    phase, confidence = _edges(contacts) if method == "edges" else _hilbert(contacts, fps)
+    return torch.cat([phase.sin(), phase.cos()], dim=-1), confidence
+
+
+def _edges(contacts: Tensor) -> tuple[Tensor, Tensor]:
+    frames = len(contacts)
+    high = contacts > 0.5
+    place = torch.arange(frames, device=contacts.device)
+    phases, confidences = [], []
+    for foot in range(2):
+        rises = (high[1:, foot] & ~high[:-1, foot]).nonzero()[:, 0] + 1
+        bounds = torch.cat([rises.new_zeros(1), rises, rises.new_full((1,), frames)])
+        section = torch.searchsorted(rises, place, right=True)
+        start, stop = bounds[section], bounds[section + 1]
+        turn = (place - start).to(contacts.dtype) / (stop - start).clamp_min(1)
+        if len(rises):  # the part before the first contact counts up to it: the same place on the circle
+            turn = turn - (section == 0).to(turn)
+        outside = (section == 0) | (section == len(rises))
+        phases.append(2.0 * math.pi * turn)
+        confidences.append(torch.where(outside, 0.5 if len(rises) else 0.0, 1.0).to(contacts.dtype))
+    return torch.stack(phases, dim=-1), torch.stack(confidences, dim=-1)
+
+
+def _hilbert(contacts: Tensor, fps: float) -> tuple[Tensor, Tensor]:
+    frames = len(contacts)
+    signal = contacts[:, 0] - contacts[:, 1]
+    spectrum = torch.fft.fft(signal - signal.mean())
+    # Negative frequencies out, positive ones doubled; the middle one of an even count is its own mirror image.
+    weight = torch.zeros_like(signal)
+    weight[1 : (frames + 1) // 2] = 2.0
+    if frames % 2 == 0 and frames:
+        weight[frames // 2] = 1.0
+    if fps > 0:
+        weight = torch.where(torch.fft.fftfreq(frames, 1.0 / fps, device=signal.device) > _HIGHEST, 0.0, weight)
+    analytic = torch.fft.ifft(spectrum * weight)
+    amplitude = analytic.abs()
+    angle = torch.where(amplitude > 1e-9, analytic.angle() + 0.5 * math.pi, torch.zeros_like(amplitude))
+    phase = torch.stack([angle, angle + math.pi], dim=-1)
+    return phase, amplitude.clamp_max(1.0)[:, None].expand(-1, 2)

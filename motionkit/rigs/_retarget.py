@@ -10,15 +10,14 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry._kinematics import accumulate_rotations, positions_from_bones
-from motionkit.motion._joint_map import BODY
-from motionkit.motion._motion import JointMotion, Motion
-from motionkit.motion._skeleton import HUMANML
-from motionkit.rigs._bodymap import joint_path, leg_length, to_body
+from motionkit.geometry import accumulate_rotations, positions_from_bones
+from motionkit.motion.clip import BODY
+from motionkit.motion.motion import JointMotion, Motion
+from motionkit.motion.skeleton import HUMANML
 from motionkit.rigs._contacts import find_feet
-from motionkit.rigs._roles import find_roles
-from motionkit.rigs._solve import solve
 from motionkit.rigs._solve_rotations import to_local
+from motionkit.rigs.bodymap import find_roles, joint_path, leg_length, to_body
+from motionkit.rigs.solver import solve
 
 _TRUNK = ("pelvis", "spine1", "spine2", "spine3", "neck")
 """Joints of the 22-joint body whose rotations those of a trunk follow, from the hips to the head."""

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry._kinematics import ancestors, bones_from_positions, positions_from_bones
-from motionkit.motion._motion import JointMotion
-from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
-from motionkit.rigs._rest import RestRig, rest_rig
+from motionkit.geometry import ancestors, bones_from_positions, positions_from_bones
+from motionkit.motion.motion import JointMotion
+from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
+from motionkit.rigs.rest import RestRig, rest_rig
 
 SHORT = 1e-4
 """Metres below which a bone has no direction."""

@@ -5,27 +5,40 @@ Functions of tensors only: policies, prompts and rewards belong to other rooms.
 
 from __future__ import annotations
 
-from motionkit.rl._advantages import ADVANTAGES, Advantages, global_std, group_mean, group_std, leave_one_out, shuffled
+from motionkit.rl._advantages import ADVANTAGES, Advantages, global_std, group_std, leave_one_out, shuffled
 from motionkit.rl._audit import Precision, audit_ratio, require_eval
-from motionkit.rl._categorical import categorical
-from motionkit.rl._credit import length_mask, mix_credit, segment_frames
-from motionkit.rl._density import (
+from motionkit.rl._flow import CPS, DanceSDE, FlowSDE, flow_scale, flow_time
+from motionkit.rl._noise import LowPass, NoiseSource, RowNoise, categorical, gaussian, noise_key, stable_hash
+from motionkit.rl._objective import (
+    Objective,
+    Surrogate,
+    Terms,
+    clipped_surrogate,
     kl_frames,
+    kl_k3,
+    length_mask,
+    linear_surrogate,
     log_prob_frames,
     log_ratio_frames,
+    mix_credit,
+    segment_frames,
     valid_dims,
+    weighted_mean,
 )
-from motionkit.rl._excess import excess_noise, sampled_std
-from motionkit.rl._flow import CPS, DanceSDE, FlowSDE, flow_scale, flow_time
-from motionkit.rl._graph import Chain, graph_rollout
-from motionkit.rl._low_pass import LowPass
-from motionkit.rl._noise import NoiseSource, gaussian, noise_key, stable_hash
-from motionkit.rl._objective import Objective, Terms
-from motionkit.rl._plan import DDIM, DDPM, Coefficients, Sampler, StepPlan
-from motionkit.rl._rollout import Predict, Rollout, StepNoise, Trajectory, Transitions, Visited, rollout
-from motionkit.rl._row_noise import RowNoise
-from motionkit.rl._schedule import Schedule
-from motionkit.rl._surrogate import Surrogate, clipped_surrogate, kl_k3, linear_surrogate, weighted_mean
+from motionkit.rl._plan import DDIM, DDPM, Sampler, Schedule, StepPlan
+from motionkit.rl._rollout import (
+    Chain,
+    Predict,
+    Rollout,
+    StepNoise,
+    Trajectory,
+    Transitions,
+    Visited,
+    excess_noise,
+    graph_rollout,
+    rollout,
+    sampled_std,
+)
 
 __all__ = [
     "ADVANTAGES",
@@ -34,7 +47,6 @@ __all__ = [
     "DDPM",
     "Advantages",
     "Chain",
-    "Coefficients",
     "DanceSDE",
     "FlowSDE",
     "LowPass",
@@ -62,7 +74,6 @@ __all__ = [
     "gaussian",
     "global_std",
     "graph_rollout",
-    "group_mean",
     "group_std",
     "kl_frames",
     "kl_k3",

@@ -5,16 +5,336 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from motionkit.errors import MotionkitError
-from motionkit.rl._credit import segment_frames
-from motionkit.rl._density import frame_sum, kl_frames, log_ratio_frames, step_products, valid_dims
 from motionkit.rl._rollout import Transitions
-from motionkit.rl._surrogate import Surrogate, weighted_mean
+
+# Segments of a motion: the frames of each one, and the advantage that acts on them.
+
+
+def length_mask(lengths: Tensor, frames: int) -> Tensor:
+    """Return ``[N, frames]`` bool, True below each of the `lengths` ``[N]``."""
+    return torch.arange(frames, device=lengths.device) < lengths[:, None]
+
+
+def segment_frames(bounds: Tensor, frames: int) -> Tensor:
+    """Return which frames each segment owns.
+
+    Args:
+        bounds: ``[N, K, 2]`` int64 half-open frame ranges; an absent segment is ``(0, 0)``.
+        frames: T.
+
+    Returns:
+        ``[N, K, T]`` bool.
+
+    Example:
+        >>> segment_frames(torch.tensor([[[0, 2], [2, 3]]]), 4).int().tolist()
+        [[[1, 1, 0, 0], [0, 0, 1, 0]]]
+    """
+    # [T] against [N, K, 1]
+    index = torch.arange(frames, device=bounds.device)
+    return (index >= bounds[..., :1]) & (index < bounds[..., 1:])
+
+
+def mix_credit(segments: Tensor, total: Tensor, share: float) -> Tensor:
+    """Blend a segment's own advantage with the whole motion's.
+
+    Args:
+        segments: ``[N, K]`` advantages of the segments.
+        total: ``[N]`` advantages of the whole motions.
+        share: Part of the total, 0 (own credit only) to 1 (the whole motion's advantage everywhere).
+
+    Returns:
+        ``[N, K]`` ``share * total + (1 - share) * segments``.
+
+    Raises:
+        MotionkitError: `share` outside 0..1.
+
+    Example:
+        >>> mix_credit(torch.tensor([[1.0, -1.0]]), torch.tensor([0.5]), 0.5).tolist()
+        [[0.75, -0.25]]
+    """
+    if not 0.0 <= share <= 1.0:
+        raise MotionkitError(f"the share of the total in segment credit must be in 0..1, got {share}.")
+    return share * total[:, None] + (1.0 - share) * segments
+
+
+# Log-probabilities, log-ratios and KL of Gaussian reverse steps, masked, in float32 or wider.
+#
+# Results are nats per frame, ``[M, T]``, exactly 0 at padding. Their sum over frames, divided by `valid_dims` (the
+# number
+# of the sample's valid values), is comparable between long and short motions. Padding may hold NaN: it changes neither
+# values nor gradients.
+
+
+class _FrameProducts(torch.autograd.Function):
+    """``<direction, d>`` and ``|d|^2`` per frame with ``d = x0 - origin``; only x0 has a gradient.
+
+    Written out because the masks then act on ``[M, T]`` in the forward pass and once, in place, in the backward pass:
+    on motions, autograd's own version spends most of its time selecting and allocating. Products are summed, never
+    multiplied as matrices, whose float32 may be rounded to TF32 or bfloat16.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x0: Tensor, origin: Tensor, direction: Tensor | None, mask: Tensor
+    ) -> tuple[Tensor | None, Tensor]:
+        moved = x0.to(origin.dtype) - origin
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(moved, direction, mask)
+        ctx.dtype = x0.dtype
+        along = None if direction is None else frame_sum(moved * direction, mask)
+        return along, frame_sum(moved.square(), mask)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, along: Tensor | None, square: Tensor | None) -> tuple[Tensor | None, None, None, None]:
+        moved, direction, mask = ctx.saved_tensors
+        grad: Tensor | None = None
+        if along is not None:
+            # d<d, direction>/dx0 = direction and d|d|^2/dx0 = 2 d, each times the incoming gradient [M, T, 1].
+            grad = along[..., None] * direction
+        if square is not None:
+            slope = 2 * square[..., None] * moved
+            grad = slope if grad is None else grad.add_(slope)
+        if grad is not None:
+            grad = grad.masked_fill_(~mask[..., None], 0).to(ctx.dtype)
+        return grad, None, None, None
+
+
+_frame_products: Callable[[Tensor, Tensor, Tensor | None, Tensor], tuple[Any, Tensor]] = _FrameProducts.apply
+
+
+def frame_sum(values: Tensor, mask: Tensor) -> Tensor:
+    """Sum ``[M, T, D]`` over features to ``[M, T]``, exactly 0 where `mask` is False."""
+    sums = values.sum(-1)
+    return torch.where(mask, sums, torch.zeros_like(sums))
+
+
+def valid_dims(mask: Tensor, width: int) -> Tensor:
+    """Count a sample's valid values: frames times features.
+
+    Args:
+        mask: ``[M, T]`` bool, True = valid.
+        width: Features per frame D.
+
+    Returns:
+        ``[M]`` float32, at least 1.
+    """
+    return (mask.sum(-1) * width).clamp(min=1).to(torch.float32)
+
+
+def log_prob_frames(x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *, normaliser: bool = True) -> Tensor:
+    """Return log N(x_next; mean, sigma^2) in nats per frame.
+
+    Args:
+        x_next: ``[M, T, D]`` states after the step, detached: a state that carries the policy's graph has no gradient.
+        mean: ``[M, T, D]`` mean of the step; the only argument with a gradient.
+        sigma: ``[M]`` standard deviation, positive.
+        mask: ``[M, T]`` bool, True = valid.
+        normaliser: Include ``-log(sigma sqrt(2 pi))`` per value; it cancels in every ratio.
+
+    Returns:
+        ``[M, T]``, 0 at padding.
+    """
+    _, square = _frame_products(mean, x_next, None, mask)
+    # log N = -|x - mean|^2 / (2 sigma^2) - D log(sigma sqrt(2 pi)), per frame of D values.
+    frames = square / (-2 * sigma.square())[:, None]
+    if normaliser:
+        constant = x_next.shape[-1] * (sigma.log() + 0.5 * math.log(2 * math.pi))
+        frames = frames - constant[:, None] * mask
+    return frames
+
+
+def step_products(x0: Tensor, x0_old: Tensor, eps: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ``<eps, d>`` and ``|d|^2`` per frame, ``d = x0 - x0_old``: all that any ratio of one step is made of.
+
+    Args:
+        x0: ``[M, T, D]`` predictions of the policy being trained; cast to the type of `eps`.
+        x0_old: ``[M, T, D]`` predictions at rollout.
+        eps: ``[M, T, D]`` noise that was added.
+        mask: ``[M, T]`` bool, True = valid.
+
+    Returns:
+        Two ``[M, T]`` tensors, 0 at padding.
+    """
+    return _frame_products(x0, x0_old, eps, mask)
+
+
+def log_ratio_frames(x0: Tensor, x0_old: Tensor, eps: Tensor, sensitivity: Tensor, mask: Tensor) -> Tensor:
+    """Return log pi(x_next) - log pi_old(x_next) in nats per frame, exactly: ``s <eps, d> - s^2 / 2 |d|^2``.
+
+    Since x_next = mean_old + sigma eps, the difference of the two densities reduces to this form, which needs no
+    density and loses no digits. Arguments as in `step_products`; `sensitivity` is ``[M]``.
+    """
+    along, square = step_products(x0, x0_old, eps, mask)
+    return sensitivity[:, None] * along - (0.5 * sensitivity.square())[:, None] * square
+
+
+def kl_frames(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tensor) -> Tensor:
+    """Return KL(pi || reference) of one step in nats per frame, in closed form: ``s^2 / 2 |x0 - x0_reference|^2``.
+
+    Both policies share the step's variance. The trajectory's KL is the sum over its steps. Exactly 0 for equal inputs.
+
+    Args:
+        x0: ``[M, T, D]`` predictions of the policy; cast to the type of `x0_reference`.
+        x0_reference: ``[M, T, D]`` predictions of the reference at the same states.
+        sensitivity: ``[M]``.
+        mask: ``[M, T]`` bool, True = valid.
+
+    Returns:
+        ``[M, T]``, 0 at padding.
+
+    Example:
+        >>> x0, mask = torch.zeros(1, 4, 3), torch.tensor([[True, True, True, False]])
+        >>> kl_frames(x0 + 1, x0, torch.tensor([2.0]), mask)  # s^2 / 2 = 2 nats for each of 3 features
+        tensor([[6., 6., 6., 0.]])
+    """
+    _, square = _frame_products(x0, x0_reference, None, mask)
+    return (0.5 * sensitivity.square())[:, None] * square
+
+
+# The clipped surrogate and the KL penalty on ``[N, S]`` decisions: reverse steps, segments of them, or tokens.
+#
+# Nothing here knows how a decision was made. The caller gives the log-ratio of each decision and a weight that is 0
+# where a sample has no such decision (a sequence that has ended, a prompt with fewer segments).
+
+
+_LARGE = 20.0  # exp stays finite in float32; above it the ratio grows linearly, so that its gradient does not vanish
+
+
+def linear_surrogate(log_ratio: Tensor, advantage: Tensor) -> Tensor:
+    """Return ``-(1 + log r) A``: at r = 1 the gradient of ``-r A``, hence of the clipped surrogate, without exp."""
+    return -(1.0 + log_ratio) * advantage
+
+
+def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip_low: float, clip_high: float) -> Tensor:
+    """Return ``-min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)``, elementwise (Schulman et al. 2017, eq. 7).
+
+    Args:
+        log_ratio: Any shape, in the units that the clip range is meant in.
+        advantage: Same shape.
+        clip_low: How far the ratio may fall where A < 0 before the gradient stops.
+        clip_high: How far it may rise where A > 0.
+
+    Example:
+        >>> clipped_surrogate(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 1.0]), 0.2, 0.25).tolist()
+        [-1.0, -1.25]
+    """
+    ratio = log_ratio.clamp(max=_LARGE).exp() * (1.0 + (log_ratio - _LARGE).clamp(min=0))
+    return -torch.minimum(ratio * advantage, ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * advantage)
+
+
+def kl_k3(log_ratio: Tensor) -> Tensor:
+    """Return the estimate ``q/p - 1 - log(q/p)`` of KL(p || q) from samples of p; never negative.
+
+    Unbiased in its value (Schulman 2020, http://joschu.net/blog/kl-approx.html). For policies whose KL has no closed
+    form, such as the tokens of a language model; a Gaussian reverse step has one, see `kl_frames`.
+
+    Args:
+        log_ratio: ``log q - log p`` of what p sampled, any shape.
+
+    Example:
+        >>> kl_k3(torch.tensor([0.0, 1.0, -1.0]))
+        tensor([0.0000, 0.7183, 0.3679])
+    """
+    return log_ratio.expm1() - log_ratio
+
+
+def weighted_mean(values: Tensor, weight: Tensor, total: int) -> Tensor:
+    """Return ``sum(weight * values) / total``; where `weight` is 0, `values` may hold anything, NaN included.
+
+    Args:
+        values: ``[N, S]``; their gradient is 0 where `weight` is 0.
+        weight: ``[N, S]``, not negative.
+        total: Samples of the whole update, so that micro-batches add up to the update's mean.
+    """
+    present = weight > 0
+    return (torch.where(present, values, torch.zeros_like(values)) * weight).sum() / total
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """The policy loss of GRPO and PPO.
+
+    Attributes:
+        clip_low: Lower clip range of the ratio, in (0, 1).
+        clip_high: Upper clip range.
+        on_policy: Use the linear surrogate, which has the same gradient when every rollout gets one optimiser step.
+
+    Example:
+        Two sequences of up to two tokens; the second ended after one.
+
+        >>> log_prob = torch.zeros(2, 2, requires_grad=True)
+        >>> mask = torch.tensor([[True, True], [True, False]])
+        >>> loss = Surrogate().loss(log_prob - log_prob.detach(), torch.tensor([1.0, -0.5]), mask.float(), total=2)
+        >>> loss.backward()
+        >>> log_prob.grad.tolist()
+        [[-0.5, -0.5], [0.25, 0.0]]
+    """
+
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    on_policy: bool = True
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.clip_low < 1.0 and self.clip_high > 0.0):
+            raise MotionkitError(
+                f"clip_low must be in (0, 1) and clip_high above 0, got {self.clip_low}, {self.clip_high}."
+            )
+
+    def loss(self, log_ratio: Tensor, advantage: Tensor, weight: Tensor, *, total: int) -> Tensor:
+        """Return the loss of N samples, a scalar with graph.
+
+        Args:
+            log_ratio: ``[N, S]`` log-probability now minus that at sampling.
+            advantage: ``[N]``, or ``[N, S]`` where each decision has its own; detached.
+            weight: ``[N, S]``, not negative, 0 where a sample has no decision. 1 counts every token alike, 1 over a
+                sample's number of tokens every sequence alike.
+            total: Samples of the whole update: what the mean divides by.
+
+        Raises:
+            MotionkitError: Shapes do not fit, or the advantages carry a graph.
+        """
+        advantage = self._spread(log_ratio, advantage, weight)
+        # Before exp, whose backward pass would turn the NaN of a missing decision into a NaN gradient.
+        log_ratio = torch.where(weight > 0, log_ratio, torch.zeros_like(log_ratio))
+        if self.on_policy:
+            return weighted_mean(linear_surrogate(log_ratio, advantage), weight, total)
+        return weighted_mean(clipped_surrogate(log_ratio, advantage, self.clip_low, self.clip_high), weight, total)
+
+    @torch.no_grad()
+    def measure(self, log_ratio: Tensor, advantage: Tensor, weight: Tensor) -> dict[str, Tensor]:
+        """Return ``ratio`` and ``clip_fraction``: means over each sample's decisions, summed over the N samples."""
+        advantage = self._spread(log_ratio, advantage, weight)
+        ratio = log_ratio.clamp(max=_LARGE).exp()
+        stopped = ((ratio > 1 + self.clip_high) & (advantage > 0)) | ((ratio < 1 - self.clip_low) & (advantage < 0))
+        present = weight > 0
+        count = present.sum(-1).clamp(min=1)  # [N], decisions of each sample
+        return {
+            "ratio": (torch.where(present, ratio, 0.0).sum(-1) / count).sum(),
+            "clip_fraction": ((stopped & present).sum(-1) / count).sum(),
+        }
+
+    def _spread(self, log_ratio: Tensor, advantage: Tensor, weight: Tensor) -> Tensor:
+        """Return the advantages as ``[N, S]``."""
+        samples, decisions = log_ratio.shape
+        if advantage.shape not in ((samples,), (samples, decisions)) or weight.shape != log_ratio.shape:
+            raise MotionkitError(
+                f"log-ratios {tuple(log_ratio.shape)}, advantages {tuple(advantage.shape)} and weights "
+                f"{tuple(weight.shape)} do not fit together.",
+                why="the surrogate takes [N, S], [N] or [N, S], and [N, S].",
+                code=1,
+            )
+        if advantage.requires_grad:
+            raise MotionkitError("advantages must be detached.", why="the gradient must not flow into them.", code=1)
+        return advantage[:, None].expand_as(log_ratio) if advantage.ndim == 1 else advantage
+
 
 RatioNorm = Literal["none", "snr", "guard"]
 

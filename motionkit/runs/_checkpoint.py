@@ -2,24 +2,93 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 import hashlib
 import logging
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from motionkit.documents import read_json, read_text
+from typing import Annotated
+from typing import Any
+from pydantic import BaseModel
+from pydantic import ConfigDict
+from pydantic import Field
+from pydantic import ValidationError
+from motionkit.documents import read_json
+from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
-from motionkit.runs._atomic import write_text
-from motionkit.runs._random import RANDOM, restore_random
+from motionkit.runs.atomic import write_text
 from motionkit.runs._record import first_problem
+from motionkit.runs.atomic import discard
+from motionkit.runs.atomic import disk_errors
+from motionkit.runs.atomic import sweep
+from motionkit.runs.atomic import sync_file
+from motionkit.runs.atomic import sync_folder
+from motionkit.runs.atomic import temporary
+from motionkit.runs.atomic import write_json
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch import nn
+    from torch.optim import Optimizer
+
+
+# Saves and restores the states of the global random generators as tensors.
+
+
+RANDOM = "random"
+"""Name of the tensor group in a checkpoint."""
+
+_WORDS = 624
+"""Words of the state of a Mersenne twister."""
+
+
+def capture_random() -> dict[str, Tensor]:
+    """Return the states of torch (CPU and each CUDA device), numpy and python.
+
+    Python's and numpy's Mersenne twisters are 624 words and a position; a cached normal deviate is kept as a float64
+    value (NaN for none).
+    """
+    import numpy as np
+    import torch
+
+    found = {"torch.cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        for index, state in enumerate(torch.cuda.get_rng_state_all()):
+            found[f"torch.cuda.{index}"] = state
+    _, words, stored = random.getstate()
+    found["python.words"] = torch.tensor(words, dtype=torch.int64)
+    found["python.normal"] = torch.tensor(float("nan") if stored is None else stored, dtype=torch.float64)
+    _, keys, position, has_normal, normal = np.random.get_state()
+    found["numpy.words"] = torch.tensor([*map(int, keys), int(position), int(has_normal)], dtype=torch.int64)
+    found["numpy.normal"] = torch.tensor(float(normal), dtype=torch.float64)
+    return found
+
+
+def restore_random(states: Mapping[str, Tensor]) -> None:
+    """Put back what `capture_random` returned; states of CUDA devices that are missing now are skipped.
+
+    Raises:
+        KeyError, TypeError, ValueError, OverflowError, RuntimeError: `states` is something else.
+    """
+    import numpy as np
+    import torch
+
+    torch.set_rng_state(states["torch.cpu"])
+    if torch.cuda.is_available():
+        for index in range(torch.cuda.device_count()):
+            if f"torch.cuda.{index}" in states:
+                torch.cuda.set_rng_state(states[f"torch.cuda.{index}"], index)
+    stored = states["python.normal"].item()
+    random.setstate((3, tuple(states["python.words"].tolist()), None if stored != stored else stored))
+    *words, position, has_normal = states["numpy.words"].tolist()
+    keys = np.array(words, dtype=np.uint32)
+    if not 0 <= position <= _WORDS:  # checked, because numpy accepts any position and reads beyond its words
+        raise ValueError(f"position {position} of numpy's generator")
+    np.random.set_state(("MT19937", keys, position, has_normal, states["numpy.normal"].item()))
+
 
 STATE = "state.json"
 LAST = "last"
@@ -170,3 +239,213 @@ def newest_checkpoint(root: Path) -> Checkpoint | None:
 def choose_checkpoint(path: Path) -> None:
     """Make the checkpoint folder `path` the one to continue from; newer ones stay until they are overwritten."""
     write_text(path.parent / LAST, path.name + "\n")
+
+
+# Converts optimiser state to named tensors plus JSON, and back.
+
+
+def flatten_optimizer(
+    optimizer: Optimizer, module: nn.Module | None = None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Convert an optimiser's state for a checkpoint.
+
+    Args:
+        optimizer: Any torch optimiser whose per-parameter state is tensors and plain values.
+        module: Owner of the parameters; its names then label the tensors, otherwise positions do.
+
+    Returns:
+        Tensors named ``<parameter>/<key>``, and the JSON-able rest: options of each group, its parameters in order.
+    """
+    names = _names(optimizer, module)
+    tensors: dict[str, Tensor] = {}
+    groups: list[dict[str, Any]] = []
+    plain: dict[str, dict[str, object]] = {}
+    for number, group in enumerate(optimizer.param_groups):
+        options: dict[str, object] = {}
+        for key, value in group.items():
+            if key == "params":
+                continue
+            if _is_tensor(value):
+                tensors[f"group.{number}/{key}"] = value
+            else:
+                options[key] = value
+        groups.append({"options": options, "params": names[number]})
+        for name, parameter in zip(names[number], group["params"], strict=True):
+            for key, value in optimizer.state.get(parameter, {}).items():
+                if _is_tensor(value):
+                    tensors[f"{name}/{key}"] = value
+                else:
+                    plain.setdefault(name, {})[key] = value
+    return tensors, {"kind": type(optimizer).__name__, "groups": groups, "plain": plain}
+
+
+def restore_optimizer(
+    optimizer: Optimizer,
+    tensors: Mapping[str, Tensor],
+    state: Mapping[str, Any],
+    module: nn.Module | None = None,
+) -> None:
+    """Put back what `flatten_optimizer` returned, bit for bit.
+
+    Args:
+        optimizer: A fresh optimiser over the same parameters in the same groups.
+        tensors: The tensors.
+        state: The rest.
+        module: The owner, if one was given when flattening.
+
+    Raises:
+        MotionkitError: The optimiser is of another kind, or its parameters are not those of the checkpoint.
+    """
+    names = _names(optimizer, module)
+    saved = [group["params"] for group in state["groups"]]
+    if state["kind"] != type(optimizer).__name__ or saved != names:
+        theirs, ours = {n for group in saved for n in group}, {n for group in names for n in group}
+        odd = ", ".join(sorted(theirs ^ ours)[:5])
+        raise MotionkitError(
+            f"the checkpoint's {state['kind']} does not fit this {type(optimizer).__name__}.",
+            why=f"parameters only on one side: {odd}." if odd else "groups or kinds of optimiser differ.",
+            fix="resume with the settings that the run was started with",
+        )
+    document = optimizer.state_dict()
+    per_parameter: dict[int, dict[str, object]] = {}
+    for group, stored, labels in zip(document["param_groups"], state["groups"], names, strict=True):
+        for key, value in stored["options"].items():
+            group[key] = tuple(value) if isinstance(group.get(key), tuple) else value
+        per_parameter.update({index: {} for index in group["params"]})
+        for index, name in zip(group["params"], labels, strict=True):
+            per_parameter[index].update(state["plain"].get(name, {}))
+            prefix = f"{name}/"
+            found = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+            per_parameter[index].update({key: value.clone() for key, value in found.items()})
+    for name, value in tensors.items():
+        owner, _, key = name.rpartition("/")
+        if owner.startswith("group.") and owner[6:].isdecimal():
+            document["param_groups"][int(owner[6:])][key] = value.clone()
+    document["state"] = {index: entry for index, entry in per_parameter.items() if entry}
+    optimizer.load_state_dict(document)
+
+
+def _names(optimizer: Optimizer, module: nn.Module | None) -> list[list[str]]:
+    known = {} if module is None else {id(parameter): name for name, parameter in module.named_parameters()}
+    names, position = [], 0
+    for group in optimizer.param_groups:
+        labels = []
+        for parameter in group["params"]:
+            labels.append(known.get(id(parameter), f"param.{position}"))
+            position += 1
+        names.append(labels)
+    return names
+
+
+def _is_tensor(value: object) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+# Saves checkpoints atomically: a checkpoint is complete or absent.
+
+
+_OLD = ".replaced"
+
+
+def save_checkpoint(
+    root: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object], *, keep: int
+) -> Path:
+    """Write one checkpoint aside, flush it, rename it into place, point ``last`` at it, then prune.
+
+    Args:
+        root: The run's ``checkpoints`` folder.
+        step: Steps completed.
+        tensors: Groups of tensors; each becomes ``<group>.safetensors``. Any device, any layout.
+        state: JSON-able; must be finite, so that reading gives back the same values.
+        keep: Newest checkpoints to leave in place.
+
+    Raises:
+        MotionkitError: The disk is full or not writable (code 1); older checkpoints are intact.
+    """
+    target = root / name_of(step)
+    aside = temporary(target)
+    with disk_errors(f"save the checkpoint of step {step}", target):
+        root.mkdir(exist_ok=True)
+        try:
+            aside.mkdir()
+            _write(aside, step, {**tensors, RANDOM: capture_random()}, state)
+            _swap(aside, target)
+            write_text(root / LAST, target.name + "\n")
+            prune(root, step, keep)
+        except BaseException:
+            mend(root)
+            raise
+    return target
+
+
+def mend(root: Path) -> None:
+    """Undo an interrupted replacement, and delete temporary files."""
+    for path in root.glob(f"step-*{_OLD}"):
+        if NAME.fullmatch(path.name.removesuffix(_OLD)):
+            _settle(path)
+    sweep(root)
+
+
+def _write(folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object]) -> None:
+    from safetensors.torch import save_file
+
+    files: dict[str, dict[str, object]] = {}
+    for group, members in tensors.items():
+        path = folder / f"{group}.safetensors"
+        save_file(_plain(members), path)
+        sync_file(path)
+        files[path.name] = {"bytes": path.stat().st_size, "sha256": _digest(path)}
+    write_json(folder / STATE, {"schema": 1, "step": step, "files": files, "state": state})
+
+
+def _plain(members: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return contiguous CPU tensors that share no memory, as the format requires."""
+    seen: set[int] = set()
+    plain: dict[str, Tensor] = {}
+    for name, tensor in members.items():
+        value = tensor.detach().cpu().contiguous()
+        storage = value.untyped_storage()
+        if storage.data_ptr() in seen or storage.nbytes() != value.numel() * value.element_size():
+            value = value.clone()
+        seen.add(value.untyped_storage().data_ptr())
+        plain[name] = value
+    return plain
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _swap(aside: Path, target: Path) -> None:
+    """Move `aside` to `target`; after an interruption one of the two checkpoints exists."""
+    old = target.with_name(target.name + _OLD)
+    _settle(old)
+    try:
+        if target.exists():
+            target.rename(old)
+        aside.rename(target)
+        sync_folder(target.parent)
+    finally:
+        _settle(old)
+
+
+def _settle(old: Path) -> None:
+    """Finish an interrupted swap: restore the old checkpoint when the new one is not in place."""
+    if not old.exists():
+        return
+    target = old.with_name(old.name.removesuffix(_OLD))
+    if target.exists():
+        discard(old)
+    else:
+        old.rename(target)
+
+
+def prune(root: Path, step: int, keep: int) -> None:
+    """Delete the checkpoints up to `step`, except the newest `keep` complete ones."""
+    kept = [path for path in complete(root) if step_of(path) <= step][:keep]
+    for path in folders(root):
+        if step_of(path) <= step and path not in kept:
+            discard(path)

@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
 from motionkit.errors import MotionkitError
-from motionkit.runs._atomic import write_bytes
+from motionkit.runs.atomic import write_bytes
 from motionkit.runs._checkpoint import last_checkpoint
+from motionkit.runs._folder import hold
+from motionkit.runs._record import now
+from motionkit.runs._record import read_record
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 TENSORS = "model.safetensors"
 _STEP = re.compile(r"step-\d{1,12}")
@@ -107,3 +110,36 @@ def _steps(run: Path) -> int:
 
 def _step(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("step-")) if _STEP.fullmatch(checkpoint.name) else 0
+
+
+# Notes in a finished run that its model was measured on the test split.
+
+
+ENTRY = "test_split_opened"
+"""Entry of run.json: one note for each time, oldest first."""
+
+
+def note_test_split(run: Path, command: str) -> str:
+    """Add to run.json that the test split was opened to measure this run's model.
+
+    Args:
+        run: Run folder.
+        command: What opened it, as it was typed.
+
+    Returns:
+        Why it could not be noted; empty when it was.
+    """
+    try:
+        with hold(run):
+            record = read_record(run)
+            if record is None:
+                return f"{run} has no run.json"
+            before = (record.model_extra or {}).get(ENTRY)
+            notes = before if isinstance(before, list) else []
+            record.annotate(**{ENTRY: [*notes, {"when": now(), "command": command}]})
+            record.write(run)
+    except MotionkitError as error:
+        return error.sentence()
+    except OSError as error:
+        return f"{run}: {error.strerror or error}"
+    return ""

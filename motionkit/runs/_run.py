@@ -3,41 +3,159 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+import signal
+import threading
+from types import FrameType
+from typing import Any
+from motionkit.errors import Interrupted
+import time
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import ExitStack
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self, SupportsFloat
-
+from typing import IO
+from typing import TYPE_CHECKING
+from typing import Self
+from typing import SupportsFloat
 from motionkit.config import typed_flags
 from motionkit.errors import MotionkitError
-from motionkit.runs._atomic import disk_errors, sweep, write_json
-from motionkit.runs._checkpoint import Checkpoint, choose_checkpoint, newest_checkpoint, read_checkpoint
-from motionkit.runs._folder import claim_new, folder_of, own_names
-from motionkit.runs._lock import hold, still_holds
-from motionkit.runs._log import LogFile
-from motionkit.runs._origin import changed_versions
+from motionkit.runs.atomic import disk_errors
+from motionkit.runs.atomic import sweep
+from motionkit.runs.atomic import write_json
+from motionkit.runs._checkpoint import Checkpoint
+from motionkit.runs._checkpoint import choose_checkpoint
+from motionkit.runs._checkpoint import newest_checkpoint
+from motionkit.runs._checkpoint import read_checkpoint
+from motionkit.runs._folder import claim_new
+from motionkit.runs._folder import folder_of
+from motionkit.runs._folder import own_names
+from motionkit.runs._folder import hold
+from motionkit.runs._folder import still_holds
+from motionkit.runs._record import changed_versions
 from motionkit.runs._record import RunRecord
-from motionkit.runs._resume import (
-    cut_metrics,
-    locate,
-    refuse_changes,
-    refuse_command,
-    refuse_links,
-    refuse_other_files,
-    resume_line,
-    same_inputs,
-    without_place,
-)
-from motionkit.runs._save import mend, prune, save_checkpoint
-from motionkit.runs._signals import StopSignals
-from motionkit.tracking import JsonlWriter, Trackers, finite, require_defined, require_trackers
+from motionkit.runs._resume import cut_metrics
+from motionkit.runs._resume import locate
+from motionkit.runs._resume import refuse_changes
+from motionkit.runs._resume import refuse_command
+from motionkit.runs._resume import refuse_links
+from motionkit.runs._resume import refuse_other_files
+from motionkit.runs._resume import resume_line
+from motionkit.runs._resume import same_inputs
+from motionkit.runs._resume import without_place
+from motionkit.runs._checkpoint import mend
+from motionkit.runs._checkpoint import prune
+from motionkit.runs._checkpoint import save_checkpoint
+from motionkit.tracking import JsonlWriter
+from motionkit.tracking import Trackers
+from motionkit.tracking import finite
+from motionkit.tracking import require_defined
+from motionkit.tracking import require_trackers
+import shutil
+import tempfile
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+
+# Writes log.txt: a plain copy of motionkit's messages on stderr.
+
+
+class _QuietHandler(logging.FileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
+        """Drop a line that cannot be written; the next checkpoint reports a full disk."""
+
+
+class LogFile:
+    """Copies the ``motionkit`` logger into a file while open.
+
+    Args:
+        path: The file; appended to.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handler: logging.Handler | None = None
+        self._level = logging.NOTSET
+
+    def open(self) -> None:
+        """Start copying, at level INFO."""
+        self._handler = _QuietHandler(self._path, encoding="utf-8", errors="replace")
+        self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger = logging.getLogger("motionkit")
+        self._level = logger.level
+        if not logger.isEnabledFor(logging.INFO):
+            logger.setLevel(logging.INFO)
+        logger.addHandler(self._handler)
+
+    def close(self) -> None:
+        """Stop copying and put the logger's level back."""
+        if self._handler is not None:
+            logger = logging.getLogger("motionkit")
+            logger.removeHandler(self._handler)
+            logger.setLevel(self._level)
+            self._handler.close()
+            self._handler = None
+
+
+@contextmanager
+def logging_into(folder: Path) -> Iterator[None]:
+    """Copy messages into the log.txt of a run that has ended, where that file can still be written."""
+    log = LogFile(folder / "log.txt")
+    try:
+        log.open()
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        log.close()
+
+
+# Ctrl-C and SIGTERM: the first asks the run to stop after its step, the second stops at once.
+
+
 _logger = logging.getLogger("motionkit.runs")
+
+
+class StopSignals:
+    """Handlers of SIGINT and SIGTERM during a run.
+
+    Attributes:
+        received: The first signal's number, or 0.
+    """
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._before: dict[int, Any] = {}
+
+    def install(self) -> None:
+        """Install the handlers; does nothing outside the main thread, where Python allows none."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._handle)
+
+    def remove(self) -> None:
+        """Restore the previous handlers."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """Ask for a stop as the signal `number` does, which the exit code then tells."""
+        self.received = self.received or number
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received:
+            raise Interrupted(number)
+        self.received = number
+        _logger.warning("stopping after this step; press Ctrl-C again to stop at once")
+
 
 Listener = Callable[[int, Mapping[str, float]], None]
 """Called with (step, metrics) for every logged line; a progress bar is one."""
@@ -378,3 +496,91 @@ class Run:
 
 def _keep(snapshot: Mapping[str, Any]) -> int:
     return int((snapshot.get("checkpoint") or {}).get("keep", 2))
+
+
+# The run of a process that computes with others and writes nothing.
+
+
+class FollowingRun(Run):
+    """A run without a folder of its own: another process writes it.
+
+    What a trainer writes all the same goes into a temporary folder, which is deleted at the end.
+    """
+
+    @classmethod
+    def follow(cls, command: str, snapshot: Mapping[str, Any], checkpoint: str | None) -> Self:
+        """Return the run of a process that is not the main one.
+
+        Args:
+            command: The command.
+            snapshot: All settings.
+            checkpoint: Folder of the checkpoint that the main process goes on from; None at the start.
+
+        Raises:
+            MotionkitError: The checkpoint cannot be read here.
+        """
+        found = None if checkpoint is None else read_checkpoint(Path(checkpoint))
+        folder = Path(tempfile.mkdtemp(prefix="motionkit-"))
+        return cls._begin(
+            folder, {**snapshot, "track": ()}, RunRecord.new(command, {}), hold(folder), found, (), None, 0.0
+        )
+
+    def log(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
+        """Check the names of metrics, and write none."""
+        require_defined(metrics)
+        self._step = max(self._step, step)
+
+    def save(
+        self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object] | None = None
+    ) -> Path:
+        """Write no checkpoint; the main process's holds the same."""
+        self._step = max(self._step, step)
+        return self.directory
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            super().__exit__(kind, error, trace)
+        finally:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+# Opens the run that settings ask for: a new one, or one that goes on.
+
+
+def open_run(
+    command: str,
+    snapshot: Mapping[str, Any],
+    *,
+    shape_keys: Sequence[str] = (),
+    argv: Sequence[str] = (),
+    origins: Mapping[str, str] | None = None,
+    inputs: Mapping[str, str] | None = None,
+    recorded: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
+    root: str | Path = "runs",
+) -> Run:
+    """Create or resume a run by ``snapshot["run"]`` (out, name, overwrite, resume); see `Run.create`, `Run.resume`."""
+    place: Mapping[str, Any] = snapshot.get("run") or {}
+    if place.get("resume"):
+        return Run.resume(
+            place["resume"],
+            snapshot,
+            command=command,
+            shape_keys=shape_keys,
+            argv=argv,
+            origins=origins,
+            inputs=inputs,
+            recorded=recorded,
+        )
+    return Run.create(
+        command,
+        snapshot,
+        out=place.get("out"),
+        name=place.get("name"),
+        overwrite=bool(place.get("overwrite")),
+        argv=argv,
+        origins=origins,
+        inputs=inputs,
+        root=root,
+    )

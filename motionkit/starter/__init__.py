@@ -4,9 +4,9 @@ Nothing here is captured data. `generate` and `perform` need numpy only; they re
 rotations, root and contacts.
 """
 
-from motionkit.starter._body import OFFSETS, PARENTS
-from motionkit.starter._generate import CATALOGUE, Order, StarterClip, actions, find, generate, perform
+from motionkit.starter._catalogue import CATALOGUE, Order, StarterClip, actions, generate, perform
 from motionkit.starter._pack import captions, embeddings, student_path, table_path, weights_path
+from motionkit.starter._solve import OFFSETS, PARENTS
 
 __all__ = [
     "CATALOGUE",
@@ -17,7 +17,6 @@ __all__ = [
     "actions",
     "captions",
     "embeddings",
-    "find",
     "generate",
     "perform",
     "student_path",

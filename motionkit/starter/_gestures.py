@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from motionkit.starter._body import Array
-from motionkit.starter._controls import Controls
+from motionkit.starter._solve import Array, Controls
 from motionkit.starter._timing import Take, bump, drift, ease, keys, point_elbow, reach, smooth, stand, step_foot
 
 SIDES = {"left": (0,), "right": (1,), "both": (0, 1)}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from motionkit.starter._body import Array
-from motionkit.starter._controls import Controls
+from motionkit.starter._solve import Array, Controls
 from motionkit.starter._timing import Take, bump, ease, keys, point_elbow, reach, smooth, stand
 
 GRAVITY = 9.81

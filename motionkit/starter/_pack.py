@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from motionkit.errors import MotionkitError
-from motionkit.starter._generate import CATALOGUE
+from motionkit.starter._catalogue import CATALOGUE
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -2,24 +2,140 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass, fields
 
-from motionkit.starter._body import (
-    ANKLE,
-    ARM,
-    COLLAR,
-    ELBOW,
-    HIP,
-    KNEE,
-    LEG,
-    OFFSETS,
-    PARENTS,
-    SHOULDER,
-    TOE,
-    WRIST,
-    Array,
+import numpy as np
+from numpy.typing import NDArray
+
+# The starter's body: 22 joints with the limb lengths of the HumanML3D target skeleton, in a relaxed standing pose.
+
+
+Array = NDArray[np.float64]
+
+PARENTS: tuple[int, ...] = (-1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9, 12, 13, 14, 16, 17, 18, 19)
+"""Parent of each joint, HumanML3D order (pelvis, left hip, right hip, spine1, ...)."""
+
+LENGTHS: tuple[float, ...] = (
+    0.0,
+    0.10307,
+    0.10988,
+    0.13157,
+    0.39362,
+    0.39019,
+    0.14319,
+    0.43243,
+    0.42564,
+    0.05736,
+    0.14338,
+    0.14942,
+    0.21936,
+    0.13749,
+    0.14338,
+    0.10304,
+    0.13161,
+    0.12298,
+    0.25684,
+    0.26309,
+    0.26601,
+    0.26988,
 )
-from motionkit.starter._controls import Controls
+"""Bone lengths in metres: the HumanML3D target skeleton."""
+
+_DIRECTIONS = (
+    (0, 0, 0),
+    (0.62, -0.78, 0),
+    (-0.62, -0.78, 0),
+    (0, 1, -0.12),
+    (0, -1, 0),
+    (0, -1, 0),
+    (0, 1, 0.02),
+    (0, -1, 0),
+    (0, -1, 0),
+    (0, 1, 0.15),
+    (0, -0.4, 0.9),
+    (0, -0.4, 0.9),
+    (0, 1, -0.1),
+    (0.57, 0.8, -0.15),
+    (-0.57, 0.8, -0.15),
+    (0, 0.87, 0.45),
+    (0.97, 0.16, -0.06),
+    (-0.97, 0.16, -0.06),
+    (0, -1, 0),
+    (0, -1, 0),
+    (0, -1, 0),
+    (0, -1, 0),
+)
+
+LEFT, RIGHT = 0, 1
+HIP, KNEE, ANKLE, TOE = (1, 2), (4, 5), (7, 8), (10, 11)
+COLLAR, SHOULDER, ELBOW, WRIST = (13, 14), (16, 17), (18, 19), (20, 21)
+
+
+def _offsets() -> Array:
+    direction = np.asarray(_DIRECTIONS, dtype=np.float64)
+    norm = np.maximum(np.linalg.norm(direction, axis=1, keepdims=True), 1e-9)
+    return np.asarray(direction / norm * np.asarray(LENGTHS)[:, None])
+
+
+OFFSETS: Array = _offsets()
+"""``[22, 3]`` offset of each joint from its parent when every rotation is the identity (standing, arms hanging)."""
+
+ANKLE_HEIGHT = float(-OFFSETS[10, 1])
+LEG = float(LENGTHS[4] + LENGTHS[7])
+ARM = float(LENGTHS[18] + LENGTHS[20])
+STAND = 0.985 * LEG + ANKLE_HEIGHT - float(OFFSETS[1, 1])
+"""Height of the pelvis in metres when standing with barely bent knees."""
+
+
+# The output of an action: goals for pelvis, feet and hands. The solver turns them into joint rotations.
+
+
+@dataclass
+class Controls:
+    """Goals of one clip, one row per frame. Sides are indexed 0 = left, 1 = right; angles in radians.
+
+    Attributes:
+        pelvis: ``[T, 3]`` pelvis position in metres. The solver lowers it when a planted foot is out of reach.
+        turn: ``[T, 3]`` pelvis yaw (left positive), pitch (forward positive), roll (towards the right positive).
+        spine: ``[T, 3]`` bend forward, bend to the right, twist to the left, spread over three joints.
+        head: ``[T, 3]`` nod down, tilt right, turn left, relative to the chest.
+        hand: ``[T, 2, 3]`` wrist relative to its shoulder in the chest's frame, in arm lengths: outward, up, forward.
+        elbow: ``[T, 2, 3]`` direction the elbow points to, same frame.
+        toe: ``[T, 2, 3]`` ball of the foot, in metres.
+        foot: ``[T, 2, 2]`` yaw and pitch (heel up positive) of the foot.
+        knee: ``[T, 2, 3]`` direction the knee points to in the pelvis frame: outward, up, forward.
+        plant: ``[T, 2]`` 1 while the ball of the foot must stay where it is.
+    """
+
+    pelvis: Array
+    turn: Array
+    spine: Array
+    head: Array
+    hand: Array
+    elbow: Array
+    toe: Array
+    foot: Array
+    knee: Array
+    plant: Array
+
+    def mirrored(self) -> Controls:
+        """Return the same movement with left and right exchanged."""
+        swap = {field.name: getattr(self, field.name).copy() for field in fields(self)}
+        for name in ("hand", "elbow", "toe", "foot", "knee", "plant"):
+            swap[name] = swap[name][:, ::-1].copy()
+        swap["pelvis"][:, 0] *= -1
+        swap["toe"][..., 0] *= -1
+        swap["foot"][..., 0] *= -1
+        swap["turn"][:, [0, 2]] *= -1
+        swap["spine"][:, [1, 2]] *= -1
+        swap["head"][:, [1, 2]] *= -1
+        return Controls(**swap)
+
+
+def joined(parts: list[Controls]) -> Controls:
+    """Concatenate along time, so that many clips are solved in one pass."""
+    return Controls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Controls)})
+
 
 _REACH = 0.975
 

@@ -8,8 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from motionkit.starter._body import OFFSETS, STAND, Array
-from motionkit.starter._controls import Controls
+from motionkit.starter._solve import OFFSETS, STAND, Array, Controls
 
 
 @dataclass

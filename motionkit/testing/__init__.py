@@ -8,16 +8,12 @@ Each check raises one ``AssertionError`` that lists all violations, a sentence e
         check_reward("my-reward")
 """
 
-from motionkit.testing._algorithms import check_algorithm
 from motionkit.testing._component import check_component
 from motionkit.testing._datasets import check_dataset
 from motionkit.testing._environments import check_environment
-from motionkit.testing._loops import check_loop
-from motionkit.testing._policies import check_policy
-from motionkit.testing._predictors import check_predictor
-from motionkit.testing._rewards import check_reward
-from motionkit.testing._samples import sample_motions, sample_prompts
-from motionkit.testing._trainers import check_trainer
+from motionkit.testing._policies import check_policy, check_predictor
+from motionkit.testing._rewards import check_reward, sample_motions, sample_prompts
+from motionkit.testing._trainers import check_algorithm, check_loop, check_trainer
 
 __all__ = [
     "check_algorithm",

@@ -9,10 +9,9 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
-from motionkit.environments.base import Environment, Scripted, Step, Stored
+from motionkit.contracts.environment import Environment, Scripted, Step, Stored
 from motionkit.plugins import Component
-from motionkit.testing._component import check_component
-from motionkit.testing._report import Findings, component_of, options_of
+from motionkit.testing._component import Findings, check_component, component_of, options_of
 
 _COPIES = 3
 _FAR = 10.0  # times the range of an action beyond its bound

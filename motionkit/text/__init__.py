@@ -1,18 +1,12 @@
 """Prompts and text encoders."""
 
-from motionkit.text._cache import CachedEncoder
-from motionkit.text._caption_changes import CAPTION_CHANGES, KINDS, CaptionChange, kinds_of
-from motionkit.text._features import TextEncoder, TextFeatures
-from motionkit.text._known import FAR, KnownTexts, Near
-from motionkit.text._limbs import NamedLimb, named_limbs
-from motionkit.text._load import ENCODERS, load_encoder
+from motionkit.text._known import FAR, KnownTexts, NearestTexts
+from motionkit.text._load import ENCODERS, MiniLMEncoder, load_encoder
 from motionkit.text._named import (
-    Tempo,
     events_of,
     is_english,
-    names_count,
+    named_limbs,
     names_direction,
-    names_order,
     names_travel,
     reads_sides,
     swap_count,
@@ -21,13 +15,18 @@ from motionkit.text._named import (
     swap_tempo,
     tempo_of,
 )
-from motionkit.text._nearest import NearestTexts
-from motionkit.text._prompt import SEPARATOR, Prompt
+from motionkit.text._prompt import SEPARATOR, CachedEncoder, Prompt, TextEncoder, TextFeatures
 from motionkit.text._record import TextRecord, proof
-from motionkit.text._sides import mirror_text, names_side
-from motionkit.text._stored import StoredEncoder, read_table, write_table
-from motionkit.text._student import StudentEncoder, StudentNetwork, words_of, write_student
-from motionkit.text._transformers import MiniLMEncoder
+from motionkit.text._sides import CAPTION_CHANGES, KINDS, CaptionChange, kinds_of, mirror_text, names_side
+from motionkit.text._stored import (
+    StoredEncoder,
+    StudentEncoder,
+    StudentNetwork,
+    read_table,
+    words_of,
+    write_student,
+    write_table,
+)
 
 __all__ = [
     "CAPTION_CHANGES",
@@ -39,14 +38,11 @@ __all__ = [
     "CaptionChange",
     "KnownTexts",
     "MiniLMEncoder",
-    "NamedLimb",
-    "Near",
     "NearestTexts",
     "Prompt",
     "StoredEncoder",
     "StudentEncoder",
     "StudentNetwork",
-    "Tempo",
     "TextEncoder",
     "TextFeatures",
     "TextRecord",
@@ -56,9 +52,7 @@ __all__ = [
     "load_encoder",
     "mirror_text",
     "named_limbs",
-    "names_count",
     "names_direction",
-    "names_order",
     "names_side",
     "names_travel",
     "proof",

@@ -4,8 +4,98 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
 
 from motionkit.errors import MotionkitError
+
+# The features that a text encoder returns, and the protocol of text encoders.
+
+
+@dataclass(frozen=True)
+class TextFeatures:
+    """Encoded texts, padded to the longest.
+
+    Attributes:
+        tokens: ``[B, L, F]`` float32; L = 1 for encoders that return one vector per text.
+        mask: ``[B, L]`` bool, True = valid.
+    """
+
+    tokens: Tensor
+    mask: Tensor
+
+    def __len__(self) -> int:
+        return self.tokens.shape[0]
+
+    def select(self, index: Tensor) -> TextFeatures:
+        """Return the rows `index` (``[N]`` int64), repeats allowed."""
+        return TextFeatures(self.tokens[index], self.mask[index])
+
+    def to(self, device: torch.device | str) -> TextFeatures:
+        """Move to `device`."""
+        return TextFeatures(self.tokens.to(device), self.mask.to(device))
+
+
+class TextEncoder(Protocol):
+    """Turns texts into features; frozen and deterministic.
+
+    Attributes:
+        name: Registry name: ``clip``, ``distilbert``, ``minilm``, ``stored``.
+        width: F of the features.
+        fingerprint: Changes when the same text would encode differently (model, revision, options). In the form
+            ``name:digest`` it identifies a model independently of its path; `motionkit.text.TextRecord` compares it
+            when a trained model is used again.
+
+    An encoder that runs a model may also have ``source: str``, the folder or hub id of that model.
+    """
+
+    name: str
+    width: int
+    fingerprint: str
+
+    def encode(self, texts: Sequence[str]) -> TextFeatures:
+        """Encode each text once, in order. Batch composition never changes a row."""
+        ...
+
+
+# Encodes each distinct text once.
+
+
+class CachedEncoder:
+    """A `TextEncoder` that wraps another one and caches every text.
+
+    Rows equal those of the inner encoder bit for bit, in any order and batch.
+
+    Args:
+        encoder: The encoder that does the work.
+    """
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        self.encoder = encoder
+        self.name = encoder.name
+        self.width = encoder.width
+        self.fingerprint = encoder.fingerprint
+        self.source: str = getattr(encoder, "source", "")
+        self._rows: dict[str, Tensor] = {}
+
+    def encode(self, texts: Sequence[str]) -> TextFeatures:
+        """Return features of `texts`, in order, padded with zeros to the longest."""
+        if new := [text for text in dict.fromkeys(texts) if text not in self._rows]:
+            features = self.encoder.encode(new)
+            counts = features.mask.sum(1).tolist()
+            for text, tokens, count in zip(new, features.tokens, counts, strict=True):
+                self._rows[text] = tokens[:count].clone()
+        return pad_rows([self._rows[text] for text in texts])
+
+
+def pad_rows(rows: Sequence[Tensor]) -> TextFeatures:
+    """Stack rows ``[L_i, F]`` into features, zeros past each row's end."""
+    tokens = torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+    lengths = torch.tensor([row.shape[0] for row in rows], device=tokens.device)
+    return TextFeatures(tokens, torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None])
+
 
 SEPARATOR = " | "
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from motionkit.errors import MotionkitError
-from motionkit.text._features import TextEncoder
+from motionkit.text._prompt import TextEncoder
 
 Encoder = TypeVar("Encoder", bound=TextEncoder)
 

@@ -1,8 +1,17 @@
 """Metric definitions, metrics.jsonl, results in words and the bridge to experiment trackers. Imports no torch."""
 
 from motionkit.plugins import Metric
-from motionkit.tracking._bridge import Tracker, Trackers, flatten, require_trackers
-from motionkit.tracking._jsonl import JsonlWriter, finite, last_metrics, read_metrics
+from motionkit.tracking._bridge import Trackers, flatten, require_trackers
+from motionkit.tracking._jsonl import (
+    JsonlWriter,
+    binned,
+    finite,
+    last_metrics,
+    read_metrics,
+    series,
+    smoothed,
+    sparkline,
+)
 from motionkit.tracking._metrics import METRICS, definition, require_defined
 from motionkit.tracking._results import (
     FEWEST,
@@ -17,11 +26,10 @@ from motionkit.tracking._results import (
     other_results,
     result_table,
     results,
+    retrieval_table,
     short_result,
     towards,
 )
-from motionkit.tracking._retrieval import retrieval_table
-from motionkit.tracking._series import binned, series, smoothed, sparkline
 
 __all__ = [
     "FEWEST",
@@ -33,7 +41,6 @@ __all__ = [
     "JsonlWriter",
     "Metric",
     "Result",
-    "Tracker",
     "Trackers",
     "binned",
     "compared_rows",

@@ -15,10 +15,19 @@ from motionkit.config import Choice, Range, Search
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, write_bytes_atomic
-from motionkit.tuning._base import Base
-from motionkit.tuning._keys import require_known
-from motionkit.tuning._names import BEST_JSON, BEST_TOML, HISTORY, JOURNAL, PLAN, SEEDS, TRIALS, WORKERS
+from motionkit.tuning._base import Base, require_known
 from motionkit.tuning._space import dimension, values_of, with_base, written
+
+# Names in the folder of a study.
+
+
+PLAN = "study.json"
+JOURNAL = "journal.log"
+TRIALS, SEEDS, WORKERS = "trials", "seeds", "workers"
+"""Folders: runs of trials, runs of the winner and the base with other seeds, locks and output of processes."""
+
+HISTORY, BEST_JSON, BEST_TOML = "history.json", "best.json", "best.toml"
+
 
 Sampler = Literal["auto", "gp", "tpe", "random", "cmaes", "qmc"]
 Pruner = Literal["auto", "none", "hyperband", "median"]
@@ -48,7 +57,7 @@ class Plan(BaseModel):
         why: Why these two.
         study: Name of the study in its storage.
         storage: Optuna storage URL; empty for the journal in the study folder.
-        inputs: Fingerprints of what the trainer reads, by setting; see `motionkit.trainers.base.Trainer`.
+        inputs: Fingerprints of what the trainer reads, by setting; see `motionkit.training.base.Trainer`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from motionkit.config import Choice, Range, Space
 from motionkit.documents import read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError
-from motionkit.tuning._keys import value_at
+from motionkit.tuning._base import value_at
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

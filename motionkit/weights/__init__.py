@@ -1,11 +1,9 @@
 """Foreign weight files: safe reading, recognition by content, strict loading. Nothing in a file is ever executed."""
 
 from motionkit.weights._arrays import cast, read_array, read_numbers
-from motionkit.weights._describe import components, describe
+from motionkit.weights._pickles import open_zip
 from motionkit.weights._read import read
-from motionkit.weights._strict import build, load_strict
-from motionkit.weights._tensors import as_tensor, find_tensors
-from motionkit.weights._zip import open_zip
+from motionkit.weights._strict import as_tensor, build, components, describe, find_tensors, load_strict
 
 __all__ = [
     "as_tensor",

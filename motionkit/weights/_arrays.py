@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.weights._calls import spreads, valid_texts
-from motionkit.weights._pickles import read_pickle
-from motionkit.weights._zip import open_zip
+from motionkit.weights._pickles import open_zip, read_pickle
 
 LIMIT = 4 << 30
 """Default limit of a file's unpacked content in bytes."""

@@ -6,11 +6,142 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any
 
+import torch
+
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.weights._arrays import read_array
-from motionkit.weights._torch import read_pickles, read_zip
-from motionkit.weights._zip import open_zip
+from motionkit.weights._gate import Gate
+from motionkit.weights._pickles import in_memory, mapped, open_zip, unpickle
+from motionkit.weights._walk import walk
+
+# Files of ``torch.save``, zip and legacy: the pickle passes the gate, then the tensors' bytes are read.
+#
+# ``torch.load`` is not used. It would parse the archive and the pickle again with other parsers than the checked ones,
+# and it accepts sparse tensors with unchecked indices.
+
+
+_MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
+_PICKLE = 64 << 20
+"""Bytes of the pickle in a zip file, which holds names and shapes: 0.2 MB for a thousand tensors."""
+
+
+def read_zip(file: IO[bytes], archive: zipfile.ZipFile, origin: str) -> Any:
+    """Read the zip format of ``torch.save``.
+
+    Args:
+        file: The file.
+        archive: The same, opened as an archive.
+        origin: Its name for messages.
+
+    Raises:
+        MotionkitError: It is refused.
+        Exception: It is damaged.
+    """
+    spans = {member.filename: _span(file, member, origin) for member in archive.infolist()}
+    if len(spans) != len(archive.infolist()) or sum(size for _, size in spans.values()) > file.seek(0, 2):
+        raise _refused(origin, "its members overlap")
+    (name,) = [name for name in spans if name.partition("/")[2] == "data.pkl"]
+    root = name.removesuffix("data.pkl")
+    if spans[name][1] > _PICKLE:
+        raise _refused(origin, f"its pickle has {spans[name][1] / 1e6:.0f} MB")
+    if (order := spans.get(f"{root}byteorder")) and _read_span(file, *order).numpy().tobytes() != b"little":
+        raise _foreign(origin)
+    data = _read_span(file, *spans[name]).numpy().tobytes()
+    gate = Gate(memoryview(data), origin, tensors=True)
+    walk(gate)
+    found = {key: spans[f"{root}data/{key}"] for key in gate.storages}
+    if any(found[key][1] != count * width for key, (count, width) in gate.storages.items()):
+        raise _refused(origin, "its tensors have other bytes than their shapes")
+    return unpickle(in_memory(data), origin, _Storages(file, found))
+
+
+def read_pickles(file: IO[bytes], origin: str) -> Any:
+    """Read a plain pickle, or the legacy format of ``torch.save``: number, two headers, tensors, their bytes.
+
+    Args:
+        file: The file.
+        origin: Its name for messages.
+
+    Raises:
+        MotionkitError: It is refused.
+        Exception: It is damaged.
+    """
+    view, at = mapped(file), 0
+
+    def read_next() -> Any:
+        nonlocal at
+        start, at = at, walk(Gate(view, origin, at))
+        file.seek(start)
+        return unpickle(file, origin)
+
+    value = read_next()
+    if type(value) is not int or value != _MAGIC:
+        return value
+    if read_next() != _VERSION or read_next()["little_endian"] is not True:
+        raise _foreign(origin)
+    gate = Gate(view, origin, start := at, tensors=True)
+    at = middle = walk(gate)
+    found = {}
+    for key in read_next():
+        count, width = gate.storages[key]
+        if int.from_bytes(view[at : at + 8], "little") != count:
+            raise _refused(origin, "its tensors have other bytes than their shapes")
+        found[key] = (at + 8, count * width)
+        at += 8 + count * width
+    return unpickle(in_memory(view[start:middle].tobytes()), origin, _Storages(file, found))
+
+
+class _Storages:
+    """The bytes of tensors in a file, read once each when a pickle refers to them.
+
+    Args:
+        file: The file.
+        spans: Key to position and number of bytes.
+    """
+
+    def __init__(self, file: IO[bytes], spans: dict[str, tuple[int, int]]) -> None:
+        self._file = file
+        self._spans = spans
+        self._read: dict[str, torch.UntypedStorage] = {}
+
+    def __call__(self, reference: tuple[Any, ...]) -> tuple[torch.UntypedStorage, torch.dtype]:
+        _, dtype, key, *_ = reference
+        if key not in self._read:
+            self._read[key] = _read_span(self._file, *self._spans[key]).untyped_storage()
+        return self._read[key], dtype
+
+
+def _read_span(file: IO[bytes], start: int, size: int) -> torch.Tensor:
+    """Read bytes into memory with torch's alignment."""
+    if start + size > file.seek(0, 2):
+        raise EOFError("it announces more bytes than there are.")
+    found = torch.empty(size, dtype=torch.uint8)
+    file.seek(start)
+    if file.readinto(found.numpy()) != size:  # type: ignore[attr-defined]
+        raise EOFError("it became shorter while it was read.")
+    return found
+
+
+def _span(file: IO[bytes], member: zipfile.ZipInfo, origin: str) -> tuple[int, int]:
+    """Return position and number of bytes of a member, which must be stored uncompressed."""
+    if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
+        raise _refused(origin, f"its member {member.filename[:80]} is packed")
+    file.seek(member.header_offset)
+    header = file.read(30)
+    if header[:4] != b"PK\x03\x04" or header[6] & 1:
+        raise zipfile.BadZipFile(f"the header of {member.filename} is damaged.")
+    names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+    return member.header_offset + 30 + names, member.file_size
+
+
+def _refused(origin: str, what: str) -> MotionkitError:
+    return MotionkitError(f"{origin} was not opened: {what}.", why="torch.save writes no such file.")
+
+
+def _foreign(origin: str) -> MotionkitError:
+    return MotionkitError(f"{origin} is of a machine with another byte order.", fix="save it there as safetensors.")
+
 
 _HEADER = 4 << 20
 _AGAIN = "copy or download it again; a stopped download leaves a shorter file."

@@ -21,17 +21,17 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.config import Given, resolve
-from motionkit.environments.base import Frames, Step
-from motionkit.environments.reach._arm import open_reach
-from motionkit.environments.reach._settings import ReachSettings
-from motionkit.evaluation.success._episodes import start_seeds
-from motionkit.trainers.execute import run_trainer
-from motionkit.trainers.ppo._settings import PpoSettings
-from motionkit.trainers.ppo._trainer import PpoTrainer
-from motionkit.trainers.reward_collect._settings import RewardCollectSettings
-from motionkit.trainers.reward_collect._trainer import RewardCollect
-from motionkit.trainers.reward_train._settings import RewardModelSettings, RewardTrainSettings
-from motionkit.trainers.reward_train._trainer import RewardTrain
+from motionkit.contracts.environment import Frames, Step
+from motionkit.success.collect import RewardCollect
+from motionkit.success.collect_settings import RewardCollectSettings
+from motionkit.success.environments.arm import open_reach
+from motionkit.success.environments.tasks import ReachSettings
+from motionkit.success.ppo.settings import PpoSettings
+from motionkit.success.ppo.train import PpoTrainer
+from motionkit.success.train import RewardTrain
+from motionkit.success.train_settings import RewardModelSettings, RewardTrainSettings
+from motionkit.success.true_success import start_seeds
+from motionkit.training.execute import run_trainer
 
 
 class NextEpisodeCollect(RewardCollect):

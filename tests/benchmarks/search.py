@@ -19,8 +19,8 @@ from typing import Any
 
 from motionkit.config import Range
 from motionkit.tuning._plan import Plan
-from motionkit.tuning._sampler import make_sampler
 from motionkit.tuning._space import distributions, written
+from motionkit.tuning._storage import make_sampler
 
 SPACE = {
     "lr": Range(1e-5, 1e-2, log=True),

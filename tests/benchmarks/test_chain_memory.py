@@ -22,13 +22,12 @@ import pytest
 import torch
 
 from motionkit import GRPO
+from motionkit.contracts.reward import RewardScores
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
-from motionkit.policies.mdm._factory import new_policy
-from motionkit.policies.mdm._settings import MDMSettings
-from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt, TextFeatures
-from motionkit.trainers.grpo.algorithms.options._gradient import GradientObjective, GradientRollout
-from motionkit.trainers.grpo.algorithms.options._shared import TrainSampler
+from motionkit.text_to_motion.grpo.algorithms.options import GradientObjective, GradientRollout, TrainSampler
+from motionkit.text_to_motion.mdm.open import new_policy
+from motionkit.text_to_motion.mdm.settings import MDMSettings
 
 FRAMES, PROMPTS = 196, 2
 STEPS = {"on": (5, 10, 20, 50), "off": (5, 10, 20)}

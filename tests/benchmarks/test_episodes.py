@@ -17,14 +17,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from motionkit.datasets.episodes import Collector, Episodes, export_trajectories, open_episodes
-from motionkit.encoders.success._card import Card
-from motionkit.encoders.success._classifier import SuccessClassifier
-from motionkit.environments.reach._environment import Reach
-from motionkit.environments.reach._settings import ReachSettings
-from motionkit.trainers.reward_train._batches import Augmentation, FrameBatches
-from motionkit.trainers.reward_train._frames import Images
-from motionkit.trainers.reward_train._validate import loss_of
+from motionkit.success.classifier import Card, SuccessClassifier
+from motionkit.success.environments.arm import Reach
+from motionkit.success.environments.tasks import ReachSettings
+from motionkit.success.episodes import Collector, Episodes, export_trajectories, open_episodes
+from motionkit.success.train import loss_of
+from motionkit.success.train_data import Augmentation, FrameBatches, Images
 
 from .ratios import Ratios
 from .test_bvh import fastest

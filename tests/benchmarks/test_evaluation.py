@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.evaluation.text_to_motion._figures import Sheet, embedding_figures
-from motionkit.evaluation.text_to_motion._summary import summarise
 from motionkit.metrics import FrechetReference, random_pairs
+from motionkit.text_to_motion.evaluation.protocol.figures import Sheet, embedding_figures, summarise
 
 from .ratios import Ratios
 

@@ -13,19 +13,19 @@ import torch
 from torch import Tensor
 
 from motionkit import GRPO
+from motionkit.contracts.reward import RewardScores
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
-from motionkit.policies.mdm._factory import new_policy
-from motionkit.policies.mdm._settings import MDMSettings
-from motionkit.rewards.base import RewardScores
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
-from motionkit.trainers._matmul import use_matmul
-from motionkit.trainers.grpo.api import (
+from motionkit.text_to_motion.grpo.api import (
     EmaSettings,
     GrpoObjective,
     GrpoRollout,
     GrpoSampler,
     LoraSettings,
 )
+from motionkit.text_to_motion.mdm.open import new_policy
+from motionkit.text_to_motion.mdm.settings import MDMSettings
+from motionkit.training.matmul import use_matmul
 
 from .plain import PlainGRPO, PlainMDM, Switches
 from .ratios import Ratios

@@ -15,9 +15,8 @@ import pytest
 import torch
 
 from motionkit.kernels import features_to_joints, physics_terms
-from motionkit.kernels._compare import inputs
-from motionkit.kernels._physics import physics_definition
-from motionkit.kernels.recovery import columns_in_use, recover_definition
+from motionkit.kernels.definitions import columns_in_use, physics_definition, recover_definition
+from motionkit.kernels.selftest import inputs
 from motionkit.motion import HUMANML
 
 from .gpu_timing import both_ways, copies, forward, median, replayed, rotating, spin

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from motionkit.formats.mpl import read_mpl_json, read_mpl_npz, write_mpl_npz
-from motionkit.formats.mpl._conventions import UNREAL
+from motionkit.formats.mpl.fields import UNREAL
 from motionkit.starter import OFFSETS, PARENTS, generate
 
 from .ratios import Ratios

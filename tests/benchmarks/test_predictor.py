@@ -10,16 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.motion.prediction._state import MotionState
-from motionkit.policies.mpl._features import Statistics
-from motionkit.policies.mpl._network import PredictorNetwork
-from motionkit.policies.mpl._policy import MplPredictor
-from motionkit.policies.mpl._roll_out import roll_out
-from motionkit.policies.mpl._settings import PredictorSettings
-from motionkit.policies.mpl.runtime import Predictor
-from motionkit.trainers.train_mpl._settings import LossSettings
-from motionkit.trainers.train_mpl.losses._frames import Frames, Skeleton, frame_weights
-from motionkit.trainers.train_mpl.losses._joint import JointLoss
+from motionkit.motion.prediction import MotionState
+from motionkit.predictor.features import Statistics
+from motionkit.predictor.losses import Frames, JointLoss, Skeleton, frame_weights
+from motionkit.predictor.network import PredictorNetwork, roll_out
+from motionkit.predictor.policy import MplPredictor
+from motionkit.predictor.runtime import Predictor
+from motionkit.predictor.settings import PredictorSettings
+from motionkit.predictor.train_settings import LossSettings
 
 from .ratios import Ratios
 

@@ -19,11 +19,11 @@ import pytest
 import torch
 
 from motionkit.config import Given, resolve
-from motionkit.datasets.episodes import Collector
 from motionkit.nn import ResNet10
-from motionkit.trainers.execute import run_trainer
-from motionkit.trainers.reward_train._settings import RewardTrainSettings
-from motionkit.trainers.reward_train._trainer import RewardTrain
+from motionkit.success.episodes import Collector
+from motionkit.success.train import RewardTrain
+from motionkit.success.train_settings import RewardTrainSettings
+from motionkit.training.execute import run_trainer
 
 from .ratios import Ratios
 

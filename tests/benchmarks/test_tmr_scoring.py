@@ -8,12 +8,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from motionkit.encoders.tmr._network import ActorSizes
-from motionkit.encoders.tmr._new import new_tmr
 from motionkit.motion import HUMANML, MotionBatch
-from motionkit.rewards.tmr import DenseOptions
-from motionkit.rewards.tmr._reward import TmrDense
 from motionkit.text import Prompt, TextFeatures
+from motionkit.text_to_motion.rewards.components import DenseOptions
+from motionkit.text_to_motion.rewards.joint_space import TmrDense
+from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
 
 from .ratios import Ratios
 

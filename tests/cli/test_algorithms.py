@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from typer.testing import Result
 
-from motionkit.trainers.grpo._measurements import Measurements
+from motionkit.text_to_motion.grpo.measurements import Measurements
 
 from .conftest import DATA, Tiny
 
@@ -22,7 +22,7 @@ REWARD = '''
 import torch
 from motionkit.config import Group
 from motionkit.plugins import Component
-from motionkit.rewards.base import RewardScores
+from motionkit.contracts.reward import RewardScores
 
 class Options(Group):
     """None."""

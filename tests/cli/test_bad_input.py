@@ -19,13 +19,12 @@ import torch
 from typer.testing import Result
 
 from motionkit import starter
-from motionkit.encoders.tmr._native import save_tmr
-from motionkit.encoders.tmr._network import ActorSizes
-from motionkit.encoders.tmr._new import new_tmr
 from motionkit.motion import HUMANML, KIT, Normalizer
 from motionkit.nn import stock_keys
-from motionkit.policies.mdm._factory import new_policy, open_encoder
-from motionkit.policies.mdm._settings import MDMSettings
+from motionkit.text_to_motion.mdm.open import new_policy, open_encoder
+from motionkit.text_to_motion.mdm.settings import MDMSettings
+from motionkit.text_to_motion.tmr.files import save_tmr
+from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
 
 Cli = Callable[..., Result]
 CAPTIONS = starter.captions()

@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 from motionkit.config import Group
 from motionkit.plugins import Component
-from motionkit.rewards.base import RewardScores
+from motionkit.contracts.reward import RewardScores
 
 Path({mark!r}).touch()
 

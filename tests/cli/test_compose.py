@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from motionkit import load_dataset
 from motionkit.cli import get_app
-from motionkit.rewards.tmr.opening import open_tmr
+from motionkit.text_to_motion.tmr.files import open_tmr
 
 Cli = Callable[..., Result]
 SOURCE = (

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from motionkit.datasets.motions._starter import _motion
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
+from motionkit.predictor.data import _motion
 from motionkit.starter import Order, perform
 
 Cli = Callable[..., Result]
 
 PREDICTOR = """
 from motionkit.config import Group
-from motionkit.evaluation.mpl._extrapolate import Extrapolation
+from motionkit.predictor.evaluation.baselines import Extrapolation
 from motionkit.motion import HUMANML
 from motionkit.plugins import Component
 

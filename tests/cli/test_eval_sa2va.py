@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from motionkit.evaluation.regions._figures import FIGURES
-from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
+from motionkit.regions.evaluation.split import FIGURES
+from motionkit.regions.self_play.settings import Sa2vaRlSettings
+from motionkit.regions.self_play.train import Sa2vaRl
 
 from ..made.training import run_trainer
 

@@ -85,7 +85,7 @@ def test_inputs_are_opened_before_a_folder_is_made(kept, tmp_path: Path, cli: Cl
 
 BREAKS = """from motionkit.config import Group
 from motionkit.plugins import Component
-from motionkit.rewards.base import RewardScores
+from motionkit.contracts.reward import RewardScores
 
 class Options(Group):
     pass

@@ -12,11 +12,11 @@ import typer
 from typer.main import get_command
 
 from motionkit import plugins
-from motionkit.cli._flags import flags
 from motionkit.cli._lazy import load_register
 from motionkit.cli._table import rows
+from motionkit.cli.settings import flags
 from motionkit.config import Draft
-from motionkit.config._sources import Layer
+from motionkit.config.sources import Layer
 
 FILE = Path(__file__).with_name("flags.json")
 

@@ -17,11 +17,11 @@ from motionkit import starter
 from motionkit.cli import get_app
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion import HUMANML, Normalizer, ReadOptions, features_to_joints
-from motionkit.policies.mdm._factory import new_policy, open_encoder
-from motionkit.policies.mdm._network import MDMNetwork
-from motionkit.policies.mdm._settings import MDMSettings
-from motionkit.policies.mdm._stock import export_stock
 from motionkit.rl import Schedule
+from motionkit.text_to_motion.mdm.files import export_stock
+from motionkit.text_to_motion.mdm.network import MDMNetwork
+from motionkit.text_to_motion.mdm.open import new_policy, open_encoder
+from motionkit.text_to_motion.mdm.settings import MDMSettings
 
 
 def _run(*arguments: object) -> Result:
@@ -200,7 +200,9 @@ def test_a_place_that_cannot_take_the_motions_is_refused_before_any_is_made(
     monkeypatch.chdir(tmp_path)
     Path("folder.bvh").mkdir()
     Path("mine.bvh").write_text("precious")
-    monkeypatch.setattr("motionkit.evaluation._generate.generate", lambda *_, **__: pytest.fail("it sampled"))
+    monkeypatch.setattr(
+        "motionkit.text_to_motion.evaluation.export.generate", lambda *_, **__: pytest.fail("it sampled")
+    )
     result = _generate(policy, *arguments, "--durations", "1")
     assert result.exit_code == 2, result.stderr
     assert message in " ".join(result.stderr.split())

@@ -20,7 +20,7 @@ from motionkit.cli._guide_answer import old_options, translate
 from motionkit.cli._lazy import built_in, command_names, options_of
 from motionkit.cli._translate import read
 from motionkit.config import leaves
-from motionkit.trainers.train_mpl._guide_keys import KEYS, reason_left_out
+from motionkit.predictor.guide_files import KEYS, reason_left_out
 
 Cli = Callable[..., Result]
 Dry = Callable[[list[str]], tuple[str, Result]]

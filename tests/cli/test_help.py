@@ -17,11 +17,10 @@ import typer
 from typer.main import get_command
 from typer.testing import Result
 
-from motionkit.cli._flags import flags
 from motionkit.cli._help import EXAMPLES
 from motionkit.cli._lazy import command_names
 from motionkit.cli._table import module_exists, rows
-from motionkit.cli.settings import settings_command
+from motionkit.cli.settings import flags, settings_command
 from motionkit.config import Draft
 
 Cli = Callable[..., Result]
@@ -56,7 +55,7 @@ def test_generating_and_exporting_import_no_compiler(tmp_path: Path) -> None:
     slow = ("torch._dynamo", "sympy", "roma", "peft", "transformers", "accelerate")
     code = (
         "import sys\nfrom typer.testing import CliRunner\nfrom motionkit.cli import get_app\n"
-        "import motionkit.trainers.grpo._trainer, motionkit.trainers.pretrain.mdm._trainer\n"
+        "import motionkit.text_to_motion.grpo.train, motionkit.text_to_motion.mdm.train\n"
         "for words in ('generate --dataset starter --limit 1 motions'.split(), 'export starter model'.split()):\n"
         "    done = CliRunner().invoke(get_app(), words)\n"
         "    assert done.exit_code == 0, done.output\n"

@@ -18,7 +18,7 @@ SOURCE = """
 import torch
 from motionkit.config import Group
 from motionkit.plugins import Component
-from motionkit.rewards.base import RewardScores
+from motionkit.contracts.reward import RewardScores
 
 
 class Options(Group):

@@ -40,7 +40,7 @@ class Reward:
     def __init__(self, options, **runtime):
         pass
     def score(self, motions, prompts):
-        from motionkit.rewards.base import RewardScores
+        from motionkit.contracts.reward import RewardScores
         print("scoring")
         Reward.calls += 1
         if Reward.calls > 5:

@@ -12,12 +12,12 @@ import torch
 
 import motionkit
 from motionkit.clips.motion_clip import MotionClip
-from motionkit.datasets.motions._starter import starter_clip_set
 from motionkit.motion import HUMANML, Motion
-from motionkit.policies.mpl._features import Statistics
-from motionkit.policies.mpl._network import PredictorNetwork
-from motionkit.policies.mpl._policy import MplPredictor
-from motionkit.policies.mpl._settings import PredictorSettings
+from motionkit.predictor.data import starter_clip_set
+from motionkit.predictor.features import Statistics
+from motionkit.predictor.network import PredictorNetwork
+from motionkit.predictor.policy import MplPredictor
+from motionkit.predictor.settings import PredictorSettings
 from motionkit.rigs import fix_feet
 from motionkit.starter import OFFSETS, PARENTS, generate
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from motionkit.datasets.motions._starter import _motion
-from motionkit.encoders.mpl._find import open_encoder
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
+from motionkit.predictor.data import _motion
+from motionkit.predictor.encoder import open_encoder
 from motionkit.starter import Order, perform
 
 Cli = Callable[..., Result]

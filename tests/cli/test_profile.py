@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from motionkit.datasets.motions._starter import _motion
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
+from motionkit.predictor.data import _motion
 from motionkit.starter import Order, perform
 
 from ..made.bvh_files import write_bvh

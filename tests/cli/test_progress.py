@@ -13,7 +13,7 @@ from typer.testing import Result
 from motionkit import plugins
 from motionkit.cli import progress
 from motionkit.tracking import definition
-from motionkit.trainers.base import LOSS, REWARD, Figure, figures_of
+from motionkit.training.base import LOSS, REWARD, Figure, figures_of
 
 Cli = Callable[..., Result]
 

@@ -12,7 +12,7 @@ from typer.testing import Result
 
 from motionkit.cli import progress
 from motionkit.runs import open_run
-from motionkit.trainers.base import LOSS, REWARD, Figure
+from motionkit.training.base import LOSS, REWARD, Figure
 
 Cli = Callable[..., Result]
 

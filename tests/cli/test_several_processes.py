@@ -172,7 +172,7 @@ def test_a_signal_to_one_stops_both_and_one_goes_on_alone(tmp_path: Path) -> Non
 BROKEN = """
 import os, signal
 from motionkit.errors import MotionkitError
-from motionkit.trainers._learner import Learner
+from motionkit.training.learner import Learner
 
 descend = Learner.descend
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from motionkit.clips._pool import in_processes
+from motionkit.clips.walk import in_processes
 
 from ..made.bvh_files import write_bvh
 
@@ -145,7 +145,7 @@ def test_every_command_says_that_it_was_stopped(cli, monkeypatch, words):
         raise KeyboardInterrupt
 
     write_bvh(Path("x.bvh"), 60)
-    monkeypatch.setattr("motionkit.formats.bvh._read.parse_frames", stop)
+    monkeypatch.setattr("motionkit.formats.bvh.read.parse_frames", stop)
     result = cli(*words, "--json")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1:] == ["stopped after 0 of 1; nothing was written."]

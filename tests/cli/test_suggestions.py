@@ -14,7 +14,7 @@ Cli = Callable[..., Any]
 
 
 def test_the_edit_distance_agrees_with_its_definition() -> None:
-    from motionkit.errors._near import edits
+    from motionkit.errors import edits
 
     @cache
     def slow(a: str, b: str) -> int:  # the recursion of the definition (optimal string alignment)
@@ -49,7 +49,7 @@ def test_the_edit_distance_agrees_with_its_definition() -> None:
     ],
 )
 def test_only_near_names_and_synonyms_are_suggested(word: str, names: list[str], found: list[str]) -> None:
-    from motionkit.errors._near import nearest
+    from motionkit.errors import nearest
 
     assert nearest(word, names) == found
 

@@ -12,10 +12,9 @@ import pytest
 import torch
 from typer.testing import Result
 
-from motionkit.encoders.tmr._native import save_tmr
-from motionkit.encoders.tmr._network import ActorSizes
-from motionkit.encoders.tmr._new import new_tmr
 from motionkit.text import load_encoder
+from motionkit.text_to_motion.tmr.files import save_tmr
+from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
 
 from .conftest import DATA, SHAPE, SHORT
 

@@ -37,7 +37,7 @@ def files(folder: Path, **sizes: float) -> Path:
 
 
 def leg_of(path: Path) -> float:
-    from motionkit.rigs._detect import motion_leg
+    from motionkit.rigs.detect import motion_leg
 
     return motion_leg(read_bvh_pose(path))
 

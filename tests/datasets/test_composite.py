@@ -21,28 +21,28 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.datasets.base import TextClip
-from motionkit.datasets.composite import CompositeOptions, component
-from motionkit.datasets.composite._captions import draw_captions
-from motionkit.datasets.composite._draw import draw_samples
-from motionkit.datasets.composite._messages import none_fits
-from motionkit.datasets.composite._motion import reference_features, reference_joints
-from motionkit.datasets.composite._seams import blend_seam
-from motionkit.datasets.composite._sets import FittingSets
-from motionkit.datasets.composite._sources import Source, read_sources, shared_groups
-from motionkit.datasets.composite._totals import extremes
-from motionkit.datasets.composite._write import _as_text
-from motionkit.datasets.composite.api import Composed, Plan, compose, planned_files, write_composed
-from motionkit.datasets.humanml import HumanMLOptions, humanml
-from motionkit.datasets.joining import join_texts
-from motionkit.datasets.overlap import shared_motions
-from motionkit.datasets.starter import StarterOptions
-from motionkit.datasets.starter import component as starter
+from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
-from motionkit.geometry._kinematics import bones_from_positions
-from motionkit.geometry._yaw import rotate_yaw
+from motionkit.geometry import bones_from_positions, rotate_yaw
 from motionkit.motion import HUMANML, KIT, Skeleton, canonicalise, features_to_joints, joints_to_features
 from motionkit.testing import check_dataset
+from motionkit.text_to_motion.data.clip_sets import FittingSets, extremes
+from motionkit.text_to_motion.data.compose import draw_captions, draw_samples, none_fits
+from motionkit.text_to_motion.data.compose_files import Composed, Plan, _as_text, compose, planned_files, write_composed
+from motionkit.text_to_motion.data.composite import CompositeOptions, component
+from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
+from motionkit.text_to_motion.data.joined import (
+    Source,
+    blend_seam,
+    join_texts,
+    read_sources,
+    reference_features,
+    reference_joints,
+    shared_groups,
+)
+from motionkit.text_to_motion.data.reference import shared_motions
+from motionkit.text_to_motion.data.starter import StarterOptions
+from motionkit.text_to_motion.data.starter import component as starter
 
 SMALL = StarterOptions(clips=96, val_clips=48, test_clips=48, max_frames=80, cache=False)
 

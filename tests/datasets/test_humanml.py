@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.humanml import HumanMLOptions, KitOptions, humanml, kit
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import HUMANML, KIT, features_to_joints
+from motionkit.text_to_motion.data.humanml import HumanMLOptions, KitOptions, humanml, kit
 
 
 @pytest.fixture

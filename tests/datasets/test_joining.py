@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.datasets.joining import MIN_SEGMENT, fit_lengths, join_prompts
 from motionkit.errors import MotionkitError
 from motionkit.text import Prompt
+from motionkit.text_to_motion.data.joined import MIN_SEGMENT, fit_lengths, join_prompts
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from motionkit.datasets.motions._clips import clip_set, motion_state
-from motionkit.datasets.motions._open import open_clip_set
-from motionkit.datasets.motions._read import read_clip_set
-from motionkit.datasets.motions._starter import _motion, starter_clip_set
-from motionkit.datasets.motions._windows import cut_windows
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import write_mpl_npz
-from motionkit.geometry._yaw import rotate_yaw
+from motionkit.geometry import rotate_yaw
 from motionkit.motion import Clip, JointMotion, Motion
-from motionkit.motion.prediction._state import state_positions
+from motionkit.motion.prediction import state_positions
+from motionkit.predictor.clips import clip_set, cut_windows, motion_state
+from motionkit.predictor.data import _motion, open_clip_set, read_clip_set, starter_clip_set
 from motionkit.rigs import body_yaw
 from motionkit.starter import Order, perform
 
@@ -50,7 +47,7 @@ def test_a_state_is_the_motion_without_its_place_and_direction() -> None:
 
 
 def _turn(angle: float) -> torch.Tensor:
-    from motionkit.geometry._yaw import yaw_matrix
+    from motionkit.geometry import yaw_matrix
 
     return yaw_matrix(torch.tensor(angle, dtype=torch.float64))
 

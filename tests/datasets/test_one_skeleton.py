@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from motionkit.datasets.motions._clips import ClipSet
-from motionkit.datasets.motions._open import open_clip_set
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Caption, Clip, Motion
+from motionkit.predictor.clips import ClipSet
+from motionkit.predictor.data import open_clip_set
 
 from ..made.rigs import other_rig, starter_rig
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.starter import StarterOptions, component
-from motionkit.datasets.starter._dataset import Starter
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, features_to_joints
 from motionkit.starter import CATALOGUE, captions, perform
+from motionkit.text_to_motion.data.starter import StarterOptions, component
+from motionkit.text_to_motion.data.starter_clips import Starter
 
 SMALL = {"clips": 300, "val_clips": 150, "test_clips": 150, "min_frames": 40, "max_frames": 48, "prompts": 40}
 

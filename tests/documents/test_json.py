@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from motionkit.config._sources import read_file
+from motionkit.config.sources import read_file
 from motionkit.documents import parse_json, read_json, read_jsonl
 from motionkit.errors import MotionkitError
 

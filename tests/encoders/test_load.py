@@ -11,16 +11,12 @@ import pytest
 import safetensors.torch
 import torch
 
-from motionkit.encoders.tmr import _layout as layout
-from motionkit.encoders.tmr._load import load_tmr
-from motionkit.encoders.tmr._native import save_tmr
-from motionkit.encoders.tmr._network import ActorSizes
-from motionkit.encoders.tmr._new import new_tmr
-from motionkit.encoders.tmr._stats import read_stats
-from motionkit.encoders.tmr._text import open_text_model
-from motionkit.encoders.tmr._tokens import TokenFolder
 from motionkit.errors import MotionkitError
 from motionkit.text import Prompt, TextFeatures, load_encoder
+from motionkit.text_to_motion.tmr import files as layout
+from motionkit.text_to_motion.tmr.files import load_tmr, save_tmr
+from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr, open_text_model
+from motionkit.text_to_motion.tmr.tokens import TokenFolder, read_stats
 
 
 class Words:

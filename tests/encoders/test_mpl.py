@@ -10,14 +10,22 @@ import roma
 import torch
 from torch import Tensor
 
-from motionkit.encoders.mpl._find import newest_encoder_run, open_encoder
-from motionkit.encoders.mpl._inputs import encoder_inputs, frame_features
-from motionkit.encoders.mpl._native import is_native, load_encoder, save_encoder
-from motionkit.encoders.mpl._network import EncoderSizes, MotionEncoder
-from motionkit.encoders.mpl._scales import Scales, turn_residual
 from motionkit.errors import MotionkitError
-from motionkit.geometry._rotations import matrix_to_6d
-from motionkit.motion.prediction._state import MotionState
+from motionkit.geometry import matrix_to_6d
+from motionkit.motion.prediction import MotionState
+from motionkit.predictor.encoder import (
+    EncoderSizes,
+    MotionEncoder,
+    Scales,
+    encoder_inputs,
+    frame_features,
+    is_native,
+    load_encoder,
+    newest_encoder_run,
+    open_encoder,
+    save_encoder,
+    turn_residual,
+)
 from motionkit.runs import open_run, peek
 
 JOINTS, FPS = 4, 30.0

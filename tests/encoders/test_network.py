@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from motionkit.encoders._crops import Crop, buckets
-from motionkit.encoders.tmr._load import load_tmr
-from motionkit.encoders.tmr._network import Latent
 from motionkit.nn import stock_keys
 from motionkit.text import TextFeatures
+from motionkit.text_to_motion.crops import Crop, buckets
+from motionkit.text_to_motion.tmr.files import load_tmr
+from motionkit.text_to_motion.tmr.model import Latent
 
 
 class Silent:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from motionkit.encoders._crops import Crop
-from motionkit.encoders.tmr._load import load_tmr
-from motionkit.encoders.tmr._native import save_tmr
-from motionkit.encoders.tmr._network import ActorSizes
-from motionkit.encoders.tmr._new import new_tmr
-from motionkit.encoders.tmr._patch import fold, unfold
 from motionkit.errors import MotionkitError
 from motionkit.text import TextFeatures
+from motionkit.text_to_motion.crops import Crop
+from motionkit.text_to_motion.tmr.files import load_tmr, save_tmr
+from motionkit.text_to_motion.tmr.model import ActorSizes, fold, new_tmr, unfold
 
 
 class Texts:

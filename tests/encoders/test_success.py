@@ -7,15 +7,20 @@ import json
 import pytest
 import torch
 
-from motionkit.encoders.success._card import Card, Check
-from motionkit.encoders.success._classifier import SuccessClassifier
-from motionkit.encoders.success._find import load_classifier, newest_classifier_run
-from motionkit.encoders.success._guide import read_pretrained, start_from
-from motionkit.encoders.success._native import save_classifier
-from motionkit.encoders.success._network import SuccessNetwork
 from motionkit.errors import MotionkitError
 from motionkit.nn import ResNet10
 from motionkit.runs import open_run
+from motionkit.success.classifier import (
+    Card,
+    Check,
+    SuccessClassifier,
+    load_classifier,
+    newest_classifier_run,
+    read_pretrained,
+    save_classifier,
+    start_from,
+)
+from motionkit.success.classifier_network import SuccessNetwork
 
 ONE = {"base_camera": (64, 64)}
 TWO = {"front": (16, 16), "hand.left": (24, 32)}
@@ -79,7 +84,7 @@ def test_each_camera_matters_and_chunks_do_not(architecture, monkeypatch):
     for camera in TWO:
         other = {**seen, camera: frames(TWO, seed=9)[camera]}
         assert not torch.allclose(made.logits(other), logits)
-    monkeypatch.setattr("motionkit.encoders.success._classifier.CHUNK", 2)
+    monkeypatch.setattr("motionkit.success.classifier.CHUNK", 2)
     torch.testing.assert_close(made.logits(seen), logits)
     made.network.train()  # dropout is off all the same, and the mode comes back
     torch.testing.assert_close(made.logits(seen), logits)

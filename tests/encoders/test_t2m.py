@@ -9,13 +9,19 @@ import pytest
 import torch
 
 from motionkit import weights
-from motionkit.encoders._crops import Crop
-from motionkit.encoders.t2m._layout import build, split_file
-from motionkit.encoders.t2m._model import T2MEvaluator
-from motionkit.encoders.t2m._network import EvaluatorSizes, MotionEncoder, MovementEncoder, TextEncoder
-from motionkit.encoders.t2m._words import Sentences, WordTable
 from motionkit.errors import MotionkitError
 from motionkit.text import Prompt
+from motionkit.text_to_motion.crops import Crop
+from motionkit.text_to_motion.evaluator.files import build, split_file
+from motionkit.text_to_motion.evaluator.model import (
+    EvaluatorSizes,
+    MotionEncoder,
+    MovementEncoder,
+    Sentences,
+    T2MEvaluator,
+    TextEncoder,
+    WordTable,
+)
 
 from ..made.evaluators import WORDS, networks
 

@@ -10,15 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.encoders.t2m._load import load_evaluator
-from motionkit.encoders.t2m._model import T2MEvaluator
-from motionkit.encoders.t2m._native import is_native, save_evaluator
-from motionkit.encoders.t2m._network import EvaluatorSizes
-from motionkit.encoders.t2m._words import WordTable
-from motionkit.encoders.tmr._load import load_tmr
 from motionkit.errors import MotionkitError
-from motionkit.rewards.mdm.opening import open_evaluator
 from motionkit.starter import weights_path
+from motionkit.text_to_motion.evaluator.files import is_native, load_evaluator, open_evaluator, save_evaluator
+from motionkit.text_to_motion.evaluator.model import EvaluatorSizes, T2MEvaluator, WordTable
+from motionkit.text_to_motion.tmr.files import load_tmr
 
 from ..made.evaluators import WORDS, networks, release, statistics, vocabulary
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motionkit.environments.reach._arm import CHANGE, LIMITS, SPEED, Arm, open_reach
-from motionkit.environments.reach._environment import CAMERA, EDGE, Reach
-from motionkit.environments.reach._links import BASE, LINK, elbows, joints_of, places_of
-from motionkit.environments.reach._settings import ReachSettings
+from motionkit.success.environments.arm import (
+    BASE,
+    CAMERA,
+    CHANGE,
+    EDGE,
+    LIMITS,
+    LINK,
+    SPEED,
+    Arm,
+    Reach,
+    elbows,
+    joints_of,
+    open_reach,
+    places_of,
+)
+from motionkit.success.environments.tasks import ReachSettings
 from motionkit.testing import check_environment
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motionkit.environments._canvas import Canvas
+from motionkit.success.environments.canvas import Canvas
 
 SIZE = 32
 

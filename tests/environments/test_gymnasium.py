@@ -14,9 +14,9 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 from typer.testing import Result
 
-from motionkit.environments.gymnasium._environment import GymnasiumEnvironment
-from motionkit.environments.gymnasium._settings import GymnasiumSettings
 from motionkit.errors import MotionkitError
+from motionkit.success.environments.registered import GymnasiumEnvironment
+from motionkit.success.environments.tasks import GymnasiumSettings
 from motionkit.testing import check_environment
 
 Cli = Callable[..., Result]

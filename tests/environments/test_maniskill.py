@@ -9,9 +9,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from motionkit.environments.maniskill._environment import PickCube, open_maniskill
-from motionkit.environments.maniskill._settings import ManiskillSettings
 from motionkit.errors import MotionkitError
+from motionkit.success.environments.simulators import PickCube, open_maniskill
+from motionkit.success.environments.tasks import ManiskillSettings
 from motionkit.testing import check_environment
 
 STUB = '''

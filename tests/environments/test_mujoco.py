@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
-from motionkit.environments.mujoco import _drawing
-from motionkit.environments.mujoco._environment import LOOK_AT, Fetch, FetchReach, open_fetch
-from motionkit.environments.mujoco._settings import MujocoSettings
 from motionkit.errors import MotionkitError
 from motionkit.plugins import install_line
+from motionkit.success.environments import simulators as _drawing
+from motionkit.success.environments.simulators import LOOK_AT, Fetch, FetchReach, open_fetch
+from motionkit.success.environments.tasks import MujocoSettings
 from motionkit.testing import check_environment
 
 STUB = """

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motionkit.environments.push._contact import FINGER, HALF, SPREAD, contact, push
-from motionkit.environments.push._environment import _PARTS, CAMERA, STEP, Push
-from motionkit.environments.push._picture import TABLE
-from motionkit.environments.push._settings import PushSettings
+from motionkit.success.environments.table import _PARTS, CAMERA, FINGER, HALF, SPREAD, STEP, TABLE, Push, contact, push
+from motionkit.success.environments.tasks import PushSettings
 from motionkit.testing import check_environment
 
 FREE = np.zeros(1, bool)

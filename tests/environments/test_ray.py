@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from motionkit.config import Chosen
-from motionkit.environments._open import open_environment
-from motionkit.environments.base import Environment, Stored
+from motionkit.contracts.environment import Environment, Stored
 from motionkit.errors import MotionkitError
-from motionkit.trainers.reward_collect._settings import RewardCollectSettings
+from motionkit.success.collect_settings import RewardCollectSettings
+from motionkit.success.environments.open import open_environment
 
 REACH = {"env": {"name": "reach", "max_steps": 6}}
 

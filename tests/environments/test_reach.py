@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from motionkit.environments.reach._environment import CAMERA, EDGE, STEP, Reach
-from motionkit.environments.reach._links import BASE, LINK, elbows
-from motionkit.environments.reach._settings import ReachSettings
+from motionkit.success.environments.arm import BASE, CAMERA, EDGE, LINK, STEP, Reach, elbows
+from motionkit.success.environments.tasks import ReachSettings
 
 
 def started(copies: int = 8, first: int = 0, **options: object) -> Reach:

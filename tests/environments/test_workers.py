@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 
 from motionkit.config import Chosen
-from motionkit.environments._open import open_environment
-from motionkit.environments._work import Order, Work, space_document, space_of
-from motionkit.environments._workers import _CLASSES, WorkerEnvironment
-from motionkit.environments.base import Environment, Scripted, Stored
-from motionkit.environments.reach._settings import ReachSettings
+from motionkit.contracts.environment import Environment, Scripted, Stored
 from motionkit.errors import MotionkitError
-from motionkit.trainers.reward_collect._settings import RewardCollectSettings
+from motionkit.success.collect_settings import RewardCollectSettings
+from motionkit.success.environments.open import open_environment
+from motionkit.success.environments.tasks import ReachSettings
+from motionkit.success.environments.workers import _CLASSES, Order, Work, WorkerEnvironment, space_document, space_of
 
 SEEDS = np.arange(5, dtype=np.int64) + 100
 
@@ -143,7 +142,7 @@ def test_an_error_in_a_worker_names_its_place() -> None:
 
 
 def test_objects_of_an_info_stay_in_the_worker() -> None:
-    from motionkit.environments._work import _plain
+    from motionkit.success.environments.workers import _plain
 
     joints = np.zeros((2, 22, 3))
     info = {"joints": joints, "fps": np.float64(20), "text": "a", "done": True, "object": object(), "list": [1],

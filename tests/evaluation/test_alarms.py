@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.evaluation._alarms import PATIENCE, RewardAlarms, drift_alarms
-from motionkit.evaluation._paired import Paired, compare
 from motionkit.kernels import physics_sums
+from motionkit.metrics.paired import Paired, compare
 from motionkit.motion import HUMANML
 from motionkit.starter import CATALOGUE, Order, perform
+from motionkit.text_to_motion.evaluation.alarms import PATIENCE, RewardAlarms, drift_alarms
 
 
 def line(mean: float, low: float, high: float, **more: float) -> dict[str, float]:

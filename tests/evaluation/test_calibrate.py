@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from motionkit import load_dataset, load_policy
-from motionkit.evaluation._calibrate import Calibration, RewardFigures, calibrate
-from motionkit.evaluation._real import real_motions
+from motionkit.contracts.reward import RewardScores
 from motionkit.motion import MotionBatch
-from motionkit.rewards.base import RewardScores
-from motionkit.rewards.mix import RewardMix
 from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.judge import Calibration, RewardFigures, calibrate
+from motionkit.text_to_motion.evaluation.quality import real_motions
+from motionkit.text_to_motion.rewards.mix import RewardMix
 
 NAN = float("nan")
 

@@ -10,16 +10,14 @@ import pytest
 import torch
 
 from motionkit import load_dataset, load_policy, load_reward
-from motionkit.evaluation._opened import open_model
-from motionkit.evaluation._paired import Paired
-from motionkit.evaluation.text_to_motion._compare import Comparison, _set_differences, compare_policies
-from motionkit.evaluation.text_to_motion._formats import formatted
-from motionkit.evaluation.text_to_motion._how import Amount, sampling_of
-from motionkit.evaluation.text_to_motion._measure import Embedded
-from motionkit.evaluation.text_to_motion._published import PUBLISHED, comparable
-from motionkit.evaluation.text_to_motion._run import open_all
+from motionkit.contracts.open_model import open_model
 from motionkit.metrics import kinetic_fid, match_hits, r_precision
-from motionkit.rewards.mix import RewardMix
+from motionkit.metrics.paired import Paired
+from motionkit.text_to_motion.evaluation.protocol.compare import Comparison, _set_differences, compare_policies
+from motionkit.text_to_motion.evaluation.protocol.figures import PUBLISHED, comparable, formatted
+from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Embedded, sampling_of
+from motionkit.text_to_motion.evaluation.protocol.run import open_all
+from motionkit.text_to_motion.rewards.mix import RewardMix
 from tests.made import starter_evaluator
 
 

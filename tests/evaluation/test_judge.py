@@ -11,10 +11,10 @@ import torch
 
 from motionkit import plugins
 from motionkit.config import choose_one
-from motionkit.evaluation._judge import open_judge, open_reward
+from motionkit.contracts.reward import RewardScores
 from motionkit.motion import HUMANML, MotionBatch
-from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.judge import open_judge, open_reward
 
 CPU = torch.device("cpu")
 OTHER = SimpleNamespace(name="humanml", skeleton=HUMANML, physics_reference=lambda: (0.1, 100.0))
@@ -85,8 +85,8 @@ def test_a_device_that_is_not_here_is_refused_by_its_flag() -> None:
 
 def test_a_judge_that_is_a_reward_is_asked_once() -> None:
     from motionkit import load_dataset, load_policy
-    from motionkit.evaluation._heldout import HeldOut
-    from motionkit.rewards.mix import RewardMix
+    from motionkit.text_to_motion.evaluation.heldout import HeldOut
+    from motionkit.text_to_motion.rewards.mix import RewardMix
 
     class Counting:
         name, calls = "counting", 0

@@ -13,21 +13,16 @@ import roma
 import torch
 
 import motionkit
-from motionkit.datasets.motions._clips import ClipSet, clip_set
-from motionkit.datasets.motions._starter import _motion
-from motionkit.datasets.motions._windows import Windows, cut_windows
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.mpl._data import EvalData, require_fit
-from motionkit.evaluation.mpl._extrapolate import Extrapolation
-from motionkit.evaluation.mpl._figures import Body
-from motionkit.evaluation.mpl._horizons import Horizons
-from motionkit.evaluation.mpl._measure import fit_baselines, measure, measure_row
-from motionkit.evaluation.mpl._nearest import Nearest
-from motionkit.evaluation.mpl._ridge import PENALTY, Ridge
-from motionkit.evaluation.mpl._run import evaluate
-from motionkit.geometry._rotations import matrix_to_6d
+from motionkit.geometry import matrix_to_6d
 from motionkit.motion import Clip, Motion
-from motionkit.motion.prediction._state import MotionState
+from motionkit.motion.prediction import MotionState
+from motionkit.predictor.clips import ClipSet, Windows, clip_set, cut_windows
+from motionkit.predictor.data import _motion
+from motionkit.predictor.evaluation.baselines import PENALTY, Extrapolation, Nearest, Ridge
+from motionkit.predictor.evaluation.data import EvalData, require_fit
+from motionkit.predictor.evaluation.measure import Body, Horizons, fit_baselines, measure, measure_row
+from motionkit.predictor.evaluation.run import evaluate
 from motionkit.rigs import body_yaw
 from motionkit.starter import Order, perform
 from motionkit.tracking import definition

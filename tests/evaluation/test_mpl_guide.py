@@ -5,16 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from motionkit.datasets.motions._clips import ClipSet, StateClip
-from motionkit.datasets.motions._windows import cut_windows
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.mpl._extrapolate import Extrapolation
-from motionkit.evaluation.mpl._figures import Body
-from motionkit.evaluation.mpl._guide import FreeRunSettings, evaluate_freerun, evaluate_teacher, free_figures
-from motionkit.evaluation.mpl._horizons import Horizons
-from motionkit.evaluation.mpl._measure import measure, measure_row
-from motionkit.geometry._yaw import yaw_matrix
-from motionkit.motion.prediction._state import MotionState
+from motionkit.geometry import yaw_matrix
+from motionkit.motion.prediction import MotionState
+from motionkit.predictor.clips import ClipSet, StateClip, cut_windows
+from motionkit.predictor.evaluation.baselines import Extrapolation
+from motionkit.predictor.evaluation.guide import FreeRunSettings, evaluate_freerun, evaluate_teacher, free_figures
+from motionkit.predictor.evaluation.measure import Body, Horizons, measure, measure_row
 
 RATE = 2.0
 """Degrees per frame that each joint but the root turns by."""

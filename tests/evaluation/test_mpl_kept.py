@@ -10,23 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.motions._clips import clip_set
-from motionkit.datasets.motions._starter import _motion
-from motionkit.datasets.motions._windows import Windows, cut_windows
+from motionkit.contracts.evaluation import RECORD, claim
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._folder import RECORD, claim
-from motionkit.evaluation.mpl._by_clip import by_error, chosen
-from motionkit.evaluation.mpl._data import EvalData
-from motionkit.evaluation.mpl._extrapolate import Extrapolation
-from motionkit.evaluation.mpl._folder import write_folder
-from motionkit.evaluation.mpl._horizons import Horizons
-from motionkit.evaluation.mpl._kept import KeptClip, Predictions
-from motionkit.evaluation.mpl._run import evaluate
-from motionkit.evaluation.mpl.long._measure import LongSettings
-from motionkit.evaluation.mpl.long._paths import DRAWN
 from motionkit.metrics import geodesic_degrees
 from motionkit.motion import Clip
-from motionkit.motion.prediction._state import MotionState
+from motionkit.motion.prediction import MotionState
+from motionkit.predictor.clips import Windows, clip_set, cut_windows
+from motionkit.predictor.data import _motion
+from motionkit.predictor.evaluation.baselines import Extrapolation
+from motionkit.predictor.evaluation.data import EvalData
+from motionkit.predictor.evaluation.kept import KeptClip, Predictions
+from motionkit.predictor.evaluation.long.measure import DRAWN, LongSettings
+from motionkit.predictor.evaluation.measure import Horizons, by_error, chosen
+from motionkit.predictor.evaluation.run import evaluate, write_folder
 from motionkit.starter import Order, perform
 
 HORIZONS = Horizons.at([400, 100], 30.0)  # the furthest first: nothing may rely on their order

@@ -11,25 +11,26 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions._clips import ClipSet, clip_set
-from motionkit.datasets.motions._starter import _motion
-from motionkit.datasets.motions._windows import cut_windows
-from motionkit.evaluation.mpl._data import EvalData
-from motionkit.evaluation.mpl._extrapolate import Extrapolation
-from motionkit.evaluation.mpl._figures import Body
-from motionkit.evaluation.mpl._horizons import Horizons
-from motionkit.evaluation.mpl._predict import continue_clip
-from motionkit.evaluation.mpl._run import evaluate
-from motionkit.evaluation.mpl.long._figures import looks, real_labels
-from motionkit.evaluation.mpl.long._matching import Matching
-from motionkit.evaluation.mpl.long._measure import LongSettings, measure_long, spread
-from motionkit.evaluation.mpl.long._paths import DRAWN
-from motionkit.evaluation.mpl.long._result import GOES, long_alarms, long_document, long_metrics, long_tables
 from motionkit.metrics import geodesic_degrees, movement
 from motionkit.motion import Caption, Clip
-from motionkit.motion.prediction._motion import motion_of
-from motionkit.motion.prediction._path import path_errors
-from motionkit.motion.prediction._state import MotionState, follow
+from motionkit.motion.prediction import MotionState, follow, motion_of, path_errors
+from motionkit.predictor.clips import ClipSet, clip_set, cut_windows
+from motionkit.predictor.data import _motion
+from motionkit.predictor.evaluation.baselines import Extrapolation
+from motionkit.predictor.evaluation.data import EvalData
+from motionkit.predictor.evaluation.kept import continue_clip
+from motionkit.predictor.evaluation.long.measure import (
+    DRAWN,
+    LongSettings,
+    Matching,
+    looks,
+    measure_long,
+    real_labels,
+    spread,
+)
+from motionkit.predictor.evaluation.long.result import GOES, long_alarms, long_document, long_metrics, long_tables
+from motionkit.predictor.evaluation.measure import Body, Horizons
+from motionkit.predictor.evaluation.run import evaluate
 from motionkit.rigs import body_yaw
 from motionkit.starter import Order, perform
 from motionkit.tracking import definition

@@ -9,12 +9,11 @@ import pytest
 import torch
 
 from motionkit import runs, starter
-from motionkit.encoders.t2m._load import load_evaluator
-from motionkit.encoders.t2m._native import save_evaluator
+from motionkit.contracts.open_model import export_model, open_model
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._opened import export_model, open_model
-from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm._factory import open_policy
+from motionkit.text_to_motion.evaluator.files import load_evaluator, save_evaluator
+from motionkit.text_to_motion.mdm.open import open_policy
+from motionkit.text_to_motion.mdm.settings import MDMOptions
 
 from ..made.evaluators import release
 

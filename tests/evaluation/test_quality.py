@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from motionkit import load_dataset, load_policy
-from motionkit.evaluation._judge import open_judge
-from motionkit.evaluation._quality import measure_quality
+from motionkit.contracts.generating import plan_steps
 from motionkit.motion import RealActions
-from motionkit.policies.generating import plan_steps
 from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.judge import open_judge
+from motionkit.text_to_motion.evaluation.quality import measure_quality
 
 
 class Oracle:

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from motionkit import load_dataset, load_policy
-from motionkit.evaluation._alarms import drift_alarms, still_alarms
-from motionkit.evaluation._heldout import HeldOut, compare_measured
-from motionkit.evaluation._paired import Paired
-from motionkit.evaluation._real import RealMotions
+from motionkit.contracts.reward import RewardScores
+from motionkit.metrics.paired import Paired
 from motionkit.motion import MotionBatch
-from motionkit.rewards.base import RewardScores
-from motionkit.rewards.mix import RewardMix
 from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.alarms import drift_alarms, still_alarms
+from motionkit.text_to_motion.evaluation.heldout import HeldOut, compare_measured
+from motionkit.text_to_motion.evaluation.quality import RealMotions
+from motionkit.text_to_motion.rewards.mix import RewardMix
 
 
 class Half:

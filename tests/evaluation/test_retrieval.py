@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from motionkit import load_dataset
-from motionkit.datasets.base import TextClip
+from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._retrieval import (
+from motionkit.metrics import dissimilar
+from motionkit.motion import HasActions
+from motionkit.text_to_motion.evaluation.retrieval import (
     measure_retrieval,
     open_retrieval,
     read_nsim,
     retrieval_protocols,
     right_action,
 )
-from motionkit.metrics import dissimilar
-from motionkit.motion import HasActions
 
 
 def test_every_protocol_direction_and_convention_is_the_recorded_one(shared: Path) -> None:

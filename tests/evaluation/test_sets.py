@@ -10,13 +10,12 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from motionkit import load_dataset, load_policy, load_reward
-from motionkit.evaluation._heldout import HeldOut, Measured
-from motionkit.evaluation._real import RealMotions
-from motionkit.evaluation._sets import compare_sets, set_columns
 from motionkit.metrics import body_positions, kinetic_features, kinetic_fid, npss_terms
 from motionkit.motion import MotionBatch
-from motionkit.rewards.mix import RewardMix
 from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.heldout import HeldOut, Measured, compare_sets, set_columns
+from motionkit.text_to_motion.evaluation.quality import RealMotions
+from motionkit.text_to_motion.rewards.mix import RewardMix
 
 
 @pytest.fixture(scope="module")

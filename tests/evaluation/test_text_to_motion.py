@@ -9,18 +9,23 @@ import pytest
 import torch
 
 from motionkit import load_dataset, load_policy
-from motionkit.datasets.humanml import HumanMLOptions, humanml
+from motionkit.contracts.open_model import open_model
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._opened import open_model
-from motionkit.evaluation.text_to_motion._doubt import doubt_of
-from motionkit.evaluation.text_to_motion._figures import Sheet, embedding_figures, moving_figures, npss_columns
-from motionkit.evaluation.text_to_motion._how import Amount, amount_of, sampling_of
-from motionkit.evaluation.text_to_motion._measure import Measurement
-from motionkit.evaluation.text_to_motion._questions import Questions
-from motionkit.evaluation.text_to_motion._run import evaluate, open_all
-from motionkit.evaluation.text_to_motion._summary import explain, summarise, table, verdict
 from motionkit.metrics import FrechetReference, frechet, kid
 from motionkit.motion import MotionBatch, Normalizer
+from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
+from motionkit.text_to_motion.evaluation.protocol.figures import (
+    Sheet,
+    embedding_figures,
+    explain,
+    moving_figures,
+    npss_columns,
+    summarise,
+    table,
+    verdict,
+)
+from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Measurement, Questions, amount_of, sampling_of
+from motionkit.text_to_motion.evaluation.protocol.run import doubt_of, evaluate, open_all
 from tests.made import starter_evaluator
 
 

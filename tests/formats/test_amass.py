@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.formats.amass._read import read_amass
+from motionkit.formats.amass import read_amass
 from motionkit.motion import HUMANML, Motion, ReadOptions, joints_to_features
 from motionkit.rigs import to_body
-from motionkit.rigs._smpl import default_rest
+from motionkit.rigs.rest import default_rest
 
 FRAMES = 12
 

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.clips.checks._check import check_motion
+from motionkit.clips.checks.check import check_motion
 from motionkit.clips.convert import FileTarget, convert, open_sources
-from motionkit.clips.profile._document import profile_document
-from motionkit.clips.profile._profile import profile_sources
+from motionkit.clips.profile.document import profile_document
+from motionkit.clips.profile.statistics import profile_sources
 from motionkit.errors import MotionkitError
-from motionkit.formats.arrays._features import read_features_file
-from motionkit.formats.arrays._joints import read_joints, read_mdm_results, write_joints
+from motionkit.formats.arrays import read_features_file, read_joints, read_mdm_results, write_joints
 from motionkit.motion import HUMANML, KIT, JointMotion, ReadOptions, canonicalise, joints_to_features
 from motionkit.rigs import kit_bones
 

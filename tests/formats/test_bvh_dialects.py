@@ -10,11 +10,11 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from motionkit.clips.checks._rest import frames_at_rest
+from motionkit.clips.checks.faults import frames_at_rest
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion import HUMANML, ReadOptions
 from motionkit.rigs import map_body
-from motionkit.rigs._units import UNITS
+from motionkit.rigs.rest import UNITS
 
 from ..made.bvh_files import NAMES, Dialect, person_joints, write_dialect
 from ..rigs.rig_names import RIGS

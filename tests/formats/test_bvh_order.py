@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from motionkit.formats.bvh import read_bvh, write_bvh
-from motionkit.formats.bvh._euler import CALM, ORDERS, choose_orders
+from motionkit.formats.bvh.euler import CALM, ORDERS, choose_orders
 from motionkit.motion import HUMANML, JointMotion, Motion
 from motionkit.rigs import map_body, solve
 from motionkit.starter import generate

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh, write_bvh
-from motionkit.formats.bvh._euler import matrix_to_euler
-from motionkit.formats.bvh._frames import frame_rate
+from motionkit.formats.bvh.euler import matrix_to_euler
+from motionkit.formats.bvh.read import frame_rate
 from motionkit.motion import Motion, ReadOptions
-from motionkit.rigs._units import UNITS
+from motionkit.rigs.rest import UNITS
 
 from ..made.bvh_files import Dialect, write_dialect, write_odd
 

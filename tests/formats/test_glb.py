@@ -17,11 +17,11 @@ import torch
 import trimesh
 
 from motionkit.errors import MotionkitError
-from motionkit.formats.glb._write import write_glb
+from motionkit.formats.glb import write_glb
 from motionkit.motion import HUMANML, KIT
-from motionkit.motion._motion import JointMotion, Motion
-from motionkit.rigs._rest import rest_rig
-from motionkit.rigs._solve import solve
+from motionkit.motion.motion import JointMotion, Motion
+from motionkit.rigs.rest import rest_rig
+from motionkit.rigs.solver import solve
 
 from ..made.bodies import walker
 

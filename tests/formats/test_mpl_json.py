@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.clips.checks._check import check_motion
+from motionkit.clips.checks.check import check_motion
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import read_mpl_json
-from motionkit.motion._clip import Clip, ReadOptions
-from motionkit.motion._motion import Motion
+from motionkit.motion.clip import Clip, ReadOptions
+from motionkit.motion.motion import Motion
 from motionkit.rigs import find_feet, map_body, soft_contacts
 
 from ..made.mpl_files import HOUSE, UNREAL, exported, guide, save, starter_motion, tables, turn

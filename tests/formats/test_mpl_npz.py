@@ -12,11 +12,12 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.formats.mpl import _read_npz, read_mpl_json, read_mpl_npz, write_mpl_npz
+from motionkit.formats.mpl import npz as _read_npz
+from motionkit.formats.mpl import read_mpl_json, read_mpl_npz, write_mpl_npz
 from motionkit.motion import HUMANML
-from motionkit.motion._clip import Clip, ReadOptions
-from motionkit.motion._motion import JointMotion, Motion
-from motionkit.motion.corpus._captions import Caption
+from motionkit.motion.clip import Clip, ReadOptions
+from motionkit.motion.corpus.captions import Caption
+from motionkit.motion.motion import JointMotion, Motion
 from motionkit.rigs import find_feet, soft_contacts, soft_period
 
 from ..made.bodies import walker

@@ -10,8 +10,7 @@ import roma
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.formats.native._read import read_native
-from motionkit.formats.native._write import SCHEMA, VERSION, write_native
+from motionkit.formats.native import SCHEMA, VERSION, read_native, write_native
 from motionkit.motion import HUMANML, Caption, Clip, JointMotion, Motion
 
 from ..made.bodies import walker

@@ -12,20 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from motionkit.clips._walk import ClipOutcome
 from motionkit.clips.convert import load_clips, open_sources
-from motionkit.clips.convert._journal import outcome_line, plan_line
-from motionkit.clips.convert._resumable_folder import ResumableFolder
-from motionkit.clips.convert._targets import Piece
-from motionkit.datasets.composite import CompositeOptions
-from motionkit.datasets.composite import component as composite
-from motionkit.datasets.composite._arrays import Arrays, pack
-from motionkit.datasets.composite._schema import KIND
-from motionkit.datasets.episodes import Collector, export_lerobot, open_episodes
-from motionkit.datasets.episodes._lerobot import read_info
-from motionkit.datasets.episodes._lerobot_read import _own, _plan
-from motionkit.datasets.humanml import HumanMLOptions, humanml
-from motionkit.encoders.tmr._tokens import TokenFolder
+from motionkit.clips.convert.resumable import ResumableFolder, outcome_line, plan_line
+from motionkit.clips.convert.targets import Piece
+from motionkit.clips.walk import ClipOutcome
 from motionkit.motion import (
     HUMANML,
     Caption,
@@ -34,9 +24,17 @@ from motionkit.motion import (
     read_caption_table,
     read_captions,
 )
-from motionkit.motion.corpus._folder import finish_folder, write_clip
+from motionkit.motion.corpus.folder import finish_folder, write_clip
 from motionkit.runs import write_bytes_atomic
+from motionkit.success.episodes import Collector, export_lerobot, open_episodes
+from motionkit.success.episodes.lerobot import read_info
+from motionkit.success.episodes.lerobot_read import _own, _plan
 from motionkit.text import StoredEncoder, write_table
+from motionkit.text_to_motion.data.composite import KIND, CompositeOptions
+from motionkit.text_to_motion.data.composite import component as composite
+from motionkit.text_to_motion.data.composite_set import Arrays, pack
+from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
+from motionkit.text_to_motion.tmr.tokens import TokenFolder
 
 from ..made.bodies import walker
 from .mutate import Files

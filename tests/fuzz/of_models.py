@@ -10,29 +10,19 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from motionkit.encoders.mpl._find import open_encoder
-from motionkit.encoders.mpl._native import save_encoder
-from motionkit.encoders.mpl._network import EncoderSizes, MotionEncoder
-from motionkit.encoders.mpl._scales import Scales
-from motionkit.encoders.t2m._load import load_evaluator
-from motionkit.encoders.t2m._native import save_evaluator
-from motionkit.encoders.t2m._network import EvaluatorSizes
-from motionkit.encoders.t2m._new import new_evaluator
-from motionkit.encoders.t2m._words import WordTable
-from motionkit.encoders.tmr._load import load_tmr
-from motionkit.encoders.tmr._native import save_tmr
-from motionkit.encoders.tmr._network import ActorSizes
-from motionkit.encoders.tmr._new import new_tmr
-from motionkit.encoders.tmr._stats import read_stats as read_tmr_stats
 from motionkit.motion import HUMANML, Normalizer
 from motionkit.nn import stock_keys
-from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm._factory import export_checkpoint, new_policy, open_policy
-from motionkit.policies.mdm._policy import MDMPolicy
-from motionkit.policies.mdm._settings import MDMSettings
-from motionkit.policies.mdm._stock import export_stock
-from motionkit.policies.mdm._store import read_stats
+from motionkit.predictor.encoder import EncoderSizes, MotionEncoder, Scales, open_encoder, save_encoder
 from motionkit.text import CachedEncoder, TextFeatures
+from motionkit.text_to_motion.evaluator.files import load_evaluator, save_evaluator
+from motionkit.text_to_motion.evaluator.model import EvaluatorSizes, WordTable, new_evaluator
+from motionkit.text_to_motion.mdm.files import export_stock, read_stats
+from motionkit.text_to_motion.mdm.open import export_checkpoint, new_policy, open_policy
+from motionkit.text_to_motion.mdm.policy import MDMPolicy
+from motionkit.text_to_motion.mdm.settings import MDMOptions, MDMSettings
+from motionkit.text_to_motion.tmr.files import load_tmr, save_tmr
+from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
+from motionkit.text_to_motion.tmr.tokens import read_stats as read_tmr_stats
 
 from .reader import Reader
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from motionkit.clips._walk import Job, work
 from motionkit.clips.convert import FeatureTarget, FileSource, FileTarget
-from motionkit.clips.convert._journal import outcome_line
-from motionkit.clips.convert._to_folder import write_clip
+from motionkit.clips.convert.resumable import outcome_line
+from motionkit.clips.convert.run import write_clip
+from motionkit.clips.walk import Job, work
 from motionkit.errors import MotionkitError
-from motionkit.formats._table import FORMATS, TABLES, read_clips
-from motionkit.formats.native._write import write_native
+from motionkit.formats.native import write_native
+from motionkit.formats.table import FORMATS, TABLES, read_clips
 from motionkit.motion import Caption, Clip, ReadOptions
-from motionkit.rigs._smpl_model import read_smpl_model
+from motionkit.rigs.smpl_model import read_smpl_model
 
 from ..made import mpl_files
 from ..made.bvh_files import write_odd

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from motionkit.datasets.base import RegionDataset
-from motionkit.datasets.regions import (
+from motionkit.contracts.dataset import RegionDataset
+from motionkit.regions.datasets.settings import (
     CocoOptions,
     FinetuneOptions,
     GraspOptions,

@@ -14,18 +14,17 @@ import safetensors.torch
 import torch
 
 from motionkit import runs
-from motionkit.clips.profile._merge import merge_settings
+from motionkit.clips.profile.settings_file import merge_settings
 from motionkit.config import Choice, Given, Range, resolve
 from motionkit.errors import MotionkitError
 from motionkit.plugins import forget, scan
-from motionkit.plugins._diagnose import diagnose
-from motionkit.runs._checkpoint import newest_checkpoint
+from motionkit.plugins.diagnose import diagnose
+from motionkit.runs._checkpoint import RANDOM, capture_random, newest_checkpoint
 from motionkit.runs._folder import claim_new
-from motionkit.runs._random import RANDOM, capture_random
 from motionkit.runs._resume import cut_metrics, refuse_changes, refuse_command, refuse_links
-from motionkit.trainers.grpo._settings import GrpoSettings
+from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.tuning import PLAN, Base, Plan, Result, Worker, make_plan, open_base, open_study, read_plan
-from motionkit.tuning._names import JOURNAL
+from motionkit.tuning._plan import JOURNAL
 from motionkit.tuning._work import best_trial, hopeless, list_seeds, open_seeds, recover, seed_values
 
 from .mutate import Files, Special

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.geometry._kinematics import (
+from motionkit.geometry import (
     accumulate_rotations,
     bones_from_positions,
     positions_from_bones,

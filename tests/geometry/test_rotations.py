@@ -8,14 +8,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.geometry._rotations import (
+from motionkit.geometry import (
+    heading,
     matrix_from_6d,
     matrix_from_quaternion,
     matrix_to_6d,
     matrix_to_quaternion,
+    rotate_yaw,
     rotation_between,
+    yaw_matrix,
 )
-from motionkit.geometry._yaw import heading, rotate_yaw, yaw_matrix
 
 coordinate = st.floats(-5, 5, allow_subnormal=False)
 vector = st.tuples(coordinate, coordinate, coordinate).filter(lambda v: math.hypot(*v) > 1e-3)

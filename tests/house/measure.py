@@ -99,7 +99,7 @@ def measure(root: Path) -> dict[str, float]:
         (module.name, target)
         for module in package
         for target, _ in imports(module, known)
-        if is_private(target) and target.split(".")[1] != module.room
+        if is_private(target) and (module.room or target.count(".") > 1) and target.split(".")[1] != module.room
     }
     inner = {module.name for module in tests if any(is_private(target) for target, _ in imports(module, known))}
     bent = [module for module in package if module.path.stem.lstrip("_").startswith(MODELS)]

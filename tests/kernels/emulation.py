@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from motionkit.kernels._specs import Spec
+from motionkit.kernels._compile import Spec
 
 HOST = Path(__file__).parent / "host"
 

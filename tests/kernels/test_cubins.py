@@ -12,10 +12,19 @@ from pathlib import Path
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.kernels import _cubins, _nvrtc
-from motionkit.kernels._cubins import build_cubin, cubin_folder, cubin_for
-from motionkit.kernels._nvrtc import choose_arch, compile_cubin, compiler_build, compiler_version
-from motionkit.kernels._specs import physics_spec, recover_spec
+from motionkit.kernels import _compile as _cubins
+from motionkit.kernels import _compile as _nvrtc
+from motionkit.kernels._compile import (
+    build_cubin,
+    choose_arch,
+    compile_cubin,
+    compiler_build,
+    compiler_version,
+    cubin_folder,
+    cubin_for,
+    physics_spec,
+    recover_spec,
+)
 
 ARCHS = (75, 80, 86, 89, 90, 100, 120)
 SPECS = {
@@ -165,9 +174,9 @@ def test_no_home_folder_is_no_error(monkeypatch, compiled, caplog):
 
 FETCH = """
 import hashlib
-from motionkit.kernels._cubins import build_cubin
-from motionkit.kernels._cubins import cubin_for
-from motionkit.kernels._specs import recover_spec
+from motionkit.kernels._compile import build_cubin
+from motionkit.kernels._compile import cubin_for
+from motionkit.kernels._compile import recover_spec
 print(hashlib.sha256(cubin_for(recover_spec(4), 90)).hexdigest())
 """
 

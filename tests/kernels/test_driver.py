@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from motionkit.kernels._cubins import cubin_for
-from motionkit.kernels._nvrtc import compiler_build
-from motionkit.kernels._specs import launch_bounds, physics_spec, recover_spec
+from motionkit.kernels._compile import compiler_build, cubin_for, launch_bounds, physics_spec, recover_spec
 
 from .cases import FORWARD, GRADIENT
 from .emulation import HOST, build

@@ -12,8 +12,8 @@ from motionkit.kernels import backend_report, features_to_joints, physics_sums, 
 from motionkit.kernels._backend import use_driver
 from motionkit.kernels._driver import NotNowError
 from motionkit.motion import HUMANML
-from motionkit.rewards.physics import PhysicsOptions
-from motionkit.rewards.physics._reward import Physics
+from motionkit.text_to_motion.rewards.components import PhysicsOptions
+from motionkit.text_to_motion.rewards.motion_terms import Physics
 
 from .cases import FORWARD, GRADIENT, distance, rows, walkers
 

@@ -9,7 +9,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums, physics_terms
-from motionkit.kernels._physics import physics_definition
+from motionkit.kernels.definitions import physics_definition
 
 FEET = (1, 2)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from motionkit.kernels._specs import physics_spec, recover_spec
+from motionkit.kernels._compile import physics_spec, recover_spec
 
 from .emulation import compile_host
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.kernels import _device_checks, selftest
+from motionkit.kernels import selftest
+from motionkit.kernels import selftest as _device_checks
 from motionkit.kernels._backend import use_driver
 
 from .emulation import EmuDriver

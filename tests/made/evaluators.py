@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from motionkit.encoders.t2m._network import EvaluatorSizes, MotionEncoder, MovementEncoder, TextEncoder
+from motionkit.text_to_motion.evaluator.model import EvaluatorSizes, MotionEncoder, MovementEncoder, TextEncoder
 
 WORDS = (
     "sos",

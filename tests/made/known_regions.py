@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from motionkit.datasets.base import Regions, Split
-from motionkit.policies.base import Captions, WordScores
+from motionkit.contracts.dataset import Regions, Split
+from motionkit.contracts.policy import Captions, WordScores
 
 SIZE = (8, 10)
 """Masks of the policy."""

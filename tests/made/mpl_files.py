@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from motionkit.motion import HUMANML
-from motionkit.motion._motion import Motion
+from motionkit.motion.motion import Motion
 from motionkit.starter import OFFSETS, PARENTS, generate
 
 HOUSE = {

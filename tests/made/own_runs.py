@@ -8,9 +8,9 @@ from pathlib import Path
 from typer.testing import CliRunner, Result
 
 from motionkit.cli import get_app
-from motionkit.datasets.motions._starter import _motion
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
+from motionkit.predictor.data import _motion
 from motionkit.starter import Order, perform
 
 from .regions import write_jsonl

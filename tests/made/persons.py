@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from motionkit.motion import HUMANML
-from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion.motion import JointMotion, Motion
 
 _SWING = {"left_hip": 0.4, "right_hip": -0.4, "left_shoulder": -0.3, "right_shoulder": 0.3, "spine2": 0.05}
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from motionkit.datasets.shapes._dataset import Shapes
+from motionkit.regions.datasets.scenes import Shapes
 
 SIDE = 48
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import roma
 import torch
 
-from motionkit.geometry._kinematics import accumulate_rotations
+from motionkit.geometry import accumulate_rotations
 from motionkit.motion import HUMANML, Motion
 from motionkit.rigs._solve_rotations import to_local
 from motionkit.starter import OFFSETS, PARENTS, generate

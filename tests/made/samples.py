@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from motionkit.formats._table import FORMATS
-from motionkit.formats.native._write import write_native
+from motionkit.formats.native import write_native
+from motionkit.formats.table import FORMATS
 from motionkit.motion import HUMANML, Clip, JointMotion, joints_to_features
 
 from .bodies import walker

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import torch
 
-from motionkit.datasets.base import TextMotionDataset
-from motionkit.encoders.t2m._model import T2MEvaluator
-from motionkit.encoders.t2m._native import save_evaluator
-from motionkit.encoders.t2m._network import EvaluatorSizes
-from motionkit.encoders.t2m._words import WordTable
+from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.text_to_motion.evaluator.files import save_evaluator
+from motionkit.text_to_motion.evaluator.model import EvaluatorSizes, T2MEvaluator, WordTable
 
 from .evaluators import WORDS, networks
 

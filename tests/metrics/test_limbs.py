@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.geometry._yaw import rotate_yaw
+from motionkit.geometry import rotate_yaw
 from motionkit.metrics import (
     band_power,
     body_positions,

@@ -8,7 +8,7 @@ import pytest
 import roma
 import torch
 
-from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
+from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.metrics import (
     LEVELS,
     auroc,

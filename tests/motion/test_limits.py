@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.formats._table import FORMATS, recognise
+from motionkit.formats.table import FORMATS, recognise
 from motionkit.motion import HUMANML, JointMotion, ReadOptions
-from motionkit.motion import _motion as limits
+from motionkit.motion import motion as limits
 
 from ..made.bodies import walker
 from ..made.bvh_files import write_bvh

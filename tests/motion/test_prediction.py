@@ -8,8 +8,8 @@ import pytest
 import roma
 import torch
 
-from motionkit.geometry._yaw import rotate_yaw
-from motionkit.motion.prediction._state import MotionState, follow, path_points, state_positions
+from motionkit.geometry import rotate_yaw
+from motionkit.motion.prediction import MotionState, follow, path_points, state_positions
 
 
 def random_steps(frames: int) -> torch.Tensor:

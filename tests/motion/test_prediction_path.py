@@ -9,9 +9,7 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.motion.prediction._motion import motion_of
-from motionkit.motion.prediction._path import read_path, steps_of
-from motionkit.motion.prediction._state import MotionState, follow
+from motionkit.motion.prediction import MotionState, follow, motion_of, read_path, steps_of
 
 
 def written(tmp_path: Path, text: str) -> Path:

@@ -17,10 +17,8 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML
 from motionkit.player import PlayerTrack
-from motionkit.player._camera import Camera, fit_distance, panels
-from motionkit.player._figure import figure_of
-from motionkit.player._page import _PARTS, look
-from motionkit.player._payload import document
+from motionkit.player._figure import Camera, figure_of, fit_distance, panels
+from motionkit.player._page import _PARTS, document, look
 from motionkit.player.video._scene import Actor, Brush, _parts, dashes, mix
 
 from .figures import track, walking

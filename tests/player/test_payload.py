@@ -11,7 +11,7 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, JointMotion
 from motionkit.player import PlayerTrack, track_of
-from motionkit.player import _payload as payload
+from motionkit.player import _page as payload
 
 from .figures import track, walking
 

@@ -5,7 +5,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, feature_layout
-from motionkit.motion._motion import JointMotion
+from motionkit.motion.motion import JointMotion
 from motionkit.player import PlayerTrack, track_of
 from motionkit.player._figure import figure_of
 from motionkit.rigs import body_to_kit, head_joint, sides, solve

@@ -45,7 +45,7 @@ class Heavy:
         {start}
     def score(self, motions, prompts):
         import torch
-        from motionkit.rewards.base import RewardScores
+        from motionkit.contracts.reward import RewardScores
         return RewardScores({total})
 """
 GOOD = "torch.ones(len(motions))"

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from motionkit.motion import HUMANML, Normalizer
-from motionkit.policies.mdm._factory import new_policy
-from motionkit.policies.mdm._policy import MDMPolicy
-from motionkit.policies.mdm._settings import MDMSettings
 from motionkit.rl import stable_hash
 from motionkit.text import CachedEncoder, TextFeatures
+from motionkit.text_to_motion.mdm.open import new_policy
+from motionkit.text_to_motion.mdm.policy import MDMPolicy
+from motionkit.text_to_motion.mdm.settings import MDMSettings
 
 
 class HashEncoder:

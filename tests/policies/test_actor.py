@@ -10,10 +10,8 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.policies.actor._actor import Actor
-from motionkit.policies.actor._pixels import shifted
-from motionkit.policies.actor._settings import ActorSpec
-from motionkit.policies.actor._store import load_actor, save_actor
+from motionkit.success.actor import Actor, load_actor, save_actor, shifted
+from motionkit.success.actor_settings import ActorSpec
 
 MLP: dict[str, Any] = {
     "kind": "mlp",

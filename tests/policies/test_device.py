@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from motionkit.contracts.device import resolve_device
 from motionkit.errors import MotionkitError
-from motionkit.policies.device import resolve_device
 
 
 def test_devices_that_are_here() -> None:

@@ -16,25 +16,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from motionkit.datasets.base import TextClip
+from motionkit.contracts.dataset import TextClip
+from motionkit.contracts.generating import plan_steps, sample
+from motionkit.contracts.policy import BlockwisePolicy
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._generate import generate
 from motionkit.motion import HUMANML, KIT, features_to_joints
-from motionkit.policies.base import BlockwisePolicy
-from motionkit.policies.generating import plan_steps
-from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm import _factory as factory
-from motionkit.policies.mdm._dip import DiPPolicy
-from motionkit.policies.mdm._factory import export_checkpoint, open_policy
-from motionkit.policies.mdm._network import MDMNetwork
-from motionkit.policies.mdm._prefix import Prefixes, standing
-from motionkit.policies.mdm._settings import settings_from_args
-from motionkit.policies.sampling import sample
 from motionkit.rl import NoiseSource, stable_hash
 from motionkit.rl._rollout import Rollout
 from motionkit.testing import check_policy
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
-from motionkit.trainers.grpo.api import GRPO
+from motionkit.text_to_motion.evaluation.export import generate
+from motionkit.text_to_motion.grpo.api import GRPO
+from motionkit.text_to_motion.mdm import open as factory
+from motionkit.text_to_motion.mdm.network import MDMNetwork
+from motionkit.text_to_motion.mdm.open import export_checkpoint, open_policy
+from motionkit.text_to_motion.mdm.policy import DiPPolicy, Prefixes, standing
+from motionkit.text_to_motion.mdm.settings import MDMOptions, settings_from_args
 
 WIDTH, LAYERS, HEADS, FF, STEPS = 16, 2, 2, 24, 10
 CONTEXT, BLOCK = 20, 40

@@ -18,17 +18,15 @@ from torch import Tensor, nn
 from motionkit.errors import MotionkitError
 from motionkit.motion import KIT
 from motionkit.nn import stock_keys
-from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm import _factory as factory
-from motionkit.policies.mdm import _released as released
-from motionkit.policies.mdm import _store as store
-from motionkit.policies.mdm._factory import export_checkpoint, open_policy
-from motionkit.policies.mdm._network import MDMNetwork
-from motionkit.policies.mdm._policy import MDMPolicy
-from motionkit.policies.mdm._released import read_released
-from motionkit.policies.mdm._settings import MDMSettings
-from motionkit.policies.mdm._stock import export_stock
 from motionkit.text import CachedEncoder, Prompt
+from motionkit.text_to_motion.mdm import files as released
+from motionkit.text_to_motion.mdm import files as store
+from motionkit.text_to_motion.mdm import open as factory
+from motionkit.text_to_motion.mdm.files import export_stock, read_released
+from motionkit.text_to_motion.mdm.network import MDMNetwork
+from motionkit.text_to_motion.mdm.open import export_checkpoint, open_policy
+from motionkit.text_to_motion.mdm.policy import MDMPolicy
+from motionkit.text_to_motion.mdm.settings import MDMOptions, MDMSettings
 
 Make = Callable[..., MDMPolicy]
 STOCK: dict[str, object] = {"num_heads": 4, "ff_size": 1024}

@@ -12,13 +12,12 @@ from torch import Tensor
 
 from motionkit.motion import HUMANML, Normalizer
 from motionkit.nn import native_keys
-from motionkit.policies.mdm._condition import MDMCondition
-from motionkit.policies.mdm._network import MDMNetwork
-from motionkit.policies.mdm._policy import MDMPolicy
-from motionkit.policies.mdm._released import read_released
-from motionkit.policies.mdm._settings import settings_from_args
 from motionkit.rl import DDPM, Schedule, StepPlan, rollout
-from motionkit.trainers.pretrain.mdm._loss import diffusion_loss
+from motionkit.text_to_motion.mdm.files import read_released
+from motionkit.text_to_motion.mdm.network import MDMCondition, MDMNetwork
+from motionkit.text_to_motion.mdm.policy import MDMPolicy
+from motionkit.text_to_motion.mdm.settings import settings_from_args
+from motionkit.text_to_motion.mdm.train import diffusion_loss
 from motionkit.weights import load_strict
 
 TINY = (

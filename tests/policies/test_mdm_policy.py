@@ -12,11 +12,11 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.nn import adapters_off
-from motionkit.policies.mdm._factory import new_policy
-from motionkit.policies.mdm._policy import MDMPolicy
-from motionkit.policies.mdm._settings import MDMSettings
 from motionkit.rl import DDIM, NoiseSource, StepPlan, rollout, stable_hash
 from motionkit.text import CachedEncoder, Prompt
+from motionkit.text_to_motion.mdm.open import new_policy
+from motionkit.text_to_motion.mdm.policy import MDMPolicy
+from motionkit.text_to_motion.mdm.settings import MDMSettings
 
 Make = Callable[..., MDMPolicy]
 PROMPTS = [

@@ -10,28 +10,31 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions._clips import ClipSet
-from motionkit.datasets.motions._starter import starter_clip_set
-from motionkit.encoders.mpl._network import EncoderSizes, MotionEncoder
-from motionkit.encoders.mpl._scales import Scales
+from motionkit.contracts import policy as base
 from motionkit.errors import MotionkitError
-from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
-from motionkit.motion.prediction._state import MotionState, follow
+from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.motion.prediction import MotionState, follow
 from motionkit.nn import Film, WindowAttention
-from motionkit.policies import base
-from motionkit.policies.mpl import MplOptions, runtime
-from motionkit.policies.mpl._course import Course
-from motionkit.policies.mpl._delta import Delta
-from motionkit.policies.mpl._factory import open_predictor
-from motionkit.policies.mpl._features import Statistics, reading, reading_width
-from motionkit.policies.mpl._lively import livelier, movement
-from motionkit.policies.mpl._network import PredictorNetwork
-from motionkit.policies.mpl._one_shot import OneShot, cosines
-from motionkit.policies.mpl._policy import MplPredictor
-from motionkit.policies.mpl._roll_out import roll_out, teach
-from motionkit.policies.mpl._settings import Head, PredictorSettings
-from motionkit.policies.mpl._standing import HELD, LEVEL, Standing, steered
-from motionkit.policies.mpl.runtime import Predictor
+from motionkit.predictor import runtime
+from motionkit.predictor.clips import ClipSet
+from motionkit.predictor.data import starter_clip_set
+from motionkit.predictor.encoder import EncoderSizes, MotionEncoder, Scales
+from motionkit.predictor.features import Course, Statistics, reading, reading_width
+from motionkit.predictor.heads import Delta, OneShot, cosines
+from motionkit.predictor.network import (
+    HELD,
+    LEVEL,
+    PredictorNetwork,
+    Standing,
+    livelier,
+    movement,
+    roll_out,
+    steered,
+    teach,
+)
+from motionkit.predictor.policy import MplPredictor, open_predictor
+from motionkit.predictor.runtime import Predictor
+from motionkit.predictor.settings import Head, MplOptions, PredictorSettings
 
 SMALL = PredictorSettings(head="delta", width=32, window=6, lags=(0.0333, 0.0667, 0.1333), dropout=0.0)
 

@@ -15,23 +15,20 @@ import onnxruntime
 import pytest
 import torch
 
-from motionkit.datasets.motions._clips import ClipSet
-from motionkit.datasets.motions._open import open_clip_set
-from motionkit.datasets.motions._starter import starter_clip_set
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import write_bvh
-from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
+from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion import HUMANML, Motion
-from motionkit.motion.prediction._state import follow
-from motionkit.policies.mpl import runtime
-from motionkit.policies.mpl._course import Course
-from motionkit.policies.mpl._export import export_numpy, export_onnx, export_weights
-from motionkit.policies.mpl._features import Statistics, pack
-from motionkit.policies.mpl._legend import legend
-from motionkit.policies.mpl._network import PredictorNetwork
-from motionkit.policies.mpl._policy import MplPredictor
-from motionkit.policies.mpl._settings import PredictorSettings
-from motionkit.policies.mpl.runtime import Predictor
+from motionkit.motion.prediction import follow
+from motionkit.predictor import runtime
+from motionkit.predictor.clips import ClipSet
+from motionkit.predictor.data import open_clip_set, starter_clip_set
+from motionkit.predictor.export import export_numpy, export_onnx, export_weights, legend
+from motionkit.predictor.features import Course, Statistics, pack
+from motionkit.predictor.network import PredictorNetwork
+from motionkit.predictor.policy import MplPredictor
+from motionkit.predictor.runtime import Predictor
+from motionkit.predictor.settings import PredictorSettings
 from motionkit.starter import OFFSETS, PARENTS, generate
 
 SHAPE = PredictorSettings(head="both", width=32, window=6, lags=(0.0333, 0.0667), shot=0.2, cosines=4, ahead=(0.2, 0.5))

@@ -14,21 +14,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions._clips import ClipSet, motion_state
-from motionkit.datasets.motions._open import open_clip_set
 from motionkit.formats.bvh import write_bvh
-from motionkit.formats.mpl._conventions import UNREAL
-from motionkit.geometry._rotations import matrix_to_6d, matrix_to_quaternion
+from motionkit.formats.mpl.fields import UNREAL
+from motionkit.geometry import matrix_to_6d, matrix_to_quaternion
 from motionkit.motion import HUMANML, Motion
-from motionkit.motion.prediction._state import MotionState
-from motionkit.policies.mpl import bvh_file, known_frames
-from motionkit.policies.mpl._features import Statistics, pack
-from motionkit.policies.mpl._legend import legend
-from motionkit.policies.mpl._network import PredictorNetwork
-from motionkit.policies.mpl._policy import MplPredictor
-from motionkit.policies.mpl._settings import PredictorSettings
-from motionkit.policies.mpl.bvh_file import parse_bvh, read_bvh
-from motionkit.policies.mpl.known_frames import Body, Known
+from motionkit.motion.prediction import MotionState
+from motionkit.predictor import bvh_file, known_frames
+from motionkit.predictor.bvh_file import parse_bvh, read_bvh
+from motionkit.predictor.clips import ClipSet, motion_state
+from motionkit.predictor.data import open_clip_set
+from motionkit.predictor.export import legend
+from motionkit.predictor.features import Statistics, pack
+from motionkit.predictor.known_frames import Body, Known
+from motionkit.predictor.network import PredictorNetwork
+from motionkit.predictor.policy import MplPredictor
+from motionkit.predictor.settings import PredictorSettings
 from motionkit.starter import OFFSETS, PARENTS, generate
 
 SHAPE = PredictorSettings(head="delta", width=16, heads=1, window=1, lags=(0.0333,))

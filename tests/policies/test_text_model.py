@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm._factory import open_encoder, open_policy
-from motionkit.policies.mdm._policy import MDMPolicy
-from motionkit.trainers.grpo._reference import Reference
+from motionkit.text_to_motion.grpo.reference import Reference
+from motionkit.text_to_motion.mdm.open import open_encoder, open_policy
+from motionkit.text_to_motion.mdm.policy import MDMPolicy
+from motionkit.text_to_motion.mdm.settings import MDMOptions
 
 Make = Callable[..., MDMPolicy]
 

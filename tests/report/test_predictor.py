@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motionkit.evaluation.mpl._kept import KeptClip, KeptPath, Predictions
 from motionkit.motion import HUMANML
+from motionkit.predictor.evaluation.kept import KeptClip, KeptPath, Predictions
 from motionkit.report import compare_page, run_page, write_report
 from motionkit.report._predictor import error_curves, predictor_sections, worst_table
 from motionkit.runs import next_commands, open_run, peek

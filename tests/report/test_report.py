@@ -16,11 +16,11 @@ import torch
 from typer.testing import Result
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._shown import Shown
 from motionkit.motion import HUMANML, joints_to_features
 from motionkit.report import compare_page, run_page, write_comparison, write_report
 from motionkit.runs import find_one, next_commands, open_run, peek
 from motionkit.starter import generate
+from motionkit.text_to_motion.evaluation.quality import Shown
 
 EVIL = 'a person <script>alert("x")</script> | walks & "waves" </motionkit-player>'
 

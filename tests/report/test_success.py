@@ -12,10 +12,10 @@ import pytest
 
 from motionkit.report import run_page
 from motionkit.runs import next_commands, peek
-from motionkit.trainers.ppo._settings import PpoSettings
-from motionkit.trainers.ppo._trainer import PpoTrainer
-from motionkit.trainers.reward_collect._settings import RewardCollectSettings
-from motionkit.trainers.reward_collect._trainer import RewardCollect
+from motionkit.success.collect import RewardCollect
+from motionkit.success.collect_settings import RewardCollectSettings
+from motionkit.success.ppo.settings import PpoSettings
+from motionkit.success.ppo.train import PpoTrainer
 
 from ..made.training import run_trainer
 

@@ -10,15 +10,13 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from motionkit.contracts.reward import FrameBatch, RewardScores, TextBatch, moved, rows
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
-from motionkit.rewards._ask import ask
-from motionkit.rewards._records import moved, rows
-from motionkit.rewards.base import FrameBatch, RewardScores, TextBatch
-from motionkit.rewards.elsewhere import Elsewhere
-from motionkit.rewards.mix import RewardMix
 from motionkit.testing import check_reward
 from motionkit.text import Prompt
+from motionkit.text_to_motion.rewards.ask import Elsewhere, ask
+from motionkit.text_to_motion.rewards.mix import RewardMix
 
 PROMPTS = [Prompt(("a", "b"), (4, 4)), Prompt(("c",), (8,)), Prompt(("a", "b", "c"), (3, 3, 2)), Prompt(("d",), (6,)),
            Prompt(("e", "f"), (4, 3))]  # fmt: skip
@@ -173,7 +171,7 @@ def test_a_reward_that_applies_to_nothing_is_not_dead() -> None:
     assert scored.finite.all()
     dead = RewardMix([(Fixed(), 1.0), (Some([NAN] * 5, [True] + [False] * 4), 1.0)]).score(motions(), PROMPTS)
     assert dead.dead == ("some",)
-    from motionkit.evaluation._alarms import RewardAlarms
+    from motionkit.text_to_motion.evaluation.alarms import RewardAlarms
 
     line = {"reward/mean": 0.3, "reward/min": 0.1, "reward/max": 0.5}
     assert RewardAlarms().look(scored.metrics | line) == []

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from motionkit.encoders.tmr._network import ActorSizes
-from motionkit.encoders.tmr._new import new_tmr
-from motionkit.rewards.physics import PhysicsOptions
-from motionkit.rewards.physics._reward import Physics
-from motionkit.rewards.tmr import CosineOptions, DenseOptions, MatchingOptions
-from motionkit.rewards.tmr._reward import TmrCosine, TmrDense, TmrMatching
 from motionkit.testing import check_component, check_reward
 from motionkit.text import TextFeatures
+from motionkit.text_to_motion.rewards.components import CosineOptions, DenseOptions, MatchingOptions, PhysicsOptions
+from motionkit.text_to_motion.rewards.joint_space import TmrCosine, TmrDense, TmrMatching
+from motionkit.text_to_motion.rewards.motion_terms import Physics
+from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
 
 
 class Texts:

@@ -8,19 +8,25 @@ import torch
 from pydantic import ValidationError
 
 from motionkit import plugins
-from motionkit.encoders.t2m._model import T2MEvaluator
-from motionkit.encoders.t2m._network import EvaluatorSizes
-from motionkit.encoders.t2m._words import WordTable
 from motionkit.errors import MotionkitError
 from motionkit.metrics import match_hits
 from motionkit.motion import HUMANML, KIT, MotionBatch
-from motionkit.rewards.mdm import CombinedOptions, DenseOptions, MatchingOptions, PrecisionOptions
-from motionkit.rewards.mdm._others import OTHERS, OtherTexts, Place, place
-from motionkit.rewards.mdm._reward import MdmCombined, MdmDense, MdmMatching, MdmRPrecision
-from motionkit.rewards.tmr import DenseOptions as TmrDenseOptions
-from motionkit.rewards.tmr._reward import TmrDense
 from motionkit.testing import check_component, check_reward
 from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluator.model import EvaluatorSizes, T2MEvaluator, WordTable
+from motionkit.text_to_motion.rewards.components import DenseOptions as TmrDenseOptions
+from motionkit.text_to_motion.rewards.joint_space import TmrDense
+from motionkit.text_to_motion.rewards.mdm import CombinedOptions, DenseOptions, MatchingOptions, PrecisionOptions
+from motionkit.text_to_motion.rewards.ranked import (
+    OTHERS,
+    MdmCombined,
+    MdmDense,
+    MdmMatching,
+    MdmRPrecision,
+    OtherTexts,
+    Place,
+    place,
+)
 
 from ..made.evaluators import WORDS, networks, release
 
@@ -249,5 +255,5 @@ def test_light_half_needs_no_torch():
     import subprocess
     import sys
 
-    code = "import sys, motionkit.rewards.mdm; print('torch' in sys.modules)"
+    code = "import sys, motionkit.text_to_motion.rewards.mdm; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
-from motionkit.rewards.base import RewardScores
-from motionkit.rewards.mix import RewardMix, refuse_dead
 from motionkit.text import Prompt
+from motionkit.text_to_motion.rewards.mix import RewardMix, refuse_dead
 from motionkit.tracking import definition
 
 PROMPTS = [Prompt(("a", "b"), (4, 4), "x"), Prompt(("c",), (8,), "y")]

@@ -14,10 +14,10 @@ from motionkit import load_dataset
 from motionkit.errors import MotionkitError
 from motionkit.metrics import band_power
 from motionkit.motion import HUMANML, MotionBatch
-from motionkit.rewards.movement import MovementOptions
-from motionkit.rewards.movement._reward import BANDS, Movement
 from motionkit.testing import check_reward
 from motionkit.text import Prompt
+from motionkit.text_to_motion.rewards.components import MovementOptions
+from motionkit.text_to_motion.rewards.motion_terms import BANDS, Movement
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
-from motionkit.rewards.physics import PhysicsOptions
-from motionkit.rewards.physics._reward import Physics
+from motionkit.text_to_motion.rewards.components import PhysicsOptions
+from motionkit.text_to_motion.rewards.motion_terms import Physics
 
 
 class Joints(MotionBatch):

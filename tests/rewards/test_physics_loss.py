@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
-from motionkit.rewards.physics import PhysicsOptions
-from motionkit.rewards.physics._reward import Physics
+from motionkit.text_to_motion.rewards.components import PhysicsOptions
+from motionkit.text_to_motion.rewards.motion_terms import Physics
 
 LENGTHS = torch.tensor([24, 15])
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from motionkit.config import choose_one
+from motionkit.contracts.reward import MaskBatch, TextBatch
 from motionkit.errors import MotionkitError
-from motionkit.rewards.base import MaskBatch, TextBatch
 
 
 def reward(name: str, **options: Any) -> Any:

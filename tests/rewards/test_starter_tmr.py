@@ -7,10 +7,10 @@ import torch
 
 from motionkit import plugins
 from motionkit.motion import MotionBatch
-from motionkit.rewards.tmr import DenseOptions
-from motionkit.rewards.tmr._reward import TmrDense
 from motionkit.starter import weights_path
 from motionkit.text import Prompt
+from motionkit.text_to_motion.rewards.components import DenseOptions
+from motionkit.text_to_motion.rewards.joint_space import TmrDense
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from motionkit.encoders.success._card import Card
-from motionkit.encoders.success._classifier import SuccessClassifier
-from motionkit.encoders.success._native import save_classifier
+from motionkit.contracts.reward import FrameBatch
 from motionkit.errors import MotionkitError
-from motionkit.rewards.base import FrameBatch
-from motionkit.rewards.success import SuccessOptions
-from motionkit.rewards.success._reward import SuccessReward
+from motionkit.success.classifier import Card, SuccessClassifier, save_classifier
+from motionkit.success.reward import SuccessOptions
+from motionkit.success.reward_frames import SuccessReward
 from motionkit.testing import check_reward
 from motionkit.text import Prompt
 

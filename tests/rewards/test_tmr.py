@@ -11,18 +11,23 @@ from pydantic import ValidationError
 from torch.nn import functional as F
 
 from motionkit.config import Given, resolve
-from motionkit.encoders._crops import Crop
-from motionkit.encoders.tmr._native import save_tmr
-from motionkit.encoders.tmr._network import ActorSizes
-from motionkit.encoders.tmr._new import new_tmr
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
-from motionkit.rewards._matching._formulas import Similarity, dense_terms, matching_score
-from motionkit.rewards._matching._segments import segment_crops
-from motionkit.rewards.tmr import CosineOptions, DenseOptions, MatchingOptions
-from motionkit.rewards.tmr._reward import TmrCosine, TmrDense, TmrMatching
 from motionkit.text import Prompt, TextFeatures, write_table
-from motionkit.trainers.grpo._settings import GrpoSettings
+from motionkit.text_to_motion.crops import Crop
+from motionkit.text_to_motion.grpo.settings import GrpoSettings
+from motionkit.text_to_motion.rewards.components import CosineOptions, DenseOptions, MatchingOptions
+from motionkit.text_to_motion.rewards.joint_space import (
+    Similarity,
+    TmrCosine,
+    TmrDense,
+    TmrMatching,
+    dense_terms,
+    matching_score,
+    segment_crops,
+)
+from motionkit.text_to_motion.tmr.files import save_tmr
+from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
 
 
 class Random:
@@ -341,5 +346,5 @@ def test_light_half_needs_no_torch():
     import subprocess
     import sys
 
-    code = "import sys, motionkit.rewards.tmr, motionkit.rewards.physics; print('torch' in sys.modules)"
+    code = "import sys, motionkit.text_to_motion.rewards.components; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

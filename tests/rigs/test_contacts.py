@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry._yaw import rotate_yaw
+from motionkit.geometry import rotate_yaw
 from motionkit.motion import HUMANML
 from motionkit.rigs import ContactSpec, contact_score, find_feet, soft_contacts
 from motionkit.starter import StarterClip, generate

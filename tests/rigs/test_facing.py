@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.clips.profile._profile import profile_sources
-from motionkit.formats.mpl._write import mpl_arrays
-from motionkit.geometry._yaw import unwrap
+from motionkit.clips.profile.statistics import profile_sources
+from motionkit.formats.mpl.npz import mpl_arrays
+from motionkit.geometry import unwrap
 from motionkit.motion import HUMANML, KIT, Clip, JointMotion, Skeleton
 from motionkit.rigs import body_to_kit, find_feet, solve
-from motionkit.rigs._facing import front_of
-from motionkit.rigs._roles import find_roles
+from motionkit.rigs.bodymap import find_roles, front_of
 
 from ..clips.profile.sets import Source
 from ..made.persons import person

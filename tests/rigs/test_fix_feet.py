@@ -10,7 +10,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
-from motionkit.geometry._kinematics import accumulate_rotations
+from motionkit.geometry import accumulate_rotations
 from motionkit.motion import HUMANML, Motion
 from motionkit.rigs import fix_feet, joint_contacts, soft_contacts
 from motionkit.starter import OFFSETS, PARENTS, generate

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from motionkit.motion import HUMANML, JointMotion, Motion
 from motionkit.rigs import _solve_rotations, count_flips, solve
-from motionkit.rigs._rest import rest_rig
+from motionkit.rigs.rest import rest_rig
 
 from .test_solve import as_joints, pose, swaying
 

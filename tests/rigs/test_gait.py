@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.datasets.motions._clips import motion_state
-from motionkit.datasets.motions._starter import _motion
 from motionkit.errors import MotionkitError
+from motionkit.predictor.clips import motion_state
+from motionkit.predictor.data import _motion
 from motionkit.rigs import GAITS, leg_length, soft_gait
 from motionkit.starter import OFFSETS, PARENTS, Order, perform
 

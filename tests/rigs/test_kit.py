@@ -8,7 +8,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh, write_bvh
-from motionkit.geometry._kinematics import bones_from_positions
+from motionkit.geometry import bones_from_positions
 from motionkit.motion import (
     HUMANML,
     KIT,
@@ -22,9 +22,8 @@ from motionkit.motion import (
     retarget,
 )
 from motionkit.rigs import body_to_kit, kit_bones, solve, to_body
-from motionkit.rigs._kit import KIT_RIG, rig_names
-from motionkit.rigs._roles import find_roles
-from motionkit.rigs._smpl import smpl_joints
+from motionkit.rigs.bodymap import find_roles
+from motionkit.rigs.rest import KIT_RIG, rig_names, smpl_joints
 from motionkit.starter import generate
 
 from ..made.bodies import mirror_features, walker

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Skeleton
-from motionkit.motion._motion import JointMotion, Motion
-from motionkit.rigs._rest import rest_rig
-from motionkit.rigs._solve import solve
+from motionkit.motion.motion import JointMotion, Motion
+from motionkit.rigs.rest import rest_rig
+from motionkit.rigs.solver import solve
 
 from ..made.bodies import walker
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from motionkit import starter
 from motionkit.formats.bvh import read_bvh, write_bvh
 from motionkit.motion import HUMANML, retarget
-from motionkit.motion._motion import JointMotion
+from motionkit.motion.motion import JointMotion
 from motionkit.rigs import map_body
-from motionkit.rigs._solve import Solved, solve
-from motionkit.starter._generate import Order, actions, perform
+from motionkit.rigs.solver import Solved, solve
+from motionkit.starter._catalogue import Order, actions, perform
 
 
 def body(joints: Tensor, fps: float = 20.0) -> JointMotion:

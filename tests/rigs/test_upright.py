@@ -9,8 +9,8 @@ import roma
 import torch
 
 from motionkit.motion import Motion
-from motionkit.rigs._detect import find_unit, find_up, z_up_to_y_up
-from motionkit.rigs._units import UNITS, unit_called
+from motionkit.rigs.detect import find_unit, find_up, z_up_to_y_up
+from motionkit.rigs.rest import UNITS, unit_called
 
 from .test_bodymap import rig
 

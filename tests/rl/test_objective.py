@@ -30,8 +30,7 @@ from motionkit.rl import (
     valid_dims,
 )
 from motionkit.rl._audit import ratio_bound
-from motionkit.rl._density import frame_sum
-from motionkit.rl._objective import RatioNorm
+from motionkit.rl._objective import RatioNorm, frame_sum
 
 from .toys import kl_nats, log_ratio_nats, transitions
 

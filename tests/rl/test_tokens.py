@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from motionkit.contracts.reward import RewardScores, TextBatch
 from motionkit.errors import MotionkitError
-from motionkit.rewards.base import RewardScores, TextBatch
-from motionkit.rewards.mix import RewardMix
 from motionkit.rl import Surrogate, kl_k3, leave_one_out, shuffled, weighted_mean
 from motionkit.text import Prompt
+from motionkit.text_to_motion.rewards.mix import RewardMix
 
 WORDS = ("", "a", "b", "c")  # token 0 ends the text: nothing is decided after it
 WANTED = "b a"

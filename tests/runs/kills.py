@@ -21,7 +21,7 @@ TOY = Path(__file__).with_name("toy.py")
 _KILLED = Path(__file__).with_name("killed.py")
 
 _server = multiprocessing.get_context("forkserver")
-_PRELOAD = ["numpy", "torch", "torch._dynamo", "safetensors.torch", "motionkit.trainers._loop"]
+_PRELOAD = ["numpy", "torch", "torch._dynamo", "safetensors.torch", "motionkit.training.steps"]
 _server.set_forkserver_preload(_PRELOAD)
 
 

@@ -18,10 +18,11 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.runs import Checkpoint, Run, _save, capture_random, restore_random
-from motionkit.runs._atomic import sweep
+from motionkit.runs import Checkpoint, Run, capture_random, restore_random
+from motionkit.runs import _checkpoint as _save
+from motionkit.runs.atomic import sweep
 from motionkit.runs._checkpoint import newest_checkpoint, read_checkpoint
-from motionkit.runs._save import mend, save_checkpoint
+from motionkit.runs._checkpoint import mend, save_checkpoint
 
 from .faults import faults
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from motionkit.runs import Run
-from motionkit.runs._git import commit_of
+from motionkit.runs._record import commit_of
 
 HASH = "0123456789abcdef0123456789abcdef01234567"
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.runs import OutputFolder, _tree
+from motionkit.runs import OutputFolder
+from motionkit.runs import atomic as _tree
 
 
 def place(tmp_path: Path, *, overwrite: bool = False, kind: str = "test-output") -> OutputFolder:

@@ -13,7 +13,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, load, open_run
-from motionkit.runs._origin import versions
+from motionkit.runs._record import versions
 
 SETTINGS = {"run": {"num_steps": 4, "resume": None}, "policy": {"name": "mdm", "layers": 4}, "seed": 0}
 

@@ -21,10 +21,11 @@ from torch import nn
 
 from motionkit.config import CheckpointSettings, RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
-from motionkit.runs import _save, open_run
-from motionkit.trainers._device import seed_everything
-from motionkit.trainers._loop import run_steps
-from motionkit.trainers._state import OptimizerState, State, Stateful, restore
+from motionkit.runs import open_run
+from motionkit.runs import _checkpoint as _save
+from motionkit.training.device import seed_everything
+from motionkit.training.steps import run_steps
+from motionkit.training.steps import OptimizerState, State, Stateful, restore
 
 
 def die_after(module: object, name: str, when: int) -> None:

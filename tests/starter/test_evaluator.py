@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import motionkit
-from motionkit.encoders._crops import encode_clips
+from motionkit.contracts.generating import sample
 from motionkit.metrics import frechet, matching_score, r_precision
-from motionkit.policies.sampling import sample
-from motionkit.rewards.mdm.opening import open_evaluator
 from motionkit.rl import DDIM, NoiseSource, StepPlan
 from motionkit.starter import captions, weights_path
 from motionkit.text import Prompt
+from motionkit.text_to_motion.crops import encode_clips
+from motionkit.text_to_motion.evaluator.files import open_evaluator
 
 
 def test_size():

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import motionkit
+from motionkit.contracts.generating import generate_motions, plan_steps
 from motionkit.metrics import QUIET
 from motionkit.motion import HUMANML, features_to_joints
-from motionkit.policies.generating import generate_motions, plan_steps
 from motionkit.starter import CATALOGUE
 from tests.made.scripts import load_script
 

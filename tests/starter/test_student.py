@@ -7,12 +7,11 @@ import torch
 import torch.nn.functional as F
 
 from motionkit import load_dataset
-from motionkit.rewards.tmr.opening import open_tmr
 from motionkit.starter import CATALOGUE, embeddings, student_path, table_path
-from motionkit.starter._wordings import base, gerund, lists, phrases, sentences, vocabulary
-from motionkit.starter.distil_text import _lessons
+from motionkit.starter.distil_text import _lessons, base, gerund, lists, phrases, sentences, vocabulary
 from motionkit.text import StudentEncoder, TextFeatures, words_of
-from motionkit.trainers.pretrain.tmr._evaluate import retrieval_metrics
+from motionkit.text_to_motion.tmr.files import open_tmr
+from motionkit.text_to_motion.tmr.train import retrieval_metrics
 
 
 @pytest.fixture(scope="module")

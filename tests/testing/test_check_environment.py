@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motionkit.environments.base import Step
-from motionkit.environments.reach._environment import CAMERA, Reach
-from motionkit.environments.reach._settings import ReachSettings
+from motionkit.contracts.environment import Step
+from motionkit.success.environments.arm import CAMERA, Reach
+from motionkit.success.environments.tasks import ReachSettings
 from motionkit.testing import check_environment
 
 
@@ -143,7 +143,7 @@ def test_broken_environments(environment: type[Small], said: str) -> None:
 def test_a_start_must_not_depend_on_the_number_of_copies(site: Any) -> None:
     from motionkit.plugins import Component
 
-    source = "from motionkit.environments.reach._environment import Reach\n\nclass ByNumber(Reach):\n"
+    source = "from motionkit.success.environments.arm import Reach\n\nclass ByNumber(Reach):\n"
     source += "    def reset(self, copies, seeds):\n        super().reset(copies, seeds + self.num_envs)\n"
     site.install("by-number", "", by_number=source)
     component = Component("By N.", ReachSettings, "by_number:ByNumber")

@@ -9,11 +9,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from motionkit.datasets.base import Regions, Scene, Split, Thing
-from motionkit.datasets.shapes._dataset import Shapes
-from motionkit.policies.base import Captions, WordScores
-from motionkit.policies.regions._policy import ShapesPolicy
-from motionkit.policies.regions._settings import RegionSettings
+from motionkit.contracts.dataset import Regions, Scene, Split, Thing
+from motionkit.contracts.policy import Captions, WordScores
+from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.small import ShapesPolicy
+from motionkit.regions.small_settings import RegionSettings
 from motionkit.testing import check_dataset, check_policy, check_reward
 
 SMALL = RegionSettings(width=16, layers=1, vision=8, channels=8, prompt=6)

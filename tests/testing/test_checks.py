@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from motionkit.contracts.reward import FrameBatch, MaskBatch, Reward, RewardScores, TextBatch
 from motionkit.motion import MotionBatch
-from motionkit.rewards.base import FrameBatch, MaskBatch, Reward, RewardScores, TextBatch
 from motionkit.testing import check_component, check_reward, sample_motions, sample_prompts
 from motionkit.text import Prompt
 
@@ -168,7 +168,7 @@ def test_a_component_says_what_its_reward_reads(site: Any) -> None:
         "    def __init__(self, options, **runtime):\n        pass\n"
         "    def score(self, texts, prompts):\n"
         "        import torch\n"
-        "        from motionkit.rewards.base import FrameBatch, MaskBatch, Reward, RewardScores, TextBatch\n"
+        "        from motionkit.contracts.reward import FrameBatch, MaskBatch, Reward, RewardScores, TextBatch\n"
         "        return RewardScores(torch.tensor([float(len(text)) for text in texts.texts]))\n"
         "component = Component('Length of a text.', Options, 'count_words:Count', reads='text')\n"
         "odd = Component('Odd.', Options, 'count_words:Count', reads='sound')\n"

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from motionkit.datasets.base import TextClip
+from motionkit.contracts.dataset import TextClip
 from motionkit.motion import HUMANML, Normalizer, feature_width
 from motionkit.testing import check_algorithm, check_dataset, check_policy, check_trainer
 from motionkit.text import Prompt
@@ -135,9 +135,9 @@ def test_trainers(trainer: ModuleType, tmp_path: Path) -> None:
 
 ALGORITHMS = """
 from motionkit.plugins import Component
-from motionkit.trainers.grpo.algorithms.options._grpo import GrpoOptions
+from motionkit.text_to_motion.grpo.algorithms.options import GrpoOptions
 def still(options, **runtime):
-    from motionkit.trainers.grpo.algorithms.grpo import grpo
+    from motionkit.text_to_motion.grpo.algorithms.grpo import grpo
     rule = grpo(options, **runtime)
     update = rule.update
     def stays(batch, scored, number):
@@ -150,7 +150,7 @@ def still(options, **runtime):
     rule.update = stays
     return rule
 def odd(options, **runtime):
-    from motionkit.trainers.grpo.algorithms.grpo import grpo
+    from motionkit.text_to_motion.grpo.algorithms.grpo import grpo
     made = grpo(options, **runtime)
     made.samples = 0
     return made

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from motionkit import load_policy, starter
-from motionkit.datasets.starter._plan import wordings
-from motionkit.policies.generating import typed_prompts
+from motionkit.contracts.generating import typed_prompts
+from motionkit.starter.plan import wordings
 from motionkit.text import FAR, KnownTexts, StudentEncoder, TextEncoder, load_encoder
 
 OTHER = (

@@ -15,7 +15,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.text import load_encoder
-from motionkit.text._transformers import _digest
+from motionkit.text._load import _digest
 
 transformers = pytest.importorskip("transformers")
 

@@ -10,7 +10,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.text import CachedEncoder, StoredEncoder, TextFeatures, load_encoder, read_table, write_table
-from motionkit.trainers.pretrain.tmr._data import readable
+from motionkit.text_to_motion.tmr.train import readable
 
 TEXTS = ["a man walks", "he jumps — très haut"]
 VECTORS = torch.nn.functional.normalize(torch.randn(2, 8, generator=torch.Generator().manual_seed(0)), dim=-1)

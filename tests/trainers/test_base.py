@@ -10,9 +10,8 @@ import torch
 
 from motionkit.config import RunSettings, TrainerSettings
 from motionkit.runs import Run, open_run
-from motionkit.trainers._loop import run_steps
-from motionkit.trainers._state import Kept
-from motionkit.trainers.base import Trainer
+from motionkit.training.base import Trainer
+from motionkit.training.steps import Kept, run_steps
 
 
 class Minimal:

@@ -11,17 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.episodes import Collector
-from motionkit.encoders.success._card import Card
-from motionkit.encoders.success._classifier import SuccessClassifier
-from motionkit.encoders.success._find import load_classifier
-from motionkit.encoders.success._native import save_classifier
-from motionkit.environments.reach._environment import Reach
-from motionkit.environments.reach._settings import ReachSettings
-from motionkit.trainers.ppo._settings import PpoSettings
-from motionkit.trainers.ppo._trainer import PpoTrainer
-from motionkit.trainers.reward_train._settings import RewardTrainSettings
-from motionkit.trainers.reward_train._trainer import RewardTrain
+from motionkit.success.classifier import Card, SuccessClassifier, load_classifier, save_classifier
+from motionkit.success.environments.arm import Reach
+from motionkit.success.environments.tasks import ReachSettings
+from motionkit.success.episodes import Collector
+from motionkit.success.ppo.settings import PpoSettings
+from motionkit.success.ppo.train import PpoTrainer
+from motionkit.success.train import RewardTrain
+from motionkit.success.train_settings import RewardTrainSettings
 
 from ..made.training import run_trainer
 

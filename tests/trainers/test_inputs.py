@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from motionkit.datasets.motions._starter import _motion
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
+from motionkit.predictor.data import _motion
 from motionkit.starter import Order, perform
 
 TINY = {

@@ -14,8 +14,7 @@ import torch
 from motionkit.config import CheckpointSettings, LogSettings, RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run
-from motionkit.trainers._loop import run_steps
-from motionkit.trainers._state import Kept, State, restore
+from motionkit.training.steps import Kept, State, restore, run_steps
 
 
 class Counter:

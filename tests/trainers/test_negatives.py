@@ -12,26 +12,25 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from motionkit.config import Chosen, RunSettings
-from motionkit.datasets.base import TextClip
-from motionkit.datasets.starter import StarterOptions
-from motionkit.datasets.starter._dataset import Starter
+from motionkit.contracts.dataset import TextClip
 from motionkit.documents import read_json
-from motionkit.encoders.tmr._pairs import encode_captions, encode_clips
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML
-from motionkit.motion.changes._features import clip_features, clip_joints
+from motionkit.motion.changes._place import clip_features, clip_joints
 from motionkit.motion.changes._registry import CHANGES, Scene
 from motionkit.text import CAPTION_CHANGES, mirror_text, names_side, tempo_of, write_table
-from motionkit.trainers.pretrain._contrast import Beside, above_copies, info_nce
-from motionkit.trainers.pretrain._kinds import FAMILIES, kinds_of
-from motionkit.trainers.pretrain._negatives import Negatives
-from motionkit.trainers.pretrain._pairs import PairBatches
-from motionkit.trainers.pretrain.t2m_evaluator import _loss as evaluator_loss
-from motionkit.trainers.pretrain.t2m_evaluator._settings import PretrainEvaluatorSettings
-from motionkit.trainers.pretrain.t2m_evaluator._trainer import PretrainEvaluator
-from motionkit.trainers.pretrain.tmr._loss import contrastive, scores
-from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
-from motionkit.trainers.pretrain.tmr._trainer import PretrainTMR
+from motionkit.text_to_motion.data.starter import StarterOptions
+from motionkit.text_to_motion.data.starter_clips import Starter
+from motionkit.text_to_motion.evaluator import train as evaluator_loss
+from motionkit.text_to_motion.evaluator.settings import PretrainEvaluatorSettings
+from motionkit.text_to_motion.evaluator.train import PretrainEvaluator
+from motionkit.text_to_motion.pairs.data import PairBatches
+from motionkit.text_to_motion.pairs.negatives import Negatives
+from motionkit.text_to_motion.pairs.settings import FAMILIES, kinds_of
+from motionkit.text_to_motion.pairs.train import Beside, above_copies, info_nce
+from motionkit.text_to_motion.tmr.model import encode_captions, encode_clips
+from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
+from motionkit.text_to_motion.tmr.train import PretrainTMR, contrastive, scores
 
 from ..made.toy_clips import ACTIONS, write_toy
 from ..made.training import run_trainer
@@ -214,7 +213,7 @@ def test_copies_are_a_function_of_seed_clip_and_pass(starter: Starter) -> None:
 
 
 def test_what_does_not_fit_into_memory_is_made_anew(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("motionkit.trainers.pretrain._negatives._MEMORY", 1)
+    monkeypatch.setattr("motionkit.text_to_motion.pairs.negatives._MEMORY", 1)
     clips = starter.clips("train")
     batch = batches(clips, 16)(1)
     one = negatives(clips, "mean-pose")

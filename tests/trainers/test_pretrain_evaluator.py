@@ -9,15 +9,22 @@ import pytest
 import torch
 
 from motionkit.config import Chosen, RunSettings
-from motionkit.datasets.humanml import HumanMLOptions
-from motionkit.encoders._crops import Crop
 from motionkit.errors import MotionkitError
-from motionkit.rewards.mdm.opening import open_evaluator
 from motionkit.runs import next_commands, peek
-from motionkit.trainers.pretrain.t2m_evaluator._loss import distances, hinge, nce, same_caption
-from motionkit.trainers.pretrain.t2m_evaluator._settings import PretrainEvaluatorSettings
-from motionkit.trainers.pretrain.t2m_evaluator._trainer import PretrainEvaluator, _thinned
-from motionkit.trainers.pretrain.t2m_evaluator._words import caption_tokens, starter_words
+from motionkit.text_to_motion.crops import Crop
+from motionkit.text_to_motion.data.humanml import HumanMLOptions
+from motionkit.text_to_motion.evaluator.files import open_evaluator
+from motionkit.text_to_motion.evaluator.settings import PretrainEvaluatorSettings
+from motionkit.text_to_motion.evaluator.train import (
+    PretrainEvaluator,
+    _thinned,
+    caption_tokens,
+    distances,
+    hinge,
+    nce,
+    same_caption,
+    starter_words,
+)
 
 from ..made.evaluators import vocabulary
 from ..made.toy_clips import ACTIONS, write_toy

@@ -16,21 +16,24 @@ import torch
 from torch import Tensor
 
 from motionkit.config import Chosen, Group, RunSettings, choose_one
-from motionkit.datasets.base import TextClip
+from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton, features_to_joints
-from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm import _factory as factory
-from motionkit.policies.mdm._factory import open_policy
 from motionkit.rl import Schedule, stable_hash
 from motionkit.runs import Run
 from motionkit.starter import captions
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
-from motionkit.trainers.pretrain.mdm import component
-from motionkit.trainers.pretrain.mdm._batches import MdmBatches
-from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, joint_velocity_loss, velocity_loss
-from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
-from motionkit.trainers.pretrain.mdm._trainer import PretrainMDM, _require_space
+from motionkit.text_to_motion.mdm import open as factory
+from motionkit.text_to_motion.mdm.open import open_policy
+from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings, pretrain
+from motionkit.text_to_motion.mdm.train import (
+    MdmBatches,
+    PretrainMDM,
+    _require_space,
+    diffusion_loss,
+    joint_velocity_loss,
+    velocity_loss,
+)
 
 ACTIONS = ("walks", "jumps", "sits", "waves")
 
@@ -120,7 +123,7 @@ def test_more_steps_than_the_schedule_has_are_refused() -> None:
 def _no_text_model(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in: Callable[..., CachedEncoder] = lambda *a, **k: CachedEncoder(HashEncoder())  # noqa: E731
     monkeypatch.setattr(factory, "open_encoder", stand_in)
-    monkeypatch.setattr("motionkit.trainers.pretrain.mdm._trainer.open_encoder", stand_in)
+    monkeypatch.setattr("motionkit.text_to_motion.mdm.train.open_encoder", stand_in)
 
 
 def _train(settings: PretrainMDMSettings, out: Path, *, stop_at: int = 0, resume: bool = False) -> dict[str, Any]:
@@ -291,7 +294,7 @@ def test_plan_and_component(tmp_path: Path) -> None:
     trainer.prepare()
     plan = trainer.describe()
     assert (plan["train_clips"], plan["text_encoder"], plan["epochs"]) == (48, "minilm", 1.0)
-    assert component.options is PretrainMDMSettings
+    assert pretrain.options is PretrainMDMSettings
     assert isinstance(PretrainMDMSettings.model_fields["run"].default, RunSettings)
 
 

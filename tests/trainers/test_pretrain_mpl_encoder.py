@@ -12,27 +12,36 @@ from typing import Any
 import pytest
 import torch
 
-from motionkit.datasets.motions._clips import clip_set
-from motionkit.datasets.motions._open import open_clip_set
-from motionkit.datasets.motions._starter import _motion
-from motionkit.encoders.mpl._find import open_encoder
-from motionkit.encoders.mpl._inputs import encoder_inputs
-from motionkit.encoders.mpl._native import load_encoder
-from motionkit.encoders.mpl._network import EncoderSizes, MotionEncoder
-from motionkit.encoders.mpl._scales import Scales
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip, Motion
+from motionkit.predictor.clips import clip_set
+from motionkit.predictor.data import _motion, open_clip_set
+from motionkit.predictor.encoder import EncoderSizes, MotionEncoder, Scales, encoder_inputs, load_encoder, open_encoder
+from motionkit.predictor.encoder_probe import (
+    Baseline,
+    Frames,
+    Probe,
+    Sums,
+    frames_of,
+    measure,
+    phase_of,
+    probe,
+    probe_table,
+    probe_verdict,
+)
+from motionkit.predictor.encoder_settings import PretrainEncoderSettings
+from motionkit.predictor.encoder_train import (
+    FrameBatches,
+    PretrainEncoder,
+    gait_loss,
+    gait_weights,
+    period_loss,
+    pose_loss,
+)
 from motionkit.rigs import leg_length, soft_gait, soft_period
 from motionkit.runs import next_commands, peek
 from motionkit.starter import Order, perform
-from motionkit.trainers.pretrain.mpl_encoder._batches import FrameBatches
-from motionkit.trainers.pretrain.mpl_encoder._frames import Frames, frames_of
-from motionkit.trainers.pretrain.mpl_encoder._loss import gait_loss, gait_weights, period_loss, pose_loss
-from motionkit.trainers.pretrain.mpl_encoder._probe import Baseline, Probe, Sums, measure, phase_of, probe
-from motionkit.trainers.pretrain.mpl_encoder._settings import PretrainEncoderSettings
-from motionkit.trainers.pretrain.mpl_encoder._table import probe_table, probe_verdict
-from motionkit.trainers.pretrain.mpl_encoder._trainer import PretrainEncoder
 
 from ..made.training import run_trainer
 

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.shapes import ShapesOptions
-from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.errors import MotionkitError
-from motionkit.policies.regions._policy import ShapesPolicy
-from motionkit.policies.regions._settings import RegionSettings
-from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
-from motionkit.trainers.pretrain.regions._eyes import Eyes, _empty, pointed_at
-from motionkit.trainers.pretrain.regions._trainer import PretrainRegions
+from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.datasets.settings import ShapesOptions
+from motionkit.regions.pretrain import Eyes, PretrainRegions, _empty, pointed_at
+from motionkit.regions.pretrain_settings import PretrainRegionsSettings
+from motionkit.regions.small import ShapesPolicy
+from motionkit.regions.small_settings import RegionSettings
 
 from ..made.training import run_trainer
 

@@ -9,18 +9,17 @@ import pytest
 import torch
 
 from motionkit.config import Chosen, RunSettings
-from motionkit.datasets.humanml import HumanMLOptions
-from motionkit.datasets.humanml._dataset import HumanML
-from motionkit.encoders.tmr._load import load_tmr
-from motionkit.encoders.tmr._network import Latent
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, DataRecord
 from motionkit.text import write_table
-from motionkit.trainers.pretrain._pairs import PairBatches
-from motionkit.trainers.pretrain._statistics import statistics
-from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction
-from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
-from motionkit.trainers.pretrain.tmr._trainer import PretrainTMR
+from motionkit.text_to_motion.data.folder import HumanML
+from motionkit.text_to_motion.data.humanml import HumanMLOptions
+from motionkit.text_to_motion.pairs.data import PairBatches
+from motionkit.text_to_motion.pairs.train import statistics
+from motionkit.text_to_motion.tmr.files import load_tmr
+from motionkit.text_to_motion.tmr.model import Latent
+from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
+from motionkit.text_to_motion.tmr.train import PretrainTMR, contrastive, kl_latents, reconstruction
 
 from ..made.toy_clips import ACTIONS, write_toy
 from ..made.training import run_trainer
@@ -179,7 +178,7 @@ def test_unusable_text_table(data, tmp_path):
 def test_grouping_by_length_changes_nothing(data, monkeypatch):
     parts = []
     for groups in (1, 4):
-        monkeypatch.setattr("motionkit.trainers.pretrain.tmr._trainer._GROUPS", groups)
+        monkeypatch.setattr("motionkit.text_to_motion.tmr.train._GROUPS", groups)
         trainer = PretrainTMR(settings(data))
         trainer.prepare()
         trainer.tmr.eval()
@@ -191,9 +190,9 @@ def test_grouping_by_length_changes_nothing(data, monkeypatch):
 def test_true_motions_score_above_shuffled_ones(finished):
     """Verification test 23: AUC > 0.9 of held-out motions with their own text against another action's."""
     from motionkit.motion import HUMANML, MotionBatch
-    from motionkit.rewards.tmr import DenseOptions
-    from motionkit.rewards.tmr._reward import TmrDense
     from motionkit.text import Prompt
+    from motionkit.text_to_motion.rewards.components import DenseOptions
+    from motionkit.text_to_motion.rewards.joint_space import TmrDense
 
     _, trainer, _ = finished
     clips = trainer.val_clips

@@ -13,11 +13,10 @@ from torch import Tensor, nn
 from motionkit.config import OptimSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import FollowingRun, Run
-from motionkit.trainers._following import asked_to_stop, open_together
-from motionkit.trainers._learner import Learner, constant_rate
-from motionkit.trainers._world import OneProcess, joined, of_main, rows_of, share_of
-from motionkit.trainers.launch import Launch, launch_of, require_launch
-from motionkit.trainers.together import own_device
+from motionkit.training.launch import Launch, launch_of, require_launch
+from motionkit.training.learner import Learner, constant_rate
+from motionkit.training.together import own_device
+from motionkit.training.world import OneProcess, asked_to_stop, joined, of_main, open_together, rows_of, share_of
 
 TORCHRUN = {
     "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1",
@@ -161,7 +160,7 @@ class Model:
 
 def test_gradients_add_up_where_one_process_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parameter a has a gradient in one process, b in both, c in none; exchanged a few numbers at a time."""
-    monkeypatch.setattr("motionkit.trainers._learner._BUCKET", 3)
+    monkeypatch.setattr("motionkit.training.learner._BUCKET", 3)
 
     def work(world: Member) -> dict[str, Tensor | None]:
         model = Model()

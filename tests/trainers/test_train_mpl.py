@@ -13,22 +13,19 @@ from typing import Any
 import pytest
 import torch
 
-from motionkit.datasets.motions._open import open_clip_set
-from motionkit.datasets.motions._starter import _motion
-from motionkit.datasets.motions._windows import Windows
-from motionkit.encoders.mpl._native import save_encoder
-from motionkit.encoders.mpl._network import EncoderSizes, MotionEncoder
-from motionkit.encoders.mpl._scales import Scales
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.mpl._data import find_predictor, open_predictor
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import HUMANML, Clip
-from motionkit.motion.prediction._state import MotionState, follow
-from motionkit.policies.mpl._policy import MplPredictor
+from motionkit.motion.prediction import MotionState, follow
+from motionkit.predictor import train as _trainer
+from motionkit.predictor.clips import Windows
+from motionkit.predictor.data import _motion, open_clip_set
+from motionkit.predictor.encoder import EncoderSizes, MotionEncoder, Scales, save_encoder
+from motionkit.predictor.evaluation.data import find_predictor, open_predictor
+from motionkit.predictor.policy import MplPredictor
+from motionkit.predictor.train import TrainMpl
+from motionkit.predictor.train_settings import TrainMplSettings
 from motionkit.starter import Order, perform
-from motionkit.trainers.train_mpl import _trainer
-from motionkit.trainers.train_mpl._settings import TrainMplSettings
-from motionkit.trainers.train_mpl._trainer import TrainMpl
 
 from ..made.training import run_trainer
 

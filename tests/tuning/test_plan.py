@@ -11,10 +11,10 @@ import pytest
 from motionkit.config import Choice, Range
 from motionkit.errors import MotionkitError
 from motionkit.tuning import make_plan, open_base
-from motionkit.tuning._keys import flat, value_at, with_values
+from motionkit.tuning._base import flat, value_at, with_values
 from motionkit.tuning._plan import Plan, choose_method
-from motionkit.tuning._sampler import LOST, make_sampler
 from motionkit.tuning._space import dimension, distributions, written
+from motionkit.tuning._storage import LOST, make_sampler
 from motionkit.tuning._work import KILLED, Worker, requeue
 
 NUMBERS = {f"x{number}": Range(0.0, 1.0) for number in range(5)}

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from motionkit.cli.commands._tune_metrics import run_metrics
+from motionkit.cli.commands.tune import run_metrics
 from motionkit.config import Given, resolve
 from motionkit.errors import MotionkitError
-from motionkit.trainers.train_mpl._metrics_files import write_epoch
-from motionkit.trainers.train_mpl._settings import TrainMplSettings
+from motionkit.predictor.guide_figures import write_epoch
+from motionkit.predictor.train_settings import TrainMplSettings
 
 CONFIG = """{
   // the guide's

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motionkit.trainers.train_mpl._schedule import schedule_problems
-from motionkit.tuning._rules import LONGEST, Change, adjust, average, judge, value_in
+from motionkit.predictor.schedule import schedule_problems
+from motionkit.tuning.recorded import LONGEST, Change, adjust, average, judge, value_in
 
 BASE = {"freerun_weight": 1.0, "freerun_horizon": 15.0, "w_fk_pos": 0.07, "w_rot_local": 0.07,
         "w_latent_consistency": 0.03}  # fmt: skip

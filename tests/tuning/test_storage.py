@@ -9,7 +9,7 @@ import pytest
 
 from motionkit.errors import MotionkitError
 from motionkit.tuning import Plan, make_plan, open_base, open_study
-from motionkit.tuning._names import JOURNAL
+from motionkit.tuning._plan import JOURNAL
 
 
 @pytest.fixture

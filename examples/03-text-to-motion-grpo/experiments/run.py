@@ -27,14 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit import load_dataset, load_policy, load_reward
+from motionkit.contracts.reward import Reward, RewardScores
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._heldout import HeldOut
-from motionkit.evaluation._paired import Paired, compare
-from motionkit.evaluation._real import RealMotions
+from motionkit.metrics.paired import Paired, compare
 from motionkit.motion import MotionBatch
-from motionkit.rewards.base import Reward, RewardScores
-from motionkit.rewards.mix import RewardMix
 from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.heldout import HeldOut
+from motionkit.text_to_motion.evaluation.quality import RealMotions
+from motionkit.text_to_motion.rewards.mix import RewardMix
 
 HERE = Path(__file__).resolve().parent
 EXPERIMENTS = ("1-dense", "2-global", "3-dense-physics", "4-global-physics", "5-dense-penalty-physics")

@@ -3,35 +3,57 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import or_
 from typing import Any, cast
 
 import torch
 
+from motionkit.cli import command_line
 from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import CompareSettings, MotionSettings, TextToMotionSettings
-from motionkit.cli.commands._test_split import tell_test_split
-from motionkit.cli.output import as_next, say
+from motionkit.cli.output import as_next, say, warn
 from motionkit.config import words_for
-from motionkit.datasets.base import TextMotionDataset
+from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.device import resolve_device
+from motionkit.contracts.evaluation import dataset_for
+from motionkit.contracts.open_model import FoundModel, trained_on
+from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._data import dataset_for
-from motionkit.evaluation._judge import open_reward
-from motionkit.evaluation._opened import FoundModel
-from motionkit.evaluation._trained_on import trained_on
-from motionkit.evaluation.text_to_motion._compare import Comparison, compare_policies
-from motionkit.evaluation.text_to_motion._formats import formatted
-from motionkit.evaluation.text_to_motion._how import Sampling, amount_of, common_guidance, sampling_of
-from motionkit.evaluation.text_to_motion._policy import find_policy, open_policy, set_threads
-from motionkit.evaluation.text_to_motion._published import COLUMNS, PUBLISHED, comparable
-from motionkit.evaluation.text_to_motion._run import Opened, evaluate, open_all
-from motionkit.evaluation.text_to_motion._summary import explain
-from motionkit.policies.base import DiffusionPolicy
-from motionkit.policies.device import resolve_device
-from motionkit.rewards.mix import RewardMix
-from motionkit.runs import fingerprint_tensors, folder_of, generate_line
+from motionkit.runs import RunInfo, fingerprint_tensors, folder_of, generate_line, note_test_split
+from motionkit.text_to_motion.evaluation.judge import open_reward
+from motionkit.text_to_motion.evaluation.protocol.compare import (
+    Comparison,
+    compare_policies,
+    find_policy,
+    open_policy,
+    set_threads,
+)
+from motionkit.text_to_motion.evaluation.protocol.figures import COLUMNS, PUBLISHED, comparable, explain, formatted
+from motionkit.text_to_motion.evaluation.protocol.measure import Sampling, amount_of, common_guidance, sampling_of
+from motionkit.text_to_motion.evaluation.protocol.run import Opened, evaluate, open_all
+from motionkit.text_to_motion.rewards.mix import RewardMix
+
+# The test split: what every evaluation that opens it says and notes.
+
+
+def tell_test_split(split: str, made: Iterable[RunInfo | None]) -> None:
+    """Note in runs that their test split is opened, and say so; nothing for other splits.
+
+    Args:
+        split: What is measured on.
+        made: The run of each model, None where no run made it.
+    """
+    command = shlex.join(["motionkit", *command_line.get()])
+    for run in made if split == "test" else ():
+        if run is None:
+            continue
+        if problem := note_test_split(run.directory, command):
+            warn(f"the test split is opened, which could not be noted in the run: {problem}")
+        else:
+            say(f"the test split is opened; noted in {run.directory / 'run.json'}")
+
 
 _STARTER = "starter"
 _MANY = 2000

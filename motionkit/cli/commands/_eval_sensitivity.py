@@ -11,26 +11,24 @@ import torch
 
 from motionkit import plugins
 from motionkit.cli._stop import working
+from motionkit.cli.commands._eval_run import tell_test_split
 from motionkit.cli.commands._eval_settings import SensitivitySettings
-from motionkit.cli.commands._test_split import tell_test_split
 from motionkit.cli.output import say
 from motionkit.config import Chosen, choose_one
-from motionkit.datasets.base import TextMotionDataset
+from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.device import resolve_device, set_threads
+from motionkit.contracts.evaluation import claim, dataset_for
+from motionkit.contracts.open_model import FoundModel, open_model
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._data import dataset_for
-from motionkit.evaluation._folder import claim
-from motionkit.evaluation._judge import open_judge, open_reward
-from motionkit.evaluation._opened import FoundModel, open_model
-from motionkit.evaluation._real import real_motions
-from motionkit.evaluation.sensitivity._audit import audit
-from motionkit.evaluation.sensitivity._bench import Audited, kinds_of_reward, trained_kinds
-from motionkit.evaluation.sensitivity._clips import Clips
-from motionkit.evaluation.sensitivity._rows import SOURCES
-from motionkit.evaluation.sensitivity._words import document, tables, verdict
-from motionkit.policies.device import resolve_device, set_threads
 from motionkit.report import write_sensitivity
-from motionkit.rewards._ask import try_reward
 from motionkit.runs import folder_of
+from motionkit.text_to_motion.evaluation.judge import open_judge, open_reward
+from motionkit.text_to_motion.evaluation.quality import real_motions
+from motionkit.text_to_motion.evaluation.sensitivity.audit import audit
+from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, Clips, kinds_of_reward, trained_kinds
+from motionkit.text_to_motion.evaluation.sensitivity.rows import SOURCES
+from motionkit.text_to_motion.evaluation.sensitivity.words import document, tables, verdict
+from motionkit.text_to_motion.rewards.ask import try_reward
 
 _STARTER, _NONE, _AUTO = "starter", "none", "auto"
 _EVALUATOR = "mdm-matching"

@@ -137,7 +137,7 @@ def _prepare(base: Base, plan: Plan) -> tuple[dict[str, object], dict[str, str],
         The trainer's plan, fingerprints of what it reads, and the steps of a trial with the base settings; 0 where
         they are not known.
     """
-    from motionkit.trainers.execute import build_trainer
+    from motionkit.training.execute import build_trainer
 
     resolved = base.with_values({**plan.trial})
     trainer = build_trainer(base.command, base.component, resolved.settings)
@@ -261,7 +261,7 @@ def _code_again(settings: TuneBayesSettings, code: Collection[str]) -> list[str]
 
 def _refuse_config(path: Path) -> None:
     """Refuse a settings file that cannot be written, before anything is trained."""
-    from motionkit.clips.profile._settings_file import read_settings
+    from motionkit.clips.profile.settings_file import read_settings
     from motionkit.runs import require_writable
 
     read_settings(path)

@@ -18,8 +18,8 @@ from motionkit.config import Chosen, Cli, Settings, slot
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
-    from motionkit.datasets.base import TextMotionDataset
-    from motionkit.datasets.composite.api import Composed, Plan, TextTower, Written
+    from motionkit.contracts.dataset import TextMotionDataset
+    from motionkit.text_to_motion.data.compose_files import Composed, Plan, TextTower, Written
 
 _STARTER = "starter"
 
@@ -93,7 +93,7 @@ def register(app: typer.Typer) -> None:
 
         grpo and generate read the folder with --dataset composite --dataset.path OUT.
         """
-        from motionkit.datasets.composite import api
+        from motionkit.text_to_motion.data import compose_files as api
 
         started = time.monotonic()
         plan = _plan(settings)
@@ -116,7 +116,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _plan(settings: ComposeSettings) -> Plan:
-    from motionkit.datasets.composite import api
+    from motionkit.text_to_motion.data import compose_files as api
 
     return api.Plan(
         settings.split,
@@ -131,7 +131,7 @@ def _plan(settings: ComposeSettings) -> Plan:
 
 def _check(settings: ComposeSettings, out: Path) -> None:
     """Refuse what needs no data to be seen, of a dry run too."""
-    from motionkit.datasets.composite.api import planned_files
+    from motionkit.text_to_motion.data.compose_files import planned_files
 
     _refuse_idle(settings)
     planned_files(out, _plan(settings), legacy=settings.legacy_npy, overwrite=settings.overwrite)
@@ -159,10 +159,10 @@ def _refuse_idle(settings: ComposeSettings) -> None:
 
 def _tower(settings: ComposeSettings) -> TextTower:
     """Open what compares texts."""
-    from motionkit.datasets.composite.api import EncoderTower, TmrTower
-    from motionkit.policies.device import resolve_device
-    from motionkit.rewards.tmr.opening import open_tmr, text_table
+    from motionkit.contracts.device import resolve_device
     from motionkit.text import load_encoder
+    from motionkit.text_to_motion.data.compose_files import EncoderTower, TmrTower
+    from motionkit.text_to_motion.tmr.files import open_tmr, text_table
 
     device = resolve_device(settings.device)
     if settings.text_encoder is None:

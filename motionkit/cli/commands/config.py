@@ -10,8 +10,7 @@ import typer
 
 from motionkit.cli._guide import row_of
 from motionkit.cli.output import JsonFlag, emit, table, warn, write
-from motionkit.errors import MotionkitError
-from motionkit.errors._near import did_you_mean
+from motionkit.errors import MotionkitError, did_you_mean
 
 CommandWords = Annotated[
     list[str], typer.Argument(help="The command, such as grpo or pretrain mdm.", metavar="COMMAND...")

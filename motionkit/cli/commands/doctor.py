@@ -15,12 +15,11 @@ from typing import NamedTuple
 import typer
 
 from motionkit import plugins
-from motionkit._version import __version__
 from motionkit.cli.output import JsonFlag, finish, write
-from motionkit.errors import MotionkitError
-from motionkit.errors._near import did_you_mean
-from motionkit.plugins._check import ImportOutcome, try_imports
-from motionkit.plugins._diagnose import diagnose
+from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.plugins.check import ImportOutcome, try_imports
+from motionkit.plugins.diagnose import diagnose
+from motionkit.version import __version__
 
 
 class Check(NamedTuple):

@@ -33,7 +33,7 @@ class Kinds(TyperGroup):
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
             args = ["text-to-motion", *args]
         elif args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from motionkit.evaluation._data import protocol_of
+            from motionkit.contracts.evaluation import protocol_of
 
             args = [protocol_of(args[0], tuple(self.commands)), *args]
         return super().parse_args(ctx, args)
@@ -109,13 +109,13 @@ def register(app: typer.Typer) -> None:
         ] = _STARTER,
     ) -> Mapping[str, Any]:
         """Measure a text-motion retrieval model by TMR's four protocols, both directions, both conventions of ties."""
-        from motionkit.cli.commands._test_split import tell_test_split
-        from motionkit.datasets.content import clips_fingerprint, leave_out_clips
-        from motionkit.evaluation._data import dataset_for
-        from motionkit.evaluation._retrieval import measure_retrieval, open_retrieval, read_nsim
-        from motionkit.evaluation._trained_on import trained_on
+        from motionkit.cli.commands._eval_run import tell_test_split
+        from motionkit.contracts.dataset import clips_fingerprint, leave_out_clips
+        from motionkit.contracts.device import resolve_device
+        from motionkit.contracts.evaluation import dataset_for
+        from motionkit.contracts.open_model import trained_on
         from motionkit.motion import HasActions
-        from motionkit.policies.device import resolve_device
+        from motionkit.text_to_motion.evaluation.retrieval import measure_retrieval, open_retrieval, read_nsim
 
         nsim = read_nsim(settings.nsim) if settings.nsim is not None else ()
         found, tmr = open_retrieval(
@@ -175,7 +175,7 @@ def register(app: typer.Typer) -> None:
 
         Without MODEL the baselines are measured: hold, velocity, damped, ridge, nearest.
         """
-        from motionkit.cli.commands._eval_mpl import run_mpl
+        from motionkit.cli.commands._eval_models import run_mpl
 
         say("eval mpl: loading torch and data")
         return run_mpl(settings, model)
@@ -205,7 +205,7 @@ def register(app: typer.Typer) -> None:
 
         Without DATA the run's own held-out episodes are measured again.
         """
-        from motionkit.cli.commands._eval_reward import run_reward
+        from motionkit.cli.commands._eval_models import run_reward
 
         say("eval reward: loading torch and data")
         return run_reward(settings, model, data or [])
@@ -232,7 +232,7 @@ def register(app: typer.Typer) -> None:
 
         A run is compared with the policy that it started from, which also judges its captions.
         """
-        from motionkit.cli.commands._eval_sa2va import explained_figures, run_sa2va
+        from motionkit.cli.commands._eval_models import explained_figures, run_sa2va
 
         if explain:
             return explained_figures()

@@ -50,8 +50,8 @@ def register(app: typer.Typer) -> None:
         out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
     ) -> Mapping[str, Any]:
         """Write a policy, a motion predictor or collected episodes for another tool; LoRA adapters are merged."""
-        from motionkit.datasets.episodes import is_episodes
-        from motionkit.evaluation._opened import export_model
+        from motionkit.contracts.open_model import export_model
+        from motionkit.success.episodes import is_episodes
 
         if settings.fps and settings.to != "lerobot":
             raise MotionkitError("--fps acts with --to lerobot only.", fix="add --to lerobot, or leave it out.")
@@ -69,7 +69,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _export_episodes(run: str, out: Path, settings: ExportSettings) -> Mapping[str, Any]:
-    from motionkit.datasets.episodes import export_lerobot, export_trajectories, open_whole
+    from motionkit.success.episodes import export_lerobot, export_trajectories, open_whole
 
     if settings.to not in (*_EPISODES, None):
         raise MotionkitError(

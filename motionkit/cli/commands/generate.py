@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -9,19 +11,81 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from pydantic import Field
 
-from motionkit.cli._prompts import STDIN, list_prompts, read_prompts, refuse_loose_words
+from motionkit.cli import output
 from motionkit.cli._stop import working
 from motionkit.cli.commands._own_data import dataset_of
 from motionkit.cli.output import is_verbose, say
 from motionkit.cli.settings import settings_command
 from motionkit.config import Chosen, Cli, PromptSettings, SamplerSettings, Settings, slot
+from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
     from motionkit.clips.convert import ConvertReport, FileKind
-    from motionkit.datasets.base import Split, TextMotionDataset
-    from motionkit.policies.base import DiffusionPolicy
+    from motionkit.contracts.dataset import Split, TextMotionDataset
+    from motionkit.contracts.policy import DiffusionPolicy
     from motionkit.text import Prompt
+
+
+# The texts of `motionkit generate`: from the command line, stdin or a file; the list of the starter's movements.
+
+
+STDIN = "-"
+_LIMIT = 16 << 20
+
+
+def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
+    """Return the texts of the command line with ``-`` replaced by the lines of stdin, then those of a file.
+
+    Raises:
+        MotionkitError: The file cannot be read, or there is no text at all.
+    """
+    found: list[str] = []
+    for text in texts:
+        found += _lines(sys.stdin.read(_LIMIT)) if text == STDIN else [text]
+    if file is not None:
+        found += _lines(read_text(file))
+    if not found:
+        raise MotionkitError(f"{file or 'stdin'} has no prompt.", fix="write one prompt a line.")
+    return found
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def refuse_loose_words(texts: Sequence[str], out: Path) -> None:
+    """Refuse several texts of one word each: a sentence whose quotes are missing.
+
+    Raises:
+        MotionkitError: Shows the command that was probably meant.
+    """
+    if len(texts) < 2 or not all(text.isalpha() for text in texts):
+        return
+    words, place = list(texts), str(out)
+    if not out.suffix and len(out.parts) == 1 and not out.exists():
+        words, place = [*words, str(out)], "OUT"
+    raise MotionkitError(
+        f"these are {len(texts)} prompts of one word each ({', '.join(texts)}); was one prompt meant?",
+        why=f"without quotes every word is a prompt, and the last one, {out}, is the place to write to.",
+        fix=f"motionkit generate {shlex.quote(' '.join(words))} {place}; prompts of one word can come from stdin, "
+        "one a line: motionkit generate - OUT",
+    )
+
+
+def list_prompts(value: bool) -> None:
+    """Print one wording of every movement that the starter policy was trained on, and exit."""
+    if not value:
+        return
+    from motionkit.starter import CATALOGUE
+
+    for entry in CATALOGUE:
+        output.write(f"a person {entry.phrases[0]}")
+    output.say(
+        f"{len(CATALOGUE)} movements of the starter pack, one wording each. Other wordings work too; join actions with "
+        "' | '."
+    )
+    raise typer.Exit
 
 
 EXPORTS = ("bvh", "glb", "html", "mp4", "gif", "mpl", "npz")
@@ -133,11 +197,11 @@ def register(app: typer.Typer) -> None:
         """
         from motionkit.clips.convert import kind_of
         from motionkit.clips.motion_clip import save_clips
-        from motionkit.evaluation._generate import generate as write_motions
-        from motionkit.evaluation.export import export_motions, require_places
-        from motionkit.policies.base import guidance_of
-        from motionkit.policies.device import resolve_device
-        from motionkit.policies.generating import generate_motions, plan_steps, typed_prompts
+        from motionkit.contracts.device import resolve_device
+        from motionkit.contracts.generating import generate_motions, plan_steps, typed_prompts
+        from motionkit.contracts.policy import guidance_of
+        from motionkit.text_to_motion.evaluation.export import export_motions, require_places
+        from motionkit.text_to_motion.evaluation.export import generate as write_motions
 
         settings = _with_own_prompts(settings, texts or [], prompts, out)
         seconds = _seconds(durations)
@@ -292,7 +356,7 @@ def _asked(
     settings: GenerateSettings, dataset: TextMotionDataset, policy: DiffusionPolicy
 ) -> tuple[Split, Sequence[Prompt]]:
     """Return the split that is asked, and its prompts."""
-    from motionkit.evaluation._fit import require_fit
+    from motionkit.text_to_motion.evaluation.judge import require_fit
 
     chosen = settings.prompts
     splits: Sequence[Split] = getattr(dataset, "splits", ("train", "val", "test"))

@@ -12,7 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import KINDS, Entry, either
 
 if TYPE_CHECKING:
-    from motionkit.plugins._check import ImportOutcome
+    from motionkit.plugins.check import ImportOutcome
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +41,7 @@ def list_plugins(
 ) -> None:
     """List what is installed, with what each plugin gives and reads; without --check nothing of others is imported."""
     from motionkit import plugins
-    from motionkit.plugins._check import try_builds
+    from motionkit.plugins.check import try_builds
 
     kinds = (kind,) if kind else tuple(plugins.KINDS)
     entries = [entry for name in kinds for entry in plugins.available(name)]
@@ -49,7 +49,7 @@ def list_plugins(
     odd = [plugins.KINDS[kind].note] if kind and plugins.KINDS[kind].note else []
     outcomes: dict[plugins.Entry, ImportOutcome] = {}
     if check:
-        from motionkit.plugins._diagnose import diagnose
+        from motionkit.plugins.diagnose import diagnose
 
         outcomes = try_builds(plugins.scan().entries)
         findings = diagnose(outcomes)
@@ -142,7 +142,7 @@ def new_plugin(
 ) -> None:
     """Start a plugin in a pip package of its own: code that works, tests, README."""
     from motionkit.cli._table import DEFAULTS, rows
-    from motionkit.plugins import _scaffold
+    from motionkit.plugins import scaffold as _scaffold
 
     if len(words) > 2:
         raise MotionkitError(f"one package at a time, not {' '.join(words)}.", fix="motionkit plugins new KIND NAME")

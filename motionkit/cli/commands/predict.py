@@ -69,12 +69,12 @@ def register(app: typer.Typer) -> None:
         """
         from motionkit.clips.convert import kind_of, refuse_foreign
         from motionkit.clips.motion_clip import save_clips
-        from motionkit.evaluation.mpl._data import find_predictor, open_predictor
-        from motionkit.evaluation.mpl._predict import continue_clip
-        from motionkit.evaluation.mpl.long._result import FAR_OFF
+        from motionkit.contracts.device import resolve_device
         from motionkit.motion import Caption, Clip
-        from motionkit.motion.prediction._path import read_path
-        from motionkit.policies.device import resolve_device
+        from motionkit.motion.prediction import read_path
+        from motionkit.predictor.evaluation.data import find_predictor, open_predictor
+        from motionkit.predictor.evaluation.kept import continue_clip
+        from motionkit.predictor.evaluation.long.result import FAR_OFF
 
         refuse_foreign(out)
         kind = kind_of(out)
@@ -157,7 +157,7 @@ def _start(settings: PredictSettings, model: str) -> tuple[tuple[str, ...], str]
 
 def _open(start: Sequence[str], key: str, fps: float, names: tuple[str, ...], retarget: str) -> Any:
     """Return the set of clips and the clip that is continued."""
-    from motionkit.datasets.motions._open import open_clip_set
+    from motionkit.predictor.data import open_clip_set
 
     clips = open_clip_set(start, fps, ("val",), retarget=retarget).in_order(names)
     if key:

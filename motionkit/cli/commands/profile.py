@@ -47,9 +47,9 @@ def register(app: typer.Typer) -> None:
 
         Without PATH it looks at the starter's own clips. Nothing is written unless --html or --write-config is given.
         """
-        from motionkit.clips.profile._run import run_profile
-        from motionkit.clips.profile._tables import remarks
-        from motionkit.trainers.train_mpl._advice import PredictorAdvisor
+        from motionkit.clips.profile.run import run_profile
+        from motionkit.clips.profile.tables import remarks
+        from motionkit.predictor.advice import PredictorAdvisor
 
         names = paths or [STARTER]
         rows = open_table(settings.captions)
@@ -91,7 +91,7 @@ def register(app: typer.Typer) -> None:
 
 def _refuse(settings: ProfileSettings, paths: object) -> None:
     """Refuse outputs that cannot be written, before anything is read."""
-    from motionkit.clips.profile._run import check_outputs
+    from motionkit.clips.profile.run import check_outputs
 
     if settings.overwrite and settings.write_config is None:
         raise MotionkitError("--overwrite acts with --write-config only.", fix="add --write-config FILE.")

@@ -1,12 +1,8 @@
 """Convert motion files or whole folders to another format: in parallel, resumable, with one report."""
 
-from motionkit.clips._bodies import write_joint_map
-from motionkit.clips._dataset_folder import generated_texts
-from motionkit.clips._find import Opened, open_sources, refuse_idle
-from motionkit.clips._sources import FileSource
-from motionkit.clips._walk import load_clips
-from motionkit.clips.convert._feature_target import FeatureTarget
-from motionkit.clips.convert._messages import (
+from motionkit.clips.bodies import write_joint_map
+from motionkit.clips.convert.feature_target import FeatureTarget
+from motionkit.clips.convert.notes import (
     check_messages,
     finding_text,
     fit_text,
@@ -15,20 +11,23 @@ from motionkit.clips.convert._messages import (
     summary_line,
     summary_rows,
 )
-from motionkit.clips.convert._options import (
+from motionkit.clips.convert.report import ConvertReport
+from motionkit.clips.convert.resumable import claim_folder
+from motionkit.clips.convert.run import (
     OutputOptions,
-    Request,
+    check,
+    convert,
+    convert_file,
     plan_conversion,
     refuse_for_check,
     refuse_foreign,
+    require_file,
     run_conversion,
 )
-from motionkit.clips.convert._report import ConvertReport
-from motionkit.clips.convert._resumable_folder import claim_folder
-from motionkit.clips.convert._targets import FileTarget, Target
-from motionkit.clips.convert._to_file import convert_file, require_file
-from motionkit.clips.convert._to_folder import check, convert
-from motionkit.clips.convert._write_file import FileKind, kind_of
+from motionkit.clips.convert.targets import FileKind, FileTarget, kind_of
+from motionkit.clips.find import Opened, open_sources, refuse_idle
+from motionkit.clips.sources import FileSource, generated_texts
+from motionkit.clips.walk import load_clips
 
 __all__ = [
     "ConvertReport",
@@ -38,8 +37,6 @@ __all__ = [
     "FileTarget",
     "Opened",
     "OutputOptions",
-    "Request",
-    "Target",
     "check",
     "check_messages",
     "claim_folder",

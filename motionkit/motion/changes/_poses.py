@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from motionkit.geometry._kinematics import bones_from_positions, positions_from_bones
-from motionkit.geometry._yaw import heading, rotate_yaw, unwrap
-from motionkit.motion._skeleton import Skeleton
-from motionkit.motion.features._retarget import canonicalise
+from motionkit.geometry import bones_from_positions, heading, positions_from_bones, rotate_yaw, unwrap
+from motionkit.motion.features.extract import canonicalise
+from motionkit.motion.skeleton import Skeleton
 
 _SMOOTHING = 0.5
 """Standard deviation, in seconds, of the Gaussian that smooths the heading: a turn is followed, the twist of the

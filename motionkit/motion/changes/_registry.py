@@ -4,16 +4,170 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from motionkit.motion._skeleton import Skeleton
-from motionkit.motion.changes import _place, _stillness, _time
-from motionkit.motion.changes._applies import LEAST_RANGE, goes_one_way, joint_ranges, moves, travels
+from motionkit.motion.changes import _place
+from motionkit.motion.changes import _place as _time
+from motionkit.motion.changes._poses import Poses, placed, turned_as
+from motionkit.motion.skeleton import Skeleton
 from motionkit.text import names_direction, names_side, names_travel, reads_sides, tempo_of
+
+# Where a change says something: how far a clip moves and travels, and whether it ends elsewhere than it begins.
+
+
+LEAST_RANGE = 0.1
+"""Metres that a joint of a clip moves at least, seen from the root; a clip below it is a still pose already."""
+
+LEAST_TRAVEL = 0.5
+"""Metres from its start that a clip goes at least where its path can be missed."""
+
+_LEAST_TURN = math.radians(45.0)
+_LEAST_PART = 0.4
+
+
+def joint_ranges(joints: Tensor, skeleton: Skeleton, fps: float) -> Tensor:
+    """Return how far each joint moves as seen from the root, in the heading's frame.
+
+    Args:
+        joints: ``[F, J, 3]`` metres.
+        skeleton: Their body.
+        fps: Frames per second.
+
+    Returns:
+        ``[J]`` metres, the diagonal of the box that holds the joint in all frames.
+    """
+    seen = Poses.of(joints, skeleton, fps).offsets()
+    ranges: Tensor = (seen.amax(0) - seen.amin(0)).norm(dim=-1)
+    return ranges
+
+
+def moves(joints: Tensor, skeleton: Skeleton, fps: float) -> bool:
+    """Whether some joint moves more than `LEAST_RANGE`, seen from the root; joints ``[F, J, 3]``."""
+    return bool(joint_ranges(joints, skeleton, fps).max() > LEAST_RANGE)
+
+
+def travels(joints: Tensor) -> bool:
+    """Whether the root gets more than `LEAST_TRAVEL` away from its start; joints ``[F, J, 3]``, Y up."""
+    ground = joints[:, 0, [0, 2]]
+    return bool((ground - ground[0]).norm(dim=-1).max() > LEAST_TRAVEL)
+
+
+def goes_one_way(joints: Tensor, skeleton: Skeleton, fps: float) -> bool:
+    """Whether a clip ends elsewhere than it begins, so that it is another clip when it is reversed.
+
+    It does where it travels, where its heading ends 45 degrees from where it began, or where the mean place of a joint
+    (the root's height included) differs between its halves by 0.1 m and 0.4 of the joint's range. Cyclic movements in
+    place, and those that come back to where they began, do not: waving, jumping on the spot, a squat.
+
+    Args:
+        joints: ``[F, J, 3]`` metres, Y up.
+        skeleton: Their body.
+        fps: Frames per second.
+    """
+    if travels(joints):
+        return True
+    poses = Poses.of(joints, skeleton, fps)
+    if abs(float(poses.yaw[-1] - poses.yaw[0])) > _LEAST_TURN:
+        return True
+    places = poses.offsets()
+    places[:, :, 1] += poses.height[:, None]
+    half = len(places) // 2
+    change = (places[half:].mean(0) - places[:half].mean(0)).norm(dim=-1)
+    ranges = (places.amax(0) - places.amin(0)).norm(dim=-1)
+    return bool(((change > LEAST_RANGE) & (change > _LEAST_PART * ranges)).any())
+
+
+# Changes that take movement away: path, heading and bones stay, poses do not change or change less.
+
+
+def mean_pose(joints: Tensor, skeleton: Skeleton, fps: float) -> Tensor:
+    """Return the clip with its mean pose at its mean height in every frame: a statue that follows the path.
+
+    Args:
+        joints: ``[F, J, 3]`` metres, Y up.
+        skeleton: Their body.
+        fps: Frames per second.
+    """
+    return swing_times(joints, skeleton, fps, factor=0.0)
+
+
+def swing_times(joints: Tensor, skeleton: Skeleton, fps: float, *, factor: float) -> Tensor:
+    """Return the clip with every bone's turn from the mean pose, and its way from its mean height, times `factor`."""
+    poses = Poses.of(joints, skeleton, fps)
+    return placed(poses.averaged().towards(poses, factor).joints, joints, skeleton)
+
+
+def held_frame(joints: Tensor, skeleton: Skeleton, fps: float, *, frame: int) -> Tensor:
+    """Return the clip with the pose and the height of one frame in every frame."""
+    poses = Poses.of(joints, skeleton, fps)
+    held = poses.reordered(torch.full((len(poses),), frame), join=False)
+    return placed(replace(held, ground=poses.ground, yaw=poses.yaw).joints, joints, skeleton)
+
+
+def running_mean(joints: Tensor, skeleton: Skeleton, fps: float, *, seconds: float) -> Tensor:
+    """Return the clip with the mean pose of `seconds` around each frame."""
+    poses = Poses.of(joints, skeleton, fps)
+    return placed(poses.smoothed(round(seconds * fps)).joints, joints, skeleton)
+
+
+def still_limb(joints: Tensor, skeleton: Skeleton, fps: float, *, limb: int | None = None) -> Tensor:
+    """Return the clip with the bones of one limb at their mean directions.
+
+    Args:
+        joints: ``[F, J, 3]``.
+        skeleton: Their body.
+        fps: Frames per second.
+        limb: Number of the limb in `limbs`; None takes the one whose end moves most (`joint_ranges`).
+    """
+    poses = Poses.of(joints, skeleton, fps)
+    parts = limbs(skeleton)  # joints from the body outwards, the end last
+    if limb is None:
+        ranges = joint_ranges(joints, skeleton, fps)
+        limb = max(range(len(parts)), key=lambda number: float(ranges[parts[number][-1]]))
+    bones = torch.tensor(parts[limb]) - 1  # the root has no bone
+    directions = poses.directions.clone()
+    directions[:, bones] = poses.averaged().directions[:, bones]
+    return placed(replace(poses, directions=directions).joints, joints, skeleton)
+
+
+def lively_statue(joints: Tensor, skeleton: Skeleton, fps: float, *, other: Tensor) -> Tensor:
+    """Return the clip with its mean pose and the swing of another clip around it.
+
+    Every bone turns from this clip's mean as the other clip's bone turns from that one's mean. The other clip runs to
+    and fro where it is shorter.
+
+    Args:
+        joints: ``[F, J, 3]``.
+        skeleton: The body of both.
+        fps: Frames per second of both.
+        other: ``[G, J, 3]`` joints of the other clip.
+    """
+    poses, moving = Poses.of(joints, skeleton, fps), Poses.of(other, skeleton, fps)
+    # Frames of the other clip, to and fro: 0, 1, ..., G - 1, G - 2, ..., 1, 0, 1, ...
+    count = torch.arange(len(poses)) % max(2 * len(moving) - 2, 1)
+    index = torch.minimum(count, 2 * len(moving) - 2 - count)
+    still, centre = poses.averaged(), moving.averaged()
+    goal = moving.directions[index]
+    directions = turned_as(still.directions, centre.directions[0].expand_as(goal), goal)
+    floor = still.floor + moving.floor[index] - centre.floor[0]
+    return placed(replace(still, directions=directions, floor=floor).joints, joints, skeleton)
+
+
+def limbs(skeleton: Skeleton) -> tuple[tuple[int, ...], ...]:
+    """Return the joints of each arm and leg beyond shoulder and hip, from the body outwards.
+
+    Example:
+        >>> from motionkit.motion import HUMANML
+        >>> [[HUMANML.joint_names[joint] for joint in limb] for limb in limbs(HUMANML)][2]
+        ['right_elbow', 'right_wrist']
+    """
+    ends = {joint: chain for chain in skeleton.chains for joint in chain if joint in skeleton.face_joints}
+    return tuple(chain[chain.index(joint) + 1 :] for joint, chain in ends.items())
+
 
 Family = Literal["stillness", "order", "tempo", "place", "side", "physics", "harmless"]
 
@@ -72,7 +226,7 @@ def _moves(scene: Scene) -> bool:
 
 def _limb_moves(scene: Scene) -> bool:
     ranges = joint_ranges(scene.joints, scene.skeleton, scene.fps)
-    return bool(ranges[[limb[-1] for limb in _stillness.limbs(scene.skeleton)]].max() > LEAST_RANGE)
+    return bool(ranges[[limb[-1] for limb in limbs(scene.skeleton)]].max() > LEAST_RANGE)
 
 
 def _swing(name: str, factor: float) -> Change:
@@ -81,7 +235,7 @@ def _swing(name: str, factor: float) -> Change:
         "stillness",
         f"every bone's turn from the mean pose times {factor:g}",
         _MOVES,
-        lambda scene: _stillness.swing_times(scene.joints, scene.skeleton, scene.fps, factor=factor),
+        lambda scene: swing_times(scene.joints, scene.skeleton, scene.fps, factor=factor),
         _moves,
     )
 
@@ -92,19 +246,19 @@ def _averaged(name: str, seconds: float) -> Change:
         "stillness",
         f"the mean pose of {seconds:g} s around each frame",
         _MOVES,
-        lambda scene: _stillness.running_mean(scene.joints, scene.skeleton, scene.fps, seconds=seconds),
+        lambda scene: running_mean(scene.joints, scene.skeleton, scene.fps, seconds=seconds),
         _moves,
     )
 
 
 def _held(scene: Scene) -> Tensor:
     frame = int(torch.randint(len(scene.joints), (), generator=scene.generator))
-    return _stillness.held_frame(scene.joints, scene.skeleton, scene.fps, frame=frame)
+    return held_frame(scene.joints, scene.skeleton, scene.fps, frame=frame)
 
 
 def _lively(scene: Scene) -> Tensor:
     assert scene.other is not None
-    return _stillness.lively_statue(scene.joints, scene.skeleton, scene.fps, other=scene.other)
+    return lively_statue(scene.joints, scene.skeleton, scene.fps, other=scene.other)
 
 
 def _noise(scene: Scene, *, radians: float, metres: float, smooth: float) -> Tensor:
@@ -132,7 +286,7 @@ _CHANGES = (
         "stillness",
         "the clip's mean pose in every frame; path and heading go on",
         _MOVES,
-        lambda scene: _stillness.mean_pose(scene.joints, scene.skeleton, scene.fps),
+        lambda scene: mean_pose(scene.joints, scene.skeleton, scene.fps),
         _moves,
     ),
     Change("held-frame", "stillness", "the pose of one frame in every frame", _MOVES, _held, _moves),
@@ -146,7 +300,7 @@ _CHANGES = (
         "stillness",
         "the limb that moves most keeps its mean pose",
         "a limb moves more than 0.1 m",
-        lambda scene: _stillness.still_limb(scene.joints, scene.skeleton, scene.fps),
+        lambda scene: still_limb(scene.joints, scene.skeleton, scene.fps),
         _limb_moves,
     ),
     Change(

@@ -9,8 +9,7 @@ from typing import Literal
 
 from motionkit.errors import MotionkitError
 from motionkit.player import PlayerTrack
-from motionkit.player.video._encode import FASTEST, find_ffmpeg, write_gif, write_mp4
-from motionkit.player.video._film import Film
+from motionkit.player.video._film import FASTEST, Film, find_ffmpeg, write_gif, write_mp4
 
 __all__ = ["write_video"]
 

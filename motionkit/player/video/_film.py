@@ -2,19 +2,141 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+import subprocess
+import tempfile
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, Literal
 
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.player._camera import Camera, fit_distance, panels
-from motionkit.player._figure import figure_of
+from motionkit.player._figure import Camera, PlayerTrack, figure_of, fit_distance, panels
 from motionkit.player._page import look
-from motionkit.player._track import PlayerTrack
-from motionkit.player.video._letters import Letters
 from motionkit.player.video._scene import Actor, Brush, draw_scene, mix
+from motionkit.runs import write_bytes_atomic
+from motionkit.runs.atomic import sync_file, sync_folder, temporary
+
+# Texts in pictures, with what fonts there are.
+
+
+SYSTEM_FONTS = (
+    "NotoSansCJK-Regular.ttc", "msyh.ttc", "PingFang.ttc", "Hiragino Sans GB.ttc", "wqy-microhei.ttc",
+    "NotoSans-Regular.ttf", "DejaVuSans.ttf", "Arial Unicode.ttf",
+)  # fmt: skip
+"""Asked, in this order, for signs that Pillow's own font lacks; the names under which systems install them."""
+
+_MISSING = "\U0010fffe"
+_STAND_INS = {"–": "-", "—": "-", "−": "-", "×": "x", "‘": "'", "’": "'", "“": '"', "”": '"'}
+
+
+class Letters:
+    """Draws text of one height; every sign by the first font that has it, else a plainer one (é as e).
+
+    Args:
+        size: Height of the font in pixels.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.line = round(size * 1.4)
+
+    def width(self, text: str) -> float:
+        """Return the pixels that a line of text takes."""
+        return sum(float(_font(name, self.size).getlength(part)) for name, part in self._parts(text))
+
+    def draw(self, pen: Any, place: tuple[float, float], text: str, colour: str) -> None:
+        """Draw a line of text; `place` is the left end of its base line."""
+        x, y = place
+        for name, part in self._parts(text):
+            font = _font(name, self.size)
+            pen.text((x, y), part, fill=colour, font=font, anchor="ls")
+            x += font.getlength(part)
+
+    def cut(self, text: str, width: float) -> str:
+        """Return a line no wider than `width`, with an ellipsis for what is left out."""
+        text = " ".join(text.split())
+        if self.width(text) <= width:
+            return text
+        low, high = 0, len(text)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.width(text[:middle] + "…") <= width else (low, middle - 1)
+        return text[:low].rstrip() + "…"
+
+    def wrap(self, text: str, width: float, lines: int) -> list[str]:
+        """Return at most `lines` lines no wider than `width`; the last one is cut."""
+        words = " ".join(text.split())
+        wrapped: list[str] = []
+        while words and len(wrapped) < lines - 1 and self.width(words) > width:
+            fit = self.cut(words, width)[:-1]
+            space = fit.rfind(" ")
+            # Text without spaces, Chinese for one, breaks anywhere.
+            end = space if space > 0 and words[len(fit) : len(fit) + 1] != " " else len(fit)
+            end = max(end, 1)
+            wrapped.append(words[:end].rstrip())
+            words = words[end:].lstrip()
+        return [*wrapped, self.cut(words, width)] if words else wrapped
+
+    @staticmethod
+    def _parts(text: str) -> list[tuple[str, str]]:
+        """Split text into pieces of one font each."""
+        parts: list[tuple[str, str]] = []
+        for sign in text:
+            name = _font_of(sign)
+            if name is None:
+                name, sign = "", _plainer(sign)
+            if parts and parts[-1][0] == name:
+                parts[-1] = (name, parts[-1][1] + sign)
+            else:
+                parts.append((name, sign))
+        return parts
+
+
+@cache
+def _font(name: str, size: int) -> Any:
+    """Return a font; the one that Pillow brings for an empty name."""
+    from PIL import ImageFont
+
+    return ImageFont.truetype(name, size) if name else ImageFont.load_default(size)
+
+
+@cache
+def _there() -> tuple[str, ...]:
+    """Return the names of the fonts that this machine has."""
+    found = [""]
+    for name in SYSTEM_FONTS:
+        try:
+            _font(name, 12)
+        except OSError:
+            continue
+        found.append(name)
+    return tuple(found)
+
+
+def _plainer(sign: str) -> str:
+    """Return a sign that Pillow's own font has: without accents, else a question mark."""
+    plain = _STAND_INS.get(sign) or unicodedata.normalize("NFKD", sign)[0]
+    return plain if plain.isascii() else "?"
+
+
+@cache
+def _font_of(sign: str) -> str | None:
+    """Return the first font that has a sign; a font without it draws the box it has for what it lacks."""
+    if sign.isspace():
+        return ""
+    for name in _there():
+        font = _font(name, 24)
+        if bytes(font.getmask(sign)) != bytes(font.getmask(_MISSING)):
+            return name
+    return None
+
 
 MAX_TRACKS = 24
 SMOOTH = 3
@@ -174,3 +296,158 @@ class Film:
 def _letter_size(side: float) -> int:
     """Return a readable height of letters for a picture whose shorter side has so many pixels."""
     return min(max(round(side / 30), 11 if side < 300 else 13), 30)
+
+
+# Writing a film as MP4 (through the ffmpeg of imageio-ffmpeg) or as animated GIF (through Pillow).
+
+
+INSTALL = 'pip install "motionkit[video]"'
+
+_LAST_LINES = 6
+
+
+def find_ffmpeg() -> str:
+    """Return the path of an ffmpeg program.
+
+    Raises:
+        MotionkitError: The extra ``video`` is not installed, or has no program for this system.
+    """
+    try:
+        import imageio_ffmpeg
+
+        return str(imageio_ffmpeg.get_ffmpeg_exe())
+    except (ImportError, RuntimeError) as error:
+        raise MotionkitError(
+            "an .mp4 needs ffmpeg, which is not here.",
+            why=str(error).splitlines()[0] if str(error) else "",
+            fix=f"{INSTALL}, or write a .gif, which needs nothing more.",
+        ) from error
+
+
+def write_mp4(path: Path, film: Film, *, progress: Callable[[int], None] | None = None) -> None:
+    """Write a film as MP4 (H.264 where ffmpeg has it, else MPEG-4); width and height must be even.
+
+    Raises:
+        MotionkitError: There is no ffmpeg, or it failed; the message has its last lines.
+    """
+    program = find_ffmpeg()
+    aside = temporary(path, ".mp4")
+    try:
+        with tempfile.TemporaryFile() as talk:
+            _encode(program, aside, film, talk, progress)
+        sync_file(aside)
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def _encode(program: str, out: Path, film: Film, talk: IO[bytes], progress: Callable[[int], None] | None) -> None:
+    """Send pictures to ffmpeg one after the other; it never holds more than a few."""
+    with subprocess.Popen(_command(program, out, film), stdin=subprocess.PIPE, stderr=talk) as process:
+        assert process.stdin is not None
+        try:
+            for done, picture in enumerate(film.pictures(), start=1):
+                process.stdin.write(picture.tobytes())
+                if progress is not None:
+                    progress(done)
+            process.stdin.close()
+        except BrokenPipeError:
+            pass  # ffmpeg has given up; its exit code and last words say why
+        except BaseException:
+            process.kill()
+            raise
+        code = process.wait()
+    if code or not out.is_file():
+        talk.seek(0)
+        lines = talk.read().decode("utf-8", "replace").strip().splitlines()[-_LAST_LINES:]
+        raise MotionkitError(f"ffmpeg stopped with exit code {code}.", why="\n".join(lines), fix="or write a .gif.")
+
+
+def _command(program: str, out: Path, film: Film) -> list[str]:
+    width, height = film.size
+    rate = str(Fraction(film.fps).limit_denominator(1001))
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", rate, "-i", "-"]
+    codec = ["-c:v", "libx264", "-preset", "fast", "-crf", "20"]
+    if "libx264" not in _encoders(program):
+        codec = ["-c:v", "mpeg4", "-q:v", "3"]
+    colours = ["-vf", "scale=out_color_matrix=bt709:out_range=tv", "-pix_fmt", "yuv420p", "-colorspace", "bt709"]
+    tags = ["-color_primaries", "bt709", "-color_trc", "bt709", "-color_range", "tv"]
+    rest = ["-an", "-r", rate, "-movflags", "+faststart", "-f", "mp4", str(out.absolute())]
+    return [program, "-hide_banner", "-loglevel", "error", "-nostdin", "-y", *source, *codec, *colours, *tags, *rest]
+
+
+@cache
+def _encoders(program: str) -> str:
+    done = subprocess.run([program, "-hide_banner", "-encoders"], capture_output=True, check=False)
+    return done.stdout.decode("utf-8", "replace")
+
+
+MAX_PIXELS = 600_000_000
+"""Frames times pixels; a GIF is held in memory until it is written."""
+
+FASTEST = 50.0
+"""Pictures per second; browsers slow down what is shown for less than two hundredths of a second."""
+
+_SAMPLES = 6
+_COLOURS = 255
+
+
+def delays(frames: int, fps: float) -> list[int]:
+    """Return how long each picture is shown, in milliseconds.
+
+    A GIF counts in hundredths of a second. Ends are rounded, not durations, so 30 pictures a second are shown for 30,
+    40, 30, 30, ... ms and the whole is as long as the motion.
+    """
+    ends = [round(100 * (frame + 1) / fps) for frame in range(frames)]
+    return [10 * (end - start) for start, end in itertools.pairwise([0, *ends])]
+
+
+def write_gif(path: Path, film: Film, *, progress: Callable[[int], None] | None = None) -> None:
+    """Write a film as GIF; all pictures share one palette, so that colours do not flicker.
+
+    Raises:
+        MotionkitError: It is too long for a GIF.
+    """
+    width, height = film.size
+    if film.frames * width * height > MAX_PIXELS:
+        raise MotionkitError(
+            f"{film.frames} pictures of {width} x {height} are too many for a GIF.",
+            fix="write .mp4, or give fewer pictures per second or a smaller size.",
+        )
+    palette = _palette(film)
+
+    def pictures() -> Any:
+        for done, picture in enumerate(film.pictures(), start=1):
+            yield picture.quantize(palette=palette, dither=0)
+            if progress is not None:
+                progress(done)
+
+    made = pictures()
+    data = io.BytesIO()
+    next(made).save(
+        data,
+        format="GIF",
+        save_all=True,
+        append_images=made,
+        duration=delays(film.frames, film.fps),
+        loop=0,
+        disposal=1,
+        palette=bytes(palette.getpalette()),  # one for the whole file, not one per picture
+        transparency=_COLOURS,  # what did not change is left out; a number that no colour has
+        optimize=True,
+    )
+    write_bytes_atomic(path, data.getvalue())
+
+
+def _palette(film: Film) -> Any:
+    """Return 255 colours that some of the film's pictures need most."""
+    from PIL import Image
+
+    count = min(film.frames, _SAMPLES)
+    times = [k * (film.frames - 1) / max(count - 1, 1) / film.fps for k in range(count)]
+    sheet = Image.new("RGB", (film.size[0], film.size[1] * count))
+    for place, time in enumerate(times):
+        sheet.paste(film.picture(time), (0, place * film.size[1]))
+    return sheet.quantize(colors=_COLOURS)

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from motionkit.player._camera import Camera, Floats
-from motionkit.player._figure import Figure
+from motionkit.player._figure import Camera, Figure, Floats
 
 _STEPS = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 2000.0)
 _SHADES, _CHUNKS = 5, 10

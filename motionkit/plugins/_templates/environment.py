@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box
-from motionkit.environments.base import Flags, Floats, Frames, Step
+from motionkit.contracts.environment import Flags, Floats, Frames, Step
 from numpy.typing import NDArray
 
 from $module import Options
@@ -48,7 +48,7 @@ NEAR = 0.2
 
 
 class $cls:
-    """An example to replace: N dots in [-1, 1], each to be pushed to its mark. See motionkit.environments.base."""
+    """An example to replace: N dots in [-1, 1], each to be pushed to its mark. See motionkit.contracts.environment."""
 
     def __init__(self, options: Options, *, num_envs: int = 1) -> None:
         self.options, self.num_envs, self.max_steps = options, num_envs, options.max_steps

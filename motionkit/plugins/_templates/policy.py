@@ -84,7 +84,7 @@ class Condition:
 
 
 class $cls:
-    """A diffusion policy; see motionkit.policies.base.DiffusionPolicy."""
+    """A diffusion policy; see motionkit.contracts.policy.DiffusionPolicy."""
 
     def __init__(self, options: Options, *, device: torch.device | str = "cpu", dataset: object = None) -> None:
         self.skeleton, self.fps, self.max_length, self.autocast = HUMANML, 20.0, 196, None

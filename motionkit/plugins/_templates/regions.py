@@ -38,7 +38,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from motionkit.datasets.base import Regions, Split
+from motionkit.contracts.dataset import Regions, Split
 from motionkit.errors import MotionkitError
 from numpy.typing import NDArray
 from PIL import Image

@@ -36,7 +36,7 @@ from collections.abc import Sequence
 
 import torch
 from motionkit.motion import MotionBatch
-from motionkit.rewards.base import RewardScores
+from motionkit.contracts.reward import RewardScores
 from motionkit.text import Prompt
 
 from $module import Options

@@ -14,12 +14,11 @@ import roma
 import torch
 from torch import Tensor
 
-from motionkit.clips.checks._check import check_motion
-from motionkit.clips.checks._finding import KINDS, Finding, longest_clean_run
-from motionkit.clips.checks._floor import floor_height
-from motionkit.clips.checks._rest import frames_at_rest
+from motionkit.clips.checks.check import check_motion
+from motionkit.clips.checks.faults import floor_height, frames_at_rest
+from motionkit.clips.checks.finding import KINDS, Finding, longest_clean_run
 from motionkit.formats.bvh import read_bvh
-from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion.motion import JointMotion, Motion
 
 from ...made.persons import joints_of, person
 

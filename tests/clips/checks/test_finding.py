@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.clips.checks._check import check_motion
-from motionkit.clips.checks._finding import Finding, count, longest_clean_run, words
+from motionkit.clips.checks.check import check_motion
+from motionkit.clips.checks.finding import Finding, count, longest_clean_run, words
 from motionkit.motion.frames import ranges
 
 from ...made.persons import joints_of, person

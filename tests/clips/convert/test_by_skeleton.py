@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from motionkit.clips.convert import FileTarget, convert, open_sources
-from motionkit.clips.convert import _to_folder as to_folder
+from motionkit.clips.convert import run as to_folder
 
 from ...made.bvh_files import NAMES, Dialect, write_dialect
 

@@ -13,8 +13,7 @@ import torch
 
 from motionkit.clips.convert import FeatureTarget, FileTarget, check, convert, convert_file, open_sources
 from motionkit.errors import MotionkitError
-from motionkit.formats.native._read import read_native
-from motionkit.formats.native._write import write_native
+from motionkit.formats.native import read_native, write_native
 from motionkit.motion import (
     HUMANML,
     KIT,
@@ -26,7 +25,7 @@ from motionkit.motion import (
     read_captions,
     read_features,
 )
-from motionkit.motion.corpus._folder import finish_folder, write_clip
+from motionkit.motion.corpus.folder import finish_folder, write_clip
 from motionkit.rigs import kit_bones
 
 from ...made.bodies import mirror_features, walker

@@ -9,9 +9,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from motionkit.clips import _pool
+from motionkit.clips import walk as _pool
 from motionkit.clips.convert import FeatureTarget, FileSource, FileTarget, check, convert, open_sources
-from motionkit.datasets.humanml import HumanMLOptions, humanml
 from motionkit.errors import MotionkitError
 from motionkit.motion import (
     HUMANML,
@@ -23,6 +22,7 @@ from motionkit.motion import (
     read_features,
 )
 from motionkit.testing import check_dataset
+from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
 
 from ...made.bodies import mirror_features, walker
 from ...made.bvh_files import Dialect, write_bvh, write_dialect
@@ -163,7 +163,7 @@ def test_a_crash_leaves_the_old_folder(clips, tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("motionkit.motion.corpus._folder.write_bytes_atomic", full)
+    monkeypatch.setattr("motionkit.motion.corpus.folder.write_bytes_atomic", full)
     with pytest.raises(MotionkitError, match="No space"):
         convert(opened(clips), out, FeatureTarget(), overwrite=True)
     assert sorted(path.name for path in out.rglob("*")) == before

@@ -12,8 +12,8 @@ import torch
 from typer.testing import CliRunner
 
 from motionkit.clips.convert import FileTarget, convert, open_sources
-from motionkit.clips.profile._document import profile_document
-from motionkit.clips.profile._profile import profile_sources
+from motionkit.clips.profile.document import profile_document
+from motionkit.clips.profile.statistics import profile_sources
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion import HUMANML, joints_to_features
 

@@ -157,7 +157,7 @@ def test_too_little_memory_is_a_failure_of_one_file(tmp_path: Path, monkeypatch:
     def full(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("motionkit.formats.bvh._read.parse_frames", full)
+    monkeypatch.setattr("motionkit.formats.bvh.read.parse_frames", full)
     (source,) = open_sources([tmp_path / "a.bvh"]).sources
     with pytest.raises(MotionkitError, match=r"a\.bvh takes more memory than there is"):
         load_clips(source)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from motionkit.clips.convert import FileTarget, convert, convert_file, open_sources
-from motionkit.clips.convert._resumable_folder import ResumableFolder
+from motionkit.clips.convert.resumable import ResumableFolder
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, ReadOptions
 
@@ -90,7 +90,7 @@ def test_no_other_process_gets_in_while_a_folder_moves_into_place(tmp_path, monk
 
     def come_in(self: Path, missing_ok: bool = False) -> None:
         if self.name == ".journal.jsonl":
-            code = "from pathlib import Path; from motionkit.clips.convert._resumable_folder import ResumableFolder\n"
+            code = "from pathlib import Path; from motionkit.clips.convert.resumable import ResumableFolder\n"
             code += f"with ResumableFolder(Path({str(out)!r}), {{}}, {{}}, overwrite=True) as place: print(place.path)"
             other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
             seen.append(other.stdout + other.stderr)
@@ -110,7 +110,7 @@ def test_no_other_process_gets_in_while_a_folder_moves_into_place(tmp_path, monk
 
 def test_a_folder_that_is_gone_when_its_lock_is_taken_is_not_worked_in(tmp_path, monkeypatch):
     """Another process moves the folder into place between the opening of the lock and the taking of it."""
-    from motionkit.clips.convert import _resumable_folder
+    from motionkit.clips.convert import resumable as _resumable_folder
 
     real = _resumable_folder.hold
 

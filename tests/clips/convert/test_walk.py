@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from motionkit.clips._walk import ClipOutcome, Job, work
 from motionkit.clips.convert import FileTarget, convert_file
-from motionkit.clips.convert._to_folder import write_clip
+from motionkit.clips.convert.run import write_clip
+from motionkit.clips.walk import ClipOutcome, Job, work
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Caption, Clip, JointMotion
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from motionkit.clips.profile._measure import measure
-from motionkit.clips.profile._profile import Profile
+from motionkit.clips.profile.measure import measure
+from motionkit.clips.profile.statistics import Profile
 from motionkit.errors import MotionkitError
-from motionkit.motion._clip import Clip
-from motionkit.motion._motion import JointMotion, Motion
-from motionkit.motion.corpus._captions import Caption
+from motionkit.motion.clip import Clip
+from motionkit.motion.corpus.captions import Caption
+from motionkit.motion.motion import JointMotion, Motion
 
 from ...made.persons import person
 

@@ -14,10 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.clips.profile._edit_json import edit_json
-from motionkit.clips.profile._edit_toml import dump_toml, edit_toml
-from motionkit.clips.profile._merge import BLOCK, merge_settings
-from motionkit.clips.profile._settings_file import edit_yaml
+from motionkit.clips.profile.settings_file import BLOCK, dump_toml, edit_json, edit_toml, edit_yaml, merge_settings
 from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
 

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motionkit.clips.profile._moments import Bins, Circle, Moments
-from motionkit.geometry._yaw import unwrap
+from motionkit.clips.profile.sums import Bins, Circle, Moments
+from motionkit.geometry import unwrap
 
 numbers = st.lists(st.floats(-100, 100), min_size=1, max_size=30)
 

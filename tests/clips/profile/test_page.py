@@ -10,12 +10,10 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from motionkit.clips.profile._measure import ClipRow
-from motionkit.clips.profile._outliers import find_outliers, uncompared
-from motionkit.clips.profile._page import profile_page
-from motionkit.clips.profile._page_bins import bin_lengths, bin_values
-from motionkit.clips.profile._profile import Profile
-from motionkit.trainers.train_mpl._advice import suggest
+from motionkit.clips.profile.measure import ClipRow
+from motionkit.clips.profile.page import bin_lengths, bin_values, profile_page
+from motionkit.clips.profile.statistics import Profile, find_outliers, uncompared
+from motionkit.predictor.advice import suggest
 
 from .sets import joints_only, profile_clips, walk
 
@@ -108,8 +106,8 @@ def test_a_page_about_nothing_is_a_page() -> None:
 
 
 def test_the_rose_of_a_profile_joins_the_halves_straight_back() -> None:
-    from motionkit.clips.profile._movement import YAW_BINS
-    from motionkit.clips.profile._page_charts import whole_circle
+    from motionkit.clips.profile.page import whole_circle
+    from motionkit.clips.profile.sums import YAW_BINS
 
     degrees = torch.tensor([0.0, 3.0, 90.0, 179.0, -179.0, -90.0, -90.0])
     counts = whole_circle(YAW_BINS.tally(torch.deg2rad(degrees)).tolist())

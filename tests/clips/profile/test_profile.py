@@ -12,18 +12,17 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.clips import _pool
+from motionkit.clips import walk as _pool
 from motionkit.clips.convert import open_sources
-from motionkit.clips.profile._document import profile_document, profile_statistics
-from motionkit.clips.profile._measure import measure
-from motionkit.clips.profile._merge import BLOCK
-from motionkit.clips.profile._outliers import find_outliers
-from motionkit.clips.profile._profile import Profile, profile_sources
-from motionkit.clips.profile._run import run_profile
+from motionkit.clips.profile.document import profile_document, profile_statistics
+from motionkit.clips.profile.measure import measure
+from motionkit.clips.profile.run import run_profile
+from motionkit.clips.profile.settings_file import BLOCK
+from motionkit.clips.profile.statistics import Profile, find_outliers, profile_sources
 from motionkit.motion import KIT
-from motionkit.motion._clip import Clip
-from motionkit.motion._motion import JointMotion
-from motionkit.motion.corpus._caption_table import CaptionRow
+from motionkit.motion.clip import Clip
+from motionkit.motion.corpus.captions import CaptionRow
+from motionkit.motion.motion import JointMotion
 
 from ...made.bodies import walker
 from ...made.bvh_files import write_bvh

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motionkit.datasets.episodes import Collector, Episodes, Quota, open_episodes
-from motionkit.datasets.episodes import _collector as collector_module
 from motionkit.errors import MotionkitError
+from motionkit.success.episodes import Collector, Episodes, Quota, open_episodes
+from motionkit.success.episodes import collector as collector_module
 
 CAMERAS = {"front": (6, 8), "side": (4, 4)}
 
@@ -166,7 +166,7 @@ def test_going_back_drops_what_came_after(tmp_path: Path) -> None:
 _WRITER = """
 import sys
 import numpy as np
-from motionkit.datasets.episodes import Collector
+from motionkit.success.episodes import Collector
 with Collector(sys.argv[1], cameras={"front": (64, 64)}) as collector:
     print("begun", flush=True)
     while True:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motionkit.datasets.episodes import Collector, Episodes, open_episodes
 from motionkit.errors import MotionkitError
+from motionkit.success.episodes import Collector, Episodes, open_episodes
 
 CAMERAS = {"front": (4, 4)}
 COLUMNS = {"action": 2, "state": 3}

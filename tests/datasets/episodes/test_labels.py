@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motionkit.datasets.episodes import Collector, Episodes, label_episodes, open_episodes
 from motionkit.errors import MotionkitError
+from motionkit.success.episodes import Collector, Episodes, label_episodes, open_episodes
 
 OWN = ("00110", "00000", "00001")
 

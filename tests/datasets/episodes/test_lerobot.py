@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motionkit.datasets.episodes import Collector, Episodes, export_lerobot, open_episodes
 from motionkit.errors import MotionkitError
+from motionkit.success.episodes import Collector, Episodes, export_lerobot, open_episodes
 
 from ...fuzz.chance import Chance
 from ...fuzz.raw import spoil_bytes
@@ -238,7 +238,7 @@ def test_spoilt_videos_are_read_or_refused(dataset: Path) -> None:
 
 
 def test_it_is_decoded_once_and_anew_when_it_changes(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from motionkit.datasets.episodes import _lerobot_read as module
+    from motionkit.success.episodes import lerobot_read as module
 
     first = open_episodes(dataset)
     monkeypatch.setattr(module, "_convert", lambda *_: pytest.fail("decoded again"))

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motionkit.datasets.episodes import (
+from motionkit.errors import MotionkitError
+from motionkit.success.episodes import (
     Collector,
     export_trajectories,
     import_trajectories,
     open_episodes,
     open_trajectories,
 )
-from motionkit.errors import MotionkitError
 
 
 def write(path: Path, content: Any) -> None:
@@ -177,7 +177,7 @@ def test_a_folder_needs_one_whole_file(guide: Path) -> None:
 def test_what_a_killed_process_left_in_the_cache_does_not_count_twice(
     guide: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from motionkit.datasets.episodes import _trajectories as module
+    from motionkit.success.episodes import open as module
 
     def die(path: Path, data: bytes) -> None:
         raise KeyboardInterrupt

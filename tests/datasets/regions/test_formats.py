@@ -13,10 +13,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from motionkit.datasets.base import Described, HasRegionAreas
-from motionkit.datasets.regions import CocoOptions, FinetuneOptions, GraspOptions, JsonlOptions, coco, finetune, jsonl
-from motionkit.datasets.regions import grasp as grasp_component
+from motionkit.contracts.dataset import Described, HasRegionAreas
 from motionkit.errors import MotionkitError
+from motionkit.regions.datasets.settings import (
+    CocoOptions,
+    FinetuneOptions,
+    GraspOptions,
+    JsonlOptions,
+    coco,
+    finetune,
+    jsonl,
+)
+from motionkit.regions.datasets.settings import grasp as grasp_component
 
 from ...made.regions import grasp_rows, rle, scenes, write_coco, write_finetune, write_grasp, write_jsonl
 
@@ -93,7 +101,7 @@ def test_the_order_and_the_fingerprint_do_not_depend_on_the_place(tmp_path: Path
 
 
 def test_a_list_that_took_long_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from motionkit.datasets.regions import _index
+    from motionkit.regions.datasets import dataset as _index
 
     folder = write_jsonl(tmp_path / "data", caption=" ")
     monkeypatch.setattr(_index, "_WORTH_KEEPING", -1.0)

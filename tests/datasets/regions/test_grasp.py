@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motionkit.datasets.regions import GraspOptions, _grasp, grasp
-from motionkit.datasets.regions._rows import UnusableError, caption_of
-from motionkit.datasets.regions._turns import parts_of
 from motionkit.errors import MotionkitError
+from motionkit.regions.datasets import grasp as _grasp
+from motionkit.regions.datasets.grasp import parts_of
+from motionkit.regions.datasets.rows import UnusableError, caption_of
+from motionkit.regions.datasets.settings import GraspOptions, grasp
 
 from ...made.regions import grasp_rows, png, rle, scenes, write_grasp
 
@@ -193,7 +194,7 @@ def test_hostile_offsets_are_a_bad_row(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 import numpy as np
-from motionkit.datasets.regions import GraspOptions, grasp
+from motionkit.regions.datasets.settings import GraspOptions, grasp
 from motionkit.errors import MotionkitError
 folder = Path(sys.argv[1]); (path,) = folder.glob("*/*.arrow"); whole = bytearray(path.read_bytes())
 draw = np.random.default_rng(0)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from motionkit.datasets.regions._images import fit, load, look, mark_of, read_picture, upright
-from motionkit.datasets.regions._rows import UnusableError
+from motionkit.regions.datasets.images import fit, load, look, mark_of, read_picture, upright
+from motionkit.regions.datasets.rows import UnusableError
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (10, 16, 3)).astype(np.uint8)
 

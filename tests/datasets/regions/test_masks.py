@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from motionkit.datasets.regions._images import Facts
-from motionkit.datasets.regions._masks import area_of, draw_mask
-from motionkit.datasets.regions._polygons import fill_polygons, polygon_area
-from motionkit.datasets.regions._rle import draw_runs, runs_of
-from motionkit.datasets.regions._rows import UnusableError
+from motionkit.regions.datasets.images import Facts
+from motionkit.regions.datasets.masks import area_of, draw_mask, draw_runs, fill_polygons, polygon_area, runs_of
+from motionkit.regions.datasets.rows import UnusableError
 
 from ...made.regions import letters, letters_of, rectangles, rle
 

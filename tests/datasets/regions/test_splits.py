@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motionkit.datasets.regions._split import SPLITS, split_regions
 from motionkit.errors import MotionkitError
+from motionkit.regions.datasets.dataset import SPLITS, split_regions
 
 MARKS = np.random.default_rng(0).integers(0, 2**63, 4000)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from motionkit.datasets.shapes._dataset import COLOURS, PLACES, SHAPES, SIZES
+from motionkit.regions.datasets.scenes import COLOURS, PLACES, SHAPES, SIZES
 
 _SIDES = {"left of": (1, -1), "right of": (1, 1), "above": (0, -1), "below": (0, 1)}
 

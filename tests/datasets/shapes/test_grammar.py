@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motionkit.datasets.base import Claim, KnowsScenes, Thing
-from motionkit.datasets.shapes._dataset import Shapes
+from motionkit.contracts.dataset import Claim, KnowsScenes, Thing
+from motionkit.regions.datasets.scenes import Shapes
 
 
 def test_what_is_written_is_read() -> None:

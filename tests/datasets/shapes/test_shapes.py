@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from motionkit.datasets.shapes import ShapesOptions
-from motionkit.datasets.shapes._dataset import COLOURS, SHAPES, WORDS, Shapes
+from motionkit.regions.datasets.scenes import COLOURS, SHAPES, WORDS, Shapes
+from motionkit.regions.datasets.settings import ShapesOptions
 
 
 def test_a_number_is_a_scene_whatever_is_drawn_beside_it() -> None:

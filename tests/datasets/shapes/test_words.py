@@ -8,20 +8,25 @@ import numpy as np
 import pytest
 
 from motionkit.config import as_recorded
-from motionkit.datasets.shapes import ShapesOptions
-from motionkit.datasets.shapes._dataset import (
+from motionkit.regions.datasets.scenes import (
     _CELL,
     _GROUND,
     COLOURS,
+    HELD_OUT,
     MORE_WORDS,
     PLACES,
+    RELATIONS,
     SHAPES,
     SIDE,
     SIZES,
     WORDS,
+    Look,
+    Said,
     Shapes,
+    fitting,
+    stands,
 )
-from motionkit.datasets.shapes._words import HELD_OUT, RELATIONS, Look, Said, fitting, stands
+from motionkit.regions.datasets.settings import ShapesOptions
 
 from .reading import fits_of
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.shapes._dataset import Shapes
-from motionkit.evaluation.regions._entropy import HIGHEST, LOWEST, equal_entropy, word_entropy
-from motionkit.evaluation.regions._known import look_up
-from motionkit.evaluation.regions._split import measure_equal_entropy
-from motionkit.evaluation.regions._task import open_task
-from motionkit.policies.regions import RegionOptions
-from motionkit.policies.regions._store import open_regions
+from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.evaluation.known import look_up
+from motionkit.regions.evaluation.measure import open_task
+from motionkit.regions.evaluation.split import HIGHEST, LOWEST, equal_entropy, measure_equal_entropy, word_entropy
+from motionkit.regions.small import open_regions
+from motionkit.regions.small_settings import RegionOptions
 
 
 def test_two_words_have_the_temperature_that_their_odds_say() -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from motionkit.evaluation.regions._gallery import GALLERY, INDEX, choose, write_gallery
-from motionkit.evaluation.regions._measure import RegionFigures
-from motionkit.evaluation.regions._pictures import _edge, picture
+from motionkit.regions.evaluation.gallery import GALLERY, INDEX, _edge, choose, picture, write_gallery
+from motionkit.regions.evaluation.measure import RegionFigures
 from motionkit.report._regions import gallery
 
 from ...made.known_regions import SIZE, Blocks

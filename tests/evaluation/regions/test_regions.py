@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.shapes._dataset import COLOURS, SHAPES, Shapes
-from motionkit.evaluation.regions._absent import absent_captions, borrowed
-from motionkit.evaluation.regions._figures import FIGURES, summarise
-from motionkit.evaluation.regions._known import look_up
-from motionkit.evaluation.regions._measure import measure
-from motionkit.evaluation.regions._split import SplitFigures, measure_split
-from motionkit.evaluation.regions._task import iou_of, open_task, overlap
-from motionkit.evaluation.regions._truth import TRUTH
-from motionkit.policies.regions import RegionOptions
-from motionkit.policies.regions._store import open_regions
+from motionkit.regions.datasets.scenes import COLOURS, SHAPES, Shapes
+from motionkit.regions.evaluation.known import TRUTH, absent_captions, borrowed, look_up
+from motionkit.regions.evaluation.measure import iou_of, measure, open_task, overlap
+from motionkit.regions.evaluation.split import FIGURES, SplitFigures, measure_split, summarise
+from motionkit.regions.small import open_regions
+from motionkit.regions.small_settings import RegionOptions
 
 from ...made.known_regions import Blocks, Knows
 

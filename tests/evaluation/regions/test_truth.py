@@ -8,10 +8,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from motionkit.datasets.base import Scene, Thing
-from motionkit.datasets.shapes._dataset import Shapes
-from motionkit.evaluation.regions._known import look_up
-from motionkit.evaluation.regions._truth import Truth, open_truth
+from motionkit.contracts.dataset import Scene, Thing
+from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.evaluation.known import Truth, look_up, open_truth
 
 from ...made.known_regions import Blocks
 

@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.encoders.success._card import Card, Pretrained
-from motionkit.encoders.success._classifier import SuccessClassifier
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.reward._checks import reset_frames, run_checks, shuffled_auroc
-from motionkit.evaluation.reward._data import Split, refuse_one_class
-from motionkit.evaluation.reward._figures import figures
-from motionkit.evaluation.reward._report import measure_classifier
-from motionkit.evaluation.reward._score import Scored, score
-from motionkit.evaluation.reward._strips import load_strips, save_strips, worst_strips
+from motionkit.success.classifier import Card, Pretrained, SuccessClassifier
+from motionkit.success.evaluation.checks import (
+    load_strips,
+    reset_frames,
+    run_checks,
+    save_strips,
+    shuffled_auroc,
+    worst_strips,
+)
+from motionkit.success.evaluation.data import Scored, Split, refuse_one_class, score
+from motionkit.success.evaluation.report import figures, measure_classifier
 from tests.made.episodes import make
 
 
@@ -63,7 +66,7 @@ def test_too_few_episodes_and_one_class_are_refused():
 
 def test_jumps_are_mean_differences_to_the_frame_before_within_an_episode(monkeypatch):
     episodes = make(6, second=True)
-    monkeypatch.setattr("motionkit.evaluation.reward._score.CHUNK", 7)  # parts end inside episodes
+    monkeypatch.setattr("motionkit.success.evaluation.data.CHUNK", 7)  # parts end inside episodes
     found = score(untrained(episodes), episodes, np.arange(len(episodes)))
     images = episodes.images["camera"].astype(float)
     for place in range(len(episodes)):

@@ -12,21 +12,26 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.base import TextClip
+from motionkit.contracts.dataset import TextClip
+from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.sensitivity._alone import text_alone
-from motionkit.evaluation.sensitivity._audit import PLAIN, audit
-from motionkit.evaluation.sensitivity._bench import Audited, trained_kinds
-from motionkit.evaluation.sensitivity._clips import Clips
-from motionkit.evaluation.sensitivity._figures import Columns
-from motionkit.evaluation.sensitivity._rows import QUICK, SOURCES, Example
-from motionkit.evaluation.sensitivity._words import ASKED, PHYSICS, document, main_table, tables, verdict, worst_actions
 from motionkit.motion import HUMANML, MotionBatch, joints_to_features
 from motionkit.motion.changes._registry import CHANGES
 from motionkit.report._sensitivity import sensitivity_page
-from motionkit.rewards.base import RewardScores
 from motionkit.starter import CATALOGUE, generate
 from motionkit.text import CAPTION_CHANGES, Prompt, kinds_of
+from motionkit.text_to_motion.evaluation.sensitivity.audit import PLAIN, Columns, audit, text_alone
+from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, Clips, trained_kinds
+from motionkit.text_to_motion.evaluation.sensitivity.rows import QUICK, SOURCES, Example
+from motionkit.text_to_motion.evaluation.sensitivity.words import (
+    ASKED,
+    PHYSICS,
+    document,
+    main_table,
+    tables,
+    verdict,
+    worst_actions,
+)
 
 CPU = torch.device("cpu")
 CLASSES = (

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from motionkit import load_dataset, load_reward
+from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.sensitivity._bench import Audited
-from motionkit.evaluation.sensitivity._quick import Quick, quick_audit
-from motionkit.evaluation.sensitivity._rows import QUICK
 from motionkit.motion import MotionBatch
-from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
+from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
+from motionkit.text_to_motion.evaluation.sensitivity.rows import QUICK
 
 CPU = torch.device("cpu")
 

@@ -11,33 +11,42 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.geometry._kinematics import bones_from_positions
-from motionkit.geometry._yaw import rotate_yaw
+from motionkit.geometry import bones_from_positions, rotate_yaw
 from motionkit.metrics import joint_jerk
 from motionkit.motion import HUMANML, KIT, mirror
-from motionkit.motion.changes._applies import goes_one_way, joint_ranges, moves, travels
-from motionkit.motion.changes._features import clip_features, clip_joints
-from motionkit.motion.changes._place import later_start, mirrored, path_times, sliding, trembling, turned
-from motionkit.motion.changes._poses import Poses, placed, slerp
-from motionkit.motion.changes._registry import CHANGES, Scene
-from motionkit.motion.changes._stillness import (
-    held_frame,
-    limbs,
-    lively_statue,
-    mean_pose,
-    running_mean,
-    still_limb,
-    swing_times,
-)
-from motionkit.motion.changes._time import (
+from motionkit.motion.changes._place import (
     can_shuffle,
+    clip_features,
+    clip_joints,
     in_order,
+    later_start,
+    mirrored,
     one_after_another,
+    path_times,
     reversed_time,
     shuffled_frames,
     shuffled_pieces,
+    sliding,
     swapped_quarters,
     tempo_times,
+    trembling,
+    turned,
+)
+from motionkit.motion.changes._poses import Poses, placed, slerp
+from motionkit.motion.changes._registry import (
+    CHANGES,
+    Scene,
+    goes_one_way,
+    held_frame,
+    joint_ranges,
+    limbs,
+    lively_statue,
+    mean_pose,
+    moves,
+    running_mean,
+    still_limb,
+    swing_times,
+    travels,
 )
 from motionkit.starter import generate
 

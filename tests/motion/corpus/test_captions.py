@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.clips._ids import unique_keys
+from motionkit.clips.find import unique_keys
 from motionkit.errors import MotionkitError
-from motionkit.formats._table import SUFFIXES
+from motionkit.formats.table import SUFFIXES
 from motionkit.motion import (
     Caption,
     CaptionRow,
@@ -24,9 +24,9 @@ from motionkit.motion import (
     tag_words,
     tagger_name,
 )
-from motionkit.motion.corpus import _tagger
-from motionkit.motion.corpus._captions import captions_within
-from motionkit.motion.corpus._ids import complete_splits, plain_id
+from motionkit.motion.corpus import tagger as _tagger
+from motionkit.motion.corpus.captions import captions_within
+from motionkit.motion.corpus.ids import complete_splits, plain_id
 
 
 def test_a_line():

@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry._kinematics import bones_from_positions
-from motionkit.geometry._rotations import matrix_to_6d, rotation_between
-from motionkit.geometry._yaw import yaw_matrix
+from motionkit.geometry import bones_from_positions, matrix_to_6d, rotation_between, yaw_matrix
 from motionkit.motion import (
     HUMANML,
     KIT,
@@ -20,7 +18,7 @@ from motionkit.motion import (
     joints_to_features,
     retarget,
 )
-from motionkit.motion.features._rows import smooth_heading
+from motionkit.motion.features.extract import smooth_heading
 
 from ...made.bodies import slow_features, walker
 

@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry._kinematics import accumulate_rotations, positions_from_bones
-from motionkit.geometry._rotations import matrix_from_6d
-from motionkit.geometry._yaw import yaw_matrix
+from motionkit.geometry import accumulate_rotations, matrix_from_6d, positions_from_bones, yaw_matrix
 from motionkit.motion import (
     HUMANML,
     KIT,
@@ -20,7 +18,7 @@ from motionkit.motion import (
     joints_to_features,
     root_trajectory,
 )
-from motionkit.motion.features._layout import feature_layout
+from motionkit.motion.features.layout import feature_layout
 
 from ...made.bodies import walker
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.geometry._kinematics import bones_from_positions
+from motionkit.geometry import bones_from_positions
 from motionkit.motion import (
     HUMANML,
     KIT,

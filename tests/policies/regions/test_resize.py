@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.errors import MotionkitError
-from motionkit.policies.regions import RegionOptions
-from motionkit.policies.regions._policy import _squeezed
-from motionkit.policies.regions._store import open_regions
+from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.small import _squeezed, open_regions
+from motionkit.regions.small_settings import RegionOptions
 
 
 def test_squeezed_pictures_are_averages_of_what_was_there() -> None:

@@ -40,7 +40,7 @@ def write_model(folder: Path, *, seed: int = 0) -> Path:
     import torch
     import transformers
 
-    from motionkit.policies.sa2va._composite import MODEL_TYPE, Composite, write_composite
+    from motionkit.regions.sa2va.parts import MODEL_TYPE, Composite, write_composite
 
     folder.mkdir(parents=True)
     vocabulary = write_tokenizer(folder)

@@ -12,10 +12,9 @@ import torch
 from safetensors.torch import load_file
 
 from motionkit.errors import MotionkitError
-from motionkit.policies.sa2va import Sa2vaOptions
-from motionkit.policies.sa2va._export import export_hf
-from motionkit.policies.sa2va._open import open_sa2va
-from motionkit.policies.sa2va._policy import Sa2vaPolicy
+from motionkit.regions.sa2va import Sa2vaOptions
+from motionkit.regions.sa2va.open import export_hf, open_sa2va
+from motionkit.regions.sa2va.policy import Sa2vaPolicy
 
 pytest.importorskip("transformers")
 

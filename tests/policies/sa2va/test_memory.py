@@ -11,11 +11,9 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.policies.sa2va import Sa2vaOptions
-from motionkit.policies.sa2va._memory import _row, longest, plan
-from motionkit.policies.sa2va._open import open_sa2va
-from motionkit.policies.sa2va._sizes import by_config, dims_of, parameters
-from motionkit.policies.sa2va._variants import PARTS
+from motionkit.regions.sa2va import Sa2vaOptions
+from motionkit.regions.sa2va.open import open_sa2va
+from motionkit.regions.sa2va.sizes import PARTS, _row, by_config, dims_of, longest, parameters, plan
 
 SA2VA_4B: dict[str, Any] = {
     "downsample_ratio": 0.5, "force_image_size": 448,

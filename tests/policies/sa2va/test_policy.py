@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from motionkit.contracts.policy import OffersMasks
 from motionkit.errors import MotionkitError
-from motionkit.policies.base import OffersMasks
-from motionkit.policies.sa2va import Sa2vaOptions
-from motionkit.policies.sa2va._open import open_sa2va
-from motionkit.policies.sa2va._pixels import grid_of, tiles_of
-from motionkit.policies.sa2va._policy import Sa2vaPolicy, SeenImages, on_cells
+from motionkit.regions.sa2va import Sa2vaOptions
+from motionkit.regions.sa2va.inputs import grid_of, tiles_of
+from motionkit.regions.sa2va.open import open_sa2va
+from motionkit.regions.sa2va.policy import Sa2vaPolicy, SeenImages, on_cells
 from motionkit.runs import TENSORS
 
 pytest.importorskip("transformers")

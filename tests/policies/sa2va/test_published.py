@@ -22,11 +22,10 @@ import torch
 from PIL import Image
 
 from motionkit.errors import MotionkitError
-from motionkit.policies.sa2va import Sa2vaOptions
-from motionkit.policies.sa2va._open import open_sa2va
-from motionkit.policies.sa2va._pixels import square_of, tiles_of
-from motionkit.policies.sa2va._policy import Sa2vaPolicy
-from motionkit.policies.sa2va._words import IMAGE
+from motionkit.regions.sa2va import Sa2vaOptions
+from motionkit.regions.sa2va.inputs import IMAGE, square_of, tiles_of
+from motionkit.regions.sa2va.open import open_sa2va
+from motionkit.regions.sa2va.policy import Sa2vaPolicy
 from motionkit.rl import categorical
 
 from .conftest import write_tokenizer
@@ -64,7 +63,7 @@ def write_published(folder: Path, language: str, *, seed: int = 0) -> Path:
     """Write a small published folder from the checkout's code."""
     from safetensors.torch import save_model
 
-    from motionkit.policies.sa2va import _published
+    from motionkit.regions.sa2va import parts as _published
 
     found = sorted(Path(_CODE).rglob("hf/models/modeling_sa2va_chat.py")) or [Path(_CODE) / "modeling_sa2va_chat.py"]
     folder.mkdir(parents=True)

@@ -13,12 +13,10 @@ import torch
 from safetensors.torch import save_file
 
 from motionkit.errors import MotionkitError
-from motionkit.policies.sa2va import Sa2vaOptions
-from motionkit.policies.sa2va._open import open_sa2va
-from motionkit.policies.sa2va._parts import shuffled
-from motionkit.policies.sa2va._published import code_of, open_published
-from motionkit.policies.sa2va._shims import shims
-from motionkit.policies.sa2va._variants import PARTS, weight_names
+from motionkit.regions.sa2va import Sa2vaOptions
+from motionkit.regions.sa2va.open import open_sa2va
+from motionkit.regions.sa2va.parts import code_of, open_published, shims, shuffled
+from motionkit.regions.sa2va.sizes import PARTS, weight_names
 
 pytest.importorskip("transformers")
 _CODE = """

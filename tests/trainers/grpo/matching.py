@@ -8,17 +8,19 @@ import torch
 from torch import Tensor
 
 from motionkit.config import LoraSettings
+from motionkit.contracts.reward import RewardScores
 from motionkit.motion import MotionBatch
-from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt
-from motionkit.trainers._world import World
-from motionkit.trainers.grpo._engine import GRPO
-from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
-from motionkit.trainers.grpo.algorithms.options._awm import AwmObjective
-from motionkit.trainers.grpo.algorithms.options._dpo import DpoObjective
-from motionkit.trainers.grpo.algorithms.options._matching import MatchingRollout
-from motionkit.trainers.grpo.algorithms.options._nft import NftObjective
-from motionkit.trainers.grpo.algorithms.options._shared import CosineOptim
+from motionkit.text_to_motion.grpo.algorithms.options import (
+    AwmObjective,
+    CosineOptim,
+    DpoObjective,
+    MatchingRollout,
+    NftObjective,
+)
+from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings
+from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.training.world import World
 
 from .toy import PROMPTS, Height, TablePolicy
 

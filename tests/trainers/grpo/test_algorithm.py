@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 
 from motionkit.config import LoraSettings
+from motionkit.contracts.generating import Samples, sample
+from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch, Normalizer
-from motionkit.policies.sampling import Samples, sample
-from motionkit.rewards.base import RewardScores
-from motionkit.rewards.mix import RewardMix
 from motionkit.rl import NoiseSource
 from motionkit.text import Prompt
-from motionkit.trainers.grpo._engine import GRPO
-from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
-from motionkit.trainers.grpo.algorithms._hold import roughness
-from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoRollout, GrpoSampler
+from motionkit.text_to_motion.grpo.algorithms.options import GrpoObjective, GrpoRollout, GrpoSampler
+from motionkit.text_to_motion.grpo.algorithms.terms import roughness
+from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings, GrpoOptimSettings
+from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.rewards.mix import RewardMix
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy
 

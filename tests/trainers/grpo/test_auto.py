@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.trainers.grpo._auto import decide
+from motionkit.text_to_motion.grpo.settings import decide
 
 BLACK_BOX = "from motionkit.config import Group\nfrom motionkit.plugins import Component\n" + (
     'component = Component("Black box", Group, "still:Still")\n'

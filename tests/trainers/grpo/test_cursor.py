@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from motionkit.text import Prompt
-from motionkit.trainers.grpo._cursor import PromptCursor
+from motionkit.text_to_motion.grpo.train import PromptCursor
 
 PROMPTS = [Prompt((f"text {number}",), (40 + 7 * (number * 5 % 23),), key=f"p{number}") for number in range(100)]
 

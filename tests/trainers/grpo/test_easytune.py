@@ -11,13 +11,16 @@ from torch import Tensor
 from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
-from motionkit.rewards.mix import RewardMix
 from motionkit.rl import stable_hash
-from motionkit.trainers.grpo._engine import GRPO
-from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
-from motionkit.trainers.grpo.algorithms.options._easytune import EasyTuneObjective
-from motionkit.trainers.grpo.algorithms.options._gradient import GradientSampler
-from motionkit.trainers.grpo.algorithms.options._shared import CosineOptim, TrainSampler
+from motionkit.text_to_motion.grpo.algorithms.options import (
+    CosineOptim,
+    EasyTuneObjective,
+    GradientSampler,
+    TrainSampler,
+)
+from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings
+from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.rewards.mix import RewardMix
 
 from .test_gradient import Flat
 from .test_gradient import make as make_chain

@@ -10,16 +10,19 @@ import torch
 
 from motionkit import plugins
 from motionkit.config import LoraSettings
+from motionkit.contracts.generating import sample
 from motionkit.errors import MotionkitError
-from motionkit.policies.sampling import sample
 from motionkit.rl import DDIM, FlowSDE, NoiseSource, Schedule, StepPlan
-from motionkit.trainers.grpo._engine import GRPO
-from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
-from motionkit.trainers.grpo.algorithms._kl import KLCoefficient
-from motionkit.trainers.grpo.algorithms._window import Plans
-from motionkit.trainers.grpo.algorithms.options._flow import FlowSampler
-from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoRollout, GrpoSampler
-from motionkit.trainers.grpo.algorithms.options._shared import WindowSampler
+from motionkit.text_to_motion.grpo.algorithms.grpo import KLCoefficient, Plans
+from motionkit.text_to_motion.grpo.algorithms.options import (
+    FlowSampler,
+    GrpoObjective,
+    GrpoRollout,
+    GrpoSampler,
+    WindowSampler,
+)
+from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings, GrpoOptimSettings
+from motionkit.text_to_motion.grpo.step import GRPO
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy
 

@@ -12,17 +12,21 @@ from torch import Tensor
 
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.config import LoraSettings
+from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.metrics import sample_spread
 from motionkit.motion import HUMANML, MotionBatch
-from motionkit.rewards.base import RewardScores
 from motionkit.rl import DDIM, Schedule, StepPlan, graph_rollout, rollout
 from motionkit.text import Prompt
-from motionkit.trainers.grpo._engine import GRPO
-from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
-from motionkit.trainers.grpo.algorithms._terms import log_spread
-from motionkit.trainers.grpo.algorithms.options._gradient import GradientObjective, GradientRollout, GradientSampler
-from motionkit.trainers.grpo.algorithms.options._shared import CosineOptim
+from motionkit.text_to_motion.grpo.algorithms.options import (
+    CosineOptim,
+    GradientObjective,
+    GradientRollout,
+    GradientSampler,
+)
+from motionkit.text_to_motion.grpo.algorithms.terms import log_spread
+from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings
+from motionkit.text_to_motion.grpo.step import GRPO
 
 from .test_world import Meeting, ThreadWorld, flat, same_losses, train, train_together
 from .toy import PROMPTS, Height, TablePolicy, gain, make_policy, mask_of

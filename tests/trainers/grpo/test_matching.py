@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from motionkit.config import LoraSettings
+from motionkit.contracts.generating import Samples
 from motionkit.errors import MotionkitError
-from motionkit.policies.sampling import Samples
-from motionkit.rewards.mix import Scored
-from motionkit.trainers.grpo._engine import GRPO
-from motionkit.trainers.grpo.algorithms._credit import assign_credit, frame_weights
-from motionkit.trainers.grpo.algorithms.dpo import find_pairs
+from motionkit.text_to_motion.grpo.algorithms.credit import assign_credit, frame_weights
+from motionkit.text_to_motion.grpo.algorithms.dpo import find_pairs
+from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.rewards.mix import Scored
 
 from .matching import OBJECTIVES, Random, frozen, gain, gradient, make, unclipped
 from .test_algorithm import Changed, hand_over, same, weights

@@ -15,9 +15,9 @@ from motionkit import load_dataset, load_policy
 from motionkit.config import RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run
-from motionkit.trainers import _matmul
-from motionkit.trainers._device import describe_device, set_up
-from motionkit.trainers._matmul import matmul_in_use, prefers_onednn, set_up_matmul, settle_matmul, use_matmul
+from motionkit.training import matmul as _matmul
+from motionkit.training.device import describe_device, set_up
+from motionkit.training.matmul import matmul_in_use, prefers_onednn, set_up_matmul, settle_matmul, use_matmul
 
 from .toy import PROMPTS, make_policy
 
@@ -59,9 +59,9 @@ def test_the_rule_reads_this_cpu() -> None:
 
 COMPARE = """
 import torch
-from motionkit.policies.mdm._settings import MDMSettings
-from motionkit.policies.mdm._network import MDMNetwork
-from motionkit.trainers._matmul import use_matmul
+from motionkit.text_to_motion.mdm.settings import MDMSettings
+from motionkit.text_to_motion.mdm.network import MDMNetwork
+from motionkit.training.matmul import use_matmul
 torch.set_num_threads(1)
 torch.manual_seed(0)
 network = MDMNetwork(MDMSettings(layers=2)).eval()

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motionkit.evaluation._heldout import Measured
-from motionkit.evaluation._paired import Paired
-from motionkit.evaluation._sets import SetFigure
-from motionkit.trainers.grpo._measurements import Measurements
+from motionkit.metrics.paired import Paired
+from motionkit.text_to_motion.evaluation.heldout import Measured, SetFigure
+from motionkit.text_to_motion.grpo.measurements import Measurements
 
 
 class Script:
@@ -91,7 +90,7 @@ def test_a_run_of_few_steps_has_no_early_point(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_short_run_is_measured_seldom(steps: int, prompts: int, more: dict[str, Any], points: int) -> None:
     from motionkit.plugins import get
-    from motionkit.trainers.grpo._trainer import GrpoTrainer
+    from motionkit.text_to_motion.grpo.train import GrpoTrainer
 
     settings = get("trainers", "grpo").options.model_validate(
         {"heldout": more, "run": {"num_steps": steps}, "rollout": {"prompts": prompts}}

@@ -11,16 +11,21 @@ import torch
 from torch import Tensor
 
 from motionkit.config import LoraSettings
+from motionkit.contracts.reward import Reward, RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
-from motionkit.rewards.base import Reward, RewardScores
-from motionkit.rewards.mix import RewardMix
 from motionkit.rl import rollout
 from motionkit.text import Prompt
-from motionkit.trainers.grpo._engine import GRPO
-from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
-from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoRollout, GrpoSampler
-from motionkit.trainers.grpo.algorithms.options._mixed import MixedObjective, MixedRollout
+from motionkit.text_to_motion.grpo.algorithms.options import (
+    GrpoObjective,
+    GrpoRollout,
+    GrpoSampler,
+    MixedObjective,
+    MixedRollout,
+)
+from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings, GrpoOptimSettings
+from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.rewards.mix import RewardMix
 
 from .test_world import Meeting, ThreadWorld, flat, train, train_together
 from .toy import PROMPTS, Height, TablePolicy, make_policy

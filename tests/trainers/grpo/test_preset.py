@@ -12,11 +12,11 @@ import torch
 from typer.testing import Result
 
 from motionkit.config import Given, Resolved, resolve
+from motionkit.contracts import device as devices
 from motionkit.errors import MotionkitError
 from motionkit.plugins import available, get
-from motionkit.policies import device as devices
-from motionkit.trainers.grpo import _preset
-from motionkit.trainers.grpo._settings import GrpoSettings
+from motionkit.text_to_motion.grpo import settings as _preset
+from motionkit.text_to_motion.grpo.settings import GrpoSettings
 
 Cli = Callable[..., Result]
 

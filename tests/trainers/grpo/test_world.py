@@ -11,11 +11,11 @@ from torch import Tensor
 
 from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
-from motionkit.trainers._world import OneProcess, World
-from motionkit.trainers.grpo._cursor import PromptCursor
-from motionkit.trainers.grpo._engine import GRPO
-from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
-from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoRollout, GrpoSampler
+from motionkit.text_to_motion.grpo.algorithms.options import GrpoObjective, GrpoRollout, GrpoSampler
+from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings, GrpoOptimSettings
+from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.grpo.train import PromptCursor
+from motionkit.training.world import OneProcess, World
 
 from .matching import make
 from .toy import PROMPTS, Height, make_policy

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import torch
 from torch import nn
 
+from motionkit.contracts.generating import segment_bounds
+from motionkit.contracts.reward import RewardScores
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
-from motionkit.policies.mdm._factory import new_policy
-from motionkit.policies.mdm._policy import MDMPolicy
-from motionkit.policies.mdm._settings import MDMSettings
-from motionkit.policies.sampling import segment_bounds
-from motionkit.rewards.base import RewardScores
 from motionkit.rl import Schedule, length_mask, segment_frames, stable_hash
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
-from motionkit.trainers.grpo._engine import GRPO
+from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.mdm.open import new_policy
+from motionkit.text_to_motion.mdm.policy import MDMPolicy
+from motionkit.text_to_motion.mdm.settings import MDMSettings
 
 PROMPTS = [
     Prompt(("rise", "fall"), (8, 8), "a"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from motionkit.trainers.ppo._alarm import SuccessAlarm
+from motionkit.success.ppo.train import SuccessAlarm
 
 
 def test_it_fires_once_and_keeps_when() -> None:

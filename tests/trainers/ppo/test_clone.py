@@ -11,19 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.episodes import Collector
 from motionkit.errors import MotionkitError
-from motionkit.policies.actor._actor import Actor
-from motionkit.policies.actor._settings import ActorSpec
-from motionkit.policies.actor._store import load_actor
-from motionkit.trainers.ppo import _clone as module
-from motionkit.trainers.ppo import _trainer as trainer_module
-from motionkit.trainers.ppo._clone import clone, open_demonstrations
-from motionkit.trainers.ppo._environment import environment_of_inputs
-from motionkit.trainers.ppo._settings import CloneSettings, PpoSettings
-from motionkit.trainers.ppo._trainer import PpoTrainer
-from motionkit.trainers.reward_collect._settings import RewardCollectSettings
-from motionkit.trainers.reward_collect._trainer import RewardCollect
+from motionkit.success.actor import Actor, load_actor
+from motionkit.success.actor_settings import ActorSpec
+from motionkit.success.collect import RewardCollect
+from motionkit.success.collect_settings import RewardCollectSettings
+from motionkit.success.episodes import Collector
+from motionkit.success.ppo import clone as module
+from motionkit.success.ppo import train as trainer_module
+from motionkit.success.ppo.clone import clone, open_demonstrations
+from motionkit.success.ppo.settings import CloneSettings, PpoSettings, environment_of_inputs
+from motionkit.success.ppo.train import PpoTrainer
 
 from ...made.training import run_trainer
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from motionkit.config import Given, resolve
-from motionkit.environments.reach._arm import open_reach
-from motionkit.environments.reach._settings import ReachSettings, as_recorded
-from motionkit.trainers.ppo._settings import PpoSettings
-from motionkit.trainers.ppo._task import compare_environments
-from motionkit.trainers.reward_collect._settings import RewardCollectSettings
+from motionkit.success.collect_settings import RewardCollectSettings
+from motionkit.success.environments.arm import open_reach
+from motionkit.success.environments.tasks import ReachSettings, as_recorded
+from motionkit.success.ppo.settings import PpoSettings
+from motionkit.success.ppo.train import compare_environments
 
 
 def settled(model: Any, *sets: str) -> Any:

@@ -8,8 +8,8 @@ import pytest
 
 from motionkit.config import Given, resolve
 from motionkit.errors import MotionkitError
-from motionkit.trainers.ppo._settings import PpoSettings
-from motionkit.trainers.reward_collect._settings import RewardCollectSettings
+from motionkit.success.collect_settings import RewardCollectSettings
+from motionkit.success.ppo.settings import PpoSettings
 
 FILE = """
 defaults:

@@ -14,11 +14,9 @@ import torch
 from gymnasium.spaces import Box
 from typer.testing import Result
 
-from motionkit.encoders.success._card import Card
-from motionkit.encoders.success._classifier import SuccessClassifier
-from motionkit.encoders.success._native import save_classifier
 from motionkit.errors import MotionkitError
-from motionkit.trainers.ppo._task import compare_environments
+from motionkit.success.classifier import Card, SuccessClassifier, save_classifier
+from motionkit.success.ppo.train import compare_environments
 
 Cli = Callable[..., Result]
 

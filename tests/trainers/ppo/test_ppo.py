@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.encoders.success._card import Card
-from motionkit.encoders.success._classifier import SuccessClassifier
-from motionkit.encoders.success._native import save_classifier
+from motionkit.contracts.reward import FrameBatch, RewardScores
 from motionkit.errors import MotionkitError
-from motionkit.policies.actor._store import load_actor
-from motionkit.rewards.base import FrameBatch, RewardScores
-from motionkit.trainers.ppo import _trainer as trainer_module
-from motionkit.trainers.ppo._settings import PpoSettings
-from motionkit.trainers.ppo._trainer import PpoTrainer
+from motionkit.success.actor import load_actor
+from motionkit.success.classifier import Card, SuccessClassifier, save_classifier
+from motionkit.success.ppo import train as trainer_module
+from motionkit.success.ppo.settings import PpoSettings
+from motionkit.success.ppo.train import PpoTrainer
 
 from ...made.training import run_trainer
 
@@ -80,7 +78,7 @@ class Noise:
 def test_a_reward_of_noise_teaches_nothing_and_the_alarm_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classifier: Path
 ) -> None:
-    from motionkit.rewards.success import _reward
+    from motionkit.success import reward_frames as _reward
 
     monkeypatch.setattr(_reward.SuccessReward, "score_cameras", lambda self, frames: Noise().score(
         FrameBatch(frames["base_camera"][:, None], torch.ones(len(frames["base_camera"]), dtype=torch.int64)), []

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.trainers.ppo._settings import PpoSettings
-from motionkit.trainers.ppo._trainer import PpoTrainer
+from motionkit.success.ppo.settings import PpoSettings
+from motionkit.success.ppo.train import PpoTrainer
 
 from ...made.training import run_trainer
 

@@ -10,18 +10,17 @@ import pytest
 import torch
 from gymnasium.spaces import Box
 
-from motionkit.environments.base import Step
+from motionkit.contracts.environment import Step
+from motionkit.contracts.reward import FrameBatch, RewardScores, StepBatch
 from motionkit.errors import MotionkitError
-from motionkit.policies.actor._settings import spec_of
-from motionkit.rewards.base import FrameBatch, RewardScores, StepBatch
-from motionkit.rewards.env import EnvOptions
-from motionkit.rewards.env._reward import Env
-from motionkit.rewards.physics import PhysicsOptions
-from motionkit.rewards.physics._reward import Physics
 from motionkit.starter import generate
-from motionkit.trainers.ppo._scorer import Scorer, Term
-from motionkit.trainers.ppo._settings import ScoringSettings
-from motionkit.trainers.ppo._vec_env import ScoredEnv
+from motionkit.success.actor_settings import spec_of
+from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term
+from motionkit.success.ppo.settings import ScoringSettings
+from motionkit.success.reward import EnvOptions
+from motionkit.success.reward_frames import Env
+from motionkit.text_to_motion.rewards.components import PhysicsOptions
+from motionkit.text_to_motion.rewards.motion_terms import Physics
 
 CPU = torch.device("cpu")
 WALK = {"joints": generate("walk", frames=31).joints, "fps": 20.0}

@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from motionkit.cli import get_app
-from motionkit.datasets.episodes import open_episodes
-from motionkit.environments.reach._arm import open_reach
-from motionkit.environments.reach._settings import ReachSettings
 from motionkit.errors import MotionkitError
-from motionkit.trainers.reward_collect._settings import RewardCollectSettings
-from motionkit.trainers.reward_collect._trainer import RewardCollect
+from motionkit.success.collect import RewardCollect
+from motionkit.success.collect_settings import RewardCollectSettings
+from motionkit.success.environments.arm import open_reach
+from motionkit.success.environments.tasks import ReachSettings
+from motionkit.success.episodes import open_episodes
 
 from ...made.training import run_trainer
 

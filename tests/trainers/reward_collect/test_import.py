@@ -13,9 +13,9 @@ import pytest
 from typer.testing import Result
 
 import motionkit
-from motionkit.datasets.episodes import open_episodes
-from motionkit.trainers.reward_collect._import import ImportEpisodes
-from motionkit.trainers.reward_collect._settings import RewardCollectSettings
+from motionkit.success.collect import ImportEpisodes
+from motionkit.success.collect_settings import RewardCollectSettings
+from motionkit.success.episodes import open_episodes
 
 from ...made.training import run_trainer
 

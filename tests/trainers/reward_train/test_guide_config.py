@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from motionkit.config import Given, SettingsError, resolve
-from motionkit.trainers.reward_train._settings import RewardTrainSettings
+from motionkit.success.train_settings import RewardTrainSettings
 
 
 def config_of(shared: Path) -> str:

@@ -11,17 +11,16 @@ import pytest
 import torch
 
 from motionkit.config import Given, resolve
-from motionkit.encoders.success._find import load_classifier
-from motionkit.encoders.success._native import read_card
 from motionkit.errors import MotionkitError
 from motionkit.metrics import classifier_auroc
 from motionkit.nn import ResNet10
-from motionkit.trainers.execute import run_trainer
-from motionkit.trainers.reward_train import _open as opening
-from motionkit.trainers.reward_train._batches import Augmentation, FrameBatches
-from motionkit.trainers.reward_train._settings import RewardTrainSettings
-from motionkit.trainers.reward_train._trainer import RewardTrain
-from motionkit.trainers.reward_train.api import held_out, run_of
+from motionkit.success import train_data as opening
+from motionkit.success.classifier import load_classifier, read_card
+from motionkit.success.train import RewardTrain
+from motionkit.success.train_data import Augmentation, FrameBatches
+from motionkit.success.train_episodes import held_out, run_of
+from motionkit.success.train_settings import RewardTrainSettings
+from motionkit.training.execute import run_trainer
 from tests.made.episodes import make
 
 

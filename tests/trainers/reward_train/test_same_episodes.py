@@ -13,13 +13,13 @@ import pytest
 from typer.testing import Result
 
 from motionkit.config import Given, resolve
-from motionkit.datasets.episodes import Collector, export_trajectories, import_trajectories, open_episodes
-from motionkit.encoders.success._find import load_classifier
 from motionkit.errors import MotionkitError
-from motionkit.trainers.execute import run_trainer
-from motionkit.trainers.reward_train._settings import RewardTrainSettings
-from motionkit.trainers.reward_train._trainer import RewardTrain
-from motionkit.trainers.reward_train.api import held_out
+from motionkit.success.classifier import load_classifier
+from motionkit.success.episodes import Collector, export_trajectories, import_trajectories, open_episodes
+from motionkit.success.train import RewardTrain
+from motionkit.success.train_episodes import held_out
+from motionkit.success.train_settings import RewardTrainSettings
+from motionkit.training.execute import run_trainer
 
 Cli = Callable[..., Result]
 SIZE = 16
@@ -158,7 +158,7 @@ def test_frames_are_compared_a_piece_at_a_time(tmp_path: Path, monkeypatch: pyte
     read: list[int] = []
     inner = type(data).read
     monkeypatch.setattr(type(data), "read", lambda self, index: (read.append(len(index)), inner(self, index))[1])
-    monkeypatch.setattr("motionkit.datasets.episodes._read._PIECE", 3 * SIZE * SIZE * 3)
+    monkeypatch.setattr("motionkit.success.episodes.read._PIECE", 3 * SIZE * SIZE * 3)
     assert data.verify() == []
     assert read == [3, 1] * 4
     spoil(tmp_path / "A")

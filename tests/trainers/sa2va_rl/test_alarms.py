@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from motionkit.trainers.sa2va_rl._alarms import SelfPlayAlarms
+from motionkit.regions.self_play.summary import SelfPlayAlarms
 
 
 def fine(**changes: float) -> dict[str, float]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from motionkit.trainers.sa2va_rl._balance import Balance
-from motionkit.trainers.sa2va_rl._schedule import linear
+from motionkit.regions.self_play.train import Balance, linear
 
 
 def parameters() -> list[tuple[str, torch.nn.Parameter]]:

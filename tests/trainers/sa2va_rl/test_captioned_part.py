@@ -12,23 +12,21 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.config import Given, read_layers, resolve
-from motionkit.datasets.base import Regions, Split
-from motionkit.datasets.shapes import ShapesOptions
-from motionkit.datasets.shapes._dataset import COLOURS, SHAPES, Shapes
+from motionkit.contracts.dataset import Regions, Split
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions._measure import as_it_is
-from motionkit.evaluation.regions._task import open_task
-from motionkit.policies.regions import RegionOptions
-from motionkit.policies.regions._store import open_regions
+from motionkit.regions.datasets.scenes import COLOURS, SHAPES, Shapes
+from motionkit.regions.datasets.settings import ShapesOptions
+from motionkit.regions.evaluation.measure import as_it_is, open_task
+from motionkit.regions.pretrain import mask_loss
+from motionkit.regions.self_play.loop import Turn
+from motionkit.regions.self_play.loops import CaptionToMaskOptions, MaskToCaptionOptions
+from motionkit.regions.self_play.play import RegionOrder
+from motionkit.regions.self_play.settings import CurriculumSettings, Sa2vaRlSettings
+from motionkit.regions.self_play.train import Sa2vaRl
+from motionkit.regions.self_play.turns import CaptionToMask, MaskToCaption
+from motionkit.regions.small import open_regions
+from motionkit.regions.small_settings import RegionOptions
 from motionkit.rl import RowNoise
-from motionkit.trainers._regions import mask_loss
-from motionkit.trainers.sa2va_rl._order import RegionOrder
-from motionkit.trainers.sa2va_rl._settings import CurriculumSettings, Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
-from motionkit.trainers.sa2va_rl.loops import CaptionToMaskOptions, MaskToCaptionOptions
-from motionkit.trainers.sa2va_rl.loops._caption_to_mask import CaptionToMask
-from motionkit.trainers.sa2va_rl.loops._mask_to_caption import MaskToCaption
-from motionkit.trainers.sa2va_rl.loops.base import Turn
 
 from ...made.training import run_trainer
 from .test_sa2va_rl import train

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import Result
 
-from motionkit.policies.sa2va import Sa2vaOptions
-from motionkit.policies.sa2va._open import open_sa2va
+from motionkit.regions.sa2va import Sa2vaOptions
+from motionkit.regions.sa2va.open import open_sa2va
 
 from ...policies.sa2va.conftest import write_model
 

@@ -10,24 +10,21 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.shapes._dataset import Shapes
+from motionkit.contracts.policy import Candidates, WordScores
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions._measure import as_it_is
-from motionkit.evaluation.regions._task import Task, Weights, masks_at
 from motionkit.nn import EMA
-from motionkit.policies.base import Candidates, WordScores
-from motionkit.policies.regions._policy import ShapesPolicy
-from motionkit.policies.regions._settings import RegionSettings
+from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.evaluation.measure import Task, Weights, as_it_is, masks_at
+from motionkit.regions.self_play.loop import Loop, Played, Turn
+from motionkit.regions.self_play.loops import CaptionToMaskOptions, MaskToCaptionOptions
+from motionkit.regions.self_play.play import LoopRewards, Scored, loss_of, normalised, roll_out
+from motionkit.regions.self_play.settings import Sa2vaRlSettings
+from motionkit.regions.self_play.train import trainable
+from motionkit.regions.self_play.turns import CaptionToMask, MaskToCaption, exact_kl
+from motionkit.regions.small import ShapesPolicy
+from motionkit.regions.small_settings import RegionSettings
 from motionkit.rl import RowNoise, Surrogate, group_std
 from motionkit.testing import check_loop
-from motionkit.trainers.sa2va_rl._play import Scored, loss_of, normalised, roll_out
-from motionkit.trainers.sa2va_rl._rewards import LoopRewards
-from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl._trainable import trainable
-from motionkit.trainers.sa2va_rl.loops import CaptionToMaskOptions, MaskToCaptionOptions
-from motionkit.trainers.sa2va_rl.loops._caption_to_mask import CaptionToMask
-from motionkit.trainers.sa2va_rl.loops._mask_to_caption import MaskToCaption, exact_kl
-from motionkit.trainers.sa2va_rl.loops.base import Loop, Played, Turn
 
 
 class Offering(ShapesPolicy):

@@ -10,9 +10,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from motionkit.datasets.base import Regions, Split
-from motionkit.trainers.sa2va_rl._order import RegionOrder
-from motionkit.trainers.sa2va_rl._settings import CurriculumSettings
+from motionkit.contracts.dataset import Regions, Split
+from motionkit.regions.self_play.play import RegionOrder
+from motionkit.regions.self_play.settings import CurriculumSettings
 
 
 class Squares:

@@ -12,10 +12,10 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from motionkit.cli import get_app
-from motionkit.policies.base import WordScores
-from motionkit.trainers.base import Checked
-from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
+from motionkit.contracts.policy import WordScores
+from motionkit.regions.self_play.settings import Sa2vaRlSettings
+from motionkit.regions.self_play.train import Sa2vaRl
+from motionkit.training.base import Checked
 
 
 def prepared(**changes: Any) -> Sa2vaRl:

@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 
 from motionkit.errors import MotionkitError
-from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
-from motionkit.trainers.pretrain.regions._trainer import PretrainRegions
-from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
+from motionkit.regions.pretrain import PretrainRegions
+from motionkit.regions.pretrain_settings import PretrainRegionsSettings
+from motionkit.regions.self_play.settings import Sa2vaRlSettings
+from motionkit.regions.self_play.train import Sa2vaRl
 
 from ...made.regions import grasp_rows, write_coco, write_finetune, write_grasp, write_jsonl
 

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions._figures import GREEDY, SAMPLED
-from motionkit.policies.regions import RegionOptions
-from motionkit.policies.regions._store import open_regions
+from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.evaluation.split import GREEDY, SAMPLED
+from motionkit.regions.pretrain import PretrainRegions
+from motionkit.regions.pretrain_settings import PretrainRegionsSettings
+from motionkit.regions.self_play.settings import Sa2vaRlSettings
+from motionkit.regions.self_play.train import Sa2vaRl
+from motionkit.regions.small import open_regions
+from motionkit.regions.small_settings import RegionOptions
 from motionkit.report import run_page
-from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
-from motionkit.trainers.pretrain.regions._trainer import PretrainRegions
-from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
 
 from ...made.training import run_trainer
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.trainers.train_mpl._adaptive import DWA, Adaptive, GradNorm, Uncertainty, build_adaptive
-from motionkit.trainers.train_mpl._settings import AdaptiveSettings
+from motionkit.predictor.objective import DWA, Adaptive, GradNorm, Uncertainty, build_adaptive
+from motionkit.predictor.train_settings import AdaptiveSettings
 
 NAMES = ("one", "two")
 

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from motionkit.datasets.motions._clips import ClipSet
-from motionkit.datasets.motions._starter import starter_clip_set
-from motionkit.datasets.motions._windows import cut_windows
-from motionkit.motion.prediction._state import MotionState, follow, state_positions
+from motionkit.motion.prediction import MotionState, follow, state_positions
+from motionkit.predictor.batches import Augmentation, WindowBatch, WindowBatches, bent, mirrored, off_heading, resampled
+from motionkit.predictor.clips import ClipSet, cut_windows
+from motionkit.predictor.data import starter_clip_set
+from motionkit.predictor.train_settings import AugmentationSettings
 from motionkit.rigs import mirror_order
-from motionkit.trainers.train_mpl._augment import Augmentation, bent, mirrored, off_heading, resampled
-from motionkit.trainers.train_mpl._batches import WindowBatch, WindowBatches
-from motionkit.trainers.train_mpl._settings import AugmentationSettings
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from motionkit.config import Given, resolve
-from motionkit.datasets.motions._clips import ClipSet, StateClip
-from motionkit.motion.prediction._state import MotionState
-from motionkit.trainers.train_mpl._checklist import DataFacts, as_lines, checklist
-from motionkit.trainers.train_mpl._facts import data_facts
-from motionkit.trainers.train_mpl._settings import TrainMplSettings
-from motionkit.trainers.train_mpl._trainer import TrainMpl
+from motionkit.motion.prediction import MotionState
+from motionkit.predictor.checklist import DataFacts, as_lines, checklist
+from motionkit.predictor.clips import ClipSet, StateClip
+from motionkit.predictor.train import TrainMpl, data_facts
+from motionkit.predictor.train_settings import TrainMplSettings
 
 FACTS = DataFacts(5_000, 40, {"walk": 0.6, "run": 0.35, "idle": 0.05}, 40, 8, "runs/enc")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from motionkit.config import Given, Resolved, SettingsError, resolve
-from motionkit.trainers.train_mpl._settings import TrainMplSettings
+from motionkit.predictor.train_settings import TrainMplSettings
 
 GUIDE = "003-motion-predictor.md"
 

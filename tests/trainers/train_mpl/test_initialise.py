@@ -10,10 +10,10 @@ import safetensors.torch
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.policies.mpl._features import Statistics
-from motionkit.policies.mpl._network import PredictorNetwork
-from motionkit.policies.mpl._settings import PredictorSettings
-from motionkit.trainers.train_mpl._initialise import initialise
+from motionkit.predictor.features import Statistics
+from motionkit.predictor.network import PredictorNetwork
+from motionkit.predictor.settings import PredictorSettings
+from motionkit.predictor.start import initialise
 
 TINY: dict[str, Any] = {"head": "delta", "width": 32, "layers": 1, "heads": 2, "window": 4}
 

@@ -10,14 +10,20 @@ import roma
 import torch
 from torch import Tensor
 
-from motionkit.geometry._rotations import matrix_from_6d, matrix_to_6d
-from motionkit.motion.prediction._state import MotionState, state_positions
-from motionkit.policies.mpl._predicted import Predicted
-from motionkit.trainers.train_mpl._settings import GROUPS, LossSettings
-from motionkit.trainers.train_mpl.losses._frames import Frames, Skeleton, frame_weights
-from motionkit.trainers.train_mpl.losses._joint import JointLoss, group_shares, share_warnings
-from motionkit.trainers.train_mpl.losses._motion import latent_consistency
-from motionkit.trainers.train_mpl.losses._rotations import angle
+from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.motion.prediction import MotionState, state_positions
+from motionkit.predictor.features import Predicted
+from motionkit.predictor.losses import (
+    Frames,
+    JointLoss,
+    Skeleton,
+    angle,
+    frame_weights,
+    group_shares,
+    latent_consistency,
+    share_warnings,
+)
+from motionkit.predictor.train_settings import GROUPS, LossSettings
 
 PARENTS = (-1, 0, 1, 0, 3)
 SKELETON = Skeleton(PARENTS, {"left knee": 1, "left ankle": 2}, (2, 4), 30.0, torch.ones(4, dtype=torch.float64))

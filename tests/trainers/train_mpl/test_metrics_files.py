@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.trainers.train_mpl._metrics_files import curve_file, cut_back, read_epochs, write_epoch
+from motionkit.predictor.guide_figures import curve_file, cut_back, read_epochs, write_epoch
 
 
 def fill(folder: Path, epochs: int, *, first: int = 1) -> None:

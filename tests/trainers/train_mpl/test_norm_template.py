@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry._yaw import yaw_matrix
-from motionkit.motion.prediction._state import MotionState
-from motionkit.policies.mpl._features import Statistics
-from motionkit.trainers.train_mpl._norm_template import read_template, take_turn_scale, template_of, write_template
+from motionkit.geometry import yaw_matrix
+from motionkit.motion.prediction import MotionState
+from motionkit.predictor.features import Statistics
+from motionkit.predictor.guide_figures import read_template, take_turn_scale, template_of, write_template
 
 NAMES = ("hips", "knee")
 FPS = 30.0

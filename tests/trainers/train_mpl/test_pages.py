@@ -8,11 +8,11 @@ from pathlib import Path
 
 from typer.testing import Result
 
-from motionkit.datasets.motions._starter import _motion
-from motionkit.evaluation.mpl._kept import Predictions
-from motionkit.evaluation.mpl.long._paths import DRAWN
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
+from motionkit.predictor.data import _motion
+from motionkit.predictor.evaluation.kept import Predictions
+from motionkit.predictor.evaluation.long.measure import DRAWN
 from motionkit.starter import Order, perform
 
 NAMES = ("walk/normal", "wave/right", "run/normal", "jump/forward", "limp/left", "sneak/forward")

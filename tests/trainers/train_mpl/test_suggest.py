@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motionkit.clips.profile._document import profile_statistics
-from motionkit.clips.profile._measure import ClipRow
-from motionkit.clips.profile._moments import Moments
-from motionkit.clips.profile._profile import Profile
+from motionkit.clips.profile.document import profile_statistics
+from motionkit.clips.profile.measure import ClipRow
+from motionkit.clips.profile.statistics import Profile
+from motionkit.clips.profile.sums import Moments
 from motionkit.errors import MotionkitError
-from motionkit.trainers.train_mpl._advice import suggest
-from motionkit.trainers.train_mpl._schedule import schedule_problems
+from motionkit.predictor.advice import suggest
+from motionkit.predictor.schedule import schedule_problems
 
 ROW = ClipRow("a", "a", "", "", "BVH", 60.0, 75, 1.25, 1.0, 0.0, 0.5, 0.0, 0.0, 0, ())
 

@@ -7,8 +7,8 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from motionkit.trainers.train_mpl._settings import TrainMplSettings
-from motionkit.trainers.train_mpl._values import values_at
+from motionkit.predictor.schedule import values_at
+from motionkit.predictor.train_settings import TrainMplSettings
 
 
 def settings(**changes: object) -> TrainMplSettings:

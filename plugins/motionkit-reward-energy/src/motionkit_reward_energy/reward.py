@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
+from motionkit.contracts.reward import RewardScores
 from motionkit.motion import MotionBatch
-from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt
 from motionkit_reward_energy import EnergyOptions
 

@@ -1,0 +1,259 @@
+"""One decision on unit and vertical axis for all BVH files of a skeleton, from their joints and first frames."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from motionkit.clips.checks.faults import HEIGHT_RANGE, is_plausible
+from motionkit.clips.sources import FileSource
+from motionkit.errors import MotionkitError
+from motionkit.formats.bvh import read_bvh, read_bvh_pose
+from motionkit.motion.clip import BODY, MAPPED, Unit, joint_map_text
+from motionkit.motion.motion import END, Motion
+from motionkit.rigs import body_height
+from motionkit.rigs.bodymap import find_roles
+from motionkit.rigs.detect import Axis, find_unit, motion_leg, rest_extent, rest_up
+from motionkit.rigs.rest import UNITS
+from motionkit.runs import write_bytes_atomic
+
+_PEOPLE = 2.0
+"""Factor between two sizes, one next to the other in order, above which they are units and not people: a child beside
+an adult stays below it, an inch is 2.54 centimetres."""
+
+_LOOKS = 3
+"""Files of a skeleton that are read whole to find its vertical axis, where it may be Z."""
+
+_BESIDE = 64
+"""Most files beside those given, in the order of their names, that have a say in a unit that is in doubt."""
+
+_ADULT, _NEAREST = 1.7, 3
+"""An adult's height in metres, and the number of units that are named where the one that was taken makes no adults."""
+
+Pose = tuple[FileSource, Motion]
+
+
+@dataclass(frozen=True)
+class Body:
+    """How the files of one skeleton are read.
+
+    Attributes:
+        skeleton: Number of joints and the name of the root.
+        names: Joint names.
+        parents: Parent of each joint.
+        example: One of the files.
+        files: Number of files.
+        unit: Their unit, a key of `UNITS`.
+        up: Their vertical axis.
+        height_m: Height of the smallest and of the tallest body, upright; None without legs known by name.
+        doubt: Why the unit is doubtful; empty if it is not.
+        given: Whether the unit was given and not found.
+        beside: Number of files that were not given and had a say in the unit, because they lie beside those that were.
+    """
+
+    skeleton: str
+    names: tuple[str, ...]
+    parents: tuple[int, ...]
+    example: str
+    files: int
+    unit: str
+    up: Axis
+    height_m: tuple[float, float] | None
+    doubt: str = ""
+    given: bool = False
+    beside: int = 0
+
+    @property
+    def plausible(self) -> bool:
+        """Whether the bodies are as tall as people; True where the height is unknown and the unit was given."""
+        return not self.doubt and (self.height_m is None or all(map(is_plausible, self.height_m)))
+
+    @property
+    def sentence(self) -> str:
+        """Return how the files are read and what follows from it."""
+        how = f"read as {UNITS[self.unit].words}{' (--units)' if self.given else ''}, {self.up.upper()} up"
+        if self.beside:
+            how += f", as the {self.beside} file(s) of this skeleton beside"
+        if self.height_m is None:
+            return f"{how}: {self.doubt or 'no legs are known by name, so the height of the bodies is not known'}"
+        tall = f"{how}: bodies are {_span(self.height_m)} tall"
+        if self.plausible:
+            return f"{tall}; --units to change"
+        low, high = HEIGHT_RANGE
+        others = ", ".join(f"{unit} {_span(heights)}" for unit, heights in self._others(self.height_m))
+        return f"{tall} (adults: {low:.2f} to {high:.2f} m). Choose with --units: {others}"
+
+    def _others(self, heights: tuple[float, float]) -> list[tuple[str, tuple[float, float]]]:
+        """Return the other units with the heights that they would make, those nearest to an adult's first."""
+        low, high = heights
+        scales = {name: unit.metres / UNITS[self.unit].metres for name, unit in UNITS.items() if name != self.unit}
+        near = sorted(scales, key=lambda name: abs(math.log(scales[name] * math.sqrt(low * high) / _ADULT)))
+        return [(name, (scales[name] * low, scales[name] * high)) for name in near[:_NEAREST]]
+
+    def document(self) -> dict[str, object]:
+        """Return it for JSON, lengths to the centimetre."""
+        height = None if self.height_m is None else [round(metres, 2) for metres in self.height_m]
+        rest = {name: value for name, value in vars(self).items() if name not in ("names", "parents", "example")}
+        return {**rest, "height_m": height}
+
+
+def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[Body, ...]]:
+    """Decide unit and vertical axis once for all BVH files of a skeleton; options that were given stay.
+
+    Files are of one skeleton when names and parents of their joints are equal, their rest poses stand along one axis,
+    and their bodies are people of one unit (`_PEOPLE`). The unit follows from the median length of their legs, the axis
+    from `_up`: neither depends on the order of the files. Files that cannot be read are passed over. Where the unit
+    makes no adults of the bodies, the other files of the skeleton in their folders have a say (at most `_BESIDE`): a
+    file alone is read as its folder is.
+
+    Returns:
+        The sources in their order, with the unit and the axis as options, and the skeletons, the most used first.
+
+    Raises:
+        MotionkitError: A table of joint names was given that names no joint of any file.
+    """
+    chosen: dict[str, FileSource] = {}
+    bodies: list[Body] = []
+    for poses in _skeletons(sources):
+        given = poses[0][0].options
+        up = given.up if given.up != "auto" else _up(poses)
+        body = _body(poses, up or "y")
+        if not (given.unit != "auto" or body.plausible) and (beside := _beside(poses, sources)):
+            body = _body(poses, up or "y", beside)
+        bodies.append(body)
+        options = replace(given, unit=cast("Unit", body.unit), up=up or given.up)
+        chosen |= {source.key: replace(source, options=options) for source, _ in poses}
+    table = sources[0].options.joint_map if sources else None
+    if table is not None and bodies and not any(name.startswith(MAPPED) for body in bodies for name in body.names):
+        raise MotionkitError(
+            f"{table} names no joint of these files.",
+            why=f"they have {', '.join(name for name in bodies[0].names if not name.endswith(END))}.",
+        )
+    bodies.sort(key=lambda body: (-body.files, body.example))
+    return tuple(chosen.get(source.key, source) for source in sources), tuple(bodies)
+
+
+def _body(poses: Sequence[Pose], up: Axis, beside: Sequence[Pose] = ()) -> Body:
+    """Return how files of one skeleton are read, in the unit of most of them and of those beside."""
+    motions = [motion for _, motion in poses]
+    first, given = motions[0], poses[0][0].options
+    voters = sorted((motion for _, motion in (*poses, *beside)), key=_size)
+    unit, doubt = (given.unit, "") if given.unit != "auto" else find_unit(voters[(len(voters) - 1) // 2])
+    scale = UNITS[unit].metres
+    heights = [scale * body_height(one.names, one.parents, one.positions()[0]) for one in motions]
+    tall = (min(heights), max(heights)) if min(heights) > 0 else None
+    joints = sum(not name.endswith(END) for name in first.names)
+    rig = (f"{joints} joints from {first.names[0]}", first.names, first.parents, min(one.origin for one, _ in poses))
+    return Body(*rig, len(poses), unit, up, tall, doubt, given.unit != "auto", len(beside))
+
+
+def _beside(poses: Sequence[Pose], sources: Sequence[FileSource]) -> list[Pose]:
+    """Return the files of the same skeleton and unit that lie beside these and were not given."""
+    given = {source.path.resolve() for source in sources}
+    found: list[Path] = []
+    for folder in sorted({source.path.parent for source, _ in poses}):
+        with suppress(OSError):
+            names = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".bvh" and path.is_file())
+            found += [path for path in names if path.resolve() not in given]
+    others = [replace(poses[0][0], path=path, key=str(path)) for path in found[:_BESIDE]]
+    own = {source.key for source, _ in poses}
+    for group in _skeletons([*(source for source, _ in poses), *others]):
+        if own.intersection(source.key for source, _ in group):
+            return [pose for pose in group if pose[0].key not in own]
+    return []
+
+
+def skeleton_mark(names: Sequence[str], parents: Sequence[int]) -> str:
+    """Return what tells skeletons apart: the number of joints, and a hash of their names and parents without end sites.
+
+    Example:
+        >>> skeleton_mark(["Hips", "Head", "Head End"], [-1, 0, 1]) == skeleton_mark(["Hips", "Head"], [-1, 0])
+        True
+    """
+    above = [names[parent] if parent >= 0 else "" for parent in parents]
+    joints = [pair for pair in zip(names, above, strict=True) if not pair[0].endswith(END)]
+    return f"{len(joints)} #{hashlib.sha256(repr(joints).encode()).hexdigest()[:16]}"
+
+
+def write_joint_map(path: Path, bodies: Sequence[Body]) -> str:
+    """Write a table of joint names to fill in, of the most used skeleton that has gaps, or else of the most used.
+
+    Returns:
+        What was written, for the user.
+
+    Raises:
+        MotionkitError: There is no skeleton, or the file cannot be written (exit code 1).
+    """
+    if not bodies:
+        raise MotionkitError("there is no skeleton to write a table of names for.", why="tables are for BVH files.")
+    found = [(body, find_roles(body.names, body.parents)) for body in bodies]
+    body, roles = next((one for one in found if _gaps(one[1])), found[0])
+    try:
+        write_bytes_atomic(path, joint_map_text(body.names, roles, body.example).encode())
+    except OSError as error:
+        raise MotionkitError(f"{path} cannot be written: {error.strerror or error}.", code=1) from error
+    gaps = _gaps(roles)
+    left = f"fill in {', '.join(gaps)}" if gaps else "every joint was found by its name"
+    return f"wrote {path} for the {body.skeleton} of {body.example}: {left}; then --joint-map {path}"
+
+
+def _gaps(roles: Mapping[str, int]) -> list[str]:
+    """Return the joints that were not found by name; the joint below an ankle is a toe."""
+    return [joint for role, joint in BODY.items() if role not in roles and not role.endswith("toe")]
+
+
+def _skeletons(sources: Iterable[FileSource]) -> Iterator[list[Pose]]:
+    """Yield the files of each skeleton in the order of their sizes, with their first poses."""
+    found: dict[tuple[str, bool], list[Pose]] = {}
+    for source in sources:
+        if source.format != "bvh":
+            continue
+        try:
+            motion = read_bvh_pose(source.path, source.options)
+        except MotionkitError:
+            continue  # its reader raises the same error
+        key = skeleton_mark(motion.names, motion.parents), rest_up(motion) == "z"
+        found.setdefault(key, []).append((source, motion))
+    for poses in found.values():
+        yield from _of_one_unit(poses)
+
+
+def _of_one_unit(poses: list[Pose]) -> Iterator[list[Pose]]:
+    """Yield the files in groups whose sizes differ by a unit."""
+    sizes = {source.key: _size(motion) for source, motion in poses}
+    poses.sort(key=lambda pose: (sizes[pose[0].key], pose[0].origin))
+    start = 0
+    for place in range(1, len(poses) + 1):
+        if place == len(poses) or sizes[poses[place][0].key] > _PEOPLE * sizes[poses[place - 1][0].key]:
+            yield poses[start:place]
+            start = place
+
+
+def _size(motion: Motion) -> float:
+    return motion_leg(motion) or rest_extent(motion)
+
+
+def _span(heights: tuple[float, float]) -> str:
+    low, high = (f"{height:.2f}" for height in heights)
+    return f"{low} m" if low == high else f"{low} to {high} m"
+
+
+def _up(poses: Sequence[Pose]) -> Axis | None:
+    """Return the axis of most files; None leaves each file to its reader.
+
+    Where the rest poses do not stand along Z the reader takes Y, and warns of a body that lies. Elsewhere the motion
+    has a say, so `_LOOKS` files, spread over the group, are read whole.
+    """
+    if rest_up(poses[0][1]) != "z":
+        return None
+    sources = sorted((source for source, _ in poses), key=lambda source: source.origin)
+    found: list[str] = []
+    for source in sources[:: -(-len(sources) // _LOOKS)]:
+        with suppress(MotionkitError):
+            found.append(read_bvh(source.path, replace(source.options, unit="m"))[0].notes["up"])
+    return "y" if found.count("y") > found.count("z") else "z"

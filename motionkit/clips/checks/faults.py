@@ -1,0 +1,395 @@
+"""Faults of motions: bodies, floors, jumps, stretches in which nothing moves, rest poses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from motionkit.clips.checks.finding import Finding, amount, count, words
+from motionkit.geometry import bones_from_positions
+from motionkit.motion.frames import ranges
+from motionkit.rigs.bodymap import body_height, find_pairs, find_roles, leg_length
+from motionkit.rigs.rest import PERSON_LEG, UNITS
+
+LEG_RANGE = 0.40, 1.25
+"""Metres from hip to ankle: a toddler's to a giant's. Units differ by 2.5 and more, so the wrong one falls outside."""
+
+HEIGHT_RANGE = 1.40, 2.05
+"""Metres of nearly all adults. Outside there are children and giants, and bodies read in the wrong unit: of public BVH
+libraries, whose bodies are 1.5 to 1.9 m, one is 1.0 to 1.2 m tall in inches and 2.2 m in the next larger unit."""
+
+SPAN, SPAN_RANGE = 2.3, (1.1, 3.6)
+"""Metres of the longest way along the bones of a body, from finger to toe: used where no legs are found by name."""
+
+STRETCH = 0.05
+"""Part of its usual length by which a bone of a recorded body may seem to change (markers slip on skin); generated
+joints often exceed it."""
+
+_UNLIKE, _UNLIKE_METRES = 0.25, 0.03
+"""Part of the longer bone, and metres, by which two sides may differ; those of CMU's bodies do by 3 % and 1 cm."""
+
+_SHORTEST_BONE = 0.03
+_MISTAKES = (
+    ("mm", "m"), ("cm", "m"), ("cm", "dm"), ("in", "m"), ("cm", "in"), ("in", "cm"), ("dm", "cm"), ("m", "cm"),
+    ("m", "mm"),
+)  # fmt: skip
+"""The unit of a file and the unit it was read as; of several pairs with one factor the most common."""
+
+
+def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
+    """Find a body whose size is not a person's, and guess the unit that was meant.
+
+    Args:
+        positions: ``[T, J, 3]`` metres; finite.
+        names: Joint names; legs are found by them.
+        parents: Parent of each joint.
+    """
+    lengths = _bone_lengths(positions, parents).median(dim=0).values
+    leg = leg_length(find_roles(names, parents), positions[0])
+    what, size, usual, (low, high) = (
+        ("legs measure", leg, PERSON_LEG, LEG_RANGE)
+        if leg > 0
+        else ("longest chain of bones measures", _span(lengths.tolist(), parents), SPAN, SPAN_RANGE)
+    )
+    if low <= size <= high:
+        return None if is_plausible(height := body_height(names, parents, positions[0])) else _unusual(height)
+    if size <= 1e-6:
+        # The predictor's JSON may hold rotations only: enough for training, but positions are all 0.
+        return Finding("scale", (), "all joints are in one place: bone lengths are not known.", "warning")
+    mistakes = [(UNITS[taken].metres / UNITS[unit].metres, unit, taken) for unit, taken in _MISTAKES]
+    factor, unit, taken = min(mistakes, key=lambda mistake: abs(math.log(size / usual / mistake[0])))
+    guess = (
+        f"about {factor:.4g} times that of a person, as if {UNITS[unit].words} were read as {UNITS[taken].words}"
+        if abs(math.log(size / usual / factor)) < 0.5
+        else "the unit may be wrong"
+    )
+    detail = f"the body's {what} {size:.3g} m, a person's {low:g} to {high:g} m; {guess}."
+    return Finding("scale", (), detail)
+
+
+def is_plausible(height: float) -> bool:
+    """Whether a height in metres is that of an adult, see `HEIGHT_RANGE`; 0 stands for an unknown one."""
+    return height == 0 or HEIGHT_RANGE[0] <= height <= HEIGHT_RANGE[1]
+
+
+def _unusual(height: float) -> Finding:
+    low, high = HEIGHT_RANGE
+    who = "a child" if height < low else "a giant"
+    detail = f"the body is {height:.2f} m tall, most adults are {low:.2f} to {high:.2f} m: {who}, or --units is needed."
+    return Finding("scale", (), detail, "warning")
+
+
+def side_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
+    """Find bones that are longer on one side of the body than on the other, such as an end site that went astray.
+
+    Args:
+        positions: ``[T, J, 3]`` metres; finite.
+        names: Joint names; an end site belongs to the side of its joint.
+        parents: Parent of each joint.
+    """
+    lengths = _bone_lengths(positions, parents).median(dim=0).values.tolist()
+    unlike = [
+        (abs(lengths[left] - lengths[right]), left, right)
+        for left, right in find_pairs(names)
+        if abs(lengths[left] - lengths[right]) > max(_UNLIKE_METRES, _UNLIKE * max(lengths[left], lengths[right]))
+    ]
+    if not unlike:
+        return None
+    _, left, right = max(unlike)
+    more = f", and {len(unlike) - 1} more" if len(unlike) > 1 else ""
+    detail = (
+        f"the bone to {names[left]} is {amount(100 * lengths[left], 1)} cm long, the one to {names[right]} "
+        f"{amount(100 * lengths[right], 1)} cm{more}: left and right of a body are alike."
+    )
+    return Finding("sides", (), detail, "warning")
+
+
+def bone_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
+    """Find frames in which a bone is longer or shorter than its median by more than `STRETCH`.
+
+    Bones under 3 cm are passed over: rounding alone changes them. The root's distance from the origin is no bone.
+
+    Args:
+        positions: ``[T, J, 3]`` metres; finite.
+        names: Joint names.
+        parents: Parent of each joint.
+    """
+    lengths = _bone_lengths(positions, parents)
+    usual = lengths.median(dim=0).values
+    change = torch.where(usual > _SHORTEST_BONE, (lengths - usual).abs() / usual.clamp_min(1e-9), 0.0)
+    spans = ranges(change.amax(1) > STRETCH)
+    if not spans:
+        return None
+    joint = int(change.amax(0).argmax())
+    detail = (
+        f"the bone to {names[joint]} changes by up to {amount(100 * float(change[:, joint].max()))} % of its "
+        f"{amount(100 * float(usual[joint]))} cm; some bone by more than {100 * STRETCH:.0f} % in {words(spans)}."
+    )
+    return Finding("bone-length", spans, detail, "warning")
+
+
+def _bone_lengths(positions: Tensor, parents: Sequence[int]) -> Tensor:
+    """Return ``[T, J]`` lengths; 0 for roots."""
+    lengths: Tensor = bones_from_positions(positions, parents).norm(dim=-1)
+    return lengths * torch.tensor([float(parent >= 0) for parent in parents], dtype=lengths.dtype)
+
+
+def _span(lengths: Sequence[float], parents: Sequence[int]) -> float:
+    """Return the longest way between two joints along the bones; parents come before their children."""
+    deepest, longest = [0.0] * len(parents), 0.0
+    for joint in range(len(parents) - 1, -1, -1):
+        parent = parents[joint]
+        if parent >= 0:
+            reach = deepest[joint] + lengths[joint]
+            longest = max(longest, deepest[parent] + reach)
+            deepest[parent] = max(deepest[parent], reach)
+    return longest
+
+
+# Height of the floor; joints below it, and bodies above it for too long.
+
+
+PENETRATION = 0.05
+"""Metres below the floor that are worth a warning. Toes of real recordings dip 1-3 cm when a foot rolls off."""
+
+DEEP_PENETRATION = 0.10
+"""Metres that are an error: more than the thickness of a foot, so no skeleton's choice of toe joint explains them."""
+
+FLOATING_HEIGHT = 0.10
+FLOATING_SECONDS = 1.0
+"""The best human jump (0.6 m at the centre of mass) keeps a body in the air for 0.7 s."""
+
+_PLANTED_SPEED = 0.3
+_PLANTED_FRAMES = 5
+_LOW = 0.05
+
+
+def floor_height(positions: Tensor, fps: float) -> float:
+    """Estimate the height of the floor: where the lowest joint is when it stands still.
+
+    The median over the frames in which the lowest joint is slower than 0.3 m/s is taken, so that neither jumps nor a
+    few frames below the floor move it; without such frames, the 5 % quantile of the lowest joint's height.
+
+    Args:
+        positions: ``[T, J, 3]`` metres, Y up, finite.
+        fps: Frames per second.
+
+    Example:
+        >>> floor_height(torch.full((20, 22, 3), 0.25), fps=20.0)
+        0.25
+    """
+    low, joint = positions[..., 1].min(dim=1)
+    if len(positions) > 1:
+        speed = (positions[1:] - positions[:-1]).norm(dim=-1) * fps
+        speed = torch.cat([speed[:1], speed]).gather(1, joint[:, None])[:, 0]
+        if int((planted := speed < _PLANTED_SPEED).sum()) >= _PLANTED_FRAMES:
+            return float(low[planted].median())
+    return float(low.quantile(_LOW))
+
+
+def floor_findings(positions: Tensor, names: Sequence[str], fps: float, floor: float | None = None) -> list[Finding]:
+    """Find joints below the floor, and stretches in which nothing is near it.
+
+    Stairs and rough ground look the same: the estimate is one flat floor for the whole clip.
+
+    Args:
+        positions: ``[T, J, 3]`` metres, Y up, finite.
+        names: Joint names.
+        fps: Frames per second.
+        floor: Height of the floor when it is known; None estimates it.
+    """
+    height = floor_height(positions, fps) if floor is None else floor
+    low, joint = positions[..., 1].min(dim=1)
+    depth, found = height - low, []
+    deep = depth > DEEP_PENETRATION
+    for mask, severity in ((deep, "error"), ((depth > PENETRATION) & ~deep, "warning")):
+        if spans := ranges(mask):
+            worst = int(torch.where(mask, depth, depth.new_tensor(-1.0)).argmax())
+            where = f"{names[int(joint[worst])]} is up to {amount(100 * float(depth[worst]))} cm below the floor"
+            about = f"floor at {amount(height, 2)} m{'' if floor is not None else ', estimated from standing feet'}"
+            detail = f"{where} in {words(spans)} ({about})."
+            found.append(Finding("penetration", spans, detail, "error" if severity == "error" else "warning"))
+    spans = tuple((a, b) for a, b in ranges(low > height + FLOATING_HEIGHT) if b - a > FLOATING_SECONDS * fps)
+    if spans:
+        longest = max(b - a for a, b in spans) / fps
+        detail = (
+            f"no joint is within {100 * FLOATING_HEIGHT:.0f} cm of the floor in {words(spans)}, for up to "
+            f"{amount(longest, 1)} s: something is climbed on, or the floor is wrong."
+        )
+        found.append(Finding("floating", spans, detail, "warning"))
+    return found
+
+
+# Faults between neighbouring frames: jumps, and stretches in which nothing moves.
+
+
+FASTEST_JOINT = 25.0
+"""m/s. The hand of a professional throwing a ball passes 25 m/s for a few milliseconds; mocap of daily motion and
+sports stays under 19 (the fastest joint of 228 CMU clips, a jump)."""
+
+FASTEST_ROOT = 12.5
+"""m/s. The fastest sprint ever measured peaked at 12.4."""
+
+ROOT_SHIFT = 3.0
+"""m/s by which one step of the root may differ from both the step before and the step after it. A pelvis that weighs
+30 kg and more does not: in 228 CMU clips it stays under 1.7 at 12.5, 20, 30 and 60 fps. A shift of the whole body by
+15 cm at 20 fps passes it, which is far below what a sprinter covers in the same time."""
+
+FASTEST_ROOT_TURN = 840.0
+"""Degrees per second: 14 degrees a frame at 60 fps, the bound by which CMU clips with swapped markers are cleaned;
+a figure skater's spin passes it, a dancer's does not."""
+
+FASTEST_JOINT_TURN = 2520.0
+"""Degrees per second: 42 degrees a frame at 60 fps, from the same."""
+
+FROZEN_SECONDS = 1.0
+"""Seconds of equal values that mean a recording stopped: a body that stands still sways."""
+
+_EQUAL = 1e-9
+
+
+def speed_jumps(positions: Tensor, names: Sequence[str], fps: float) -> Finding | None:
+    """Find frames at which a joint arrives faster than `FASTEST_JOINT`, or the root faster than `FASTEST_ROOT`.
+
+    Args:
+        positions: ``[T, J, 3]`` metres, the root first; frames that are not finite are passed over.
+        names: Their names.
+        fps: Frames per second.
+    """
+    finite = positions.isfinite().all(-1)
+    # A step between finite places may be too long for a float; it is a jump all the same.
+    speed = (positions[1:] - positions[:-1]).norm(dim=-1).where(finite[1:] & finite[:-1], 0.0) * fps
+    limit = torch.full((len(names),), FASTEST_JOINT, dtype=speed.dtype)
+    limit[0] = FASTEST_ROOT
+    return _beyond(speed, limit, names, "moves at up to {} m/s (people stay below {:g} m/s there)")
+
+
+def root_shift(positions: Tensor, names: Sequence[str], fps: float) -> Finding | None:
+    """Find frames at which the whole body is somewhere else: the root's step is unlike the steps on both sides of it.
+
+    Steps that `speed_jumps` reports are left to it.
+
+    Args:
+        positions: ``[T, J, 3]`` metres, the root first; frames that are not finite are passed over.
+        names: Their names.
+        fps: Frames per second.
+    """
+    velocity = (positions[1:, 0] - positions[:-1, 0]) * fps
+    if len(velocity) < 3:
+        return None
+    change = velocity.diff(dim=0).norm(dim=-1)
+    alone = torch.minimum(change[:-1], change[1:])
+    marked = (alone > ROOT_SHIFT) & (velocity[1:-1].norm(dim=-1) <= FASTEST_ROOT)
+    # Of a single frame out of place, the step there and the step back are both found.
+    spans = ranges(torch.nn.functional.pad(marked, (2, 1)))
+    if not spans:
+        return None
+    worst = float(alone[marked].max())
+    total = count(spans)
+    detail = (
+        f"{total} shift{'s' if total > 1 else ''} of the whole body, at {words(spans)}: the step of {names[0]} is "
+        f"up to {amount(100 * worst / fps)} cm ({amount(worst, 1)} m/s) off the steps before and after it."
+    )
+    return Finding("jump", spans, detail)
+
+
+def turn_jumps(rotations: Tensor, names: Sequence[str], fps: float) -> Finding | None:
+    """Find frames at which a joint turns faster than `FASTEST_JOINT_TURN`, or the root than `FASTEST_ROOT_TURN`.
+
+    Args:
+        rotations: ``[T, J, 3, 3]`` relative to the parent, the root first; what is not finite is passed over.
+        names: Their names.
+        fps: Frames per second.
+    """
+    import roma
+
+    angle: Tensor = roma.rotmat_geodesic_distance(rotations[:-1], rotations[1:])
+    speed = torch.rad2deg(angle).nan_to_num(0.0) * fps
+    limit = torch.full((len(names),), FASTEST_JOINT_TURN, dtype=speed.dtype)
+    limit[0] = FASTEST_ROOT_TURN
+    text = "turns at up to {} degrees/s (the bound is {:g}: {} degrees a frame)"
+    return _beyond(speed, limit, names, text, 1.0 / fps)
+
+
+def frozen(positions: Tensor, fps: float) -> Finding | None:
+    """Find stretches longer than `FROZEN_SECONDS` in which no joint moves at all."""
+    same = ((positions[1:] - positions[:-1]).abs() <= _EQUAL).flatten(1).all(1)
+    # k equal steps are k + 1 equal frames.
+    spans = tuple((a, b + 1) for a, b in ranges(same) if b - a > FROZEN_SECONDS * fps)
+    if not spans:
+        return None
+    longest = max(b - a for a, b in spans) / fps
+    detail = (
+        f"nothing moves in {words(spans)}, for up to {amount(longest, 1)} s: the values are the same in every frame."
+    )
+    return Finding("frozen", spans, detail, "warning")
+
+
+def _beyond(speed: Tensor, limit: Tensor, names: Sequence[str], text: str, *more: float) -> Finding | None:
+    """Report steps ``[T-1, J]`` above their joint's limit, with the joint that is furthest above."""
+    over = speed > limit
+    if not bool(over.any()):
+        return None
+    spans = ranges(torch.nn.functional.pad(over.any(1), (1, 0)))
+    joint = int((speed / limit).amax(0).argmax())
+    bound = float(limit[joint])
+    numbers = (amount(float(speed[:, joint].max())), bound, *(amount(bound * factor) for factor in more))
+    total = count(spans)
+    what = f"{total} jump{'s' if total > 1 else ''}, at {words(spans)}: {names[joint]} {text.format(*numbers)}."
+    return Finding("jump", spans, what)
+
+
+# Find a rest pose in the first frames: a T-pose put before the motion, or the remains of a filtered one.
+
+
+_STEP = 0.08
+"""Metres that some joint moves between the rest pose and the motion, relative to the root."""
+
+_RATIO = 4.0
+"""How many times as far as in any of the frames that follow. Inside of 228 CMU clips, wherever one begins to look, the
+ratio stays under 2.5; clips whose first frame is a sixth of the way back to the rest pose, because a filter ran over
+it, have 4.3 to 6.3; a whole rest pose has far more."""
+
+_HELD = 1e-3
+"""Metres between frames up to which a pose counts as held: rounding. A person who stands before walking sways; then no
+frame is `_STEP` away from the one before it and four times as far as the following steps."""
+
+_SECONDS = 1.0 / 3.0
+_SLOW_FPS = 30.0
+"""Below this rate steps are longer and fewer, and a hand that stops may move 4 times as far in one step as in the next.
+A pose that is held before is judged as at any rate."""
+
+
+def frames_at_rest(positions: Tensor, fps: float = 60.0) -> int:
+    """Return the number of frames at the start that do not belong to the motion, such as a T-pose put before it.
+
+    That is the first frame, or a pose held over several, when it is left in one step that is unlike those after it.
+    Limbs are compared relative to the root, because a rest pose often stands at the origin as well.
+
+    Args:
+        positions: ``[T, J, 3]`` metres, the root first, at the file's own rate.
+        fps: That rate.
+
+    Example:
+        >>> import torch
+        >>> positions = torch.zeros(40, 2, 3)
+        >>> positions[1:, 1, 0] = 0.5 + 0.01 * torch.arange(39)  # half a metre in the first step
+        >>> frames_at_rest(positions)
+        1
+    """
+    limbs = positions - positions[:, :1]
+    steps = (limbs[1:] - limbs[:-1]).norm(dim=-1).amax(dim=-1)
+    moving = (steps > _HELD).nonzero()
+    first = int(moving[0]) if len(moving) else len(steps)
+    following = steps[first + 1 : first + 1 + max(6, round(fps * _SECONDS))]
+    if len(following) < 2:
+        return 0
+    step, most = float(steps[first]), float(following.max())
+    if first and most <= _HELD:
+        # From one still pose to another: a jump if it is far enough; either of the two may be the motion.
+        return 0
+    ratio = _RATIO if fps >= _SLOW_FPS or first else 1.5 * _RATIO
+    return first + 1 if step > _STEP and step > ratio * most else 0

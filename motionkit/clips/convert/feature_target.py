@@ -1,0 +1,168 @@
+"""Write a HumanML3D or KIT dataset: features in parts, mirror images, tagged captions, splits, statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from motionkit.clips.convert.report import ConvertReport
+from motionkit.clips.convert.targets import Piece
+from motionkit.errors import MotionkitError
+from motionkit.kernels import physics_sums
+from motionkit.motion import joints_to_features, mirror, mirror_text, with_frame_after
+from motionkit.motion.clip import Clip, ClipSource
+from motionkit.motion.corpus.captions import Caption, captions_within, clean_caption
+from motionkit.motion.corpus.folder import finish_folder, write_clip
+from motionkit.motion.corpus.ids import SPLITS, complete_splits
+from motionkit.motion.corpus.tagger import tag_caption
+from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
+from motionkit.rigs import kit_bones, to_body
+from motionkit.text import reads_sides
+
+MIN_FRAMES = {"humanml": 40, "kit": 24}
+"""Shortest clip in feature frames that HumanML3D's loaders take."""
+
+MAX_FRAMES = 199
+"""Longest; longer clips are cut into parts."""
+
+
+class _Part(NamedTuple):
+    """Contents of the files of one id: features ``[T, D]`` and captions."""
+
+    key: str
+    features: Tensor
+    captions: tuple[Caption, ...]
+
+
+@dataclass(frozen=True)
+class FeatureTarget:
+    """A dataset folder in HumanML3D's layout.
+
+    Each clip gets the format's target bone lengths, stands on the floor and starts at the origin, facing +Z; features
+    are computed in float64. Clips read from features of the same body are written unchanged.
+
+    Attributes:
+        body: ``humanml`` (22 joints, 20 fps) or ``kit`` (21 joints, 12.5 fps).
+        mirrored: Also write each clip's mirror image as ``M<id>``, its captions mirrored (as HumanML3D does). Captions
+            whose sides cannot be read (`motionkit.text.reads_sides`) are left out of it.
+    """
+
+    body: Literal["humanml", "kit"] = "humanml"
+    mirrored: bool = False
+
+    for_training: ClassVar[bool] = True
+
+    @property
+    def skeleton(self) -> Skeleton:
+        """The body of the features."""
+        return HUMANML if self.body == "humanml" else KIT
+
+    def describe(self) -> dict[str, Any]:
+        """Return body and mirroring."""
+        return {"to": self.body, "mirrored": self.mirrored}
+
+    def check_names(self, sources: Sequence[ClipSource]) -> None:
+        """Raise MotionkitError if the id of a clip is that of another clip's mirror image."""
+        keys = {source.key for source in sources} if self.mirrored else set()
+        if both := sorted(key for key in keys if f"M{key}" in keys):
+            raise MotionkitError(
+                f"the mirror image of {both[0]} would be called M{both[0]}, which is another clip.",
+                fix="rename one of them, or leave out --mirror.",
+            )
+
+    def finish(self, folder: Path, pieces: Sequence[Piece], report: ConvertReport) -> None:
+        """Assign splits without leaks; write split lists and statistics."""
+        groups = {piece.key: piece.group for piece in pieces}
+        splits = complete_splits({piece.key: piece.split for piece in pieces}, groups)
+        found: dict[str, set[str]] = {}
+        for key, group in groups.items():
+            found.setdefault(group, set()).add(splits[key])
+        if leaks := sorted(group for group, where in found.items() if len(where) > 1):
+            report.warnings.append(
+                f"{len(leaks)} group(s) are in several splits, so held-out figures will flatter: {', '.join(leaks[:5])}"
+            )
+        report.uncaptioned = [piece.key for piece in pieces if not piece.captions]
+        report.splits = {split: sum(value == split for value in splits.values()) for split in SPLITS}
+        if not report.splits["train"]:
+            report.warnings.append("the train split is empty: Mean and Std were taken over all clips.")
+        finish_folder(folder, splits, self.skeleton)
+
+    def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
+        """Write a clip's parts, then their mirror images; a part that is too short is returned without files.
+
+        If one cannot be written, none is.
+        """
+        ready = self._ready(clip)
+        # T feature rows take T + 1 frames: without the last frame the mirror image would be one row shorter.
+        joints = (
+            to_body(clip.motion, self.skeleton, self.skeleton.fps)
+            if ready is None
+            else with_frame_after(ready.double(), self.skeleton)
+        )
+        if len(joints) < 2:
+            raise MotionkitError("the motion has a single frame.")
+        parts = list(self._parts(key, joints, ready, self._captions(clip, mirrored=False)))
+        if self.mirrored:
+            turned = mirror(joints, self.skeleton)
+            parts += self._parts(f"M{key}", turned, None, self._captions(clip, mirrored=True))
+        pieces: list[Piece] = []
+        try:
+            for part in parts:
+                pieces.append(self._put(part, clip, folder))
+        except BaseException:
+            for name in (name for piece in pieces for name in piece.files):
+                (folder / name).unlink(missing_ok=True)
+            raise
+        return pieces
+
+    def _ready(self, clip: Clip) -> Tensor | None:
+        """Return the features that the clip was read from if they fit this body and frame rate, else None."""
+        features = clip.features
+        fits = features is not None and features.shape[-1] == self.skeleton.width
+        return features if fits and clip.motion.fps == self.skeleton.fps else None
+
+    def _parts(self, key: str, joints: Tensor, ready: Tensor | None, captions: Sequence[Caption]) -> Iterator[_Part]:
+        """Cut into parts of at most `MAX_FRAMES` rows."""
+        frames = len(joints) - 1 if ready is None else len(ready)
+        count = max(1, -(-frames // MAX_FRAMES))
+        bones = kit_bones() if self.skeleton is KIT else None
+        for part in range(count):
+            start, end = frames * part // count, frames * (part + 1) // count
+            # A part keeps one frame more, for the velocities of its last row; stored features were computed with it.
+            features = (
+                joints_to_features(joints[start : end + 1].double(), self.skeleton, bones=bones).float()
+                if ready is None
+                else ready[start:end]
+            )
+            if not bool(torch.isfinite(features).all()):
+                raise MotionkitError("its features are not finite.")
+            texts = captions_within(captions, start / self.skeleton.fps, end / self.skeleton.fps)
+            yield _Part(f"{key}_p{part}" if count > 1 else key, features, texts)
+
+    def _captions(self, clip: Clip, *, mirrored: bool) -> tuple[Caption, ...]:
+        out = []
+        for caption in (*clip.captions, *clip.timed):
+            if mirrored and not reads_sides(caption.text):
+                continue  # it may name a side, which the mirror image would not show
+            text = clean_caption(mirror_text(caption.text) if mirrored else caption.text)
+            if text:
+                tokens = caption.tokens if caption.tokens and not mirrored else tag_caption(text)
+                out.append(Caption(text, tokens, caption.start, caption.end))
+        return tuple(out)
+
+    def _put(self, part: _Part, clip: Clip, folder: Path) -> Piece:
+        """Write one part, unless it is too short."""
+        key, features, captions = part
+        if len(features) < MIN_FRAMES[self.body]:
+            return Piece(key, len(features), split=clip.split, group=clip.group, captions=len(captions))
+        files, joints = write_clip(folder, key, features, captions, self.skeleton)
+        skate, jerk = physics_sums(
+            joints[None], torch.tensor([len(joints)]), fps=self.skeleton.fps, feet=self.skeleton.feet
+        )
+        figures = {"skate": float(skate), "jerk": float(jerk)}
+        return Piece(key, len(joints), files, clip.split, clip.group, len(captions), figures)

@@ -1,0 +1,215 @@
+"""Writers of clips: their protocol and result, and the writer of one file for each clip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+from motionkit.clips.bodies import skeleton_mark
+from motionkit.errors import MotionkitError
+from motionkit.motion.clip import Clip
+from motionkit.motion.corpus.ids import plain_id
+from motionkit.motion.motion import JointMotion, Motion
+from motionkit.motion.skeleton import HUMANML, KIT
+
+# Write clips as single files.
+
+
+FileKind = Literal["mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
+SUFFIX = {
+    "mpl": ".npz",
+    "bvh": ".bvh",
+    "glb": ".glb",
+    "mp4": ".mp4",
+    "gif": ".gif",
+    "html": ".html",
+    "joints": ".npy",
+    "npz": ".npz",
+}
+PICTURES = ("mp4", "gif", "html")
+"""Kinds that can show several clips in one file."""
+
+
+def write_file(path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm"] = "cm") -> dict[str, float]:
+    """Write one clip as one file.
+
+    Args:
+        path: The file.
+        kind: Its format.
+        clip: The clip, at the frame rate to write.
+        unit: Unit of a BVH file.
+
+    Returns:
+        ``residual_mean``, ``residual_max`` (metres) and ``flips`` if rotations were solved from joint positions.
+    """
+    motion = clip.motion
+    if kind in PICTURES:
+        write_pictures(path, [(clip, path.stem)])
+        return {}
+    if kind == "joints":
+        from motionkit.formats.arrays import write_joints
+        from motionkit.rigs import to_body
+
+        own = KIT if motion.names == KIT.joint_names else HUMANML
+        write_joints(path, to_body(motion, own, motion.fps))
+        return {}
+    if kind == "npz":
+        from motionkit.formats.native import write_native
+
+        write_native(path, clip, source_hash=clip.notes.get("sha256", ""))
+        return {}
+    rotated, figures = _with_rotations(motion)
+    if kind == "bvh":
+        from motionkit.formats.bvh import write_bvh
+
+        write_bvh(path, rotated, unit=unit)
+    elif kind == "glb":
+        from motionkit.formats.glb import write_glb
+
+        write_glb(path, rotated, name=path.stem)
+    else:
+        from motionkit.formats.mpl import write_mpl_npz
+
+        write_mpl_npz(path, replace(clip, motion=rotated), source_hash=clip.notes.get("sha256", ""))
+    return figures
+
+
+def _with_rotations(motion: Motion | JointMotion) -> tuple[Motion, dict[str, float]]:
+    """Return the motion with rotations, and the residuals if they were solved from joint positions."""
+    if isinstance(motion, Motion):
+        return motion, {}
+    from motionkit.rigs import solve
+
+    solved = solve(motion)
+    figures = {
+        "residual_mean": solved.residual_mean,
+        "residual_max": solved.residual_max,
+        "flips": float(solved.flips),
+    }
+    return solved.motion, figures
+
+
+def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
+    """Write clips as one page or film; a title stands where a clip has no caption."""
+    from motionkit.player import track_of, write_player
+
+    tracks = [
+        track_of(
+            clip.motion,
+            clip.captions[0].text if clip.captions else title,
+            segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
+            features=clip.features,
+        )
+        for clip, title in shown
+    ]
+    if path.suffix.lower() == ".html":
+        write_player(path, tracks, title=path.stem)
+    else:
+        from motionkit.player.video import write_video
+
+        write_video(path, tracks)
+
+
+def kind_of(path: Path) -> FileKind | None:
+    """Return the format of a file name's ending, or None for a folder."""
+    by_suffix: dict[str, FileKind] = {SUFFIX[kind]: kind for kind in get_args(FileKind) if kind != "mpl"}
+    return by_suffix.get(path.suffix.lower())
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One clip as written, or left out for being too short.
+
+    Attributes:
+        key: Its id.
+        frames: Frames written (feature rows for datasets).
+        files: Paths of its files inside the output folder; empty when it was left out as too short.
+        split: ``train``, ``val``, ``test`` or empty.
+        group: All clips of a group are in the same split.
+        captions: Number of captions.
+        figures: Numbers worth keeping, such as ``skate`` (m/s), ``jerk`` (m/s^3), ``residual_max`` (m).
+        clip: Id of the clip that it was made from, whole, in part or mirrored.
+        skeleton: What tells skeletons apart, for ``mpl``; empty elsewhere.
+    """
+
+    key: str
+    frames: int
+    files: tuple[str, ...] = ()
+    split: str = ""
+    group: str = ""
+    captions: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+    clip: str = ""
+    skeleton: str = ""
+
+
+class Target(Protocol):
+    """Writes clips; sent to worker processes, so it must pickle."""
+
+    @property
+    def for_training(self) -> bool:
+        """Return whether models train on the files: a rest pose before the motion is then cut off."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return all that the files depend on besides the clips, as plain data."""
+        ...
+
+    def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
+        """Write one clip into `folder`.
+
+        Raises:
+            MotionkitError: The clip cannot be written in this way.
+            OSError: The files cannot be written.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class FileTarget:
+    """One file per clip.
+
+    Attributes:
+        kind: Format of the files.
+        fps: Frames per second; 0 keeps the clip's own; ``joints`` get 20, because their files do not store it.
+        unit: Unit of BVH files.
+        min_frames: Shorter clips are left out.
+    """
+
+    kind: FileKind
+    fps: float = 0.0
+    unit: Literal["m", "cm"] = "cm"
+    min_frames: int = 1
+
+    @property
+    def for_training(self) -> bool:
+        """Return whether models train on the file; otherwise it keeps every frame of the source."""
+        return self.kind in ("mpl", "joints")
+
+    @property
+    def rate(self) -> float:
+        """Return the frames per second to write; 0 keeps the clip's own."""
+        return self.fps or (HUMANML.fps if self.kind == "joints" else 0.0)
+
+    def describe(self) -> dict[str, Any]:
+        """Return kind, rate and unit."""
+        return {"to": self.kind, "fps": self.fps, "unit": self.unit, "min_frames": self.min_frames}
+
+    def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
+        """Write ``folder/KEY.SUFFIX``."""
+        if plain_id(key) != key:
+            raise MotionkitError(f"{key!r} is no name for a file.")
+        clip = clip.resample(self.rate) if self.rate else clip
+        frames = clip.motion.frames
+        if frames < self.min_frames:
+            return [Piece(key, frames, split=clip.split, group=clip.group, captions=len(clip.captions))]
+        name = f"{key}{SUFFIX[self.kind]}"
+        path = folder / name
+        if path.exists():
+            raise MotionkitError("another clip has this id already.")
+        figures = write_file(path, self.kind, clip, unit=self.unit)
+        skeleton = skeleton_mark(clip.motion.names, clip.motion.parents) if self.kind == "mpl" else ""
+        captions = len(clip.captions)
+        return [Piece(key, frames, (name,), clip.split, clip.group, captions, figures, skeleton=skeleton)]

@@ -1,0 +1,239 @@
+"""Find the clips of a list of paths and give them ids that are unique and valid file names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from motionkit.clips.bodies import Body, vote
+from motionkit.clips.sources import LIMIT, FileSource, FoundFile, LockedSource, dataset_files, motions_of
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.formats.table import FORMATS, SUFFIXES, known, recognise
+from motionkit.motion.clip import ClipSource, ReadOptions
+from motionkit.motion.corpus.ids import plain_id
+
+# Clip ids of files, and groups of files of the same take.
+
+
+_PART = re.compile(r"_p\d+$")
+"""Suffix of the parts of a long clip."""
+
+
+def unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:
+    """Return an id per file; ids differ by more than case, because some file systems ignore case.
+
+    An id is the file's name without ending. Where several files have the same one, the folders below the given folder
+    are put before it, then the name of the given folder, and if they are still the same, a number is added.
+
+    Args:
+        files: Each file with the folder that was given to find it in (its own for a file that was given itself).
+    """
+    names = [
+        (plain_id(file.stem), plain_id("_".join(inside)), plain_id("_".join((base.absolute().name, *inside))))
+        for file, base, inside in ((file, base, _inside(file, base)) for file, base in files)
+    ]
+    counts = [Counter(name[level].lower() for name in names) for level in range(3)]
+    keys: list[str] = []
+    taken: set[str] = set()
+    for choices in names:
+        key = next((name for name, count in zip(choices, counts, strict=True) if count[name.lower()] == 1), choices[2])
+        plain, number = key, 2
+        while key.lower() in taken:
+            key, number = plain_id(f"{plain}_{number}"), number + 1
+        taken.add(key.lower())
+        keys.append(key)
+    return keys
+
+
+def shared_takes(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
+    """Return a group per file; files of one take share it: a clip, its mirror image ``M...``, its parts ``..._p0``.
+
+    All clips of a group get the same split, whichever folders they come from. A group is named after its first file;
+    a file that is alone has none.
+
+    Args:
+        files: All files.
+        keys: Their ids.
+    """
+    known = set(files)
+    takes = []
+    for file in files:
+        stem = file.stem
+        if stem.startswith("M") and file.with_name(stem[1:] + file.suffix) in known:
+            stem = stem[1:]
+        takes.append(file.with_name(_PART.sub("", stem) or stem))
+    counts, first = Counter(takes), dict(zip(reversed(takes), reversed(keys), strict=True))
+    return [first[take] if counts[take] > 1 else "" for take in takes]
+
+
+def _inside(file: Path, base: Path) -> tuple[str, ...]:
+    # Paths as given, not resolved: a link may lead to another folder.
+    return file.relative_to(base).with_suffix("").parts
+
+
+_OWN = ("convert.json", "motions.json")
+"""Files that motionkit writes beside motions."""
+
+_FLAGS = {
+    "up": "--up",
+    "unit": "--units",
+    "fps": "--source-fps",
+    "rot6d_columns": "--rot6d-columns",
+    "hierarchy": "--hierarchy",
+    "offsets": "--offsets",
+    "smpl_model": "--smpl-model",
+    "joint_map": "--joint-map",
+}
+
+
+@dataclass
+class Opened:
+    """Result of `open_sources`.
+
+    Attributes:
+        sources: The clips, in a fixed order; then files and folders that cannot be opened, whose `load` raises.
+        bodies: How the BVH files of each skeleton are read.
+        skipped: Files of a known ending that hold no motion, such as statistics and settings.
+        made: Folders inside the given ones that `convert` wrote; skipped, because they hold the same motions again.
+    """
+
+    sources: tuple[ClipSource, ...] = ()
+    bodies: tuple[Body, ...] = ()
+    skipped: list[Path] = field(default_factory=list)
+    made: list[Path] = field(default_factory=list)
+
+
+def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> Opened:
+    """Find motion files: each path is a file or a folder, searched with its sub-folders.
+
+    A folder in HumanML3D's layout, or one that `motionkit generate` made, gives its features with their captions and
+    splits; its joints are the same motions again and are not read twice. A file that several paths or links lead to
+    is read once. Unit and vertical axis of BVH files are decided once for each skeleton (`vote`). Folders that
+    `convert` wrote are skipped if the given folder holds anything else; give them by name to read them. Ids are file
+    names without ending; see `unique_keys`.
+
+    Raises:
+        MotionkitError: A path is missing or in no format that is read here, or a folder holds no motion.
+
+    Example:
+        >>> import numpy as np
+        >>> from motionkit.starter import Order, perform
+        >>> np.save("wave.npy", perform([Order("wave/right", frames=60, seed=0)], fps=20.0)[0].joints)
+        >>> [(source.key, source.format) for source in open_sources([Path("wave.npy")]).sources]
+        [('wave', 'joints')]
+    """
+    options = options or ReadOptions()
+    opened = Opened()
+    found: dict[Path, FoundFile] = {}
+    locked: dict[Path, str] = {}
+    for path in paths:
+        for file in _files_of(path, opened, locked):
+            found.setdefault(Path(os.path.realpath(file.path)), file)
+    files = [(file.path, file.base) for file in found.values()]
+    keys = unique_keys([*files, *((path, path.parent) for path in locked)])
+    groups = shared_takes([path for path, _ in files], keys[: len(files)])
+    sources, opened.bodies = vote(
+        [
+            FileSource(file.path, key, file.format.name, options, file.texts, file.texts_file, file.splits, group)
+            for file, key, group in zip(found.values(), keys, groups, strict=False)
+        ]
+    )
+    opened.sources = (
+        *sources,
+        *(
+            LockedSource(path, key, reason)
+            for (path, reason), key in zip(locked.items(), keys[len(files) :], strict=True)
+        ),
+    )
+    return opened
+
+
+def refuse_idle(options: ReadOptions, sources: Iterable[ClipSource]) -> None:
+    """Refuse reading options that no reader of these sources uses, and files that do not exist.
+
+    Raises:
+        MotionkitError: There is such an option (the message names its formats) or file.
+    """
+    names = {source.format for source in sources if isinstance(source, FileSource)}
+    used = {option for name in names for option in FORMATS[name].options}
+    plain = ReadOptions()
+    for name, flag in _FLAGS.items():
+        value = getattr(options, name)
+        if value == getattr(plain, name):
+            continue
+        if name not in used:
+            formats = ", ".join(entry.summary for entry in FORMATS.values() if name in entry.options)
+            raise MotionkitError(
+                f"{flag} {value} does not act on these inputs.", why=f"it is for {formats}.", fix="leave it out."
+            )
+        if name in ("hierarchy", "offsets", "smpl_model") and not value.exists():
+            raise MotionkitError(f"{flag} {value}: there is no such file.", fix="check the path.")
+
+
+def _files_of(path: Path, opened: Opened, locked: dict[Path, str]) -> list[FoundFile]:
+    """Return the motion files of a path (MotionkitError if there are none)."""
+    if not path.is_dir():
+        if not path.exists():
+            raise MotionkitError(f"there is no {path}.", fix="give motion files, folders of them, or the word starter.")
+        if (kind := recognise(path)) is None:
+            raise MotionkitError(f"{path} holds no motion that is known here.", why=known(path.suffix.lower()))
+        return [FoundFile(path, path.parent, kind)]
+    before = len(opened.made), len(locked)
+    files = list(_search(path, opened, locked))
+    if not files:
+        # The folder holds nothing but output of `convert`, so that is what the user wants to read.
+        made = opened.made[before[0] :]
+        del opened.made[before[0] :]
+        files = [file for folder in made for file in _search(folder, opened, locked)]
+    if not files and len(locked) == before[1]:
+        raise MotionkitError(
+            f"there is no motion in {path} or below it.", why=f"files that are read: {', '.join(sorted(SUFFIXES))}."
+        )
+    return files
+
+
+def _search(top: Path, opened: Opened, locked: dict[Path, str]) -> Iterator[FoundFile]:
+    """Walk a folder; sub-folders with features, or with joints and their captions or splits, are read as datasets.
+
+    A dangling link or a pipe counts as a file: its reader reports the error. What holds no motion goes into `opened`,
+    what cannot be opened into `locked` with the error message of the system.
+    """
+    waiting, seen = [top], set()
+    while waiting:
+        path = waiting.pop()
+        try:
+            if path.is_dir():
+                state = path.stat()
+                if (place := (state.st_dev, state.st_ino)) in seen:
+                    continue  # a link to a parent folder would be followed without end
+                seen.add(place)
+                if path != top and _is_conversion(path):
+                    opened.made.append(path)
+                elif motions := motions_of(path):
+                    yield from dataset_files(path, motions, top)
+                else:
+                    inside = [
+                        entry for entry in path.iterdir() if not entry.name.startswith(".") and entry.name not in _OWN
+                    ]
+                    waiting += sorted(inside, reverse=True)
+            elif path.suffix.lower() in SUFFIXES:
+                if (kind := recognise(path)) is None:
+                    opened.skipped.append(path)
+                else:
+                    yield FoundFile(path, top, kind)
+        except OSError as error:
+            locked[path] = error.strerror or str(error)
+
+
+def _is_conversion(folder: Path) -> bool:
+    """Return whether `convert` wrote a folder."""
+    try:
+        record = read_json(folder / "convert.json", dict, limit=LIMIT, surrogates=True)
+    except MotionkitError:
+        return False
+    return {"schema", "to", "clips"} <= record.keys()

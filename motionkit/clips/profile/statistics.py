@@ -1,0 +1,390 @@
+"""The statistics of a dataset, added up clip by clip."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from motionkit.clips.profile.measure import ClipRow, Measure, Sums, measure
+from motionkit.clips.profile.sums import RigSums
+from motionkit.clips.walk import walk
+from motionkit.motion.clip import Clip, ClipSource
+from motionkit.motion.corpus.captions import CaptionTable
+from motionkit.motion.corpus.tagger import tag_words
+from motionkit.page import count, metres, plain
+
+# Counts over the captions of a dataset: words, verbs, vocabulary.
+
+
+_SHOWN = 20
+_DULL = frozenset({"be", "have", "do", "seem", "appear"})
+"""Verbs of almost every caption, left out of the most frequent ones."""
+
+
+@dataclass
+class CaptionCount:
+    """Counts over captions; add them one clip at a time.
+
+    Attributes:
+        clips: Clips seen.
+        without: Clips that have no caption.
+        captions: Captions seen.
+        different: Captions that differ from all others.
+        words: Words in all, and those of each caption for the median.
+        forms: Words as they are written, in lower case.
+        verbs: Verbs by their base form.
+        nouns: Nouns and directions by their base form.
+    """
+
+    clips: int = 0
+    without: int = 0
+    captions: int = 0
+    words: list[int] = field(default_factory=list)
+    different: set[str] = field(default_factory=set)
+    forms: Counter[str] = field(default_factory=Counter)
+    verbs: Counter[str] = field(default_factory=Counter)
+    nouns: Counter[str] = field(default_factory=Counter)
+
+    def add(self, texts: tuple[str, ...]) -> None:
+        """Count one clip's captions."""
+        self.clips += 1
+        self.without += not texts
+        self.captions += len(texts)
+        for text in texts:
+            self.different.add(text.strip().lower())
+            tokens = [token.rpartition("/") for token in tag_words(text)]
+            self.words.append(len(tokens))
+            self.forms.update(word for word, _, _ in tokens)
+            self.verbs.update(word for word, _, tag in tokens if tag == "VERB" and word not in _DULL)
+            self.nouns.update(word for word, _, tag in tokens if tag in ("NOUN", "ADV", "ADJ"))
+
+    def top_verbs(self) -> dict[str, int]:
+        """Return the most frequent verbs with their numbers."""
+        return _top(self.verbs)
+
+    def top_words(self) -> dict[str, int]:
+        """Return the most frequent other words (nouns, adjectives, adverbs) with their numbers."""
+        return _top(self.nouns)
+
+    def document(self) -> dict[str, object]:
+        """Return the figures for JSON."""
+        return {
+            "clips_without": self.without,
+            "count": self.captions,
+            "different": len(self.different),
+            "per_clip": self.captions / self.clips if self.clips else 0.0,
+            "words_mean": sum(self.words) / len(self.words) if self.words else 0.0,
+            "words_median": median(self.words) if self.words else 0,
+            "words_max": max(self.words, default=0),
+            "vocabulary": len(self.forms),
+            "words_once": sum(number == 1 for number in self.forms.values()),
+            "verbs": self.top_verbs(),
+            "other_words": self.top_words(),
+        }
+
+
+def _top(counts: Counter[str]) -> dict[str, int]:
+    """Return the most frequent words, equal ones in the order of the alphabet."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN])
+
+
+# Clips that are far from the others, by robust z-scores.
+
+
+FAR = 3.5
+"""Iglewicz and Hoaglin (1993): a modified z-score above 3.5 marks an outlier."""
+
+FEWEST = 8
+"""Fewest clips to compare: the median of fewer is no estimate of the usual value."""
+
+_TO_SIGMA = 0.6745
+_LEAST_SPREAD = 0.2
+"""Least spread of the logarithm: where most clips agree, a difference of a fifth is no outlier."""
+
+_MOST = 20
+"""At most one outlier per 20 clips is listed for each figure; more would be a second group of clips."""
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """One clip that is unusual in one way.
+
+    Attributes:
+        clip: Its id.
+        figure: ``seconds``, ``speed``, ``jerk`` or ``skate``.
+        value: Its own value.
+        median: That of all clips.
+        z: Modified z-score of the logarithm; negative below the median.
+        reason: A sentence.
+    """
+
+    clip: str
+    figure: str
+    value: float
+    median: float
+    z: float
+    reason: str
+
+    @property
+    def title(self) -> str:
+        """Return the name of the figure for tables."""
+        return _FIGURES[self.figure].title
+
+    @property
+    def shown(self) -> str:
+        """Return its own value with a unit."""
+        return _FIGURES[self.figure].write(self.value)
+
+    @property
+    def usual(self) -> str:
+        """Return the median with a unit."""
+        return _FIGURES[self.figure].write(self.median)
+
+
+@dataclass(frozen=True)
+class _Figure:
+    title: str
+    value: Callable[[ClipRow], float | None]
+    floor: float
+    """Added before the logarithm; about the precision of the figure."""
+    write: Callable[[float], str]
+    words: str
+
+
+_FIGURES = {
+    "seconds": _Figure(
+        "length",
+        lambda row: row.seconds,
+        0.05,
+        lambda value: f"{value:.1f} s",
+        "lasts {}; half of the clips last less than {}",
+    ),
+    "speed": _Figure(
+        "mean speed",
+        lambda row: row.speed_mean,
+        0.05,
+        lambda value: metres(value, "m/s"),
+        "moves at {} on average, the median clip at {}",
+    ),
+    "jerk": _Figure(
+        "jerk",
+        lambda row: row.jerk,
+        1.0,
+        lambda value: f"{plain(value, 0)} m/s³",
+        "has a jerk of {}, the median clip {}: shaking or jumping",
+    ),
+    "skate": _Figure(
+        "foot skate",
+        lambda row: row.skate,
+        0.05,
+        lambda value: metres(value, "m/s"),
+        "has feet that slide at {}, the median clip {}",
+    ),
+}
+
+
+def find_outliers(rows: Sequence[ClipRow], far: float = FAR) -> tuple[Outlier, ...]:
+    """Return clips whose length, speed, jerk or skate is far from the median, the furthest first.
+
+    The modified z-score 0.6745 (x - median) / MAD is taken of the logarithm, since all four figures are positive and
+    skewed; the MAD is taken as 0.2 at least. Slow clips, smooth clips and clips that do not slide are no outliers:
+    only the upper end of speed, jerk and skate counts. At most one clip in twenty is listed for each figure,
+    the furthest: more would be a second group. A figure that fewer than `FEWEST` clips have is not compared;
+    `uncompared` says so.
+
+    Args:
+        rows: All clips.
+        far: z-score from which a clip counts.
+    """
+    found: list[Outlier] = []
+    for name, figure in _FIGURES.items():
+        known = _known(rows, figure)
+        if len(known) < FEWEST:
+            continue
+        logs = [math.log(max(number, 0.0) + figure.floor) for _, number in known]
+        centre = median(logs)
+        spread = max(median(abs(log - centre) for log in logs), _LEAST_SPREAD)
+        usual = median(number for _, number in known)
+        far_off: list[Outlier] = []
+        for (clip, number), log in zip(known, logs, strict=True):
+            z = _TO_SIGMA * (log - centre) / spread
+            if abs(z) > far and (z > 0 or name == "seconds"):
+                reason = figure.words.format(figure.write(number), figure.write(usual))
+                far_off.append(Outlier(clip, name, number, usual, z, f"{reason} (z {z:.1f})."))
+        found.extend(sorted(far_off, key=_order)[: max(1, len(known) // _MOST)])
+    return tuple(sorted(found, key=_order))
+
+
+def uncompared(rows: Sequence[ClipRow]) -> str:
+    """Return a sentence that names the figures with too few clips to compare; empty if there are none."""
+    if len(rows) < FEWEST:
+        return f"Too few clips to compare: {count(len(rows), 'clip')}, and {FEWEST} are needed to say what is usual."
+    known = {figure.title: len(_known(rows, figure)) for figure in _FIGURES.values()}
+    few = [f"{title} (known of {count(number, 'clip')})" for title, number in known.items() if number < FEWEST]
+    return f"Not compared, since {FEWEST} clips are needed: {', '.join(few)}." if few else ""
+
+
+def _known(rows: Sequence[ClipRow], figure: _Figure) -> list[tuple[str, float]]:
+    """Return the clips that have a figure, with its value."""
+    values = [(row.clip, figure.value(row)) for row in rows]
+    return [(clip, number) for clip, number in values if number is not None and math.isfinite(number)]
+
+
+def _order(outlier: Outlier) -> tuple[float, str]:
+    return -abs(outlier.z), outlier.clip
+
+
+_TRAIN = "train"
+
+
+@dataclass
+class Profile(Sums):
+    """Statistics of a dataset; `add` takes one clip's measure at a time.
+
+    Attributes:
+        rows: Figures of each clip.
+        failed: Origin and reason of what could not be read.
+        captions: Counts over captions.
+        skeletons: Sums of each skeleton by its name.
+        of_train: Sums of the clips that the train split lists.
+    """
+
+    rows: list[ClipRow] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    captions: CaptionCount = field(default_factory=CaptionCount)
+    skeletons: dict[str, RigSums] = field(default_factory=dict)
+    of_train: Sums = field(default_factory=Sums)
+
+    def add(self, one: Measure) -> None:
+        """Take one clip in."""
+        self.rows.append(one.row)
+        self.add_sums(one)
+        if _TRAIN in one.row.listed:
+            self.of_train.add_sums(one)
+        self.captions.add(one.texts)
+        known = self.skeletons.get(one.joints.rig.name)
+        if known is not None:
+            known.add(one.joints)
+        else:
+            self.skeletons[one.joints.rig.name] = replace(one.joints)
+
+    def training(self) -> Profile:
+        """Return the statistics of the clips of the train split; of all clips where none has it.
+
+        They have no captions, skeletons or failures.
+        """
+        rows = [row for row in self.rows if _TRAIN in row.listed]
+        if not rows:
+            return self
+        found = Profile(rows=rows)
+        found.add_sums(self.of_train)
+        return found
+
+    @property
+    def frames(self) -> int:
+        """Frames of all clips."""
+        return sum(row.frames for row in self.rows)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Frames of each clip."""
+        return [row.frames for row in self.rows]
+
+    @property
+    def fps(self) -> dict[float, int]:
+        """Clips by their frame rate, the most frequent first."""
+        return dict(Counter(row.fps for row in self.rows).most_common())
+
+    @property
+    def complexity(self) -> float:
+        """`complexity_uncapped`, 2 at most: 0 for one straight walk, 2 for varied motion."""
+        return min(2.0, self.complexity_uncapped)
+
+    @property
+    def complexity_uncapped(self) -> float:
+        """``(yaw_std / 30 degrees + speed_std / 0.3 m/s) / 2``."""
+        return 0.5 * ((self.yaw.std or 0.0) / 30.0 + (self.speed.std or 0.0) / 0.3)
+
+    def outliers(self) -> tuple[Outlier, ...]:
+        """Return the clips that are far from the others in a figure."""
+        return find_outliers(self.rows)
+
+    def rig_sums(self) -> list[RigSums]:
+        """Return the sums of each skeleton, the most used first."""
+        return sorted(self.skeletons.values(), key=lambda sums: -sums.frames)
+
+    def splits(self) -> dict[str, int]:
+        """Return clips by split, a clip under each that lists it; clips without one are under ``none``."""
+        return dict(Counter(split for row in self.rows for split in row.listed or ("none",)).most_common())
+
+    def leaks(self) -> list[str]:
+        """Return groups, and ids of clips without one, that are in several splits."""
+        found: dict[str, set[str]] = {}
+        for row in self.rows:
+            found.setdefault(row.group or row.clip, set()).update(row.listed)
+        return sorted(name for name, splits in found.items() if len(splits) > 1)
+
+    def listed_twice(self) -> dict[str, tuple[str, ...]]:
+        """Return the clips that several splits list, with those splits."""
+        return {row.clip: row.splits for row in self.rows if len(row.splits) > 1}
+
+    def leaked_by_splits(self) -> dict[tuple[str, ...], list[str]]:
+        """Return the same clips by the splits that list them."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for clip, splits in self.listed_twice().items():
+            found.setdefault(splits, []).append(clip)
+        return found
+
+    def findings(self) -> dict[str, dict[str, int]]:
+        """Return for each kind of fault the clips that have it as an error and as a warning."""
+        found: dict[str, dict[str, int]] = {}
+        for row in self.rows:
+            for kind, severity in {(finding.kind, finding.severity) for finding in row.findings}:
+                found.setdefault(kind, {"error": 0, "warning": 0})[severity] += 1
+        return dict(sorted(found.items(), key=lambda item: (-item[1]["error"], -item[1]["warning"], item[0])))
+
+
+def profile_sources(
+    sources: Sequence[ClipSource],
+    *,
+    table: CaptionTable | None = None,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda key: None,
+) -> Profile:
+    """Load and measure every clip; clips that cannot be used are listed in `Profile.failed`.
+
+    Args:
+        sources: The clips.
+        table: Captions, splits and groups; they take precedence over those of the source.
+        jobs: Worker processes; 1 uses this process.
+        progress: Called with each source's id when it is done.
+
+    Raises:
+        MotionkitError: A worker process died, or a clip fits several rows of the table.
+
+    Example:
+        >>> from motionkit import load_dataset
+        >>> from motionkit.contracts.dataset import dataset_sources
+        >>> profile = profile_sources(dataset_sources(load_dataset("starter"))[:3])
+        >>> len(profile.rows), profile.splits(), profile.fps
+        (3, {'train': 3}, {20.0: 3})
+    """
+    rows, _ = table.deal({source.key: source.origin for source in sources}) if table is not None else ({}, [])
+    profile = Profile()
+    with closing(walk(sources, _measured, rows=rows, jobs=jobs, progress=progress)) as outcomes:
+        for outcome in outcomes:
+            for one in outcome.results:
+                profile.add(one)
+            for name, reason in outcome.failed().items():
+                # The name is put before the reason anyway.
+                start = f"{outcome.origin} "
+                profile.failed[name] = reason.removeprefix(f"{outcome.origin}: ").removeprefix(start)
+    return profile
+
+
+def _measured(clip: Clip, key: str, origin: str) -> list[Measure]:
+    return [measure(clip, key, origin)]

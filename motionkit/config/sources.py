@@ -1,0 +1,170 @@
+"""Where settings come from: files, ``MOTIONKIT_*`` variables, the command line; one `Layer` of tables for each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from motionkit.config._slots import slots_of
+from motionkit.documents import read_json, read_toml, read_yaml
+from motionkit.errors import MotionkitError, did_you_mean
+
+# Settings that came later: runs recorded before have none, and go on with what was so then.
+
+
+_LATER: tuple[tuple[str, str, str, Any], ...] = (
+    ("dataset", "shapes", "scenes", "simple"),
+    ("dataset", "shapes", "images", 80_000),  # this one and the next three have no effect there
+    ("dataset", "shapes", "captioned", 0.08),
+    ("dataset", "shapes", "lapse", 0.1),
+    ("dataset", "shapes", "extra", 0.1),
+    ("policy", "tiny-sa2va", "resize", False),
+    ("loop1", "mask-to-caption", "listen", 0.0),
+    ("loop2", "caption-to-mask", "learn", 0.0),
+    ("loop2", "caption-to-mask", "absent", 0.0),
+)
+"""Field of a plugin, name of the plugin, its later option, and the value that stands for what was so before."""
+
+
+def as_recorded(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a recorded run, with those that came later filled in.
+
+    Example:
+        >>> as_recorded({"loop1": {"name": "mask-to-caption", "kl": "k3"}})
+        {'loop1': {'name': 'mask-to-caption', 'kl': 'k3', 'listen': 0.0}}
+    """
+    found = dict(table)
+    for field, name, option, value in _LATER:
+        own = found.get(field)
+        if isinstance(own, Mapping) and own.get("name") == name and option not in own:
+            found[field] = {**own, option: value}
+    return found
+
+
+PREFIX = "MOTIONKIT_"
+NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Values from one place.
+
+    Attributes:
+        name: What to call the place when an origin is printed.
+        table: Nested tables, keys as in the model. What stands under a slot's name is the choice, a table of options,
+            or a table of both, with the choice under the key ``""``.
+        from_file: Whether it is a settings file or a run's. There a plugin's table chooses the plugin, while flags and
+            variables only set its options; and no code runs because a file names it.
+        code: For a layer that repeats what was given elsewhere: what makes code run and was typed there, Python files
+            and options (``env.id=my_tasks:Push-v0``).
+        origin: Turns the path of a value into its origin; the layer's name by default.
+        warnings: What is odd about the place without being wrong.
+        notes: How it was read, where that is worth a line.
+    """
+
+    name: str
+    table: Mapping[str, Any]
+    from_file: bool = False
+    code: frozenset[str] | None = None
+    origin: Callable[[tuple[str, ...]], str] | None = None
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def typed(self) -> bool:
+        """Whether the user typed it: on the command line, or in a variable."""
+        return not self.from_file and self.code is None
+
+    def origin_of(self, path: tuple[str, ...]) -> str:
+        """Return where the value at `path` came from."""
+        return self.name if self.origin is None else self.origin(path)
+
+
+def read_file(path: Path) -> Layer:
+    """Read a TOML, JSON (comments are fine) or YAML file; a run folder stands for its ``config.json``.
+
+    Raises:
+        MotionkitError: It is missing, has another suffix, cannot be read (see `motionkit.documents`), or is not a
+            table.
+    """
+    file = path / "config.json" if path.is_dir() and (path / "config.json").is_file() else path
+    if not file.is_file():
+        raise MotionkitError(f"settings file {path} does not exist.", fix="check the path given to --config.")
+    try:
+        table = _parse(file)
+    except MotionkitError as error:
+        error.fix = error.fix or "mend the file given to --config."
+        raise
+    if file.name == "config.json" and (file.parent / "run.json").is_file():
+        table = as_recorded(table)
+    return Layer(str(path), table, from_file=True)
+
+
+def read_environment(model: type[BaseModel]) -> Layer:
+    """Read the ``MOTIONKIT_*`` variables; one that names no setting of `model` is a warning.
+
+    Names may have any case; values stay text.
+    """
+    given: dict[tuple[str, ...], str] = {}
+    warnings = []
+    known = {variable((name,)) for name in model.model_fields} | set(NOT_SETTINGS)
+    for name, text in ((name.upper(), text) for name, text in os.environ.items()):
+        path = tuple(name.removeprefix(PREFIX).lower().split("__"))
+        if not name.startswith(PREFIX) or name in NOT_SETTINGS:
+            continue
+        if path[0] in model.model_fields:
+            given[path] = text
+        else:
+            hint = did_you_mean(name.removeprefix(PREFIX), [other.removeprefix(PREFIX) for other in known])
+            hint = hint.replace("did you mean ", f"did you mean {PREFIX}")
+            warnings.append(f"{name} is not a setting of this command and has no effect{f'; {hint}' if hint else ''}")
+    table = nested(model, given)
+    return Layer("environment", table, origin=lambda path: f"environment {variable(path)}", warnings=tuple(warnings))
+
+
+def variable(path: Iterable[str]) -> str:
+    """Return the environment variable of a key."""
+    return PREFIX + "__".join(path).upper().replace("-", "_")
+
+
+def nested(model: type[BaseModel], given: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """Return the table of a `Layer` from values by their path; the value of a slot itself is the choice."""
+    chosen = slots_of(model)
+    found: dict[str, Any] = {}
+    for path, value in given.items():
+        *parents, last = (*path, "") if len(path) == 1 and path[0] in chosen else path
+        table = found
+        for part in parents:
+            if not isinstance(table.get(part), dict):
+                table[part] = {}
+            table = table[part]
+        table[last] = value
+    return found
+
+
+def cache_folder() -> Path:
+    """Return the folder for data that can be made again.
+
+    It is ``$MOTIONKIT_CACHE``, else ``$XDG_CACHE_HOME/motionkit``, else ``~/.cache/motionkit``.
+    """
+    if own := os.environ.get("MOTIONKIT_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "motionkit"
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    suffix = file.suffix.lower()
+    if suffix == ".toml":
+        return read_toml(file)
+    if suffix in (".json", ".jsonc"):
+        return read_json(file, dict)
+    if suffix in (".yaml", ".yml"):
+        return read_yaml(file, dict)
+    raise MotionkitError(
+        f"settings file {file} is neither TOML, JSON nor YAML.", fix="name it .toml, .json, .yaml or .yml"
+    )

@@ -1,0 +1,403 @@
+"""The protocols of datasets, texts with motions and images with regions, and what they hold, by content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, get_args, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit.motion import Caption, Clip, JointMotion, Normalizer, Skeleton, features_to_joints, plain_id
+from motionkit.motion.corpus.ids import Split as Split
+from motionkit.runs import Kept, TrainedOn, fingerprint
+from motionkit.text import Prompt
+
+
+@dataclass(frozen=True)
+class TextClip:
+    """One training item.
+
+    Attributes:
+        key: Clip id, unique in its split.
+        features: ``[T, D]`` float32, not normalised.
+        captions: At least one text.
+    """
+
+    key: str
+    features: Tensor
+    captions: tuple[str, ...]
+
+
+class TextMotionDataset(Protocol):
+    """Clips with captions, and prompts for RL.
+
+    Attributes:
+        name: Registry name.
+        skeleton: Body of the features.
+        fps: Frames per second.
+        normalizer: Mean and Std of the dataset (model side, not the evaluator's).
+        max_length: Longest motion in frames.
+        random_crop: Whether training may cut clips at random places; otherwise a cut starts at the first frame.
+
+    Example:
+        >>> from motionkit import load_dataset
+        >>> dataset = load_dataset("starter")
+        >>> prompt = dataset.prompts("val", k_segments=2)[0]
+        >>> len(prompt.segments), prompt.length <= dataset.max_length
+        (2, True)
+    """
+
+    name: str
+    skeleton: Skeleton
+    fps: float
+    normalizer: Normalizer
+    max_length: int
+    random_crop: bool
+
+    def clips(self, split: Split) -> Sequence[TextClip]:
+        """Return the split's clips, always in the same order."""
+        ...
+
+    def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        """Return prompts with lengths.
+
+        Args:
+            split: Which captions to use.
+            k_segments: Segments per prompt; 0 takes the dataset's own default (1, or what a composite file has).
+            seed: Chooses which captions are joined when k_segments > 1.
+        """
+        ...
+
+    def physics_reference(self) -> tuple[float, float]:
+        """Return the median foot skate (m/s) and median jerk (m/s^3) of the train split, cached with the data."""
+        ...
+
+
+@runtime_checkable
+class HasCaptionTokens(Protocol):
+    """A dataset that stores ``word/POS`` tokens with its captions, as HumanML3D does."""
+
+    def caption_tokens(self) -> Mapping[str, Sequence[str]]:
+        """Return the tokens by caption, such as ``("a/DET", "man/NOUN", "walk/VERB")``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Regions:
+    """N images, a region of each, and what is said of it.
+
+    Attributes:
+        images: N arrays ``[H, W, 3]`` uint8 RGB; every image may have a size of its own.
+        masks: N arrays ``[h, w]`` bool, True inside the region; h and w may be smaller than H and W.
+        captions: What is said of each region.
+        others: N arrays ``[K, h, w]`` bool, masks of the other objects of each image, K of each its own; empty where
+            the data do not say them.
+    """
+
+    images: Sequence[NDArray[np.uint8]]
+    masks: Sequence[NDArray[np.bool_]]
+    captions: tuple[str, ...]
+    others: Sequence[NDArray[np.bool_]] = ()
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+
+class RegionDataset(Protocol):
+    """Images with regions and captions; ``Component(gives="regions")``.
+
+    Attributes:
+        name: Registry name.
+    """
+
+    name: str
+
+    def count(self, split: Split) -> int:
+        """Return the number of regions of a split."""
+        ...
+
+    def regions(self, split: Split, index: NDArray[np.int64]) -> Regions:
+        """Return regions.
+
+        Args:
+            split: Which split.
+            index: ``[N]`` numbers below `count`, in any order.
+        """
+        ...
+
+
+@runtime_checkable
+class NamesAbsent(Protocol):
+    """A dataset of regions that can name what an image does not show."""
+
+    def absent(self, split: Split, index: NDArray[np.int64]) -> Sequence[str]:
+        """Return for each region a caption of an object that its image does not show."""
+        ...
+
+
+@dataclass(frozen=True)
+class Thing:
+    """An object of an image, as data that know their scenes describe it.
+
+    Attributes:
+        attributes: Value by attribute, such as ``{"shape": "circle", "colour": "red"}``.
+        middle: Its middle ``(x, y)``, as shares of the image's width and height; y points down.
+    """
+
+    attributes: Mapping[str, str]
+    middle: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What an image shows.
+
+    Attributes:
+        things: Its objects.
+        meant: Which of them the region is.
+    """
+
+    things: tuple[Thing, ...]
+    meant: int = 0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a caption says of an object, word for word: it may contradict itself.
+
+    Attributes:
+        said: Pairs of an attribute and its value.
+        relations: Pairs of a relation, such as ``left of``, and what is said of the other object.
+        unread: Words that say nothing that the data know.
+    """
+
+    said: tuple[tuple[str, str], ...] = ()
+    relations: tuple[tuple[str, Claim], ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class KnowsScenes(Protocol):
+    """A dataset of regions that knows what its images show and reads captions: `Truth`.
+
+    Attributes:
+        attributes: Names of the attributes that every `Thing` has. The first one is the noun, which a caption cannot
+            leave out.
+    """
+
+    attributes: Sequence[str]
+
+    def scenes(self, split: Split, index: NDArray[np.int64]) -> Sequence[Scene]:
+        """Return what the images of regions show."""
+        ...
+
+    def read(self, caption: str) -> Claim:
+        """Return what a caption says; any text can be read."""
+        ...
+
+    def related(self, relation: str, one: Thing, other: Thing) -> bool:
+        """Return whether ``one`` stands in a relation to ``other``."""
+        ...
+
+
+@runtime_checkable
+class HasCaptionedPart(Protocol):
+    """A dataset of regions of which only a part has captions that may be learned from."""
+
+    def captioned(self, split: Split) -> NDArray[np.int64] | None:
+        """Return the numbers of the regions of a split whose captions may be read; None where all may."""
+        ...
+
+
+def captioned_part(data: RegionDataset, split: Split = "train") -> NDArray[np.int64] | None:
+    """Return the numbers of the regions whose captions may be read; None where all may, as of most data."""
+    return data.captioned(split) if isinstance(data, HasCaptionedPart) else None
+
+
+@runtime_checkable
+class HasRegionAreas(Protocol):
+    """A dataset of regions that knows how large they are without reading a picture."""
+
+    def areas(self, split: Split) -> NDArray[np.float32]:
+        """Return ``[N]``, for every region of a split the share of its image that it covers, above 0 up to 1."""
+        ...
+
+
+@runtime_checkable
+class HasPictureMarks(Protocol):
+    """A dataset of regions that knows its pictures by their content."""
+
+    def picture_marks(self, split: Split) -> Sequence[str]:
+        """Return for every region of a split the fingerprint of its picture, hexadecimal, the same at any place."""
+        ...
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A dataset that says what it holds and what it left out.
+
+    Attributes:
+        summary: A line for ``--dry-run`` and the log.
+    """
+
+    summary: str
+
+
+# Fingerprints of what text-motion datasets hold: compared on resume, and left out of evaluations.
+
+
+def is_generated(dataset: object) -> bool:
+    """Whether a dataset reads nothing: it has ``inputs``, and they are empty. Its splits share nothing by design."""
+    inputs = getattr(dataset, "inputs", None)
+    return isinstance(inputs, Mapping) and not inputs
+
+
+def clip_fingerprint(clip: TextClip) -> str:
+    """Return the fingerprint of a motion, whatever its key and captions."""
+    return fingerprint(clip.features)
+
+
+def prompt_fingerprint(prompt: Prompt) -> str:
+    """Return the fingerprint of a prompt with the motions that it comes from, whatever its key."""
+    return fingerprint(*prompt.segments, *map(str, prompt.frames), "from", *prompt.source_ids)
+
+
+def clips_fingerprint(clips: Iterable[TextClip]) -> str:
+    """Return the fingerprint of clips in this order: motions, captions and their stored tokens."""
+    return fingerprint(
+        *(
+            part
+            for clip in clips
+            for part in (clip_fingerprint(clip), *clip.captions, *map(str, getattr(clip, "tokens", ())))
+        )
+    )
+
+
+def trained_items(dataset: TextMotionDataset, split: Split, prompts: Iterable[Prompt]) -> TrainedOn:
+    """Return what a policy is trained on by prompts of a split: the motions behind them, or composite prompts."""
+    if is_generated(dataset):
+        return TrainedOn()
+    if _is_composite(dataset):
+        return TrainedOn.of(map(prompt_fingerprint, prompts))
+    return TrainedOn.of(map(clip_fingerprint, dataset.clips(split)))
+
+
+def leave_out_clips(trained: TrainedOn, dataset: TextMotionDataset, clips: Sequence[TextClip]) -> Kept:
+    """Return which clips of a dataset a model was not trained on."""
+    if is_generated(dataset):
+        return TrainedOn().leave_out([""] * len(clips))
+    return trained.leave_out([clip_fingerprint(clip) for clip in clips] if trained.items else [""] * len(clips))
+
+
+def leave_out_prompts(trained: TrainedOn, dataset: TextMotionDataset, split: Split, prompts: Sequence[Prompt]) -> Kept:
+    """Return which prompts of a split a model was not trained on: neither on themselves nor on a motion behind them.
+
+    The motions behind composite prompts are known where their dataset is (``source``).
+    """
+    if is_generated(dataset) or not trained.items:
+        return (TrainedOn() if is_generated(dataset) else trained).leave_out([""] * len(prompts))
+    singles: TextMotionDataset | None = getattr(dataset, "source", None) if _is_composite(dataset) else dataset
+    seen: dict[str, str] = {}
+    for clip in singles.clips(split) if singles is not None else ():
+        if (mark := clip_fingerprint(clip)) in trained.items:
+            seen[getattr(clip, "source", "") or clip.key] = mark
+    return trained.leave_out(
+        [next((seen[name] for name in one.source_ids if name in seen), prompt_fingerprint(one)) for one in prompts]
+    )
+
+
+def _is_composite(dataset: object) -> bool:
+    return getattr(dataset, "splits", None) is not None
+
+
+# Presents the clips of a text-motion dataset as sources for `motionkit convert`.
+
+
+@dataclass(frozen=True)
+class DatasetSource:
+    """One clip of a dataset.
+
+    Attributes:
+        key: Clip id.
+        origin: Dataset, split and id.
+        clip: The clip itself.
+        split: Its split.
+        skeleton: Body of its features.
+        fps: Their frames per second.
+    """
+
+    key: str
+    origin: str
+    clip: TextClip
+    split: Split
+    skeleton: Skeleton
+    fps: float
+
+    def fingerprint(self) -> str:
+        """Return an empty fingerprint: a clip in memory has no state on disk."""
+        return ""
+
+    def load(self) -> Sequence[Clip]:
+        """Return the clip; its features are passed on as they are."""
+        features = self.clip.features
+        joints = features_to_joints(features.double(), self.skeleton)
+        motion = JointMotion(self.skeleton.joint_names, self.skeleton.parents, joints, self.fps)
+        captions = tuple(map(Caption, self.clip.captions))
+        return [Clip(motion, features, captions, split=self.split, notes={"format": "features"})]
+
+
+def dataset_sources(dataset: TextMotionDataset) -> Sequence[DatasetSource]:
+    """Return a source for every clip of the three splits; an id that two splits share gets the split before it."""
+    clips: list[tuple[Split, TextClip]] = [(split, clip) for split in get_args(Split) for clip in dataset.clips(split)]
+    plain = [plain_id(clip.key) for _, clip in clips]
+    shared = len(set(plain)) < len(plain)
+    return [
+        DatasetSource(
+            f"{split}_{key}" if shared else key,
+            f"{dataset.name} {split} {clip.key}",
+            clip,
+            split,
+            dataset.skeleton,
+            dataset.fps,
+        )
+        for key, (split, clip) in zip(plain, clips, strict=True)
+    ]
+
+
+# What region policies are trained on, by the content of pictures: evaluations leave it out.
+
+
+def trained_pictures(data: RegionDataset) -> TrainedOn:
+    """Return what a policy is trained on by the train split: nothing of scenes that are drawn, whose splits share none.
+
+    Of a dataset that does not know its pictures by their content nothing is known.
+    """
+    if is_generated(data):
+        return TrainedOn()
+    return TrainedOn.of(data.picture_marks("train")) if isinstance(data, HasPictureMarks) else TrainedOn.unknown()
+
+
+def untrained_regions(
+    trained: TrainedOn, data: RegionDataset, split: Split, most: int
+) -> tuple[NDArray[np.int64], Kept]:
+    """Return the first regions of a split whose pictures a policy was not trained on.
+
+    Args:
+        trained: What the policy was trained on.
+        data: Where the regions are from.
+        split: Which of them.
+        most: How many regions are wanted.
+
+    Returns:
+        Their numbers ``[N]``, N up to `most`, and what was left out of the split.
+    """
+    if isinstance(data, HasPictureMarks):
+        kept = trained.leave_out(data.picture_marks(split))
+        return np.array(kept.places[:most], np.int64), kept
+    index = np.arange(min(most, data.count(split)))
+    # Without marks nothing can be recognised; a policy that was trained on no file has nothing to be recognised.
+    known = is_generated(data) or (trained.complete and not trained.items)
+    return index, Kept(tuple(index.tolist()), len(index), known)

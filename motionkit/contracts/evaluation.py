@@ -1,0 +1,116 @@
+"""The folder of an evaluation, and the protocol that fits a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from motionkit.config import Chosen, choose_from_file, choose_one
+from motionkit.contracts.open_model import STARTER, FoundModel, gives_of_model, open_model
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.runs import disk_errors, write_bytes_atomic
+from motionkit.tracking import finite
+
+# The data that a model is measured on: those that were asked for, else those of the run that made it.
+
+
+_PROTOCOLS = {"predictor": "mpl", "regions": "sa2va"}
+"""Protocols of policies that are no text-to-motion policies, by what they give."""
+
+
+def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
+    """Return the dataset to measure a model on.
+
+    Args:
+        found: The model.
+        chosen: ``--dataset``; None takes that of the model's run, or the starter's for a model of the starter pack.
+
+    Raises:
+        MotionkitError: The model is neither, so that its data must be named.
+    """
+    if chosen is not None:
+        return chosen
+    if found.path.partition(":")[0] == STARTER:
+        return choose_one("datasets", STARTER, {})
+    table = found.run.config.get("dataset") if found.run is not None else None
+    if (named := choose_from_file("datasets", table)) is not None:
+        return named
+    raise MotionkitError(
+        f"{found.path} does not say what data it was trained on.",
+        why="only a run of motionkit knows its dataset.",
+        fix="--dataset humanml --dataset.root DIR",
+    )
+
+
+def protocol_of(path: str, names: Sequence[str]) -> str:
+    """Return the protocol that suits a model.
+
+    Args:
+        path: What was given in place of a name.
+        names: Names of the protocols, for messages.
+
+    Raises:
+        MotionkitError: It is neither a protocol nor a model.
+    """
+    if path.partition(":")[0] != STARTER and not Path(path).expanduser().exists():
+        raise MotionkitError(
+            f"'motionkit eval {path}': that is neither a protocol nor a model.",
+            fix=f"{', '.join(names)}; or a run, a folder or a file.",
+        )
+    if path.startswith(f"{STARTER}:"):
+        return "retrieval"
+    found = open_model(path)
+    protocol = _PROTOCOLS.get(gives_of_model(found))
+    if protocol:
+        return protocol
+    return "retrieval" if found.kind == "rewards" and "evaluator" not in found.what else "text-to-motion"
+
+
+RECORD = "evaluation.json"
+_KIND = "motionkit-evaluation"
+
+
+def claim(path: Path, protocol: str, *, overwrite: bool) -> None:
+    """Refuse a folder that holds something that an evaluation may not replace; makes nothing.
+
+    Args:
+        path: The folder.
+        protocol: Name of the protocol, such as ``mpl``: an evaluation by another one is not replaced.
+        overwrite: Whether an evaluation by the same one is.
+
+    Raises:
+        MotionkitError: It is a file, holds other files, or an evaluation while `overwrite` is off (exit code 2).
+    """
+    if path.exists() and not path.is_dir():
+        raise MotionkitError(f"--out {path} is a file.", fix="choose another --out.")
+    if not path.is_dir() or not any(path.iterdir()):
+        return
+    record: dict[str, Any] = {}
+    if (path / RECORD).is_file():
+        record = read_json(path / RECORD, dict, fix="choose another --out.")
+    if record.get("kind") != _KIND or record.get("protocol") != protocol:
+        raise MotionkitError(f"{path} exists and holds something else.", fix="choose another --out.")
+    if not overwrite:
+        raise MotionkitError(f"{path} holds a finished evaluation.", fix="choose another --out, or --overwrite it.")
+
+
+def write_record(path: Path, protocol: str, document: Mapping[str, Any]) -> None:
+    """Write ``evaluation.json``; the folder is made.
+
+    Args:
+        path: The folder.
+        protocol: Name of the protocol.
+        document: The result; ``table`` and ``closing``, which the console shows, are left out.
+
+    Raises:
+        MotionkitError: It cannot be written (exit code 1).
+    """
+    shown = {key: finite(value) for key, value in document.items() if key not in ("table", "closing")}
+    record = {"kind": _KIND, "schema": 1, "protocol": protocol, "result": shown}
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    with disk_errors("write the evaluation", path):
+        path.mkdir(parents=True, exist_ok=True)
+        write_bytes_atomic(path / RECORD, text.encode(errors="backslashreplace"))

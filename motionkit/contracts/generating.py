@@ -1,0 +1,331 @@
+"""Motions of a policy for prompts, one clip each; behind `motionkit generate` and `DiffusionPolicy.generate`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from motionkit.clips.motion_clip import MotionClip
+from motionkit.contracts.policy import BlockwisePolicy, Condition, DiffusionPolicy, StoresSteps, guidance_of
+from motionkit.errors import MotionkitError
+from motionkit.motion import Caption, JointMotion, MotionBatch
+from motionkit.rl import (
+    DDIM,
+    DDPM,
+    NoiseSource,
+    Predict,
+    Rollout,
+    StepNoise,
+    StepPlan,
+    length_mask,
+    rollout,
+    stable_hash,
+)
+from motionkit.text import KnownTexts, Prompt
+
+# Motions of a policy for a list of prompts, the same whatever the batch size.
+
+
+Walk = Callable[[Predict, Tensor, StepNoise], Rollout]
+"""``walk(predict, x_start [N, T, D], noise)`` goes from noise to motion."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """N = P x S motions, prompt after prompt.
+
+    Attributes:
+        prompts: Prompt of each sample.
+        condition: Encoded prompts, N rows.
+        lengths: ``[N]`` int64.
+        groups: ``[N]`` int64; the number of the prompt within the batch, so that equal texts stay apart.
+        mask: ``[N, T]`` bool, True = valid.
+        motions: The finished motions, unnormalised.
+        rollout: Final states, and the visited ones where they were recorded.
+    """
+
+    prompts: list[Prompt]
+    condition: Condition
+    lengths: Tensor
+    groups: Tensor
+    mask: Tensor
+    motions: MotionBatch
+    rollout: Rollout
+
+
+def sample(
+    policy: DiffusionPolicy,
+    prompts: Sequence[Prompt],
+    plan: StepPlan,
+    noise: NoiseSource,
+    *,
+    samples: int = 1,
+    guidance: float = 1.0,
+    step: int = 0,
+    walk: Walk | None = None,
+) -> Samples:
+    """Sample every prompt `samples` times in one batch; the caller says ``torch.no_grad()`` where no graph is wanted.
+
+    Args:
+        policy: What is sampled.
+        prompts: P prompts.
+        plan: Reverse steps; one without noise is the deterministic sampler.
+        noise: Where noise comes from; keyed by prompt key, sample number and `step`.
+        samples: S, motions per prompt.
+        guidance: Classifier-free guidance scale.
+        step: Part of the noise key; 0 everywhere outside training.
+        walk: How an algorithm goes through the steps, and what it keeps of them; None keeps nothing.
+
+    Raises:
+        MotionkitError: `walk` with a policy that makes a motion block by block.
+    """
+    device = policy.normalizer.mean.device
+    groups = torch.arange(len(prompts), device=device).repeat_interleave(samples)
+    numbers = torch.arange(samples, device=device).repeat(len(prompts))
+    keys = torch.tensor([stable_hash(prompt.key) for prompt in prompts], device=device)[groups]
+    lengths = torch.tensor([prompt.length for prompt in prompts], device=device)[groups]
+    condition = policy.condition(prompts).select(groups)
+    frames = policy.frames(lengths)
+    if walk is not None:
+        refuse_blocks(policy)
+    go = walk or (lambda predict, start, draw: rollout(predict, plan, start, draw, record=False))
+
+    def made(condition: Condition, keys: Tensor, frames: int, lengths: Tensor) -> Rollout:
+        shape = (frames, policy.normalizer.mean.shape[-1])
+        return go(
+            lambda x, t: policy.predict(x, t, condition, lengths, guidance=guidance),
+            noise.start(step, keys, numbers, shape),
+            noise.steps(step, keys, numbers, shape, lengths),
+        )
+
+    if isinstance(policy, BlockwisePolicy):
+        size, blocks, current = policy.block, [], condition
+        for number in range(frames // size):
+            # Each block has noise of its own, so that a longer motion begins like a shorter one.
+            blocks.append(made(current, keys + number, size, torch.full_like(lengths, size)).x0)
+            current = policy.continued(current, blocks[-1])
+        frames = int(lengths.max())  # the last block is cut
+        done = Rollout(torch.cat(blocks, dim=1)[:, :frames], None)
+    else:
+        done = made(condition, keys, frames, lengths)
+    return Samples(
+        prompts=[prompt for prompt in prompts for _ in range(samples)],
+        condition=condition,
+        lengths=lengths,
+        groups=groups,
+        mask=length_mask(lengths, frames),
+        motions=MotionBatch(policy.normalizer.denormalize(done.x0), lengths, skeleton=policy.skeleton, fps=policy.fps),
+        rollout=done,
+    )
+
+
+def refuse_blocks(policy: DiffusionPolicy) -> None:
+    """Refuse to train a policy that makes a motion block by block.
+
+    Raises:
+        MotionkitError: It does.
+    """
+    if isinstance(policy, BlockwisePolicy):
+        raise MotionkitError(
+            f"the policy is DiP, which makes a motion in blocks of {policy.block} frames; motionkit does not train it.",
+            why="an update learns from one chain of reverse steps per motion, and here every block has one.",
+            fix="train one without context_len, such as humanml_trans_dec_512_bert; DiP is for generate and eval.",
+        )
+
+
+def segment_bounds(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
+    """Return ``[N, K, 2]`` int64 frame ranges of the segments, padded with (0, 0) where a prompt has fewer."""
+    most = max(len(prompt.segments) for prompt in prompts)
+    rows = [[*prompt.bounds, *[(0, 0)] * (most - len(prompt.segments))] for prompt in prompts]
+    return torch.tensor(rows, dtype=torch.int64, device=device)
+
+
+_log = logging.getLogger("motionkit.policies")
+
+_NAMED = 4  # texts that a warning names
+
+BATCH = 64
+"""Motions that are sampled at once."""
+
+
+def plan_steps(
+    policy: DiffusionPolicy,
+    sampler: Literal["ddpm", "ddim"] = "ddpm",
+    steps: int = 0,
+    eta: float = 0.0,
+    spacing: Literal["early", "even"] | None = None,
+) -> StepPlan:
+    """Return the reverse steps of a sampler; without further arguments those that ``motionkit generate`` takes.
+
+    Args:
+        policy: What is sampled.
+        sampler: ``ddpm``, ancestral, or ``ddim``.
+        steps: Number of steps; 0 takes the policy's own number, else all that it was trained with.
+        eta: Noise of ddim, 0 to 1.
+        spacing: Timesteps visited, see `motionkit.rl.Schedule.visited`; None is early for the policy's own number of
+            steps and even for any other.
+
+    Raises:
+        MotionkitError: There are not so many steps.
+    """
+    own = policy.sampling_steps if isinstance(policy, StoresSteps) and not steps else None
+    count = steps or own or len(policy.schedule)
+    visited = policy.schedule.visited(spacing or ("early" if own else "even"), count)
+    return StepPlan.build(policy.schedule, DDPM() if sampler == "ddpm" else DDIM(eta), steps=visited)
+
+
+def own_steps(policy: DiffusionPolicy) -> list[int] | None:
+    """Return the timesteps that ``motionkit generate`` visits by default; None where they are all."""
+    visited: list[int] = plan_steps(policy).timesteps.tolist()
+    return None if len(visited) == len(policy.schedule) else visited
+
+
+@torch.no_grad()
+def generate_motions(
+    policy: DiffusionPolicy,
+    prompts: Sequence[Prompt],
+    plan: StepPlan,
+    *,
+    samples: int = 1,
+    guidance: float = 2.5,
+    seed: int = 0,
+    batch: int = BATCH,
+) -> Iterator[MotionClip]:
+    """Yield motions, prompt after prompt, the samples of each in a row.
+
+    A motion depends on its text, lengths, sample number and the seed, not on what else is generated with it.
+
+    Args:
+        policy: What is sampled.
+        prompts: What is asked for.
+        plan: Reverse steps.
+        samples: Motions per prompt.
+        guidance: Classifier-free guidance scale.
+        seed: Seed of the noise.
+        batch: Motions that are sampled at once, at least the samples of one prompt.
+
+    Raises:
+        MotionkitError: A prompt is refused, before anything is sampled.
+    """
+    policy.condition(prompts)  # refuses a prompt before anything is made; what it encodes stays cached
+    count = max(1, batch // samples)
+    for first in range(0, len(prompts), count):
+        done = sample(
+            policy, prompts[first : first + count], plan, NoiseSource(seed), samples=samples, guidance=guidance
+        )
+        joints, features = done.motions.joints.float().cpu(), done.motions.features.float().cpu()
+        body, fps = policy.skeleton, policy.fps
+        for row, prompt in enumerate(done.prompts):
+            motion = JointMotion(body.joint_names, body.parents, joints[row, : prompt.length].double(), fps)
+            yield MotionClip(
+                motion,
+                features=features[row, : prompt.length],
+                captions=(Caption(prompt.text),),
+                timed=_segments(prompt, fps),
+                notes={"format": "generated", "unit": "m", "up": "y", "fps": f"{fps:g}"},
+            )
+
+
+def _segments(prompt: Prompt, fps: float) -> tuple[Caption, ...]:
+    """Return the segments as captions with their seconds; none where there is one segment."""
+    if len(prompt.segments) == 1:
+        return ()
+    return tuple(
+        Caption(text, (), start / fps, end / fps)
+        for text, (start, end) in zip(prompt.segments, prompt.bounds, strict=True)
+    )
+
+
+def typed_prompts(policy: DiffusionPolicy, texts: str | Sequence[str], seconds: Sequence[float] | None) -> list[Prompt]:
+    """Return typed texts as prompts at the policy's frame rate; warn of a text that the policy cannot know.
+
+    Args:
+        policy: Gives the frame rate.
+        texts: One text or several; ``" | "`` separates actions.
+        seconds: Seconds of each action; None shares 6 s equally.
+
+    Raises:
+        MotionkitError: There is no text, not one duration above 0 for each action, or an unknown word.
+    """
+    every = [texts] if isinstance(texts, str) else list(texts)
+    if not every:
+        raise MotionkitError("there is no text.", fix='policy.generate("a person walks")')
+    prompts = [Prompt.parse(text, fps=policy.fps, durations=seconds) for text in every]
+    known: KnownTexts | None = policy.known_texts() if isinstance(policy, KnowsTexts) else None
+    if known is not None and (far := known.far([text for prompt in prompts for text in prompt.segments])):
+        others = ", ".join(repr(near.text) for near in far[1:_NAMED])
+        more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
+        _log.warning(
+            "%r is far from everything that this policy was trained on (nearest: %r, similarity %.2f of 1): "
+            "its motion will show something else%s",
+            far[0].text,
+            far[0].nearest,
+            far[0].similarity,
+            f"; the same holds for {others}{more}" if others else "",
+        )
+    return prompts
+
+
+@runtime_checkable
+class KnowsTexts(Protocol):
+    """A policy that may know the texts that it was trained on."""
+
+    def known_texts(self) -> KnownTexts | None:
+        """Return them; None where they are not known."""
+        ...
+
+
+class TextToMotionPolicy(DiffusionPolicy, Protocol):
+    """A diffusion policy with `generate`, which classes that derive from this one inherit."""
+
+    def generate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        durations: Sequence[float] | None = None,
+        num_samples: int = 1,
+        guidance_scale: float | None = None,
+        sampler: Literal["ddpm", "ddim"] = "ddpm",
+        inference_timesteps: int = 0,
+        seed: int = 0,
+        batch_size: int = 64,
+    ) -> list[MotionClip]:
+        """Make motions from text, the same as ``motionkit generate``.
+
+        Args:
+            texts: One prompt or several; ``" | "`` separates actions that follow each other.
+            durations: Seconds of each action; None shares 6 s equally.
+            num_samples: Motions per prompt.
+            guidance_scale: Classifier-free guidance; 1 is none. None takes the policy's own, which a run of ``grpo``
+                stores in it, else 2.5.
+            sampler: ``ddpm`` (ancestral) or ``ddim`` (deterministic, good with fewer steps).
+            inference_timesteps: Reverse steps; 0 takes the policy's own number, else all that it was trained with.
+            seed: Seed of the noise; a motion depends on it, its prompt and its number, not on what else is made.
+            batch_size: Motions that are sampled at once.
+
+        Returns:
+            ``len(texts) * num_samples`` motions, those of a prompt in a row.
+
+        Raises:
+            MotionkitError: A prompt is empty, too long, or has words that the text encoder does not know.
+
+        Example:
+            >>> from motionkit import load_policy
+            >>> policy = load_policy("starter")
+            >>> (motion,) = policy.generate("a person walks | a person waves", inference_timesteps=5)
+            >>> motion.positions().shape, [caption.text for caption in motion.timed]
+            (torch.Size([120, 22, 3]), ['a person walks', 'a person waves'])
+            >>> motion.save("wave.glb")
+            PosixPath('wave.glb')
+        """
+        prompts = typed_prompts(self, texts, durations)
+        plan = plan_steps(self, sampler, inference_timesteps)
+        guidance = guidance_of(self) if guidance_scale is None else guidance_scale
+        return list(
+            generate_motions(self, prompts, plan, samples=num_samples, guidance=guidance, seed=seed, batch=batch_size)
+        )

@@ -1,0 +1,177 @@
+"""What a path holds: a run, a checkpoint, a model's folder or a file. `export` and `eval` ask here first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from motionkit import plugins, runs, weights
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.runs import TrainedOn
+
+STARTER = "starter"
+_POLICY, _DOCUMENT = "policy", "policy.json"
+_PLUGINS = {"regions": "tiny-sa2va"}
+"""The plugins of policies whose documents name something else."""
+
+_AS_TMR = ("rewards", "tmr-dense")
+_AS_EVALUATOR = ("rewards", "mdm-matching")
+_ENCODERS = {
+    "motionkit-tmr": ("tmr", _AS_TMR, "a TMR"),
+    "motionkit-t2m-evaluator": ("evaluator", _AS_EVALUATOR, "a text-to-motion evaluator"),
+}
+"""Encoders by the format that their config.json names: their folder in a run, what reads them, what they are."""
+
+
+@dataclass(frozen=True)
+class FoundModel:
+    """A model that was found; its weights are not read yet.
+
+    Attributes:
+        path: What was asked for, as the policy's or the reward's own options take it.
+        kind: Plugin kind that reads it: ``policies``, or ``rewards`` for a TMR and an evaluator.
+        plugin: Name of the plugin that reads it.
+        what: What it is, in words.
+        run: The run that made it, if it lies in one.
+    """
+
+    path: str
+    kind: str
+    plugin: str
+    what: str
+    run: runs.RunInfo | None = None
+
+    def describe(self) -> str:
+        """Return one sentence: what it is, and which run made it."""
+        if self.run is None:
+            return f"{self.path} is {self.what}"
+        return f"{self.path} is {self.what}, made by `motionkit {self.run.command}` ({self.run.status})"
+
+
+def open_model(path: str) -> FoundModel:
+    """Say which model a path holds, whatever its kind.
+
+    Args:
+        path: Run folder, checkpoint folder, model folder, weights file, or ``starter`` for the starter policy.
+
+    Raises:
+        MotionkitError: Nothing is there, the run has no checkpoint yet, or it is no model.
+    """
+    if path == STARTER:
+        return FoundModel(path, "policies", "mdm", "the starter policy")
+    place = Path(path).expanduser()
+    if not place.exists():
+        raise MotionkitError(
+            f"{path} does not exist.", fix="give a run folder, a checkpoint, a policy folder or a file."
+        )
+    if not place.is_dir():
+        return _file(path, place)
+    if (found := runs.find_model(place, _POLICY, _DOCUMENT)) is not None:
+        kind = str(read_json(found.document, dict, fix="copy the folder again.").get("kind", ""))[:40]
+        plugin = _PLUGINS.get(kind, kind)
+        step = f" at step {found.step}" if found.step else ""
+        return FoundModel(path, "policies", plugin, f"a policy of kind {plugin}{step}", _run(found.run))
+    for form, (part, reader, what) in _ENCODERS.items():
+        for folder in (place / part, place):
+            if _encoder_format(folder) == form:
+                return FoundModel(path, *reader, what, _run(folder.parent))
+    if (info := _run(place)) is not None:
+        raise MotionkitError(
+            f"{path} is a run of `motionkit {info.command}` ({info.status}) that holds no model.",
+            fix="wait until it ends, or resume it." if info.status in ("running", "interrupted") else "",
+        )
+    raise MotionkitError(
+        f"{path} is neither a model's folder nor a run that trains one.",
+        fix="give a run folder, a checkpoint in it, a policy folder, or the model%09d.pt itself.",
+    )
+
+
+def gives_of_model(found: FoundModel) -> str:
+    """Return what the plugin of a model gives, such as ``predictor``."""
+    return plugins.gives_of(found.kind, plugins.get(found.kind, found.plugin))
+
+
+def export_model(
+    path: str, to: str | None, out: Path, *, overwrite: bool = False
+) -> tuple[FoundModel, str, Path, list[str]]:
+    """Write a model for another tool.
+
+    Args:
+        path: See `open_model`.
+        to: Format; the plugin of the model names the formats that it can write (`motionkit.plugins.Component.exports`).
+            None: the first of them.
+        out: Folder to make.
+        overwrite: Replace what an earlier export wrote there.
+
+    Returns:
+        What was found, the format, the file, and what the other tool cannot read of it (empty: it can read all of it).
+
+    Raises:
+        MotionkitError: The model cannot be read or has no such format, or `out` is in use.
+    """
+    opened = open_model(path)
+    component = plugins.get(opened.kind, opened.plugin)
+    to = to or next(iter(component.exports), "")
+    write: Any = component.exporter(to)
+    if write is None:
+        formats = ", ".join(component.exports)
+        raise MotionkitError(
+            f"{opened.describe()}; it cannot be exported{to and f' to {to}'}.",
+            fix=f"formats it has: {formats}." if formats else "`motionkit export` writes policies.",
+        )
+    file, obstacles = write(path, out, overwrite=overwrite)
+    return opened, to, file, obstacles
+
+
+def _file(path: str, place: Path) -> FoundModel:
+    """Name a file by its tensors; a file that no reader knows goes to the policy, which refuses it by name."""
+    what = weights.describe(weights.read(place))
+    found = _AS_TMR if "TMR" in what else _AS_EVALUATOR if "Guo" in what else ("policies", "mdm")
+    return FoundModel(path, *found, what)
+
+
+def _encoder_format(folder: Path) -> object:
+    """Return the format that an encoder's folder names; None if it is not such a folder."""
+    config = folder / "config.json"
+    if not (config.is_file() and (folder / "model.safetensors").is_file()):
+        return None
+    return read_json(config, dict, fix="copy it again.").get("format")
+
+
+def _run(folder: Path | None) -> runs.RunInfo | None:
+    if folder is None or not (folder / "run.json").is_file():
+        return None
+    return runs.load(folder)
+
+
+# What a model was trained on, wherever it lies: evaluations leave it out.
+
+
+_PARTS = ("policy", "tmr", "evaluator", "encoder", "")
+"""Folders of a run that hold a model; an empty name is a model's own folder."""
+
+
+def trained_on(path: str) -> TrainedOn:
+    """Return what the model of a path was trained on.
+
+    Args:
+        path: ``starter``, whose clips are made by code and never held out from others; a run, one of its checkpoints,
+            a model's folder or a file in it.
+
+    Raises:
+        MotionkitError: The record beside the model is damaged.
+    """
+    if path.partition(":")[0] == STARTER:
+        return TrainedOn()
+    place = Path(path).expanduser()
+    if not path or not place.exists():
+        return TrainedOn.unknown()
+    parts: tuple[str, ...] = _PARTS
+    if not place.is_dir():
+        place, parts = place.parent, ("",)
+    if (place / "state.json").is_file() and place.parent.name == "checkpoints":
+        place, parts = place.parent.parent, _PARTS
+    folders = [place / part for part in parts if (place / part / runs.TRAINED_ON).is_file()]
+    return TrainedOn.read(folders[0] if folders else None)

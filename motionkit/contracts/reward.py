@@ -1,0 +1,233 @@
+"""What a reward is given and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from motionkit.motion import MotionBatch
+from motionkit.text import Prompt
+
+# Parts of a record, and a record on another device, whatever it holds.
+
+
+def rows(record: Any, index: Sequence[int]) -> Any:
+    """Return the samples at `index`, as copies."""
+    if isinstance(record, MotionBatch):
+        return _motions(record, record.features[list(index)], record.lengths[list(index)])
+    return replace(record, **{name: _take(value, index) for name, value in contents(record).items()})
+
+
+def moved(record: Any, device: torch.device) -> Any:
+    """Return the samples on `device`, with their graph; the record itself where it is there already."""
+    if record.device == device:
+        return record
+    if isinstance(record, MotionBatch):
+        return _motions(record, record.features.to(device), record.lengths.to(device))
+    found = {name: value.to(device) for name, value in contents(record).items() if isinstance(value, Tensor)}
+    own = {"device": device} if "device" in {item.name for item in fields(record)} else {}
+    return replace(record, **found, **own)
+
+
+def contents(record: Any) -> dict[str, Any]:
+    """Return the tensors and lists that a record is made of, by name; what it may have and has not is left out."""
+    if isinstance(record, MotionBatch):
+        return {"features": record.features, "lengths": record.lengths}
+    found = {item.name: getattr(record, item.name) for item in fields(record)}
+    return {name: value for name, value in found.items() if name != "device" and value is not None}
+
+
+def _motions(record: MotionBatch, features: Tensor, lengths: Tensor) -> MotionBatch:
+    return MotionBatch(features, lengths, skeleton=record.skeleton, fps=record.fps)
+
+
+def _take(value: Any, index: Sequence[int]) -> Any:
+    return value[list(index)] if isinstance(value, Tensor) else [value[i] for i in index]
+
+
+class Record(Protocol):
+    """N samples of one sort, which is what a reward scores.
+
+    The word in ``Component(reads=...)`` chooses the class: ``motion`` is `motionkit.motion.MotionBatch`, ``image`` is
+    `FrameBatch`, ``mask`` is `MaskBatch`, ``text`` is `TextBatch`, ``step`` is `StepBatch`.
+    """
+
+    def __len__(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where scores must be."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FrameBatch:
+    """N image sequences, such as what a camera saw in an episode.
+
+    Attributes:
+        frames: ``[N, T, H, W, 3]`` uint8 RGB; frames past a sample's length may hold anything.
+        lengths: ``[N]`` int64, frames of each sample, on the device of `frames`.
+
+    Example:
+        >>> batch = FrameBatch(torch.zeros(2, 5, 8, 8, 3, dtype=torch.uint8), torch.tensor([5, 3]))
+        >>> len(batch), batch.mask.sum().item()
+        (2, 8)
+    """
+
+    frames: Tensor
+    lengths: Tensor
+
+    def __len__(self) -> int:
+        return self.frames.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the frames."""
+        return self.frames.device
+
+    @property
+    def mask(self) -> Tensor:
+        """``[N, T]`` bool, True = valid."""
+        return torch.arange(self.frames.shape[1], device=self.device) < self.lengths[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class MaskBatch:
+    """N predicted regions with the regions they are compared to.
+
+    Attributes:
+        masks: ``[N, H, W]`` bool, True inside the predicted region.
+        references: ``[N, H, W]`` bool, the wanted regions.
+        confidence: ``[N]`` how sure the model is of each mask, from 0 to 1; None where it does not say.
+        others: ``[N, K, H, W]`` bool, the other objects of each image, empty ones where it has fewer than K; None where
+            the data do not say them.
+
+    Example:
+        >>> batch = MaskBatch(torch.ones(2, 4, 4, dtype=torch.bool), torch.ones(2, 4, 4, dtype=torch.bool))
+        >>> (batch.masks & batch.references).sum((1, 2)).tolist()
+        [16, 16]
+    """
+
+    masks: Tensor
+    references: Tensor
+    confidence: Tensor | None = None
+    others: Tensor | None = None
+
+    def __len__(self) -> int:
+        return self.masks.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the masks."""
+        return self.masks.device
+
+
+@dataclass(frozen=True, eq=False)
+class StepBatch:
+    """N steps of an environment.
+
+    Attributes:
+        rewards: ``[N]`` float32, the environment's own reward of each step.
+        success: ``[N]`` bool: the task is fulfilled after the step.
+    """
+
+    rewards: Tensor
+    success: Tensor
+
+    def __len__(self) -> int:
+        return self.rewards.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the rewards."""
+        return self.rewards.device
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """N written texts with the texts they are compared to.
+
+    Attributes:
+        texts: One text per sample; may be empty.
+        references: At least one wanted text per sample.
+        device: Where scores must be.
+        ended: Whether each text came to its end, or was cut off; None where that is not known.
+
+    Example:
+        >>> len(TextBatch(["a red ball"], [["the ball", "a red ball"]]))
+        1
+    """
+
+    texts: Sequence[str]
+    references: Sequence[Sequence[str]]
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    ended: Sequence[bool] | None = None
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class RewardScores:
+    """Scores of N samples.
+
+    Attributes:
+        total: ``[N]`` float32, the reward itself. NaN marks a sample that cannot be scored; it never spreads.
+        segments: ``[N, K]`` per-segment scores whose mean over a sample's own segments is `total`
+            (columns past a sample's last segment are 0), or None when the reward has no segments.
+        parts: Named ``[N]`` tensors worth logging, such as ``positive`` and ``negative``.
+        applies: ``[N]`` bool, False for samples that the reward has nothing to say about, such as one of running and a
+            prompt of sitting down; None when it applies to all. Such a sample gets nothing from this reward, whatever
+            `total` and `segments` hold there, and keeps what it gets from others. NaN stays a fault of the sample.
+
+    Example:
+        >>> RewardScores(torch.tensor([0.5, 1.0])).segments is None
+        True
+    """
+
+    total: Tensor
+    segments: Tensor | None = None
+    parts: Mapping[str, Tensor] = field(default_factory=dict)
+    applies: Tensor | None = None
+
+    @property
+    def applying(self) -> Tensor:
+        """``[N]`` bool, True where the reward applies."""
+        return torch.ones_like(self.total, dtype=torch.bool) if self.applies is None else self.applies
+
+
+class Reward(Protocol):
+    """Scores a batch of samples against the prompts they were made for.
+
+    Attributes:
+        name: Name in metrics: ``reward/<name>/mean``.
+
+    A reward with a limited range may also have ``bounds: tuple[float, float]``, its lowest and highest total: a run
+    whose reward stays at one end warns. One whose options name a file may have ``inputs: Mapping[str, str]``, a
+    fingerprint of what was found there by the name of the option, so that a run can be resumed after the file moved.
+    One that is made of quantities which runs measure may have ``rows: tuple[str, ...]``, such as ``("skate", "jerk")``:
+    their rows in the tables say that they were trained on.
+
+    One that waits, for a server or another process, may be written ``async def score``: it runs beside the other
+    rewards of the mix. One that is slow without being asynchronous may have ``threads: int``: its samples are shared
+    among so many calls at a time, so that `score` must not depend on which samples come together. Both are scored
+    without a graph.
+    """
+
+    name: str
+
+    # Any: each reward takes the one class of `Record` that its component reads.
+    def score(self, samples: Any, prompts: Sequence[Prompt], /) -> RewardScores:
+        """Score N samples in one pass.
+
+        A reward that gives no sample a finite score stops a run in its first step; later it is left out of the step.
+
+        Args:
+            samples: The record that the component reads: a `motionkit.motion.MotionBatch` for most rewards.
+            prompts: ``prompts[i]`` belongs to sample i and may repeat.
+        """
+        ...

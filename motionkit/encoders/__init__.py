@@ -1,1 +1,0 @@
-"""Networks that judge motions: TMR and their strict loaders."""

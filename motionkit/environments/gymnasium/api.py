@@ -1,1 +1,0 @@
-"""The heavy half: what environments that are gymnasium's underneath build on."""

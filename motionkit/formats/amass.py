@@ -1,0 +1,283 @@
+"""AMASS: motions of SMPL bodies as rotations, in .npz files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit import weights
+from motionkit.errors import MotionkitError
+from motionkit.geometry import positions_from_bones
+from motionkit.motion.clip import Clip, ReadOptions
+from motionkit.motion.frames import finite_warning
+from motionkit.motion.motion import Motion, check_size, is_fps
+from motionkit.motion.skeleton import HUMANML
+from motionkit.rigs.rest import default_rest
+from motionkit.rigs.smpl_model import find_smpl_model, read_smpl_model
+from motionkit.weights import read_array
+
+# The arrays of an SMPL motion file, checked.
+
+
+LIMIT = 2 << 30
+"""Bytes that are read of a file; an hour of SMPL-X at 120 frames per second has a third of it."""
+
+_KINDS = {66: "the body alone", 72: "SMPL", 156: "SMPL-H", 165: "SMPL-X"}
+_ASK = "pass it: --source-fps 120."
+_BODY = 3 * HUMANML.joints
+_FPS = ("mocap_framerate", "mocap_frame_rate", "mocap_fps", "framerate", "frame_rate", "fps")
+_WANTED = frozenset((
+    "poses", "root_orient", "global_orient", "pose_body", "body_pose", "trans", "transl", "betas", "gender",
+    "surface_model_type", *_FPS,
+))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What an SMPL motion file holds.
+
+    Attributes:
+        rotations: ``[T, 22, 3]`` float64 axis-angle, each relative to its parent; the pelvis' to the file's world.
+        places: ``[T, 3]`` float64 metres, ``trans``.
+        finite: ``[T]`` which frames hold finite values only.
+        fps: Frames per second.
+        betas: Shape coefficients; empty when the file has none.
+        gender: ``male``, ``female``, ``neutral``, or empty.
+        kind: The body model.
+    """
+
+    rotations: Tensor
+    places: Tensor
+    finite: Tensor
+    fps: float
+    betas: Tensor
+    gender: str
+    kind: str
+
+
+def read_recording(path: Path, fps: float) -> Recording:
+    """Read and check a file's arrays.
+
+    Args:
+        path: The ``.npz``.
+        fps: Frame rate for a file without one; 0 for none.
+
+    Raises:
+        MotionkitError: Damaged, too large, something is missing or has a wrong shape, or no frame is finite.
+    """
+    data = read_array(path, limit=LIMIT, wanted=lambda name: name in _WANTED)
+    if not isinstance(data, Mapping):
+        raise MotionkitError(f"{path} is no .npz of several arrays, as AMASS' are.")
+    poses, kind = _poses(data, path)
+    places = _numbers(data, ("trans", "transl"), path)
+    if places is None:
+        raise MotionkitError(f"{path} has no trans: where the body goes is not known.", why=_listed(data))
+    if places.shape != (len(poses), 3):
+        raise MotionkitError(f"{path}: trans has shape {list(places.shape)}; the poses need [{len(poses)}, 3].")
+    check_size(len(poses), HUMANML.joints)
+    rotations, roots = _doubles(poses).reshape(len(poses), HUMANML.joints, 3), _doubles(places)
+    angles = rotations.square().sum(dim=-1)  # 1e300 rad has no matrix
+    finite = torch.isfinite(angles).all(dim=-1) & torch.isfinite(roots).all(dim=-1)
+    if not bool(finite.any()):
+        raise MotionkitError(f"{path} has no frame whose values are all finite.")
+    betas = _betas(data, path)
+    stated = _word(data.get("surface_model_type")).lower()
+    kind = {"smpl": "SMPL", "smplh": "SMPL-H", "smplx": "SMPL-X"}.get(stated, kind)
+    return Recording(rotations, roots, finite, _fps(data, path, fps), betas, _word(data.get("gender")).lower(), kind)
+
+
+def _poses(data: Mapping[str, Any], path: Path) -> tuple[NDArray[Any], str]:
+    """Return ``[T, 66]`` axis-angle of the body as stored, the pelvis first, and which model they are for."""
+    poses = _numbers(data, ("poses",), path)
+    if poses is None:
+        root = _numbers(data, ("root_orient", "global_orient"), path)
+        body = _numbers(data, ("pose_body", "body_pose"), path)
+        if root is None or body is None:
+            raise MotionkitError(f"{path} has no poses, nor root_orient and pose_body.", why=_listed(data))
+        if len(root) != len(body):
+            raise MotionkitError(f"{path}: root_orient has {len(root)} frames, pose_body {len(body)}.")
+        if len(root):
+            poses = np.concatenate([part.reshape(len(part), -1) for part in (root, body)], axis=1)
+        else:
+            poses = root
+    if poses.ndim == 3 and poses.shape[-1] == 3:
+        poses = poses.reshape(len(poses), 3 * poses.shape[1])
+    if poses.ndim != 2 or len(poses) == 0 or poses.shape[1] not in _KINDS:
+        raise MotionkitError(
+            f"{path}: poses have shape {list(poses.shape)}.",
+            why="[frames, width] with width 156 (SMPL-H), 165 (SMPL-X), 72 (SMPL) or 66 (the body) is read.",
+        )
+    return poses[:, :_BODY], _KINDS[poses.shape[1]]
+
+
+def _betas(data: Mapping[str, Any], path: Path) -> Tensor:
+    """Return the shape, empty without one; where it is repeated in every frame, that of the first."""
+    stored = _numbers(data, ("betas",), path)
+    if stored is None or not stored.size:
+        return torch.zeros(0, dtype=torch.float64)
+    betas = _doubles(stored.reshape(-1, stored.shape[-1])[0])
+    if not bool(torch.isfinite(betas).all()):
+        raise MotionkitError(f"{path}: betas are not finite.")
+    return betas
+
+
+def _numbers(data: Mapping[str, Any], names: Sequence[str], path: Path) -> NDArray[Any] | None:
+    """Return the first of `names` that is there, as stored."""
+    for name in names:
+        if name in data:
+            value = data[name]
+            if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu" or value.ndim == 0:
+                raise MotionkitError(f"{path}: {name} is no array of numbers.")
+            return value
+    return None
+
+
+def _doubles(array: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(weights.cast(array, np.float64))
+
+
+def _fps(data: Mapping[str, Any], path: Path, given: float) -> float:
+    """Return the file's frame rate, or the one the user gave where it has none."""
+    for name in _FPS:
+        if name in data:
+            value = np.asarray(data[name]).reshape(-1)
+            fps = float(value[0]) if value.size == 1 and value.dtype.kind in "fiu" else math.nan
+            if is_fps(fps):
+                return fps
+            if not given:
+                raise MotionkitError(f"{path}: {name} is {value[:3].tolist()}, no frame rate.", fix=_ASK)
+    if not given:
+        raise MotionkitError(f"{path} does not say its frame rate.", why=_listed(data), fix=_ASK)
+    return given
+
+
+def _word(value: Any) -> str:
+    """Return a text stored as an array of no dimension, as bytes or as text; empty when there is none."""
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1)[0] if value.size == 1 else ""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    text = str(value) if isinstance(value, str) else ""
+    return text[2:-1] if text.startswith(("b'", 'b"')) else text
+
+
+def _listed(data: Mapping[str, Any]) -> str:
+    return f"of what is looked for it has {', '.join(sorted(data)) or 'nothing'}."
+
+
+# AMASS and other SMPL motions: rotations of a body model without the model.
+
+
+_PLAIN = ReadOptions()
+
+_PIECE = 4096
+"""Frames that are worked on at once."""
+
+_TO_HOUSE = ((-1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0))
+"""From AMASS' world (Z up) to ours. HumanML3D takes (x, y, z) to (x, z, y) and then turns the sign of x: together
+the proper rotation (-x, z, y), so joints are where HumanML3D has them before it moves a clip to the origin."""
+
+
+def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
+    """Read an AMASS ``.npz`` or another one with SMPL, SMPL-H or SMPL-X rotations.
+
+    Rotations are the file's own, so no body-model file is needed: only where the joints lie at rest is not in it.
+    Without `ReadOptions.smpl_model` that is a body of HumanML3D's bone lengths in SMPL's rest pose, and the file's
+    shape (betas) does not count; with it, the joints are those of the file's shape and gender, by
+    ``J_regressor (v_template + shapedirs betas)``.
+
+    Args:
+        path: ``poses [T, 66 | 72 | 156 | 165]`` axis-angle (or ``root_orient`` and ``pose_body``), ``trans [T, 3]``
+            in metres, ``mocap_framerate`` or another name for it, ``betas``, ``gender``.
+        options: ``fps`` for files without; ``up`` is Z as in AMASS unless the trunk points along Y; ``smpl_model``,
+            a file or a folder with one per gender.
+
+    Returns:
+        One clip: a `Motion` on the 22 body joints, in house space. Fingers, jaw and eyes are not read; a note
+        names them. Frames with NaN stay, with a warning.
+
+    Raises:
+        MotionkitError: Damaged, too large, something is missing or has a wrong shape, or no value is finite.
+
+    Example:
+        >>> import numpy as np
+        >>> np.savez("stand.npz", poses=np.zeros((30, 156)), trans=np.zeros((30, 3)), mocap_framerate=120.0)
+        >>> (clip,) = read_amass(Path("stand.npz"))
+        >>> clip.motion.names[:3], clip.notes["body"]
+        (('pelvis', 'left_hip', 'right_hip'), "default (the file's betas do not count)")
+    """
+    recording = read_recording(path, options.fps)
+    if options.smpl_model is None:
+        rest, body = default_rest(), "default (the file's betas do not count)"
+    else:
+        model = find_smpl_model(options.smpl_model, recording.gender)
+        rest, body = read_smpl_model(model).rest(recording.betas), model.name
+    motion, up, warnings = _build(recording, rest, options)
+    notes = {
+        "format": f"SMPL rotations ({recording.kind})",
+        "unit": "m",
+        "up": up,
+        "fps": f"{recording.fps:g}",
+        "frames": str(motion.frames),
+        "gender": recording.gender or "not said",
+        "body": body,
+    }
+    if recording.kind in ("SMPL", "SMPL-H", "SMPL-X"):
+        notes["not read"] = "hands" if recording.kind != "SMPL-X" else "fingers, jaw and eyes"
+    return (Clip(motion, notes=notes, warnings=tuple(warnings)),)
+
+
+def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Motion, str, list[str]]:
+    """Return the motion in house space, the file's vertical axis, and what should be looked at."""
+    finite = recording.finite
+    warnings = finite_warning(finite)
+    rotations = _matrices(recording.rotations)
+    translations = rest.expand(len(rotations), -1, -1).clone()
+    translations[:, 0] += recording.places
+    offsets = rest.clone()
+    heights = positions_from_bones(rest, HUMANML.parents)[:, 1]
+    offsets[0] = rest.new_tensor([0.0, float(rest[0, 1] - heights.min()), 0.0])
+    motion = Motion(HUMANML.joint_names, HUMANML.parents, offsets, rotations, translations, recording.fps)
+    up = options.up
+    if up == "auto":
+        up = "y" if _trunk(motion, finite)[1] > 0.8 else "z"
+        if up == "y":
+            warnings.append("the trunk points along Y, so Y was taken for the vertical: if that is wrong, pass --up z.")
+    if up == "z":
+        turn = rest.new_tensor(_TO_HOUSE)
+        rotations[:, 0] = turn @ rotations[:, 0]
+        translations[:, 0] = translations[:, 0] @ turn.T
+        motion = replace(motion, rotations=rotations, translations=translations)
+    return motion, up, warnings
+
+
+def _matrices(vectors: Tensor) -> Tensor:
+    """Return matrices ``[T, J, 3, 3]`` of axis-angle ``[T, J, 3]``, piece by piece: the steps take much memory."""
+    import roma
+
+    matrices = vectors.new_empty(*vectors.shape, 3)
+    for start in range(0, len(vectors), _PIECE):
+        part = slice(start, start + _PIECE)
+        matrices[part] = roma.rotvec_to_rotmat(vectors[part])
+    return matrices
+
+
+def _trunk(motion: Motion, finite: Tensor) -> Tensor:
+    """Return the median direction from pelvis to neck in the file's world; in an AMASS world it is along Z.
+
+    A long motion is looked at in frames from all over it.
+    """
+    frames = finite.nonzero()[:, 0]
+    frames = frames[:: max(1, len(frames) // _PIECE)]
+    seen = replace(motion, rotations=motion.rotations[frames], translations=motion.translations[frames])
+    positions = seen.positions()
+    trunk = positions[:, HUMANML.index("neck")] - positions[:, 0]
+    return torch.nn.functional.normalize(trunk, dim=-1).median(dim=0).values

@@ -1,1 +1,0 @@
-"""AMASS: motions of SMPL bodies as rotations, in .npz files."""

@@ -1,1 +1,0 @@
-"""Plain numpy files: joints, HumanML3D and KIT features, MDM's results."""

@@ -1,0 +1,462 @@
+"""From the fields of an exported motion, wherever they are kept, to a motion in house space."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.formats.mpl.bones import HIERARCHY, OFFSETS, UNKNOWN, Bones, BoneTables
+from motionkit.formats.mpl.fields import (
+    UNREAL,
+    Axes,
+    Fields,
+    Rot6d,
+    axes_of,
+    columns_warning,
+    frame_rate,
+    is_number,
+    rot6d_of,
+)
+from motionkit.geometry import accumulate_rotations, unwrap
+from motionkit.motion.clip import ReadOptions
+from motionkit.motion.motion import Motion, check_size
+
+# Finding the skeleton of an exported motion: in the file, in tables beside it, or from positions of its bones.
+
+
+_SPREAD = 0.01
+"""Metres by which a measured bone may change its place in its parent: rounding, and joints that give a little."""
+
+_FITTING = 0.8
+"""Part of the bones that have to keep their place in their parents; a few (IK targets, twists) are animated."""
+
+
+def find_bones(fields: Fields, count: int, path: Path, options: ReadOptions) -> Bones:
+    """Find the skeleton of a motion of `count` bones.
+
+    ``meta.skeleton`` comes first; what it lacks is taken from the two tables that the options name, or that lie beside
+    the file or in a folder ``config`` there or one level up. Without any of them the bones are called ``bone_00``,
+    ``bone_01``, ... and have no length: rotations can be used, positions cannot.
+
+    Raises:
+        MotionkitError: The skeleton has another number of bones, doubled names, or is no tree.
+    """
+    skeleton = fields.meta.get("skeleton")
+    skeleton = skeleton if isinstance(skeleton, Mapping) else {}
+    names = _names(skeleton.get("bone_names"), count, fields.origin)
+    parents = _parents(skeleton.get("parents"), count, fields.origin)
+    offsets = _offsets(skeleton, count, fields.origin)
+    if names and parents and offsets is not None:
+        return Bones(names, parents, offsets, "meta.skeleton")
+    tables = BoneTables.beside(path, options)
+    if tables is None:
+        return _bare(names, parents, offsets, count)
+    found = tables.bones(names, count)
+    if isinstance(found, str):
+        if tables.asked:
+            raise MotionkitError(f"{fields.origin}: {tables.source} does not fit: {found}")
+        bare = _bare(names, parents, offsets, count)
+        return replace(bare, warnings=(f"{tables.source} beside the file does not fit: {found}", *bare.warnings))
+    warnings = found.warnings
+    if parents and parents != found.parents:
+        warnings = (*warnings, f"parents are those of meta.skeleton; {tables.source} has others.")
+    return Bones(
+        found.names,
+        parents or found.parents,
+        found.offsets if offsets is None else offsets,
+        f"meta.skeleton and {tables.source}" if skeleton else tables.source,
+        warnings,
+    )
+
+
+def _names(listed: object, count: int, origin: str) -> tuple[str, ...]:
+    if listed is None:
+        return ()
+    if not isinstance(listed, list) or not all(isinstance(name, str) and name for name in listed):
+        raise MotionkitError(f"{origin}: meta.skeleton.bone_names is no list of names.")
+    _check_count(len(listed), count, "bone_names", origin)
+    if len(set(listed)) < len(listed):
+        double = next(name for name in listed if listed.count(name) > 1)
+        raise MotionkitError(f"{origin}: two bones of meta.skeleton are called {double}.")
+    return tuple(listed)
+
+
+def _parents(listed: object, count: int, origin: str) -> tuple[int, ...]:
+    if listed is None:
+        return ()
+    if not isinstance(listed, list) or not all(type(parent) is int and -1 <= parent < count for parent in listed):
+        raise MotionkitError(
+            f"{origin}: meta.skeleton.parents is no list of places of bones, -1 for the root, each below {count}."
+        )
+    _check_count(len(listed), count, "parents", origin)
+    return tuple(listed)
+
+
+def _offsets(skeleton: Mapping[str, Any], count: int, origin: str) -> Tensor | None:
+    for name, unit in (("ref_local_offsets_m", 1.0), ("ref_local_offsets_cm", 0.01)):
+        if (listed := skeleton.get(name)) is not None:
+            try:
+                offsets = torch.tensor(listed, dtype=torch.float64)
+            except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+                raise MotionkitError(f"{origin}: meta.skeleton.{name} is no table of numbers.") from error
+            _check_count(len(offsets) if offsets.ndim else 0, count, name, origin)
+            if offsets.shape != (count, 3) or not offsets.isfinite().all():
+                raise MotionkitError(f"{origin}: meta.skeleton.{name} is not {count} times 3 finite numbers.")
+            return offsets * unit
+    return None
+
+
+def _check_count(found: int, count: int, name: str, origin: str) -> None:
+    if found != count:
+        raise MotionkitError(
+            f"{origin}: meta.skeleton.{name} has {found} entries, BoneRotations has {count} bones.",
+            why="each bone has one rotation per frame.",
+        )
+
+
+def _bare(names: tuple[str, ...], parents: tuple[int, ...], offsets: Tensor | None, count: int) -> Bones:
+    missing = [
+        word for word, known in (("names", names), ("parents", parents), ("lengths", offsets is not None)) if not known
+    ]
+    warning = (
+        f"the file does not say its bones' {' and '.join(missing)}, and there is no {HIERARCHY} and {OFFSETS} beside "
+        "it: rotations are right, positions are not known."
+    )
+    digits = max(2, len(str(count - 1)))
+    return Bones(
+        names or tuple(f"bone_{bone:0{digits}d}" for bone in range(count)),
+        parents or (-1, *[0] * (count - 1)),
+        torch.zeros(count, 3, dtype=torch.float64) if offsets is None else offsets,
+        UNKNOWN,
+        (warning,),
+        tree=bool(parents),
+    )
+
+
+def measure_bones(
+    fields: Fields, bones: Bones, order: list[int], rotations: Tensor, unit: float
+) -> tuple[Bones, Tensor | None]:
+    """Give a skeleton without lengths those of BonePositions (``bone_pos`` of an npz); other skeletons stay.
+
+    The positions are seen from the component. Turned back by the rotation of its parent, a bone must keep its place
+    there in all frames; where it does not, the positions are not used.
+
+    Args:
+        fields: The file's fields.
+        bones: The skeleton that was found, in the order of the rotations.
+        order: Its bones with parents first.
+        rotations: ``[T, N, 3, 3]`` relative to the parents, the root's to the component.
+        unit: Metres per unit of the file.
+
+    Returns:
+        The skeleton; and ``[T, 3]`` metres, the root bone seen from the component, None where it keeps its place.
+
+    Raises:
+        MotionkitError: The positions have another shape than the rotations, or are no numbers.
+    """
+    name = fields.has("BonePositions")
+    if not name or bones.source != UNKNOWN:
+        return bones, None
+    if not bones.tree:
+        return bones.warned(f"{name} cannot be used without the bones' parents."), None
+    positions = fields.numbers(name, len(bones.names), 3) * unit
+    parents = [bones.parents[bone] for bone in order]
+    places = [order.index(parent) if parent >= 0 else -1 for parent in parents]
+    world = torch.empty_like(rotations)
+    world[:, order] = accumulate_rotations(rotations[:, order], places)
+    above = [max(parent, 0) for parent in bones.parents]
+    # Bone b in its parent p: R_p^T (x_b - x_p), the row vector (x_b - x_p) R_p.
+    inside = ((positions - positions[:, above]).unsqueeze(-2) @ world[:, above]).squeeze(-2)
+    offsets = inside.median(dim=0).values
+    root = bones.parents.index(-1)
+    others = [bone for bone in range(len(bones.names)) if bone != root]
+    fitting = (inside - offsets).norm(dim=-1).amax(dim=0)[others] < _SPREAD
+    if float(fitting.double().mean()) < _FITTING:
+        return bones.warned(f"{name} do not fit the rotations and were not used."), None
+    offsets[root] = positions[:, root].median(dim=0).values
+    said = f"the file does not say how long its bones are; that was taken from {name}."
+    return replace(bones, offsets=offsets, source=name, warnings=(said,)), positions[:, root]
+
+
+# Where the root of an exported motion is and which way it faces.
+
+
+@dataclass(frozen=True)
+class RootMotion:
+    """The root motion of a file, in the file's axes.
+
+    Attributes:
+        position: ``[T, 3]`` metres; on the ground below the root bone in Unreal's exports.
+        yaw: ``[T]`` radians, without jumps of a full turn.
+        velocity: ``[T, 2]`` m/s along the two horizontal axes, or None when the file has none.
+        offset: Radians by which the exporter turned the root's path against the poses.
+        notes: What was read how.
+        warnings: What a person should look at.
+    """
+
+    position: Tensor
+    yaw: Tensor
+    velocity: Tensor | None
+    offset: float
+    notes: dict[str, str]
+    warnings: tuple[str, ...]
+
+
+def read_root(fields: Fields, axes: Axes, fps: float) -> RootMotion:
+    """Read RootPosition, RootYaw and RootVelocityXY.
+
+    A missing position is summed up from the velocity (one frame's velocity leads to the next frame), a missing yaw is
+    0. ``meta.root_motion.forward_axis_offset_deg`` with ``planar_alignment_applied`` means that the exporter has turned
+    the path, and not the poses, by that angle: planted feet of such files stand still only when the poses are turned
+    by its opposite.
+
+    Raises:
+        MotionkitError: A field is damaged, or an option of `meta` is not known.
+    """
+    table = fields.meta.get("root_motion")
+    table = table if isinstance(table, Mapping) else {}
+    warnings, notes = [], {}
+    frames = fields.frames
+    velocity = _velocity(fields, axes)
+    if fields.has("RootPosition"):
+        position = fields.numbers("RootPosition", 3) * axes.unit
+    elif velocity is not None:
+        steps = torch.zeros(frames, 3, dtype=torch.float64)
+        steps[1:, list(axes.ground)] = velocity[:-1] / fps
+        position = steps.cumsum(0)
+        notes["root"] = "summed up from its velocity"
+    else:
+        position = torch.zeros(frames, 3, dtype=torch.float64)
+        warnings.append("there is neither RootPosition nor RootVelocityXY: the body stays where it is.")
+    yaw = torch.zeros(frames, dtype=torch.float64)
+    if fields.has("RootYaw"):
+        yaw = fields.numbers("RootYaw")
+        units = str(table.get("root_yaw_units", "radians")).lower()
+        if units not in ("radians", "degrees"):
+            raise MotionkitError(f"{fields.origin}: meta.root_motion.root_yaw_units is {units!r}.")
+        yaw = unwrap(yaw.deg2rad() if units == "degrees" else yaw)
+    else:
+        warnings.append("there is no RootYaw: the root bone was taken to turn by its own rotation.")
+    degrees = table.get("forward_axis_offset_deg", 0.0) if table.get("planar_alignment_applied") else 0.0
+    if not is_number(degrees):
+        raise MotionkitError(f"{fields.origin}: meta.root_motion.forward_axis_offset_deg is {degrees!r}.")
+    if degrees:
+        notes["forward offset"] = f"{degrees:g} degrees"
+    return RootMotion(position, yaw, velocity, math.radians(degrees), notes, tuple(warnings))
+
+
+def _velocity(fields: Fields, axes: Axes) -> Tensor | None:
+    name = fields.has("RootVelocityXY", "RootVelocity")
+    if not name:
+        return None
+    values = fields.numbers(name, -1) * axes.unit
+    if values.shape[1] == 3:
+        return values[:, list(axes.ground)]
+    if values.shape[1] != 2:
+        raise MotionkitError(f"{fields.origin}: {name} has {values.shape[1]} numbers per frame; 2 were expected.")
+    spaces = fields.meta.get("spaces")
+    named = str(spaces.get("root_velocity_axes", "")).lower() if isinstance(spaces, Mapping) else ""
+    ground = ["xyz"[axis] for axis in axes.ground]
+    if named and sorted(named) != ground:
+        raise MotionkitError(
+            f"{fields.origin}: meta.spaces.root_velocity_axes is {named!r}; the ground is {' and '.join(ground)}."
+        )
+    return values.flip(-1) if named and list(named) != ground else values
+
+
+_DERIVED = ("BoneAngularVelocities", "BoneVelocities")
+"""Fields that older and newer exporters write besides, and that are made of rotations and places anew."""
+
+_FAR = 1e6
+"""Metres from the origin beyond which a position is damaged."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A motion, and notes on how it was read.
+
+    Attributes:
+        motion: In house space, with the tracks ``root_yaw``, ``root_velocity`` and ``trajectory`` where the file has
+            them.
+        known: The skeleton is known; without it positions mean nothing.
+        notes: Facts for the record.
+        warnings: What a person should look at.
+    """
+
+    motion: Motion
+    known: bool
+    notes: dict[str, str]
+    warnings: tuple[str, ...]
+
+
+def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = False) -> Built:
+    """Build a motion.
+
+    The tracks are the file's own values brought into Unreal's axes (x forward, y right), which they are in already in
+    files from Unreal: ``root_yaw`` ``[T]`` radians, ``root_velocity`` ``[T, 2]`` m/s, ``trajectory`` ``[T, K, 2]``.
+
+    Args:
+        fields: The file's fields.
+        path: The file; tables of the skeleton are looked for beside it.
+        options: As in `read_mpl_json`.
+        trusted: The file is motionkit's own, so its declared conventions are not checked against the motion.
+
+    Raises:
+        MotionkitError: A field is damaged or contradicts another.
+    """
+    fps, warnings = frame_rate(fields, options.fps)
+    axes, said = axes_of(fields.meta, fields.origin)
+    warnings += said
+    rot6d, said = rot6d_of(fields.meta.get("rot6d_spec"), options.rot6d_columns, fields.origin)
+    warnings += said
+    six = _rotations(fields)
+    check_size(len(six), six.shape[1])
+    warnings += [] if trusted else columns_warning(six, rot6d)
+    bones = find_bones(fields, six.shape[1], path, options)
+    order = bones.order(fields.origin)
+    rotations, said = _matrices(six, rot6d, bones)  # [T, N, 3, 3], in the file's axes and bone order
+    warnings += said
+    root = read_root(fields, axes, fps)
+    warnings += root.warnings
+    rotations, absolute = _local(rotations, bones, fields)
+    shift = axes.yaw(torch.tensor(-root.offset, dtype=torch.float64))
+    component = root.position, axes.yaw(root.yaw) @ shift  # place [T, 3] and turn [T, 3, 3] in the world
+    if absolute:
+        # R_root was relative to the world: R = R_component^T R_root.
+        rotations[:, order[0]] = component[1].transpose(-1, -2) @ rotations[:, order[0]]
+    bones, place = (bones, None) if trusted else measure_bones(fields, bones, order, rotations, axes.unit)
+    warnings += bones.warnings
+    motion = _assemble(bones, place, order, rotations, component, axes, fps)
+    motion.offsets[0] = axes.points(shift @ bones.offsets[order[0]])
+    if not bool((motion.translations.abs() < _FAR).all()):
+        raise MotionkitError(f"{fields.origin}: its numbers are too large to be places of a body.")
+    motion = replace(motion, tracks=_own_tracks(fields, root, axes))
+    notes = {
+        "unit": str(fields.meta.get("units") or "meters"),
+        "fps": f"{fps:g}",
+        "frames": str(motion.frames),
+        "joints": str(len(bones.names)),
+        "6D columns": rot6d.columns.upper(),
+        "handedness": axes.handedness,
+        "skeleton": bones.source,
+        **root.notes,
+    }
+    if idle := [name for name in _DERIVED if fields.has(name)]:
+        notes["not read"] = f"{', '.join(idle)} (they follow from the rotations)"
+    return Built(motion, bones.source != UNKNOWN, notes, tuple(warnings))
+
+
+def _assemble(
+    bones: Bones,
+    seen: Tensor | None,
+    order: list[int],
+    rotations: Tensor,
+    component: tuple[Tensor, Tensor],
+    axes: Axes,
+    fps: float,
+) -> Motion:
+    """Put a motion together in house space from rotations and root in the file's axes.
+
+    Args:
+        bones: The skeleton, in the order of the rotations.
+        seen: ``[T, 3]`` metres, the root bone seen from the component; None where it keeps its offset there.
+        order: The bones with parents first.
+        rotations: ``[T, N, 3, 3]`` relative to the parents, the root's to the component.
+        component: Its place ``[T, 3]`` and turn ``[T, 3, 3]`` in the world.
+        axes: The file's axes.
+        fps: Frames per second.
+    """
+    where, turn = component
+    place = {bone: index for index, bone in enumerate(order)}
+    parents = tuple(place.get(bones.parents[bone], -1) for bone in order)
+    names = tuple(bones.names[bone] for bone in order)
+    offsets, rotations = bones.offsets[order], rotations[:, order].clone()
+    # The root bone in the world: R = R_component R_root at x_component + R_component offset.
+    rotations[:, 0] = turn @ rotations[:, 0]
+    translations = axes.points(offsets).repeat(len(rotations), 1, 1)
+    seen = offsets[0].expand(len(rotations), 3) if seen is None else seen
+    translations[:, 0] = axes.points(where + (turn @ seen[..., None]).squeeze(-1))
+    return Motion(names, parents, axes.points(offsets), axes.turns(rotations), translations, fps)
+
+
+def _rotations(fields: Fields) -> Tensor:
+    name = fields.has("BoneRotations", "BoneRotations6D")
+    if not name:
+        raise MotionkitError(
+            f"{fields.origin} has no BoneRotations in its frames.",
+            why="six numbers per bone and frame are what a motion is made of here.",
+        )
+    return fields.numbers(name, -1, 6)
+
+
+def _matrices(six: Tensor, rot6d: Rot6d, bones: Bones) -> tuple[Tensor, list[str]]:
+    """Return rotation matrices, with those that have none replaced by the frame before; and warnings."""
+    rotations = rot6d.matrices(six)
+    warnings = []
+    bad = ~rotations.isfinite().all(-1).all(-1)
+    if bool(bad.any()):
+        frame, bone = (int(number) for number in bad.nonzero()[0])
+        warnings.append(
+            f"{int(bad.sum())} rotation(s) have two columns on one line (the first: frame {frame}, "
+            f"{bones.names[bone]}); the frame before was kept there."
+        )
+        eye = torch.eye(3, dtype=rotations.dtype)
+        rotations[0] = torch.where(bad[0, :, None, None], eye, rotations[0])
+        for frame in bad.any(-1).nonzero()[:, 0].tolist():
+            if frame:
+                rotations[frame] = torch.where(bad[frame, :, None, None], rotations[frame - 1], rotations[frame])
+    bent = ((rot6d.numbers(rotations) - six).abs().amax(-1) > 0.02) & ~bad
+    if bool(bent.any()):
+        warnings.append(f"{int(bent.sum())} of {bent.numel()} rotations were not orthonormal by more than 0.02.")
+    return rotations, warnings
+
+
+def _local(rotations: Tensor, bones: Bones, fields: Fields) -> tuple[Tensor, bool]:
+    """Make all rotations relative to their parents; also return whether the root's is relative to the world."""
+    spaces = fields.meta.get("spaces")
+    space = str(spaces.get("bone_rotations", "local_6d")) if isinstance(spaces, Mapping) else "local_6d"
+    kind = space.lower().removesuffix("_6d")
+    if kind == "local":
+        return rotations, False
+    if kind not in ("component", "world"):
+        raise MotionkitError(
+            f"{fields.origin}: meta.spaces.bone_rotations is {space!r}.",
+            why="known spaces are local_6d, component_6d and world_6d.",
+        )
+    if bones.source == UNKNOWN:
+        raise MotionkitError(
+            f"{fields.origin}: rotations in {kind} space cannot be made local without the bones' parents.",
+            fix="pass --hierarchy FullHierarchy.json",
+        )
+    # One space for all bones: R_local = R_parent^T R_bone.
+    above = [max(parent, 0) for parent in bones.parents]
+    local = rotations[:, above].transpose(-1, -2) @ rotations
+    root = bones.parents.index(-1)
+    local[:, root] = rotations[:, root]
+    return local, kind == "world"
+
+
+def _own_tracks(fields: Fields, root: RootMotion, axes: Axes) -> dict[str, Tensor]:
+    """Return the file's own root values in Unreal's axes."""
+
+    def level(values: Tensor) -> Tensor:
+        lifted = values.new_zeros(*values.shape[:-1], 3)
+        lifted[..., list(axes.ground)] = values
+        return UNREAL.points_back(axes.points(lifted))[..., :2]
+
+    tracks = {}
+    if fields.has("RootYaw"):
+        quarter = UNREAL.turns_back(axes.turns(axes.yaw(torch.tensor(torch.pi / 2, dtype=torch.float64))))
+        tracks["root_yaw"] = root.yaw * quarter[1, 0].round()
+    if root.velocity is not None:
+        tracks["root_velocity"] = level(root.velocity)
+    if fields.has("TrajectoryDir"):
+        tracks["trajectory"] = level(fields.numbers("TrajectoryDir", -1, 2))
+    return tracks

@@ -1,0 +1,170 @@
+"""The motion formats that are read here, and recognising a file's format by its ending and content."""
+
+from __future__ import annotations
+
+import importlib
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from numpy.lib import format as npy
+
+from motionkit.documents import open_file, read_json
+from motionkit.errors import MotionkitError
+from motionkit.motion.clip import Clip, ReadOptions
+
+Read = Callable[[Path, ReadOptions], Sequence[Clip]]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that can be read.
+
+    Attributes:
+        name: Short name, as it stands in records.
+        summary: What it is, for lists and messages.
+        suffix: Ending of its files.
+        target: ``module:function`` of the reader; imported when the first such file is read.
+        options: Which of the `ReadOptions` its reader looks at.
+        tables: Names of files that the reader looks for beside a file of this format.
+    """
+
+    name: str
+    summary: str
+    suffix: str
+    target: str
+    options: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+
+    def read(self, path: Path, options: ReadOptions) -> Sequence[Clip]:
+        """Read a file of this format."""
+        module, _, function = self.target.partition(":")
+        reader: Read = getattr(importlib.import_module(f"motionkit.formats.{module}"), function)
+        return reader(path, options)
+
+
+TABLES = ("FullHierarchy.json", "FullOffsets.json")
+"""What Unreal's exporter calls the tables of a whole skeleton, which lie beside motions."""
+
+_PLACED = ("up", "unit")
+_EXPORTED = ("fps", "rot6d_columns", "hierarchy", "offsets")
+
+FORMATS = {
+    entry.name: entry
+    for entry in (
+        Format("bvh", "BVH", ".bvh", "bvh:read_bvh", (*_PLACED, "joint_map")),
+        Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl:read_mpl_json", _EXPORTED, TABLES),
+        Format("mpl-npz", "MPL npz", ".npz", "mpl:read_mpl_npz", _EXPORTED, TABLES),
+        Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass", ("fps", "up", "smpl_model")),
+        Format("motionkit", "motionkit npz", ".npz", "native:read_native"),
+        Format("joints", "joints .npy [T, 22 or 21, 3]", ".npy", "arrays:read_joints", ("fps", *_PLACED)),
+        Format("features", "HumanML3D / KIT features .npy", ".npy", "arrays:read_features_file", ("fps",)),
+        Format("mdm-results", "MDM results.npy", ".npy", "arrays:read_mdm_results", ("fps", *_PLACED)),
+    )
+}
+SUFFIXES = frozenset(entry.suffix for entry in FORMATS.values())
+
+
+def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence[Clip]:
+    """Read a motion file of any known format.
+
+    Args:
+        path: The file.
+        options: What the file itself does not hold; see `ReadOptions`.
+
+    Returns:
+        Its clips; one for most formats. Motions are in metres, right-handed, Y up.
+
+    Raises:
+        MotionkitError: The file is missing, damaged, unknown, or holds no motion.
+
+    Example:
+        >>> import numpy as np
+        >>> from motionkit.starter import generate
+        >>> np.save("walk.npy", generate("walk", frames=40).joints)
+        >>> (clip,) = read_clips("walk.npy")
+        >>> clip.notes["format"], clip.motion.frames
+        ('joint array', 40)
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise MotionkitError(f"there is no file {path}.", fix="check the path.")
+    if (found := recognise(path)) is None:
+        raise MotionkitError(f"{path} holds no motion that is known here.", why=known(path.suffix.lower()))
+    return found.read(path, options or ReadOptions())
+
+
+def known(suffix: str) -> str:
+    """Return what files with an ending can be, in words."""
+    return "; ".join(f"{entry.suffix}: {entry.summary}" for entry in FORMATS.values() if entry.suffix == suffix) + "."
+
+
+def recognise(path: Path) -> Format | None:
+    """Return the format of a file, or None for a file that holds no motion (another JSON, an array of statistics).
+
+    Only names and headers are read. A damaged file gets the format that its ending suggests, whose reader raises the
+    error that names the damage.
+
+    Raises:
+        MotionkitError: No format has the ending.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".bvh":
+        return FORMATS["bvh"]
+    if suffix == ".json":
+        return FORMATS["unreal-json"] if _is_motion_json(path) else None
+    if suffix == ".npz":
+        return _npz(path)
+    if suffix == ".npy":
+        return _npy(path)
+    raise MotionkitError(
+        f"{path} is in no format that is read here.",
+        why=f"convert reads {', '.join(entry.summary for entry in FORMATS.values())}, folders of them, and starter.",
+    )
+
+
+def _is_motion_json(path: Path) -> bool:
+    """Whether a JSON file has frames; an empty or broken one counts, so that its reader raises the error."""
+    try:
+        with open_file(path) as file:
+            tail = b""
+            while chunk := file.read(1 << 20):
+                if b'"Frames"' in tail + chunk:
+                    return True
+                tail = chunk[-16:]
+        return read_json(path, object) in ({}, [])
+    except (OSError, MotionkitError):
+        return True
+
+
+def _npz(path: Path) -> Format | None:
+    try:
+        with open_file(path) as file, zipfile.ZipFile(file) as archive:
+            keys = {name.removesuffix(".npy") for name in archive.namelist()}
+    # zipfile raises half a dozen kinds of error for a damaged file; the reader names the damage.
+    except Exception:
+        return FORMATS["motionkit"]
+    if "motionkit_schema" in keys:
+        return FORMATS["motionkit"]
+    if {"rot6d", "bone_rot6d"} & keys:
+        return FORMATS["mpl-npz"]
+    if {"poses", "pose_body", "body_pose"} & keys:
+        return FORMATS["amass"]
+    return None
+
+
+def _npy(path: Path) -> Format | None:
+    try:
+        with open_file(path) as file:
+            version = npy.read_magic(file)
+            header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, _, dtype = header(file)
+    # A header is parsed as Python, which raises many kinds of error; the reader names the damage.
+    except Exception:
+        return FORMATS["joints"]
+    if dtype.hasobject:
+        return FORMATS["mdm-results"]
+    if len(shape) == 2 and shape[-1] in (263, 251):
+        return FORMATS["features"]
+    return FORMATS["joints"] if len(shape) >= 2 else None

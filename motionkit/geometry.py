@@ -1,0 +1,231 @@
+"""Rotations, headings and kinematic trees, all batched and differentiable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+# Trees of joints: rotations accumulated by depth, positions by one product with the ancestor matrix.
+
+
+def accumulate_rotations(local: Tensor, parents: Sequence[int]) -> Tensor:
+    """Multiply local rotations down a tree: ``global[j] = global[parent(j)] @ local[j]``.
+
+    Works level by level, so that the number of steps is the depth of the tree and not the number of joints.
+
+    Args:
+        local: ``[..., J, 3, 3]``.
+        parents: Parent of each joint; -1 for a root. A parent need not come before its children.
+
+    Returns:
+        ``[..., J, 3, 3]`` rotations in the frame of the roots' parent.
+    """
+    levels, order = _levels(tuple(parents))
+    done = [local[..., list(levels[0][0]), :, :]]
+    for joints, places in levels[1:]:
+        # Rotations of one depth at once: [..., joints of the level, 3, 3].
+        done.append(done[-1][..., list(places), :, :] @ local[..., list(joints), :, :])
+    # Levels were computed in order of depth; back to the order of the joints.
+    return torch.cat(done, dim=-3)[..., list(order), :, :]
+
+
+def rotations_above(local: Tensor, parents: Sequence[int]) -> Tensor:
+    """Return the accumulated rotation of the parent of each joint but joint 0, ``[..., J - 1, 3, 3]``.
+
+    Joints without children are not computed; they are about half of a body with fingers.
+
+    Args:
+        local: ``[..., J, 3, 3]``.
+        parents: Parent of each joint, -1 for joint 0 alone.
+    """
+    inner = sorted(set(parents[1:]))
+    place = {joint: index for index, joint in enumerate(inner)}
+    world = accumulate_rotations(local[..., inner, :, :], [place.get(parents[joint], -1) for joint in inner])
+    return world[..., [place[parent] for parent in parents[1:]], :, :]
+
+
+def positions_from_bones(bones: Tensor, parents: Sequence[int]) -> Tensor:
+    """Add bone vectors along the path from the root: ``position[j] = position[parent(j)] + bone[j]``.
+
+    Args:
+        bones: ``[..., J, 3]``; the root's entry is its position.
+        parents: Parent of each joint; -1 for a root.
+
+    Returns:
+        ``[..., J, 3]`` positions.
+
+    Example:
+        >>> bones = torch.tensor([[0.0, 1, 0], [0, 0.5, 0], [0, 0.25, 0]])  # a root and a chain of two above it
+        >>> positions_from_bones(bones, parents=[-1, 0, 1])[:, 1]
+        tensor([1.0000, 1.5000, 1.7500])
+    """
+    return ancestors(tuple(parents)).to(bones) @ bones
+
+
+def bones_from_positions(positions: Tensor, parents: Sequence[int]) -> Tensor:
+    """Return the vector from each joint's parent to the joint, ``[..., J, 3]``; a root keeps its position."""
+    index = [parent if parent >= 0 else joint for joint, parent in enumerate(parents)]
+    root = torch.tensor([parent < 0 for parent in parents], device=positions.device)[:, None]
+    return torch.where(root, positions, positions - positions[..., index, :])
+
+
+@lru_cache(maxsize=64)
+def ancestors(parents: tuple[int, ...]) -> Tensor:
+    """Return ``[J, J]`` float64 whose row j marks j and everything above it."""
+    matrix = torch.eye(len(parents), dtype=torch.float64)
+    for joint in range(len(parents)):
+        above = parents[joint]
+        while above >= 0:
+            matrix[joint, above] = 1.0
+            above = parents[above]
+    return matrix
+
+
+@lru_cache(maxsize=64)
+def _levels(parents: tuple[int, ...]) -> tuple[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], tuple[int, ...]]:
+    """Return (joints, places of their parents in the level above) per depth, and each joint's place overall."""
+    current = tuple(joint for joint, parent in enumerate(parents) if parent < 0)
+    levels: list[tuple[tuple[int, ...], tuple[int, ...]]] = [(current, ())]
+    order = list(current)
+    while current:
+        below = tuple(joint for joint, parent in enumerate(parents) if parent in current)
+        if below:
+            levels.append((below, tuple(current.index(parents[joint]) for joint in below)))
+            order.extend(below)
+        current = below
+    return tuple(levels), tuple(order.index(joint) for joint in range(len(parents)))
+
+
+# Rotations: matrices inside motionkit, 6D and w-first quaternions at its borders. The algebra itself is roma's.
+
+
+def matrix_from_6d(six: Tensor) -> Tensor:
+    """Turn 6D rotations into matrices by Gram-Schmidt (Zhou et al., CVPR 2019).
+
+    Args:
+        six: ``[..., 6]``: the first column of the matrix, then the second; they need not be orthonormal.
+
+    Returns:
+        ``[..., 3, 3]`` rotation matrices.
+
+    Example:
+        >>> matrix_from_6d(torch.tensor([1.0, 0, 0, 0, 1, 0]))
+        tensor([[1., 0., 0.],
+                [0., 1., 0.],
+                [0., 0., 1.]])
+    """
+    import roma
+
+    matrix: Tensor = roma.special_gramschmidt(six.unflatten(-1, (2, 3)).mT)
+    return matrix
+
+
+def matrix_to_6d(matrix: Tensor) -> Tensor:
+    """Return the first two columns of ``[..., 3, 3]`` matrices, one after the other: ``[..., 6]``."""
+    return matrix[..., :2].transpose(-1, -2).flatten(-2)
+
+
+def matrix_from_quaternion(wxyz: Tensor) -> Tensor:
+    """Turn quaternions ``[..., 4]`` in (w, x, y, z) order, of any length, into matrices ``[..., 3, 3]``."""
+    import roma
+
+    matrix: Tensor = roma.unitquat_to_rotmat(roma.quat_normalize(roma.quat_wxyz_to_xyzw(wxyz)))
+    return matrix
+
+
+def matrix_to_quaternion(matrix: Tensor) -> Tensor:
+    """Turn matrices ``[..., 3, 3]`` into unit quaternions ``[..., 4]`` in (w, x, y, z) order."""
+    import roma
+
+    wxyz: Tensor = roma.quat_xyzw_to_wxyz(roma.rotmat_to_unitquat(matrix))
+    return wxyz
+
+
+def rotation_between(source: Tensor, target: Tensor) -> Tensor:
+    """Return the smallest rotation that takes the direction of `source` to that of `target`.
+
+    The half-angle quaternion ``[|u||v| + u.v, u x v]`` is used, as HumanML3D does. Opposite directions have no smallest
+    rotation: half a turn about an axis at right angles to `source` is returned there (HumanML3D's code divides by
+    zero). A zero vector gives the identity.
+
+    Args:
+        source: ``[..., 3]``, any length.
+        target: ``[..., 3]``, any length; broadcasts with `source`.
+
+    Returns:
+        ``[..., 3, 3]`` matrices.
+
+    Example:
+        >>> up, forward = torch.tensor([0.0, 1, 0]), torch.tensor([0.0, 0, 1])
+        >>> (rotation_between(up, forward) @ up).allclose(forward, atol=1e-6)
+        True
+    """
+    import roma
+
+    product = source * target
+    source, target = source.expand_as(product), target.expand_as(product)
+    lengths = (source.square().sum(-1) * target.square().sum(-1)).sqrt()
+    axis = torch.linalg.cross(source, target, dim=-1)
+    # (x, y, z, w) of half the angle: u x v and |u||v| + u.v, not yet of length 1.
+    quaternion = torch.cat([axis, (lengths + product.sum(-1))[..., None]], dim=-1)
+    opposite = (quaternion.norm(dim=-1) <= 1e-7 * lengths)[..., None]
+    quaternion = torch.where(opposite, _half_turn(source), quaternion)
+    quaternion = torch.where((lengths == 0)[..., None], quaternion.new_tensor([0.0, 0.0, 0.0, 1.0]), quaternion)
+    matrix: Tensor = roma.unitquat_to_rotmat(roma.quat_normalize(quaternion))
+    return matrix
+
+
+def _half_turn(direction: Tensor) -> Tensor:
+    """Return an (x, y, z, w) quaternion of half a turn about an axis at right angles to `direction`."""
+    helper = torch.zeros_like(direction)
+    # The coordinate axis that is furthest from `direction`; its cross product with it is at right angles.
+    helper.scatter_(-1, direction.abs().argmin(dim=-1, keepdim=True), 1.0)
+    axis = torch.linalg.cross(direction, helper, dim=-1)
+    return torch.cat([axis, torch.zeros_like(axis[..., :1])], dim=-1)
+
+
+# Rotations about the vertical (+Y) axis, the only ones that a body's heading has.
+
+
+def rotate_yaw(vectors: Tensor, angle: Tensor) -> Tensor:
+    """Rotate vectors about +Y by `angle` radians; +Z turns towards +X.
+
+    Args:
+        vectors: ``[..., 3]``.
+        angle: Broadcasts with ``vectors[..., 0]``.
+
+    Returns:
+        ``[..., 3]``.
+    """
+    x, y, z = vectors.unbind(-1)
+    cos, sin = torch.cos(angle), torch.sin(angle)
+    turned = x * cos + z * sin
+    return torch.stack([turned, y.expand_as(turned), z * cos - x * sin], dim=-1)
+
+
+def yaw_matrix(angle: Tensor) -> Tensor:
+    """Return the matrices ``[..., 3, 3]`` of turns by `angle` (``[...]``, radians) about +Y."""
+    cos, sin = torch.cos(angle), torch.sin(angle)
+    zero, one = torch.zeros_like(cos), torch.ones_like(cos)
+    rows = [torch.stack(row, dim=-1) for row in ((cos, zero, sin), (zero, one, zero), (-sin, zero, cos))]
+    return torch.stack(rows, dim=-2)
+
+
+def heading(forward: Tensor) -> Tensor:
+    """Return the yaw ``[...]`` in (-pi, pi] of forward directions ``[..., 3]``; +Z is 0, +X is pi/2.
+
+    Example:
+        >>> heading(torch.tensor([[0.0, 0, 1], [1, 0, 0]]))
+        tensor([0.0000, 1.5708])
+    """
+    return torch.atan2(forward[..., 0], forward[..., 2])
+
+
+def unwrap(angles: Tensor) -> Tensor:
+    """Return angles ``[T]`` in radians without the steps of whole turns; the first stays as it is."""
+    steps = angles.diff()
+    turns = (steps / (2 * torch.pi)).round() * (2 * torch.pi)
+    return angles - torch.nn.functional.pad(turns.cumsum(0), (1, 0))

@@ -1,1 +1,0 @@
-"""Rotations, headings and kinematic trees, all batched and differentiable."""

@@ -1,0 +1,291 @@
+"""A motion with its captions, features and notes; options of readers; sources that load such clips."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, Protocol
+
+from torch import Tensor
+
+from motionkit.documents import parse_toml, read_text
+from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.motion.corpus.captions import Caption, CaptionRow, captions_within
+from motionkit.motion.corpus.ids import plain_id
+from motionkit.motion.motion import END, JointMotion, Motion, in_short
+from motionkit.motion.skeleton import HUMANML
+
+# A table of joint names: which joint of a rig is which of the 22 joints, for rigs whose names say nothing.
+
+
+MAPPED = "motionkit:"
+"""Namespace of joints that a table named: ``motionkit:left_hip`` is the left hip, whatever others are called."""
+
+_LIMIT = 1 << 20
+"""Bytes of a table."""
+
+BODY = {
+    "pelvis": "pelvis",
+    "head": "head",
+    **{
+        f"{side} {role}": f"{side}_{joint}"
+        for side in ("left", "right")
+        for role, joint in (
+            ("hip", "hip"), ("knee", "knee"), ("ankle", "ankle"), ("toe", "foot"), ("shoulder", "shoulder"),
+            ("elbow", "elbow"), ("wrist", "wrist"),
+        )
+    },
+}  # fmt: skip
+"""Roles that are looked for in a rig, to the joints of the 22; spine, neck and collars follow from them."""
+
+
+@dataclass(frozen=True)
+class JointMap:
+    """A table of joint names.
+
+    Attributes:
+        path: Its file.
+        rows: Our joint, the rig's joint and the line, for each joint that is filled in.
+    """
+
+    path: Path
+    rows: tuple[tuple[str, str, int], ...]
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def apply(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return joint names in which those of the table are called ``motionkit:left_hip``, and so on.
+
+        A rig without any of the table's joints is another one and keeps its names.
+
+        Raises:
+            MotionkitError: Some joints of the table are in the rig and others are not; names the line.
+        """
+        if not any(theirs in names for _, theirs, _ in self.rows):
+            return tuple(names)
+        for _, theirs, line in self.rows:
+            if theirs not in names:
+                raise _error(self.path, line, f"there is no joint {theirs!r} in the file", theirs, names)
+        new = {theirs: MAPPED + ours for ours, theirs, _ in self.rows}
+        ends = {theirs + END: name + END for theirs, name in new.items()}
+        return tuple({**new, **ends}.get(name, name) for name in names)
+
+
+def read_joint_map(path: Path) -> JointMap:
+    """Read a table: TOML with a line ``left_hip = "thigh_stretch.l"`` for each joint; empty ones count as left out.
+
+    Raises:
+        MotionkitError: The file is missing, no TOML, names no joint of ours, or one joint twice; names the line.
+
+    Example:
+        >>> size = Path("rig.toml").write_text('left_hip = "thigh_stretch.l"')
+        >>> read_joint_map(Path("rig.toml")).apply(["root.x", "thigh_stretch.l"])
+        ('root.x', 'motionkit:left_hip')
+    """
+    text = read_text(path, limit=_LIMIT)
+    lines = {line.partition("=")[0].strip().strip("\"'"): number for number, line in enumerate(text.split("\n"), 1)}
+    taken: dict[str, str] = {}
+    rows = []
+    for ours, theirs in parse_toml(text, str(path)).items():
+        line = lines.get(ours, 1)
+        if ours not in HUMANML.joint_names:
+            raise _error(path, line, f"{ours!r} is no joint of the body", ours, HUMANML.joint_names)
+        if not isinstance(theirs, str):
+            raise MotionkitError(f"{path}, line {line}: {ours} is no name.", fix=f'{ours} = "name of your joint"')
+        if not theirs:
+            continue
+        if theirs in taken:
+            raise MotionkitError(
+                f"{path}, line {line}: {ours} and {taken[theirs]} are the same joint {theirs!r}.",
+                fix='correct one of them, or leave it empty: ""',
+            )
+        taken[theirs] = ours
+        rows.append((ours, theirs, line))
+    if not rows:
+        raise MotionkitError(f"{path} names no joint.", fix='fill in lines such as left_hip = "thigh_stretch.l".')
+    return JointMap(path, tuple(rows))
+
+
+def joint_map_text(names: Sequence[str], roles: Mapping[str, int], origin: str) -> str:
+    """Return a table to edit: what was found by names is filled in, the gaps are empty.
+
+    Args:
+        names: Joints of the rig.
+        roles: Roles to joints, as far as they are known.
+        origin: The file that the rig is from.
+    """
+    guesses = {joint: names[roles[role]] for role, joint in BODY.items() if role in roles}
+    joints = [json.dumps(name, ensure_ascii=False) for name in names if not name.endswith(END)]
+    about = [
+        "Which joint of the rig is which joint of the body. Fill the gaps, correct what is wrong, and give this file",
+        "with --joint-map. Spine, neck, collars and feet may stay empty: they follow from the other joints.",
+        "",
+        f"The {len(joints)} joints of {origin}:",
+        *(f"  {name}" for name in joints),
+    ]
+    ordered = sorted(HUMANML.joint_names, key=lambda joint: ("left_" in joint) + 2 * ("right_" in joint))
+    table = [f"{joint} = {json.dumps(guesses.get(joint, ''), ensure_ascii=False)}" for joint in ordered]
+    return "\n".join([*(f"# {line}".rstrip() for line in about), "", *table, ""])
+
+
+def _error(path: Path, line: int, what: str, name: str, known: Sequence[str]) -> MotionkitError:
+    plain = [other for other in known if not other.endswith(END)]
+    fix = did_you_mean(name, plain) or f"known: {', '.join(plain[:60])}."
+    return MotionkitError(f"{path}, line {line}: {what}.", fix=fix, choices=plain)
+
+
+Unit = Literal["auto", "m", "dm", "cm", "mm", "in", "asf"]
+Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Facts about a motion file that the file itself may not hold.
+
+    Attributes:
+        up: Vertical axis of BVH files and joint arrays; ``auto`` looks at the rest pose.
+        unit: Unit of BVH files and joint arrays; ``auto`` looks at the length of the legs, ``asf`` is CMU's (5.64 cm).
+        fps: Frames per second of files without (joint arrays); 0 takes 20.
+        rot6d_columns: Which two columns of a rotation matrix the six numbers of a JSON file are; ``auto`` takes what
+            ``meta.rot6d_spec`` names, else xy.
+        hierarchy: FullHierarchy.json for JSON files without a skeleton.
+        offsets: FullOffsets.json for the same.
+        smpl_model: The user's own SMPL file for AMASS motions; None uses a default body.
+        joint_map: Names of the body's joints in BVH files.
+    """
+
+    up: Literal["auto", "y", "z"] = "auto"
+    unit: Unit = "auto"
+    fps: float = 0.0
+    rot6d_columns: Columns = "auto"
+    hierarchy: Path | None = None
+    offsets: Path | None = None
+    smpl_model: Path | None = None
+    joint_map: JointMap | None = None
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A motion as read from somewhere.
+
+    Attributes:
+        motion: The motion itself.
+        features: ``[T, D]`` float32 when the clip came as HumanML3D or KIT features, a row for each frame of the
+            motion and at its rate; written back as they are.
+        captions: Captions of all of it.
+        timed: Captions of a part of the clip, with their seconds.
+        split: ``train``, ``val``, ``test`` or empty.
+        group: Clips of one group never meet in two splits; empty for a group of its own.
+        part: Appended to the source's key (with ``_``) where one source holds several clips; empty otherwise.
+        notes: Facts for the record: format, unit, frames per second of the file.
+        warnings: What a person should look at, one sentence each.
+        splits: All splits that list it where that is more than one, which is a leak; `split` is then the last of them.
+        fault: Why it cannot be used, where others of the same source can; then nothing in `motion` is finite.
+
+    Raises:
+        MotionkitError: There is not one row of features per frame of the motion.
+
+    Example:
+        >>> import torch
+        >>> motion = JointMotion(("hips",), (-1,), torch.zeros(40, 1, 3, dtype=torch.float64), fps=20.0)
+        >>> clip = Clip(motion, captions=(Caption("stands"),), timed=(Caption("waits", start=1.0, end=2.0),))
+        >>> clip.cut(0, 20).texts
+        ('stands',)
+    """
+
+    motion: Motion | JointMotion
+    features: Tensor | None = None
+    captions: tuple[Caption, ...] = ()
+    timed: tuple[Caption, ...] = ()
+    split: str = ""
+    group: str = ""
+    part: str = ""
+    notes: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    fault: MotionkitError | None = None
+
+    def __repr__(self) -> str:
+        words = [in_short(self.motion), *(repr(text) for text in self.texts[:1])]
+        return f"{type(self).__name__}({', '.join(words)})"
+
+    def __post_init__(self) -> None:
+        if self.features is not None and len(self.features) != self.motion.frames:
+            raise MotionkitError(f"there are {len(self.features)} rows of features for {self.motion.frames} frames.")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text of every caption, those of the whole clip first."""
+        return tuple(caption.text for caption in (*self.captions, *self.timed))
+
+    def cut(self, start: int, stop: int) -> Clip:
+        """Return frames ``start:stop`` with their features and their part of the timed captions."""
+        fps = self.motion.fps
+        return replace(
+            self,
+            motion=self.motion.cut(start, stop),
+            features=None if self.features is None else self.features[start:stop],
+            timed=captions_within(self.timed, start / fps, stop / fps),
+        )
+
+    def resample(self, fps: float) -> Clip:
+        """Return the clip at another frame rate; features, which hold steps from frame to frame, do not survive that.
+
+        Raises:
+            MotionkitError: As `Motion.resample`.
+        """
+        if fps == self.motion.fps:
+            return self
+        return replace(self, motion=self.motion.resample(fps), features=None)
+
+    def with_row(self, row: CaptionRow | None) -> Clip:
+        """Return the clip with the captions, split and group of a table's row; its captions replace all others."""
+        if row is None:
+            return self
+        return replace(
+            self,
+            captions=tuple(Caption(text) for text in row.captions) or self.captions,
+            timed=() if row.captions else self.timed,
+            split=row.split or self.split,
+            splits=() if row.split else self.splits,
+            group=row.group or self.group,
+        )
+
+
+class ClipSource(Protocol):
+    """One file, or one entry of a dataset, that can be loaded; it is sent to other processes, so it pickles.
+
+    Attributes:
+        key: Its id: no slash, no ``#``.
+        origin: Where it comes from, for messages.
+    """
+
+    @property
+    def key(self) -> str:
+        """Return the clip's id."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """Return where the clip comes from."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Return what changes when the source does: for a file its size, time and name."""
+        ...
+
+    def load(self) -> Sequence[Clip]:
+        """Load what is there, one clip or several.
+
+        Raises:
+            MotionkitError: It cannot be used; other sources go on.
+        """
+        ...
+
+
+def clip_key(source: ClipSource, clip: Clip) -> str:
+    """Return the id of one clip of a source, fit for a file name even if the part's name from the file is not."""
+    return plain_id(f"{source.key}_{clip.part}") if clip.part else source.key

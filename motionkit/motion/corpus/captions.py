@@ -1,0 +1,349 @@
+"""Captions, splits and groups of clips, from a CSV file."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path, PurePosixPath
+
+from motionkit.documents import read_csv, read_text
+from motionkit.errors import MotionkitError
+from motionkit.motion.corpus.ids import SPLIT_NAMES, plain_id
+
+# Caption lines of HumanML3D's texts/: ``caption#word/POS word/POS#start#end``.
+
+
+LONGEST = 10_000
+"""Characters of a caption. HumanML3D's longest has some 500; tagging takes seconds for every megabyte."""
+
+_LIMIT = 1 << 20
+"""Bytes of a texts file; those of HumanML3D have some 500."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters except tab and line ends, which terminals act on, and surrogates, which no file can hold."""
+
+_NO_TOKEN = re.compile(r"[#\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What would break the line of a texts file apart, or is a control character."""
+
+
+@dataclass(frozen=True)
+class Caption:
+    """One caption of a clip.
+
+    Captions come from foreign files, so control characters become blanks here, once for all writers.
+
+    Attributes:
+        text: The caption as written, control characters excepted.
+        tokens: ``word/POS``, lemmatised, as the evaluator reads them; without line ends and ``#``.
+        start: Seconds into the clip where the caption begins; 0 with `end` 0 means the whole clip.
+        end: Seconds where it ends.
+
+    Raises:
+        MotionkitError: The text has more than `LONGEST` characters.
+
+    Example:
+        >>> Caption.parse("a man waves#a/DET man/NOUN wave/VERB#0.0#0.0").tokens
+        ('a/DET', 'man/NOUN', 'wave/VERB')
+    """
+
+    text: str
+    tokens: tuple[str, ...] = ()
+    start: float = 0.0
+    end: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.text) > LONGEST:
+            raise MotionkitError(
+                f"a caption has {len(self.text)} characters: {self.text[:40]!r}...", why=f"at most {LONGEST} are read."
+            )
+        if _CONTROL.search(self.text):
+            object.__setattr__(self, "text", _CONTROL.sub(" ", self.text))
+        if self.tokens and _NO_TOKEN.search(tokens := " ".join(self.tokens)):
+            object.__setattr__(self, "tokens", tuple(clean_caption(tokens).split()))
+
+    @property
+    def whole(self) -> bool:
+        """True when the caption describes the whole clip."""
+        return self.start == 0.0 and self.end == 0.0
+
+    def problem(self, seconds: float) -> str:
+        """Return what is wrong with its times in a clip of so many seconds; empty when nothing is."""
+        if self.whole:
+            return ""
+        if not (math.isfinite(self.start) and math.isfinite(self.end)) or self.end <= self.start:
+            return "which is no stretch of time"
+        return "" if self.start < seconds and self.end > 0.0 else f"outside of the clip's {seconds:.2f} s"
+
+    def line(self) -> str:
+        """Return the line of a texts file, without a line break."""
+        return f"{self.text}#{' '.join(self.tokens)}#{self.start}#{self.end}"
+
+    @classmethod
+    def parse(cls, line: str) -> Caption:
+        """Read one line; ``nan`` times count as 0, as in every peer.
+
+        Raises:
+            MotionkitError: The line has not four fields, or its times are no numbers, or it has no text.
+        """
+        fields = line.strip().split("#")
+        if len(fields) < 4 or not fields[0].strip():
+            raise MotionkitError(
+                f"not a caption line: {line.strip()[:80]!r}.", why="expected caption#tokens#start#end."
+            )
+        try:
+            start, end = (0.0 if math.isnan(value) else value for value in map(float, fields[2:4]))
+        except ValueError as error:
+            raise MotionkitError(f"a caption's times are no numbers: {line.strip()[:80]!r}.") from error
+        return cls(fields[0], tuple(fields[1].split()), start, end)
+
+
+def read_captions(path: Path) -> tuple[Caption, ...]:
+    """Read a texts file; blank lines are passed over.
+
+    Raises:
+        MotionkitError: The file is no plain file of UTF-8 text, has more than a megabyte, or a line cannot be read; the
+            line's number is named.
+    """
+    captions = []
+    for number, line in enumerate(read_text(path, limit=_LIMIT).splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            captions.append(Caption.parse(line))
+        except MotionkitError as error:
+            raise MotionkitError(f"{path}, line {number}: {error.message}", why=error.why) from error
+    return tuple(captions)
+
+
+def captions_within(captions: Iterable[Caption], start: float, end: float) -> tuple[Caption, ...]:
+    """Return the captions of a part of a clip: those of the whole as they are, timed ones shifted and cut to the part.
+
+    Timed captions of which the part has nothing are left out.
+
+    Args:
+        captions: The clip's.
+        start: Seconds into the clip at which the part begins.
+        end: Seconds at which it ends.
+    """
+    kept = []
+    for caption in captions:
+        if caption.whole:
+            kept.append(caption)
+            continue
+        # Rounded to the nanosecond: 1.2 - 1.0 would otherwise be written as 0.19999999999999996.
+        first, last = round(max(caption.start - start, 0.0), 9), round(min(caption.end, end) - start, 9)
+        if first < last:
+            kept.append(replace(caption, start=first, end=last))
+    return tuple(kept)
+
+
+def clean_caption(text: str) -> str:
+    """Make a text fit for a caption line: one line, single spaces, no ``#``, no control characters."""
+    return " ".join(_CONTROL.sub(" ", text).replace("#", " ").split())
+
+
+def caption_lines(captions: Iterable[Caption]) -> str:
+    """Return the contents of a texts file."""
+    return "".join(f"{caption.line()}\n" for caption in captions)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionRow:
+    """Captions (without repeats), split and group of one clip; empty where the table has none."""
+
+    captions: tuple[str, ...]
+    split: str = ""
+    group: str = ""
+
+
+_Parts = tuple[str, ...]
+_Score = tuple[int, bool]
+"""How many folders and names, counted from the end, two paths share; and whether the row is the clip's very id."""
+
+
+def match_rows(names: Iterable[str], clips: Mapping[str, str]) -> dict[str, str]:
+    """Return, for each clip that has a row, the row's id.
+
+    A row belongs to the clip whose path ends most like it: ``a/walk`` to ``data/a/walk.bvh`` and not to
+    ``data/b/walk.bvh``, ``walk`` to the only ``walk``. Where two files share a name and the row has another folder
+    than both, it belongs to neither: it is the row of a clip that is not here.
+
+    Args:
+        names: Row ids: paths without ending, or clip ids.
+        clips: Clip id to where the clip comes from.
+
+    Raises:
+        MotionkitError: A row fits several clips equally well, or a clip several rows, so that one might be given the
+            caption of another.
+    """
+    rows = {name: tuple(plain_id(part) for part in name.split("/") if part) for name in names}
+    asked = max(map(len, rows.values()), default=0)
+    ending: dict[_Parts, dict[str, None]] = defaultdict(dict)
+    for key, origin in clips.items():
+        path = tuple(plain_id(part) for part in Path(origin).absolute().with_suffix("").parts)
+        for size in range(1, min(len(path), asked) + 1):
+            ending[path[-size:]][key] = None
+        ending[(key,)][key] = None
+    deepest = max(map(len, ending), default=0)
+    offers: dict[str, dict[str, _Score]] = defaultdict(dict)
+    shared: list[tuple[str, Mapping[str, None], _Score]] = []
+    for name, parts in rows.items():
+        common = next((size for size in range(min(len(parts), deepest), 0, -1) if parts[-size:] in ending), 0)
+        own = len(parts) == 1 and parts[0] in clips
+        fitting: Mapping[str, None] = {parts[0]: None} if own else ending[parts[-common:]] if common else {}
+        if len(fitting) == 1:
+            offers[next(iter(fitting))][name] = (common, own)
+        elif fitting and common == len(parts):
+            shared.append((name, fitting, (common, own)))
+    for name, fitting, score in shared:
+        free = [key for key in fitting if max(offers[key].values(), default=(0, False)) <= score]
+        if len(free) > 1:
+            raise MotionkitError(
+                f"the row {name} of the table fits several clips: {', '.join(clips[key] for key in free[:3])}.",
+                fix="put folders before the ids of the table.",
+            )
+        if free:
+            offers[free[0]][name] = score
+    return {key: _chosen(key, offered) for key, offered in offers.items() if offered}
+
+
+def _chosen(key: str, rows: Mapping[str, _Score]) -> str:
+    best = max(rows.values())
+    names = [name for name, score in rows.items() if score == best]
+    if len(names) > 1:
+        raise MotionkitError(
+            f"the clip {key} fits several rows of the table: {', '.join(names[:3])}.",
+            fix="make the ids unique, or put folders before them.",
+        )
+    return names[0]
+
+
+_USUAL = {
+    "id": ("id", "clip", "clip_id", "motion_id", "name", "file", "filename"),
+    "caption": ("caption", "captions", "text", "description"),
+    "split": ("split",),
+    "group": ("group",),
+}
+_ENDINGS = {".bvh", ".json", ".npy", ".npz", ".fbx", ".c3d", ".amc", ".txt", ".glb"}
+"""What is cut off an id: endings that are read here, and those of files that a table may have been made for."""
+
+
+_TABLE_LIMIT = 64 << 20
+"""Bytes of a table; one of HumanML3D's 87,000 captions has 9 MB. A row of 9 bytes takes some 500 of memory."""
+
+
+@dataclass(frozen=True)
+class CaptionTable:
+    """Rows by clip id.
+
+    Attributes:
+        rows: Id, as a path without ending (``a/walk``), to the row of the clip.
+        columns: Role (id, caption, split, group) to the column or columns used.
+    """
+
+    rows: dict[str, CaptionRow]
+    columns: dict[str, str]
+
+    def match(self, clips: Mapping[str, str]) -> dict[str, str]:
+        """Return the id of the row that belongs to each clip; clips without a row are absent. See `match_rows`.
+
+        Args:
+            clips: Clip id to where the clip comes from.
+        """
+        return match_rows(self.rows, clips)
+
+    def deal(self, clips: Mapping[str, str]) -> tuple[dict[str, CaptionRow], list[str]]:
+        """Return the row of each clip that has one, and the ids of the rows that no clip has, sorted.
+
+        Args:
+            clips: As in `match`.
+        """
+        matched = self.match(clips)
+        return {clip: self.rows[name] for clip, name in matched.items()}, sorted(self.rows.keys() - matched.values())
+
+
+@dataclass(slots=True)
+class _Row:
+    """What the rows of one id say, while the table is read; captions are the keys, in order and without repeats."""
+
+    captions: dict[str, None] = field(default_factory=dict)
+    split: str = ""
+    group: str = ""
+
+
+def read_caption_table(
+    path: Path,
+    *,
+    caption_columns: Sequence[str] = (),
+    id_column: str = "",
+    split_column: str = "",
+    group_column: str = "",
+) -> CaptionTable:
+    """Read a table of captions; several rows of one id add their captions.
+
+    Columns that are not named are found by their usual names (``clip``, ``description``, ``split``, ``group``, ...).
+    An id may be a path with a file ending (see `CaptionTable.match`).
+
+    Raises:
+        MotionkitError: The file cannot be read, a column is missing, or a split is none of train, val and test.
+
+    Example:
+        >>> import csv
+        >>> with Path("captions.csv").open("w", newline="") as file:
+        ...     csv.writer(file).writerows([("clip", "description", "split"), ("walk.bvh", "a person walks", "train")])
+        >>> read_caption_table(Path("captions.csv")).rows["walk"]
+        CaptionRow(captions=('a person walks',), split='train', group='')
+    """
+    records = read_csv(path, limit=_TABLE_LIMIT)
+    if (first := next(records, None)) is None:
+        raise MotionkitError(f"{path} has no rows.", why="the first line names the columns, the others are clips.")
+    header = list(first)
+    ids = _column(header, path, "id", id_column, required=True)
+    texts = list(caption_columns) or [_column(header, path, "caption", "", required=True)]
+    for name in caption_columns:
+        _column(header, path, "caption", name, required=True)
+    split = _column(header, path, "split", split_column, required=bool(split_column))
+    group = _column(header, path, "group", group_column, required=bool(group_column))
+    found: dict[str, _Row] = {}
+    for number, record in enumerate(chain([first], records), start=2):
+        name = record[ids].strip().replace("\\", "/")
+        if not name:
+            continue
+        row = found.setdefault(_without_ending(name), _Row())
+        captions = [clean_caption(record[column]) for column in texts]
+        row.captions.update(dict.fromkeys(text for text in captions if text))
+        value = record[split].strip().lower() if split else ""
+        if value and value not in SPLIT_NAMES:
+            raise MotionkitError(
+                f"{path}, line {number}: {value!r} is no split.",
+                why="splits are train, val (dev, validation) and test.",
+            )
+        row.split = SPLIT_NAMES.get(value, row.split)
+        row.group = (record[group].strip() if group else "") or row.group
+    rows = {key: CaptionRow(tuple(row.captions), row.split, row.group) for key, row in found.items()}
+    columns = {"id": ids, "caption": ", ".join(texts), "split": split, "group": group}
+    return CaptionTable(rows, {role: name for role, name in columns.items() if name})
+
+
+def _without_ending(name: str) -> str:
+    """Return an id without ``./`` and file ending; a dot within a name that is no ending stays."""
+    path = PurePosixPath(name)
+    return str(path.with_suffix("")) if path.suffix.lower() in _ENDINGS else str(path)
+
+
+def _column(header: Sequence[str], path: Path, role: str, name: str, *, required: bool) -> str:
+    """Return the column for a role, or an empty string when there is none and none is needed."""
+    if name and name in header:
+        return name
+    if not name:
+        found = next((usual for usual in _USUAL[role] if usual in header), "")
+        if found or not required:
+            return found
+    wanted = f"no column {name!r}" if name else f"no column for the {role}"
+    raise MotionkitError(
+        f"{path} has {wanted}.", why=f"its columns are {', '.join(header)}.", fix=f"name it with --{role}-column."
+    )

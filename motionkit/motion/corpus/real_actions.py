@@ -1,0 +1,232 @@
+"""What real clips of an action do: which joint moves most, how far, and which clips they are."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from motionkit.metrics import joint_range, leading_joint, movement, movement_share, moves_more, statues
+from motionkit.motion._batch import MotionBatch
+from motionkit.motion.skeleton import Skeleton
+from motionkit.text import NearestTexts, Prompt, named_limbs
+
+_MOST = 8
+"""Real clips that an action is known from."""
+
+_NEAR = 0.5
+"""Nearness, as a share of the nearest caption's, down to which a caption is taken to describe the same action."""
+
+_BATCH = 64
+_SIDES = re.compile(r"\b(?:left|right)|[左右]", re.IGNORECASE | re.ASCII)
+
+
+class CaptionedClip(Protocol):
+    """A real clip, as far as this module is concerned."""
+
+    @property
+    def features(self) -> Tensor:
+        """``[T, D]``, not normalised."""
+        ...
+
+    @property
+    def captions(self) -> tuple[str, ...]:
+        """At least one."""
+        ...
+
+
+@runtime_checkable
+class HasActions(Protocol):
+    """A dataset whose captions describe actions that have names."""
+
+    def action(self, caption: str) -> str:
+        """Return the name of the action that a caption describes; empty where it is not known."""
+        ...
+
+
+@dataclass(frozen=True)
+class RealAction:
+    """What the real clips of one action do.
+
+    Attributes:
+        clips: Their numbers, the nearest first.
+        joint: The joint that moves most.
+        movement: How far it swings, mean over the clips, metres; NaN where no clip is long enough.
+        range: How far the joint that gets farthest gets, median over the clips, metres; NaN without a clip.
+    """
+
+    clips: tuple[int, ...]
+    joint: int
+    movement: float
+    range: float
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """The M segments of N motions, motion after motion.
+
+    Attributes:
+        texts: What each is asked to show.
+        joints: ``[M, T, J, 3]`` metres, Y up; 0 past a segment's length.
+        headings: ``[M, T]`` radians about +Y.
+        lengths: ``[M]`` int64 frames.
+        owner: ``[M]`` int64 number of the motion.
+    """
+
+    texts: list[str]
+    joints: Tensor
+    headings: Tensor
+    lengths: Tensor
+    owner: Tensor
+
+
+def segments_of(motions: MotionBatch, prompts: Sequence[Prompt]) -> Segments:
+    """Cut motions into the segments of their prompts; differentiable."""
+    rows = [
+        (row, text, start, end)
+        for row, prompt in enumerate(prompts)
+        for text, (start, end) in zip(prompt.segments, prompt.bounds, strict=True)
+    ]
+    cut = [(motions.joints[row, start:end], motions.headings[row, start:end]) for row, _, start, end in rows]
+    return Segments(
+        [text for _, text, _, _ in rows],
+        pad_sequence([joints for joints, _ in cut], batch_first=True),
+        pad_sequence([headings for _, headings in cut], batch_first=True),
+        torch.tensor([end - start for _, _, start, end in rows], device=motions.device),
+        torch.tensor([row for row, _, _, _ in rows], device=motions.device),
+    )
+
+
+class RealActions:
+    """The real clips of a split, by the action that a text asks for. A clip is measured when it is first asked for.
+
+    The clips of an action are at most 8 of the same name where actions have names; else those whose captions share
+    most words with the text (`motionkit.text.NearestTexts`), half as near as the nearest or nearer, and of the same
+    sides where there are such.
+
+    Args:
+        clips: The clips.
+        skeleton: Their body.
+        fps: Frames per second.
+        action: Returns the name of the action that a text describes, empty where it is not known; None: actions have no
+            names.
+
+    Example:
+        >>> from motionkit import load_dataset
+        >>> dataset = load_dataset("starter")
+        >>> real = RealActions(dataset.clips("val"), dataset.skeleton, dataset.fps, action=dataset.action)
+        >>> wave = real.of("a person waves with the left hand.")
+        >>> dataset.skeleton.joint_names[wave.joint], 0.05 < wave.movement < 0.5, wave.range > 0.3
+        ('left_wrist', True, True)
+    """
+
+    def __init__(
+        self,
+        clips: Sequence[CaptionedClip],
+        skeleton: Skeleton,
+        fps: float,
+        *,
+        action: Callable[[str], str] | None = None,
+    ) -> None:
+        self.clips = clips
+        self._skeleton, self._fps, self._action = skeleton, fps, action
+        self._named: dict[str, list[int]] = {}
+        self._found: dict[str, RealAction] = {}
+        self._measured: dict[int, tuple[Tensor, Tensor]] = {}
+        if action is not None:
+            for number, clip in enumerate(clips):
+                self._named.setdefault(action(clip.captions[0]), []).append(number)
+        self._captions = [(text, number) for number, clip in enumerate(clips) for text in clip.captions]
+        self._near: NearestTexts | None = None
+
+    def of(self, text: str) -> RealAction:
+        """Return what real clips of a text's action do."""
+        if text not in self._found:
+            clips = self._clips_of(text)
+            self._measure(clips)
+            rows = [self._measured[number] for number in clips]
+            joint, size = leading_joint(torch.stack([row[0] for row in rows])) if rows else (0, math.nan)
+            farthest = torch.stack([row[1] for row in rows]).amax(1) if rows else torch.full((1,), torch.nan)
+            self._found[text] = RealAction(tuple(clips), joint, size, float(farthest.nanmedian()))
+        return self._found[text]
+
+    def measure(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
+        """Return how much motions move beside real clips, mean over the segments of each.
+
+        Args:
+            motions: N motions.
+            prompts: What each of them was asked for.
+
+        Returns:
+            ``[N]`` each, NaN where it says nothing: ``movement`` (`motionkit.metrics.movement_share`), ``statues``
+            (`motionkit.metrics.statues`) and ``side`` (`motionkit.metrics.moves_more`).
+        """
+        parts = segments_of(motions, prompts)
+        ranges = joint_range(parts.joints, parts.headings, parts.lengths)
+        moved = movement(parts.joints, parts.headings, parts.lengths, self._fps)
+        found = self._compare(moved, ranges, parts.texts)
+        return {name: _mean_by(values, parts.owner, len(prompts)) for name, values in found.items()}
+
+    def _compare(self, moved: Tensor, ranges: Tensor, texts: Sequence[str]) -> dict[str, Tensor]:
+        """Return share, statue and side of M segments; `moved` and `ranges` are ``[M, J]``."""
+        actions = [self.of(text) for text in texts]
+        named = [self._limb(text) for text in texts]
+
+        def whole(numbers: list[int]) -> Tensor:
+            return torch.tensor(numbers, dtype=torch.int64, device=moved.device)
+
+        real = moved.new_tensor([one.movement for one in actions])
+        return {
+            "movement": movement_share(moved, whole([one.joint for one in actions]), real),
+            "statues": statues(ranges, moved.new_tensor([one.range for one in actions])),
+            "side": moves_more(moved, whole([one for one, _ in named]), whole([one for _, one in named])),
+        }
+
+    def _limb(self, text: str) -> tuple[int, int]:
+        """Return the ends of the limb that a text names and of its twin; -1 where it names none, or several."""
+        named = named_limbs(text)
+        if len(named) != 1:
+            return -1, -1
+        left, right = self._skeleton.limbs[named[0].limb]
+        return (left, right) if named[0].side == "left" else (right, left)
+
+    def _clips_of(self, text: str) -> list[int]:
+        if self._action is not None and (own := self._named.get(self._action(text) or "?")):
+            return own[:_MOST]
+        if self._near is None:
+            self._near = NearestTexts([caption for caption, _ in self._captions])
+        near = self._near.find(text, most=4 * _MOST)
+        near = [one for one in near if one[1] >= _NEAR * near[0][1]]
+        sides = _sides(text)
+        alike = [one for one in near if _sides(self._captions[one[0]][0]) == sides]
+        return list(dict.fromkeys(self._captions[place][1] for place, _ in alike or near))[:_MOST]
+
+    def _measure(self, clips: Sequence[int]) -> None:
+        """Measure the clips that are not yet."""
+        new = [number for number in clips if number not in self._measured]
+        for first in range(0, len(new), _BATCH):
+            part = new[first : first + _BATCH]
+            features = [self.clips[number].features.float() for number in part]
+            lengths = torch.tensor([len(one) for one in features])
+            batch = MotionBatch(pad_sequence(features, True), lengths, skeleton=self._skeleton, fps=self._fps)
+            body = batch.joints, batch.headings, lengths
+            moved, ranges = movement(*body, self._fps).cpu(), joint_range(*body).cpu()
+            self._measured |= {number: (moved[row], ranges[row]) for row, number in enumerate(part)}
+
+
+def _mean_by(values: Tensor, place: Tensor, count: int) -> Tensor:
+    """Return ``[count]`` means of the finite values at each place; NaN where there is none."""
+    known = values.isfinite()
+    total = values.new_zeros(count).index_add(0, place, torch.where(known, values, 0.0))
+    number = values.new_zeros(count).index_add(0, place, known.to(values))
+    return torch.where(number > 0, total / number.clamp(min=1), torch.nan)
+
+
+def _sides(text: str) -> frozenset[str]:
+    return frozenset(found.lower() for found in _SIDES.findall(text))

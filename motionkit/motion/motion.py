@@ -1,0 +1,231 @@
+"""The motions that readers return and writers take: a moving skeleton, or moving joints without rotations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.geometry import accumulate_rotations, positions_from_bones
+
+RATES = 0.1, 10_000.0
+"""Frames per second that a motion may have. Others are mistakes, or would fill the memory once resampled."""
+
+LARGEST = 2 << 30
+"""Bytes that a motion may take: two hours of 22 joints at 120 frames per second, or of 60 joints at 50. A small
+archive can unpack to any number of frames, so the number is looked at before memory is taken for them."""
+
+END = " End"
+"""An end site (BVH) is a joint called ``<parent> End``: it has a place and no rotation."""
+
+
+@dataclass(frozen=True)
+class Motion:
+    """A moving skeleton: local rotations on a tree of joints.
+
+    Inside motionkit it is in metres, right-handed, Y up; readers convert what they read.
+
+    Attributes:
+        names: J joint names, the root first, each parent before its children; ``<parent> End`` is an end site.
+        parents: Parent of each joint, -1 for the root.
+        offsets: ``[J, 3]`` float64 metres from the parent in the rest pose (all rotations identity).
+        rotations: ``[T, J, 3, 3]`` float64, each relative to its parent; the root's is relative to the world.
+        translations: ``[T, J, 3]`` float64 metres from the parent; the root's is its place in the world. Equal to
+            `offsets` in every frame except for the root and joints whose position is animated.
+        fps: Frames per second.
+        tracks: Further values per frame that a source has, ``[T, ...]`` each, such as ``contacts`` (``[T, 2]``
+            left, right in [0, 1]); they are cut and resampled with the motion.
+
+    Example:
+        >>> eye = torch.eye(3, dtype=torch.float64).expand(40, 2, 3, 3)
+        >>> offsets = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.5, 0.0]], dtype=torch.float64)
+        >>> motion = Motion(("hips", "head"), (-1, 0), offsets, eye, offsets.expand(40, 2, 3), fps=20.0)
+        >>> motion.positions()[0, 1].tolist()
+        [0.0, 1.5, 0.0]
+        >>> motion.resample(30.0).frames
+        59
+    """
+
+    names: tuple[str, ...]
+    parents: tuple[int, ...]
+    offsets: Tensor
+    rotations: Tensor
+    translations: Tensor
+    fps: float
+    tracks: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fps(self.fps)
+
+    def __repr__(self) -> str:
+        return f"Motion({in_short(self)})"
+
+    @property
+    def frames(self) -> int:
+        """Number of frames T."""
+        return len(self.rotations)
+
+    def positions(self) -> Tensor:
+        """Return joint positions ``[T, J, 3]`` in the world, by forward kinematics."""
+        world = accumulate_rotations(self.rotations, self.parents)
+        index = [max(parent, 0) for parent in self.parents]
+        bones = (world[:, index] @ self.translations[..., None]).squeeze(-1)
+        root = torch.tensor([parent < 0 for parent in self.parents])[:, None]
+        return positions_from_bones(torch.where(root, self.translations, bones), self.parents)
+
+    def cut(self, start: int, stop: int | None = None) -> Motion:
+        """Return frames ``start:stop``."""
+        part = slice(start, stop)
+        tracks = {name: values[part] for name, values in self.tracks.items()}
+        return replace(self, rotations=self.rotations[part], translations=self.translations[part], tracks=tracks)
+
+    def resample(self, fps: float) -> Motion:
+        """Return the motion at another frame rate: rotations along the shortest arc, everything else linearly.
+
+        Samples are taken at ``k / fps`` from the first frame on, while the motion lasts; where they fall on frames of
+        the motion (60 to 20 fps), they are those frames exactly.
+        """
+        import roma
+
+        if fps == self.fps:
+            return self
+        before, after, part = sample_places(self.frames, self.fps, fps, joints=len(self.names))
+        start, end = self.rotations[before], self.rotations[after]
+        arc = roma.rotmat_to_rotvec(start.transpose(-1, -2) @ end) * part[:, None, None]
+        rotations = start @ roma.rotvec_to_rotmat(arc)
+        translations = torch.lerp(self.translations[before], self.translations[after], part[:, None, None])
+        tracks = {name: _between(values, before, after, part) for name, values in self.tracks.items()}
+        return replace(self, rotations=rotations, translations=translations, fps=fps, tracks=tracks)
+
+
+@dataclass(frozen=True)
+class JointMotion:
+    """Moving joints without rotations: features, generated motions, plain arrays.
+
+    Attributes:
+        names: J joint names, the root first.
+        parents: Parent of each joint, -1 for the root.
+        joints: ``[T, J, 3]`` float64 metres, Y up.
+        fps: Frames per second.
+        tracks: As in `Motion`.
+
+    Example:
+        >>> motion = JointMotion(("hips", "head"), (-1, 0), torch.zeros(40, 2, 3, dtype=torch.float64), fps=20.0)
+        >>> motion.cut(10, 30).frames
+        20
+    """
+
+    names: tuple[str, ...]
+    parents: tuple[int, ...]
+    joints: Tensor
+    fps: float
+    tracks: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fps(self.fps)
+
+    def __repr__(self) -> str:
+        return f"JointMotion({in_short(self)})"
+
+    @property
+    def frames(self) -> int:
+        """Number of frames T."""
+        return len(self.joints)
+
+    def positions(self) -> Tensor:
+        """Return the joints, ``[T, J, 3]``."""
+        return self.joints
+
+    def cut(self, start: int, stop: int | None = None) -> JointMotion:
+        """Return frames ``start:stop``."""
+        part = slice(start, stop)
+        tracks = {name: values[part] for name, values in self.tracks.items()}
+        return replace(self, joints=self.joints[part], tracks=tracks)
+
+    def resample(self, fps: float) -> JointMotion:
+        """Return the motion at another frame rate, linearly; see `Motion.resample` for where samples lie."""
+        if fps == self.fps:
+            return self
+        before, after, part = sample_places(self.frames, self.fps, fps, joints=len(self.names))
+        joints = torch.lerp(self.joints[before], self.joints[after], part[:, None, None])
+        tracks = {name: _between(values, before, after, part) for name, values in self.tracks.items()}
+        return replace(self, joints=joints, fps=fps, tracks=tracks)
+
+
+def in_short(motion: Motion | JointMotion) -> str:
+    """Return size, rate and length of a motion in words.
+
+    Example:
+        >>> in_short(JointMotion(("hips",), (-1,), torch.zeros(40, 1, 3, dtype=torch.float64), fps=20.0))
+        '40 frames, 20 fps, 1 joints, 2.0 s'
+    """
+    frames = motion.frames
+    return f"{frames} frames, {motion.fps:g} fps, {len(motion.names)} joints, {frames / motion.fps:.1f} s"
+
+
+def is_fps(value: float) -> bool:
+    """Whether a number can be the frames per second of a motion."""
+    return RATES[0] <= value <= RATES[1]
+
+
+def check_fps(value: float) -> None:
+    """Refuse an impossible frame rate.
+
+    Raises:
+        MotionkitError: It is not in `RATES`, or no number.
+    """
+    if not is_fps(value):
+        raise MotionkitError(
+            f"{value:g} frames per second are none that a motion has.", why=f"{RATES[0]:g} to {RATES[1]:g} are taken."
+        )
+
+
+def check_size(frames: int, joints: int, *, rotations: bool = True) -> None:
+    """Refuse a motion that would fill the memory.
+
+    Args:
+        frames: Number of frames, of all motions of a file together.
+        joints: Number of joints.
+        rotations: Whether it is a `Motion`; a `JointMotion` takes a quarter.
+
+    Raises:
+        MotionkitError: It would take more than `LARGEST` bytes.
+    """
+    size = frames * joints * (96 if rotations else 24)
+    if size > LARGEST:
+        raise MotionkitError(
+            f"{frames} frames of {joints} joints are {size / 2**30:.1f} GB once read; at most {LARGEST >> 30} GB are.",
+            fix="cut the motion into several files when exporting it.",
+        )
+
+
+def sample_places(frames: int, source: float, target: float, *, joints: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+    """Return, for samples at ``k / target``, the frames before and after each and its part of the way (float64).
+
+    Args:
+        frames: Frames of the motion.
+        source: Its frames per second.
+        target: Those wanted.
+        joints: Number of joints; with the number of samples, the memory that is needed.
+
+    Raises:
+        MotionkitError: `target` is not in `RATES`, or the samples would fill the memory.
+    """
+    check_fps(target)
+    count = int((frames - 1) * target / source + 1e-6) + 1
+    check_size(count, joints)
+    place = torch.arange(count, dtype=torch.float64) * (source / target)
+    before = (place + 1e-6).floor().long().clamp_max(frames - 1)
+    part = place - before
+    part = torch.where(part.abs() < 1e-6, torch.zeros_like(part), part)
+    return before, (before + 1).clamp_max(frames - 1), part
+
+
+def _between(values: Tensor, before: Tensor, after: Tensor, part: Tensor) -> Tensor:
+    """Blend rows of a track; whole numbers and truth values take the nearer row."""
+    if not values.is_floating_point():
+        return values[torch.where(part < 0.5, before, after)]
+    return torch.lerp(values[before], values[after], part.to(values.dtype).view(-1, *[1] * (values.ndim - 1)))

@@ -1,1 +1,0 @@
-"""Policies: models that turn prompts into motions. Imports no torch."""

@@ -1,1 +1,0 @@
-"""Actors: policies that act in environments; `api` is the heavy half. This imports no torch."""

@@ -1,1 +1,0 @@
-"""The heavy half of actors: imports torch and Stable-Baselines3."""

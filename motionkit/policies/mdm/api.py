@@ -1,1 +1,0 @@
-"""The heavy half of the MDM policy: opening, making, saving and exporting it. Imports torch."""

@@ -1,1 +1,0 @@
-"""The heavy half of the motion predictor: imports torch."""

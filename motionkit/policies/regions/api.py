@@ -1,1 +1,0 @@
-"""The heavy half of the built-in region policy."""

@@ -1,1 +1,0 @@
-"""The heavy half of Sa2VA."""

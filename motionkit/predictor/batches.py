@@ -1,0 +1,371 @@
+"""Which windows an update sees: a function of seed and update alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw, yaw_matrix
+from motionkit.motion.prediction import MotionState
+from motionkit.predictor.clips import ClipSet, Windows, clip_fingerprint, cut_windows, leave_out, set_fingerprint
+from motionkit.predictor.data import STARTER, open_clip_set
+from motionkit.predictor.settings import PredictorSettings
+from motionkit.predictor.train_settings import AugmentationSettings, WindowSettings
+from motionkit.rigs import mirror_order
+from motionkit.rl import stable_hash
+from motionkit.runs import TrainedOn
+
+
+@dataclass(frozen=True)
+class WindowBatch:
+    """Windows of one batch, float32.
+
+    Attributes:
+        known: ``[N, P, ...]``.
+        truth: ``[N, F', ...]`` what follows, beyond the window too: where its path leads.
+        valid: ``[N]`` int64 frames of the truth that are real.
+        offsets: ``[N, J, 3]``.
+        contacts_known: ``[N]`` bool.
+        told: ``[N]`` bool: windows that are told their path.
+        future: Frames F of the window.
+    """
+
+    known: MotionState
+    truth: MotionState
+    valid: Tensor
+    offsets: Tensor
+    contacts_known: Tensor
+    told: Tensor
+    future: int
+
+    def map(self, change: Callable[..., Tensor], *others: WindowBatch) -> WindowBatch:
+        """Return windows with each tensor changed; `change` also gets that of `others`."""
+        every = self, *others
+
+        known = self.known.map(change, *(one.known for one in others))
+        truth = self.truth.map(change, *(one.truth for one in others))
+        valid, offsets, sure, told = (
+            change(*(getattr(one, name) for one in every)) for name in ("valid", "offsets", "contacts_known", "told")
+        )
+        return WindowBatch(known, truth, valid, offsets, sure, told, self.future)
+
+    def later(self, shift: Tensor, frames: int) -> WindowBatch:
+        """Return windows that begin `shift` (``[N]``) frames later and predict `frames`; P stays."""
+        whole = self.known.then(self.truth)
+        past = self.known.frames
+        rows = torch.arange(len(shift), device=shift.device)[:, None]
+        places = shift[:, None] + torch.arange(past + frames, device=shift.device)
+        moved = whole.map(lambda values: values[rows, places])
+        return WindowBatch(
+            moved.part(0, past), moved.part(past), (self.valid - shift).clamp(0, frames), self.offsets,
+            self.contacts_known, self.told, frames,
+        )  # fmt: skip
+
+    def steps_from(self, shift: Tensor, frames: int) -> Tensor:
+        """Return the steps ``[N, frames, 3]`` after the known frames of windows that begin `shift` later.
+
+        After the end of the truth the path goes on as its last step.
+        """
+        rows = shift[:, None] + torch.arange(frames, device=shift.device)
+        return self.truth.steps[
+            torch.arange(len(shift), device=shift.device)[:, None], rows.clamp_max(self.truth.frames - 1)
+        ]
+
+    def mask(self) -> Tensor:
+        """Return ``[N, F]``: True for real frames of the truth."""
+        frames = torch.arange(self.truth.frames, device=self.valid.device)
+        return frames < self.valid[:, None]
+
+
+class WindowBatches:
+    """Endless shuffled batches; each window once per epoch, the last batch of an epoch filled from its beginning.
+
+    Args:
+        windows: Training windows.
+        batch_size: Windows per batch.
+        accumulate: Batches per update.
+        seed: Fixes everything.
+        device: Where batches go.
+        further: Frames beyond the windows that are gathered.
+        last: Frames at the end of a clip whose mean step leads on after it.
+    """
+
+    def __init__(
+        self,
+        windows: Windows,
+        *,
+        batch_size: int,
+        accumulate: int,
+        seed: int,
+        device: torch.device,
+        further: int = 0,
+        last: int = 1,
+    ) -> None:
+        self._windows = replace(windows, frames=windows.frames.map(Tensor.float))
+        self._seed, self._device = seed, device
+        self._frames, self._ways = windows.future + further, self._windows.last_ways(last)
+        self._size, self._accumulate = min(batch_size, len(windows)), accumulate
+        self._epoch: tuple[int, Tensor] = (-1, torch.empty(0))
+
+    @property
+    def per_epoch(self) -> int:
+        """Updates in one epoch."""
+        return -(-len(self._windows) // (self._size * self._accumulate))
+
+    def epoch_of(self, step: int) -> int:
+        """Return the epoch, from 1, of update number `step`, from 1."""
+        return 1 + (step - 1) // self.per_epoch
+
+    def __call__(self, step: int) -> list[WindowBatch]:
+        """Return the batches of update number `step` (1-based)."""
+        epoch, position = divmod(step - 1, self.per_epoch)
+        if self._epoch[0] != epoch:
+            self._epoch = (epoch, torch.randperm(len(self._windows), generator=self.generator("epoch", epoch)))
+        count = self._size * self._accumulate
+        places = torch.arange(position * count, (position + 1) * count) % len(self._windows)
+        return [self._gather(rows) for rows in self._epoch[1][places].split(self._size)]
+
+    def drawn(self, generator: torch.Generator) -> WindowBatch:
+        """Return windows drawn at random, as many as in a batch."""
+        return self._gather(torch.randint(len(self._windows), (self._size,), generator=generator))
+
+    def generator(self, purpose: str, number: int) -> torch.Generator:
+        """Return the source of random numbers of one purpose and step."""
+        return torch.Generator().manual_seed(stable_hash(f"train-mpl/{purpose}/{self._seed}/{number}") % 2**63)
+
+    def _gather(self, index: Tensor) -> WindowBatch:
+        windows, clip = self._windows, self._windows.clip[index]
+
+        def placed(values: Tensor) -> Tensor:
+            return values.to(self._device, torch.float32)
+
+        truth, valid = windows.onward(index, self._frames, self._ways)
+        return WindowBatch(
+            windows.known(index).map(placed), truth.map(placed), valid.to(self._device),
+            placed(windows.offsets[clip]), windows.contacts_known[clip].to(self._device),
+            torch.ones(len(index), dtype=torch.bool, device=self._device), windows.future,
+        )  # fmt: skip
+
+
+# Changes of training windows: left and right swapped, other speeds and curves, a heading that is off.
+
+
+_WAVE = 6.0
+"""Seconds in which a bent path swings from side to side: nearly a circle over the second that is read ahead."""
+
+
+class Augmentation:
+    """Changes windows at random, and draws which of them are told their path.
+
+    Other speeds and curves are for those that are told: a path may ask for them. In free runs they are left out, where
+    the speed of the clips is what a motion comes back to; with them free walks on CMU went faster and faster.
+
+    Args:
+        settings: How much of what.
+        names: Joint names, which say which joints are partners.
+        fps: Frames per second.
+        told: Share of windows that are told their path.
+    """
+
+    def __init__(self, settings: AugmentationSettings, names: Sequence[str], *, fps: float, told: float) -> None:
+        self._settings, self._fps, self._told = settings, fps, told
+        self._order = torch.tensor(mirror_order(names))
+        self._slowest, self._fastest = settings.speed_scale_range
+
+    @property
+    def mirrors(self) -> bool:
+        """Whether the skeleton has joints with partners."""
+        return bool((self._order != torch.arange(len(self._order))).any())
+
+    def __call__(self, batch: WindowBatch, generator: torch.Generator) -> WindowBatch:
+        """Return changed windows; what is drawn does not depend on the windows."""
+        count = len(batch.valid)
+        device = batch.valid.device
+        drawn = torch.rand(3, count, generator=generator).to(device)
+        turned = torch.randn(count, generator=generator).to(device)
+        curve = torch.randn(2, count, generator=generator).to(device)
+        batch = replace(batch, told=drawn[2] < self._told)
+        if self._slowest < self._fastest:
+            speed = self._slowest + (self._fastest - self._slowest) * drawn[0]
+            batch = _where(batch.told, batch, lambda part, rows: resampled(part, speed[rows]))
+        if self._settings.mirror and self.mirrors:
+            order = self._order.to(device)
+            batch = _where(drawn[1] < self._settings.mirror, batch, lambda part, rows: mirrored(part, order))
+        if self._settings.bend:
+            batch = bent(batch, self._settings.bend * curve * batch.told, round(_WAVE * self._fps))
+        if self._settings.yaw:
+            batch = off_heading(batch, turned * torch.pi / 180 * self._settings.yaw)
+        return batch
+
+
+def mirrored(batch: WindowBatch, order: Tensor) -> WindowBatch:
+    """Return windows of the same movement by the other side of the body: x becomes -x, and partners change places."""
+    flip = batch.offsets.new_tensor([-1.0, 1.0, 1.0])
+
+    def change(state: MotionState) -> MotionState:
+        steps = state.steps * state.steps.new_tensor([-1.0, 1.0, -1.0])
+        rotations = state.rotations[..., order, :, :] * (flip[:, None] * flip)
+        return MotionState(rotations, steps, state.heights, state.contacts.flip(-1))
+
+    return replace(
+        batch, known=change(batch.known), truth=change(batch.truth), offsets=(batch.offsets * flip)[:, order]
+    )
+
+
+def resampled(batch: WindowBatch, speed: Tensor) -> WindowBatch:
+    """Return windows at other speeds, ``[N]`` times theirs, around the last known frame.
+
+    Rotations are interpolated in 6D and made orthonormal again, steps so that the path stays where it was. What a
+    faster window would need of frames before its first one stands still there; it ends earlier.
+    """
+    whole, past = batch.known.then(batch.truth), batch.known.frames
+    frames = whole.frames
+    now = past - 1
+    places = now + (torch.arange(frames, device=speed.device) - now) * speed[:, None]  # [N, T] in old frames
+    inside = places.clamp(0, frames - 1)
+    low = inside.floor().long().clamp_max(frames - 2)
+    part = inside - low
+    rows = torch.arange(len(speed), device=speed.device)[:, None]
+    poses = matrix_to_6d(whole.rotations).flatten(2)
+    poses = torch.cat([poses, whole.heights[..., None], whole.contacts], dim=-1).flatten(0, 1)
+    at = (rows * frames + low).flatten()
+    mixed = torch.lerp(poses.index_select(0, at), poses.index_select(0, at + 1), part.flatten()[:, None])
+    six, heights, contacts = mixed.view(*low.shape, -1).split([poses.shape[1] - 3, 1, 2], dim=-1)
+    # Steps up to any place: the whole ones, and a part of the next.
+    before = torch.cat([torch.zeros_like(whole.steps[:, :1]), whole.steps.cumsum(1)], dim=1)
+    reached = before[rows, low + 1] + part[..., None] * whole.steps[rows, low + 1]
+    steps = torch.cat([reached[:, :1] - before[:, :1], reached.diff(dim=1)], dim=1)
+    steps[:, 0] = steps[:, 1]
+    rotations = matrix_from_6d(six.unflatten(-1, (-1, 6)))
+    changed = MotionState(rotations, steps, heights[..., 0], contacts)
+    # The last real frame, in new frames after the last known one.
+    valid = torch.div(batch.valid, speed).floor().long().clamp(1, frames - past)
+    return replace(batch, known=changed.part(0, past), truth=changed.part(past), valid=valid)
+
+
+def bent(batch: WindowBatch, curvature: Tensor, period: int) -> WindowBatch:
+    """Return windows along other curves: the heading turns more the further the root goes.
+
+    Nothing changes but the turn of the heading with each step, so that pose, speed and contacts stay what they are.
+    What stands still is not turned.
+
+    Args:
+        batch: The windows.
+        curvature: ``[2, N]`` radians per metre, of a cosine and of a sine over time around the last known frame.
+        period: Their period in frames.
+    """
+    past = batch.known.frames
+    time = torch.arange(1 - past, batch.truth.frames + 1, device=curvature.device) * (2 * torch.pi / period)
+    curve = curvature[0, :, None] * time.cos() + curvature[1, :, None] * time.sin()
+    whole = batch.known.then(batch.truth)
+    turn = curve * whole.steps[..., :2].norm(dim=-1)
+    steps = torch.cat([whole.steps[..., :2], whole.steps[..., 2:] + turn[..., None]], dim=-1)
+    return replace(
+        batch, known=replace(batch.known, steps=steps[:, :past]), truth=replace(batch.truth, steps=steps[:, past:])
+    )
+
+
+def off_heading(batch: WindowBatch, turn: Tensor) -> WindowBatch:
+    """Return windows whose heading is measured `turn` (``[N]`` radians) too far to the left; the motion is the same."""
+
+    def change(state: MotionState) -> MotionState:
+        rotations = state.rotations.clone()
+        rotations[:, :, 0] = yaw_matrix(-turn)[:, None] @ rotations[:, :, 0]
+        flat = torch.stack([state.steps[..., 0], torch.zeros_like(state.heights), state.steps[..., 1]], dim=-1)
+        moved = rotate_yaw(flat, -turn[:, None])
+        steps = torch.stack([moved[..., 0], moved[..., 2], state.steps[..., 2]], dim=-1)
+        return MotionState(rotations, steps, state.heights, state.contacts)
+
+    return replace(batch, known=change(batch.known), truth=change(batch.truth))
+
+
+def _where(chosen: Tensor, batch: WindowBatch, change: Callable[[WindowBatch, Tensor], WindowBatch]) -> WindowBatch:
+    """Return a batch with the windows changed where `chosen` (``[N]`` bool); `change` gets these and their numbers."""
+    rows = chosen.nonzero()[:, 0]
+    if not len(rows):
+        return batch
+    changed = change(batch.map(lambda values: values[rows]), rows)
+    return batch.map(lambda values, part: values.index_copy(0, rows, part), changed)
+
+
+# The clips that a predictor is trained and validated on, in windows.
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Clips in windows.
+
+    Attributes:
+        clips: All of them.
+        train: Windows to train on.
+        val: Windows to choose the best model by; None where no clip is for validation.
+        notes: What a person should know, a sentence each.
+        items: What is trained on; nothing of starter clips, which are made by code and whose splits share nothing.
+        inputs: Fingerprint of the clips that were read, by setting.
+    """
+
+    clips: ClipSet
+    train: Windows
+    val: Windows | None
+    notes: tuple[str, ...]
+    items: TrainedOn
+    inputs: Mapping[str, str]
+
+
+def open_data(
+    names: Sequence[str],
+    fps: float,
+    windows: WindowSettings,
+    model: PredictorSettings,
+    *,
+    furthest: float,
+    retarget: str = "",
+) -> TrainingData:
+    """Read clips and cut them into windows.
+
+    Args:
+        names: Files and folders, or ``starter`` alone.
+        fps: Frames per second to bring the clips to; 0 keeps their own.
+        windows: Sizes. Where the network looks further back than the known frames, more are known.
+        model: The network's settings.
+        furthest: Seconds that validation looks ahead.
+        retarget: Which of the names has the skeleton that the others are brought to, or ``first``.
+
+    Raises:
+        MotionkitError: A path is missing or unreadable, the clips are not of one skeleton, or none is for training.
+    """
+    clips = open_clip_set(names, fps, ("train", "val"), retarget=retarget)
+    notes = [*clips.notes]
+    items, inputs = TrainedOn(), {}
+    if STARTER not in names:
+        inputs = {"data": set_fingerprint(clips)}
+        items = TrainedOn.of(map(clip_fingerprint, clips.split("train")))
+        clips, kept = leave_out(clips, "val", items)
+        if kept.left_out:
+            notes.append(kept.sentence("validation clips"))
+    future = windows.seq_len - windows.known
+    past = max(windows.known, max(model.lag_frames(clips.fps)) + 1)
+    if past > windows.known:
+        notes.append(
+            f"windows have {past} known frames, not {windows.known}: the network looks {max(model.lags):.3g} s back, "
+            f"at {clips.fps:g} fps; {future} are predicted as before."
+        )
+    train = cut_windows(clips.split("train"), past=past, future=future, stride=windows.stride)
+    val = None
+    if any(clip.split == "val" for clip in clips.clips):
+        further = max(1, round(furthest * clips.fps))
+        val = cut_windows(clips.split("val"), past=past, future=further, stride=windows.val_stride)
+    else:
+        notes.append("no clip is for validation: the last weights are kept, not the best ones.")
+    if train.short:
+        listed = ", ".join(train.short[:3])
+        notes.append(
+            f"{len(train.short)} of {len(train.offsets)} training clips are shorter than a window ({past + future} "
+            f"frames) and were filled up: {listed}; what is filled up does not count."
+        )
+    if train.left_out:
+        notes.append(f"{len(train.left_out)} clips of a single frame were left out: {', '.join(train.left_out[:3])}.")
+    return TrainingData(clips, train, val, tuple(notes), items, inputs)

@@ -1,0 +1,431 @@
+"""Clips as states for the motion predictor, and a set of them with one skeleton."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from motionkit.clips.bodies import skeleton_mark
+from motionkit.contracts.dataset import Split
+from motionkit.errors import MotionkitError
+from motionkit.geometry import rotate_yaw, yaw_matrix
+from motionkit.motion import Clip, JointMotion, Motion
+from motionkit.motion.corpus.ids import complete_splits
+from motionkit.motion.motion import END
+from motionkit.motion.prediction import MotionState
+from motionkit.rigs import GAITS, body_yaw, find_feet, leg_length, soft_contacts, soft_gait
+from motionkit.runs import Kept, TrainedOn, fingerprint
+
+_UNKNOWN = 0.5
+
+
+@dataclass(frozen=True)
+class StateClip:
+    """One clip.
+
+    Attributes:
+        key: Its id.
+        state: ``[T, ...]`` float64.
+        offsets: ``[J, 3]`` metres from the parent joint.
+        split: ``train``, ``val`` or ``test``.
+        contacts_known: Whether its foot contacts are real; they are 0.5 otherwise.
+        gait: ``[T, 4]`` in [0, 1], how much of idle, walk, run and jump its file says each frame is, rows that sum to
+            1, or to 0 where it says nothing; None where it says nothing at all.
+        label: What it shows, in small letters: its first caption; empty without one.
+    """
+
+    key: str
+    state: MotionState
+    offsets: Tensor
+    split: str
+    contacts_known: bool
+    gait: Tensor | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class ClipSet:
+    """Clips of one skeleton at one rate.
+
+    Attributes:
+        name: What a person calls it.
+        names: Joint names, without end sites.
+        parents: Parent of each joint, -1 for the root.
+        fps: Frames per second.
+        clips: The clips.
+        notes: What a person should know, a sentence each.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    parents: tuple[int, ...]
+    fps: float
+    clips: tuple[StateClip, ...]
+    notes: tuple[str, ...] = ()
+
+    def in_order(self, names: Sequence[str]) -> ClipSet:
+        """Return the set with its joints in the order of `names`, where these are the same joints; else itself.
+
+        Files of one body differ in the order: a BVH file goes through it limb by limb.
+        """
+        if sorted(names) != sorted(self.names) or tuple(names) == self.names:
+            return self
+        order = [self.names.index(name) for name in names]
+        place = {joint: row for row, joint in enumerate(order)}
+        clips = tuple(
+            replace(
+                clip,
+                state=replace(clip.state, rotations=clip.state.rotations[..., order, :, :]),
+                offsets=clip.offsets[order],
+            )
+            for clip in self.clips
+        )
+        parents = tuple(place.get(self.parents[joint], -1) for joint in order)
+        return replace(self, names=tuple(names), parents=parents, clips=clips)
+
+    def split(self, split: Split) -> tuple[StateClip, ...]:
+        """Return the clips of a split.
+
+        Raises:
+            MotionkitError: It has none.
+        """
+        if found := tuple(clip for clip in self.clips if clip.split == split):
+            return found
+        counts = Counter(clip.split for clip in self.clips)
+        held = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise MotionkitError(f"{self.name} has no {split} clip.", why=f"clips per split: {held}.")
+
+    def gait_of(self, clip: StateClip) -> Tensor:
+        """Return how much of each gait the frames of a clip are, ``[T, 4]`` in the order of `motionkit.rigs.GAITS`.
+
+        It is what the clip's file says; where that says nothing, the soft gait of contacts and speed. Rows are 0 where
+        neither is known: the skeleton has no known feet.
+        """
+        state = clip.state
+        leg = leg_length(self.names, self.parents, clip.offsets)
+        found = state.steps.new_zeros(state.frames, len(GAITS))
+        if leg > 0:
+            contacts = state.contacts if clip.contacts_known else None
+            found = soft_gait(state.steps, contacts, self.fps, leg).to(found)
+        if clip.gait is None:
+            return found
+        return torch.where(clip.gait.sum(-1, keepdim=True) > 0, clip.gait.to(found), found)
+
+
+def motion_state(motion: Motion) -> tuple[MotionState, bool]:
+    """Return the state of a motion, ``[T, ...]``, of its joints without end sites.
+
+    The heading is where hips and shoulders face (`motionkit.rigs.body_yaw`). The step to the first frame, which is not
+    known, is that to the second. Contacts are the motion's own track, else made from height and speed of its feet.
+
+    Returns:
+        The state, and whether its contacts are known.
+    """
+    joints = _joints(motion)
+    positions = motion.positions()
+    yaw = body_yaw(motion, positions)
+    assert yaw is not None, "a motion with rotations has a heading"
+    rotations = motion.rotations[:, joints].clone()
+    rotations[:, 0] = yaw_matrix(-yaw) @ rotations[:, 0]
+    moved = rotate_yaw(positions[:, 0].diff(dim=0), -yaw[:-1])
+    steps = torch.cat([moved[:, ::2], yaw.diff()[:, None]], dim=-1)
+    steps = torch.cat([steps[:1] if len(steps) else steps.new_zeros(1, 3), steps])
+    contacts = motion.tracks.get("contacts")
+    if contacts is None and (feet := find_feet(motion.names, motion.parents)) is not None:
+        contacts = soft_contacts(positions, motion.fps, feet)
+    known = contacts is not None
+    if contacts is None:
+        contacts = steps.new_full((len(steps), 2), _UNKNOWN)
+    return MotionState(rotations, steps, positions[:, 0, 1], contacts.double()), known
+
+
+def _gait(motion: Motion) -> Tensor | None:
+    """Return the gait ``[T, 4]`` of a motion's ``action`` track; None where it has none or names other actions."""
+    action = motion.tracks.get("action")
+    if action is None or action.ndim != 2 or action.shape[1] != len(GAITS) or not bool(action.any()):
+        return None
+    action = action.double().clamp_min(0.0)
+    return action / action.sum(-1, keepdim=True).clamp_min(1.0)  # several bits of one frame share it
+
+
+def common_fps(name: str, motions: Iterable[tuple[str, Motion | JointMotion]]) -> float:
+    """Return the frames per second that all motions have.
+
+    Raises:
+        MotionkitError: They differ, or there is none.
+    """
+    rates: dict[float, list[str]] = {}
+    for key, motion in motions:
+        near = next((rate for rate in rates if math.isclose(rate, motion.fps, rel_tol=1e-4)), motion.fps)
+        rates.setdefault(near, []).append(key)
+    if len(rates) != 1:
+        held = "; ".join(f"{rate:g} fps: {len(keys)} clips ({keys[0]}, ...)" for rate, keys in sorted(rates.items()))
+        raise MotionkitError(
+            f"{name} has clips at {len(rates)} frame rates, and --fps 0 keeps the clips' own."
+            if rates
+            else f"{name} has no clip.",
+            why=f"{held}." if rates else "",
+            fix="--fps 30 brings them to one." if rates else "",
+        )
+    return next(iter(rates))
+
+
+def clip_set(name: str, clips: Iterable[tuple[str, Clip]], fps: float, *, notes: Iterable[str] = ()) -> ClipSet:
+    """Make a set of clips, at one rate.
+
+    Args:
+        name: What a person calls it.
+        clips: Ids and clips; each with rotations. Clips without a split get that of their group, or one by a hash of
+            it, as `convert` gives them.
+        fps: Frames per second to bring them to; 0 keeps the one that they all have.
+        notes: What is known already.
+
+    Raises:
+        MotionkitError: There is no clip, one has no rotations or values that are not finite, or their skeletons
+            differ in names or parents of joints or in the directions of bones; `fps` is 0 and their rates differ.
+    """
+    found: list[StateClip] = []
+    pairs = list(clips)
+    fps = fps or common_fps(name, [(key, clip.motion) for key, clip in pairs])
+    groups = {key: clip.group or key for key, clip in pairs}
+    given = {key: clip.split for key, clip in pairs}
+    splits = complete_splits(given, groups)
+    skeletons: dict[str, list[str]] = {}
+    first: Motion | None = None
+    for key, clip in pairs:
+        motion = _with_rotations(key, clip)
+        skeletons.setdefault(skeleton_mark(motion.names, motion.parents), []).append(key)
+        if len(skeletons) == 1:
+            first = motion if first is None else first
+            motion = motion.resample(fps)
+            state, known = motion_state(motion)
+            label = clip.captions[0].text.strip(" .").lower() if clip.captions else ""
+            offsets = motion.offsets[_joints(motion)]
+            found.append(StateClip(key, state, offsets, splits[key], known, _gait(motion), label))
+    if first is None:
+        raise MotionkitError(f"{name} has no clip.")
+    _refuse_mixed(name, skeletons)
+    said = [*notes]
+    if unknown := sum(not clip.contacts_known for clip in found):
+        said.append(
+            f"{unknown} of {len(found)} clips have no foot contacts: they do not count for figures of the feet."
+        )
+    if not any(given.values()):
+        said.append("no clip says its split: they were drawn by the clips' ids.")
+    joints = _joints(first)
+    place = {joint: index for index, joint in enumerate(joints)}
+    parents = tuple(place.get(first.parents[joint], -1) for joint in joints)
+    return ClipSet(name, tuple(first.names[j] for j in joints), parents, fps, tuple(found), tuple(said))
+
+
+def _joints(motion: Motion) -> list[int]:
+    return [joint for joint, name in enumerate(motion.names) if joint == 0 or not name.endswith(END)]
+
+
+def _with_rotations(key: str, clip: Clip) -> Motion:
+    motion = clip.motion
+    if not isinstance(motion, Motion):
+        raise MotionkitError(
+            f"{key} has joint positions only.",
+            why="a motion predictor predicts rotations.",
+            fix="motionkit convert FILES OUT --to mpl finds rotations; give OUT.",
+        )
+    if not motion.frames or not bool(motion.rotations.isfinite().all() and motion.translations.isfinite().all()):
+        raise MotionkitError(
+            f"{key} has no frames, or values that are not finite.", fix="motionkit convert --fix repairs or drops them."
+        )
+    return motion
+
+
+def _refuse_mixed(name: str, skeletons: dict[str, list[str]]) -> None:
+    if len(skeletons) < 2:
+        return
+    most = sorted(skeletons.items(), key=lambda item: -len(item[1]))
+    held = "; ".join(f"{mark.partition(' ')[0]} joints: {len(keys)} clips ({keys[0]}, ...)" for mark, keys in most)
+    raise MotionkitError(
+        f"{name} holds {len(skeletons)} skeletons, and a predictor is made for one.",
+        why=f"{held}.",
+        fix="--retarget first brings them to one where a model is trained; or motionkit convert FILES OUT --to mpl, "
+        "which makes a folder for each: give one of them.",
+    )
+
+
+# Fingerprints of the predictor's clips: compared on resume, and left out of evaluations.
+
+
+_GRID = 1e4
+"""Steps per metre, radian and unit: the last bits of numbers that are computed from a file differ by machine."""
+
+
+def clip_fingerprint(clip: StateClip) -> str:
+    """Return the fingerprint of a motion, to a tenth of a millimetre, whatever its key and its body."""
+    return fingerprint(*(_rounded(part) for part in (clip.state.rotations, clip.state.steps, clip.state.heights)))
+
+
+def set_fingerprint(clips: ClipSet) -> str:
+    """Return the fingerprint of a set in its order: body, rate, motions, their splits, contacts and gaits."""
+    parts: list[str | Tensor] = [" ".join(clips.names), f"{clips.parents} {clips.fps}"]
+    for clip in clips.clips:
+        parts += [clip.split, clip_fingerprint(clip), _rounded(clip.offsets), _rounded(clip.state.contacts)]
+        parts += [f"contacts {clip.contacts_known}"] if clip.gait is None else [_rounded(clip.gait)]
+    return fingerprint(*parts)
+
+
+def leave_out(clips: ClipSet, split: Split, trained: TrainedOn) -> tuple[ClipSet, Kept]:
+    """Return a set without those clips of a split that a model was trained on, and what was left out."""
+    asked = [place for place, clip in enumerate(clips.clips) if clip.split == split]
+    kept = trained.leave_out([clip_fingerprint(clips.clips[place]) if trained.items else "" for place in asked])
+    gone = {*asked} - {asked[place] for place in kept.places}
+    return replace(clips, clips=tuple(clip for place, clip in enumerate(clips.clips) if place not in gone)), kept
+
+
+def _rounded(values: Tensor) -> Tensor:
+    return (values * _GRID).round() + 0.0  # -0.0 becomes 0.0
+
+
+# Windows of clips: what is known, and what follows.
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of ``past`` known frames and ``future`` frames after them, gathered from the clips when asked for.
+
+    A clip shorter than a window gives one window: it stands still in its first frame before it begins, and in its
+    last one after it ended; the frames after its end do not count (`valid`).
+
+    Attributes:
+        frames: All clips one after the other, those of short clips filled up: ``[sum T, ...]``.
+        keys: Id of each of the C clips.
+        offsets: ``[C, J, 3]`` of each clip.
+        contacts_known: ``[C]`` bool.
+        starts: ``[N]`` int64, first frame of each window.
+        clip: ``[N]`` int64, clip of each window.
+        valid: ``[N]`` int64, frames of the future that are real.
+        past: Known frames P.
+        future: Frames F to predict.
+        spans: ``[C, 2]`` int64, the first real frame of each clip and the one after its last.
+        short: Ids of the clips that were filled up.
+        left_out: Ids of the clips of a single frame, which give no window.
+    """
+
+    frames: MotionState
+    keys: tuple[str, ...]
+    offsets: Tensor
+    contacts_known: Tensor
+    starts: Tensor
+    clip: Tensor
+    valid: Tensor
+    past: int
+    future: int
+    spans: Tensor
+    short: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def known(self, index: Tensor, *, shift: int = 0) -> MotionState:
+        """Return the known frames of windows `index`, ``[N, P, ...]``; with `shift`, of windows so much later."""
+        return self._gather(index, shift, self.past)
+
+    def last_ways(self, frames: int) -> Tensor:
+        """Return the mean step of the last `frames` of each clip, ``[C, 3]``."""
+        spans = [(max(first, end - frames), end) for first, end in self.spans.tolist()]
+        return torch.stack([self.frames.steps[first:end].mean(0) for first, end in spans])
+
+    def onward(self, index: Tensor, frames: int, ways: Tensor) -> tuple[MotionState, Tensor]:
+        """Return what follows the known frames of windows, beyond the window too, and how much of it is real.
+
+        Where a clip ends its last pose stays, and its root goes on: so a path that is read ahead of the end leads on.
+
+        Args:
+            index: ``[N]`` int64 windows.
+            frames: Frames F'.
+            ways: ``[C, 3]`` the step of each clip's root after its end.
+
+        Returns:
+            ``[N, F', ...]``, and ``[N]`` int64 real frames of them, at least 1.
+        """
+        rows = self.starts[index, None] + self.past + torch.arange(frames)
+        end = self.spans[self.clip[index], 1]
+        state = self.frames.map(lambda values: values[rows.minimum(end[:, None] - 1)])
+        steps = torch.where((rows < end[:, None])[..., None], state.steps, ways[self.clip[index], None])
+        real = (end - self.starts[index] - self.past).clamp(1, frames)
+        return MotionState(state.rotations, steps, state.heights, state.contacts), real
+
+    def last(self, index: Tensor) -> MotionState:
+        """Return the last known frame of windows `index`, ``[N, 1, ...]``."""
+        return self._gather(index, self.past - 1, 1)
+
+    def following(self, index: Tensor, *, shift: int = 0) -> MotionState:
+        """Return the frames that follow, ``[N, F - shift, ...]``; with `shift`, without so many of the first."""
+        return self._gather(index, self.past + shift, self.future - shift)
+
+    def whole(self) -> Tensor:
+        """Return the indices of the windows whose future is real to its end."""
+        return (self.valid == self.future).nonzero()[:, 0]
+
+    def _gather(self, index: Tensor, first: int, count: int) -> MotionState:
+        rows = self.starts[index, None] + first + torch.arange(count)
+        return self.frames.map(lambda values: values[rows])
+
+
+def cut_windows(clips: Sequence[StateClip], *, past: int, future: int, stride: int) -> Windows:
+    """Cut clips into windows.
+
+    Args:
+        clips: Clips of one skeleton and rate.
+        past: Known frames P, at least 2.
+        future: Frames F to predict.
+        stride: Frames between the beginnings of two windows of a clip.
+
+    Raises:
+        MotionkitError: No clip has two frames.
+    """
+    states: list[MotionState] = []
+    starts, owners, valid = [], [], []
+    short, left_out = [], []
+    spans: list[tuple[int, int]] = []
+    used: list[StateClip] = []
+    begin = 0
+    for clip in clips:
+        state, real = clip.state, clip.state.frames
+        if real < 2:
+            left_out.append(clip.key)
+            continue
+        missing, before = past + future - real, 0
+        if missing > 0:
+            short.append(clip.key)
+            before = max(0, past - real + 1)
+            state = _filled(state, before=before, total=past + future)
+        first = torch.arange(0, state.frames - past - future + 1, stride)
+        starts.append(begin + first)
+        owners.append(torch.full_like(first, len(used)))
+        valid.append(torch.full_like(first, future if missing <= 0 else max(1, real - past)))
+        spans.append((begin + before, begin + before + real))
+        states.append(state)
+        used.append(clip)
+        begin += state.frames
+    if not used:
+        raise MotionkitError("no clip has two frames or more.", fix="give longer clips.")
+    return Windows(
+        MotionState.joined(states), tuple(clip.key for clip in used), torch.stack([clip.offsets for clip in used]),
+        torch.tensor([clip.contacts_known for clip in used]), torch.cat(starts), torch.cat(owners), torch.cat(valid),
+        past, future, torch.tensor(spans), tuple(short), tuple(left_out),
+    )  # fmt: skip
+
+
+def _filled(state: MotionState, *, before: int, total: int) -> MotionState:
+    """Stand still before the first frame and after the last one."""
+
+    def still(frame: MotionState, count: int) -> MotionState:
+        held = frame.map(lambda values: values.expand(count, *values.shape[1:]))
+        return MotionState(held.rotations, torch.zeros_like(held.steps), held.heights, held.contacts)
+
+    after = total - before - state.frames
+    return still(state.part(0, 1), before).then(state).then(still(state.part(state.frames - 1), after))

@@ -1,0 +1,271 @@
+"""Clips with rotations for the motion predictor: read from files or made by the starter, of one skeleton."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from motionkit.clips.bodies import skeleton_mark
+from motionkit.clips.convert import load_clips, open_sources
+from motionkit.contracts.dataset import Split
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, Caption, Clip, Motion
+from motionkit.motion.clip import clip_key
+from motionkit.motion.corpus.ids import SPLITS
+from motionkit.predictor.clips import ClipSet, clip_set
+from motionkit.rigs import Retarget
+from motionkit.starter import CATALOGUE, OFFSETS, PARENTS, Order, StarterClip, perform
+from motionkit.starter.plan import plan
+
+# Clips of several skeletons, brought to one of them.
+
+
+FIRST = "first"
+"""Value of ``--retarget`` for the skeleton of the first of ``--data``."""
+
+_LEARNT_FROM = 40
+"""Clips of the skeleton that is learned, evenly from all of them."""
+
+
+@dataclass(frozen=True)
+class ReadClip:
+    """A clip with the file that it came from."""
+
+    key: str
+    clip: Clip
+    file: Path
+
+    @property
+    def skeleton(self) -> str:
+        """Return what tells its skeleton apart; see `skeleton_mark`."""
+        motion = self.clip.motion
+        return skeleton_mark(motion.names, motion.parents) + (
+            "" if isinstance(motion, Motion) else " without rotations"
+        )
+
+
+def on_one_skeleton(
+    clips: Sequence[ReadClip], paths: Sequence[Path], retarget: str, fps: float
+) -> tuple[list[tuple[str, Clip]], list[str]]:
+    """Bring clips to the skeleton that most clips of a folder have.
+
+    Clips of rigs that cannot be brought to it are left out. Copies of one recording, which have one group or files of
+    one name, get one split: the last that any of them has, so that nothing held out is trained on.
+
+    Args:
+        clips: What was read of `paths`.
+        paths: Files and folders.
+        retarget: One of them, or `FIRST`.
+        fps: Frames per second of the result; 0 keeps those of each clip.
+
+    Returns:
+        Ids and clips, and what a person should know, a sentence each.
+
+    Raises:
+        MotionkitError: `retarget` is none of the paths, it holds no clip with rotations, or its skeleton has no body.
+    """
+    folder = _chosen(paths, retarget)
+    own = Counter(one.skeleton for one in clips if _is_inside(one.file, folder) and isinstance(one.clip.motion, Motion))
+    if not own:
+        raise MotionkitError(f"{folder} has no clip with rotations to take the skeleton of.", fix="--retarget FOLDER")
+    mark = own.most_common(1)[0][0]
+    if all(one.skeleton == mark for one in clips):
+        return [(one.key, one.clip) for one in clips], []
+    target = _learned([one.clip.motion for one in clips if one.skeleton == mark], fps, folder)
+    found: list[ReadClip] = []
+    brought: dict[str, list[str]] = {}
+    failed: dict[str, tuple[MotionkitError, list[str]]] = {}
+    for one in clips:
+        if one.skeleton == mark:
+            found.append(one)
+            continue
+        try:
+            motion = target.motion(one.clip.motion.resample(fps or one.clip.motion.fps))
+        except MotionkitError as error:
+            failed.setdefault(one.skeleton, (error, []))[1].append(one.key)
+            continue
+        found.append(replace(one, clip=replace(one.clip, motion=motion, features=None)))
+        brought.setdefault(one.skeleton, []).append(one.key)
+    notes = [
+        f"{_clips(keys)} of {skeleton.partition(' ')[0]} joints {_were(keys)} brought to the skeleton of {folder}, "
+        f"which has {mark.partition(' ')[0]}."
+        for skeleton, keys in brought.items()
+    ]
+    notes += [f"{_clips(keys)} {_were(keys)} left out: {error.message}" for error, keys in failed.values()]
+    groups = _recordings(found)
+    splits, moved = _splits(found, groups)
+    if moved:
+        notes.append(
+            f"{_clips(moved)} {_were(moved)} moved to the later split (train, val, test) of a copy of the recording."
+        )
+    return [
+        (one.key, replace(one.clip, split=splits[one.key], group=groups[one.key], splits=())) for one in found
+    ], notes
+
+
+def _chosen(paths: Sequence[Path], retarget: str) -> Path:
+    if retarget == FIRST:
+        return paths[0]
+    for path in paths:
+        if os.path.realpath(path) == os.path.realpath(retarget):
+            return path
+    raise MotionkitError(
+        f"--retarget {retarget} is none of --data.",
+        why=f"the skeleton is that of its clips; --data is {', '.join(map(str, paths))}.",
+        fix=f"--retarget {paths[0]}, or --retarget {FIRST}.",
+    )
+
+
+def _is_inside(file: Path, folder: Path) -> bool:
+    return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
+
+
+def _learned(motions: Sequence[object], fps: float, folder: Path) -> Retarget:
+    own = [motion for motion in motions if isinstance(motion, Motion) and motion.frames]
+    some = own[:: max(1, len(own) // _LEARNT_FROM)]
+    try:
+        return Retarget.of([motion.resample(fps or motion.fps) for motion in some])
+    except MotionkitError as error:
+        raise MotionkitError(
+            f"no clips can be brought to the skeleton of {folder}: {error.message}", why=error.why,
+            fix="--retarget another of --data.",
+        ) from error  # fmt: skip
+
+
+def _recordings(clips: Sequence[ReadClip]) -> dict[str, str]:
+    """Return the recording of each clip, named after its first one: clips of one group or of one file name share it."""
+    leader: dict[str, str] = {}
+
+    def first(name: str) -> str:
+        while leader.setdefault(name, name) != name:
+            name = leader[name]
+        return name
+
+    for one in clips:
+        for name in (f"file {one.file.stem}", *([f"group {one.clip.group}"] if one.clip.group else [])):
+            leader[first(f"clip {one.key}")] = first(name)
+    names: dict[str, str] = {}
+    return {one.key: names.setdefault(first(f"clip {one.key}"), one.clip.group or one.key) for one in clips}
+
+
+def _splits(clips: Sequence[ReadClip], recordings: Mapping[str, str]) -> tuple[Mapping[str, str], list[str]]:
+    """Return the split of each clip, empty where no copy has any, and the clips whose own was another."""
+    last: dict[str, str] = {}
+    for one in clips:
+        if split := one.clip.split:
+            known = last.get(recordings[one.key], split)
+            last[recordings[one.key]] = max(split, known, key=SPLITS.index)
+    splits = {one.key: last.get(recordings[one.key], "") for one in clips}
+    return splits, [one.key for one in clips if one.clip.split and one.clip.split != splits[one.key]]
+
+
+def _were(keys: Sequence[str]) -> str:
+    return "were" if len(keys) > 1 else "was"
+
+
+def _clips(keys: Sequence[str]) -> str:
+    return f"{len(keys)} clips ({keys[0]}, ...)" if len(keys) > 1 else f"clip {keys[0]}"
+
+
+# Reading a set of clips for the motion predictor from files.
+
+
+def read_clip_set(paths: Sequence[Path], *, fps: float, retarget: str = "") -> ClipSet:
+    """Read motion files, such as the folder that ``motionkit convert --to mpl`` made.
+
+    Args:
+        paths: Files and folders in any format with rotations.
+        fps: Frames per second to bring the clips to; 0 keeps the one that they all have.
+        retarget: Which of the paths has the skeleton that clips of other skeletons are brought to, or ``first``;
+            empty refuses several skeletons.
+
+    Raises:
+        MotionkitError: A path is missing, a file cannot be read, or as `clip_set` and `on_one_skeleton`.
+    """
+    opened = open_sources(paths)
+    clips: list[ReadClip] = []
+    for source in opened.sources:
+        for clip in load_clips(source):
+            if clip.fault is not None:
+                raise clip.fault
+            clips.append(ReadClip(clip_key(source, clip), clip, Path(source.origin)))
+    notes: list[str] = []
+    found = [(one.key, one.clip) for one in clips]
+    if retarget:
+        found, notes = on_one_skeleton(clips, paths, retarget, fps)
+    return clip_set(", ".join(map(str, paths)), found, fps, notes=notes)
+
+
+# Clips of the starter with their rotations, for the motion predictor.
+
+
+_ROUNDS: Mapping[Split, int] = {"train": 2, "val": 1, "test": 1}
+"""Clips of each class of movements."""
+
+_LENGTHS = 40, 120
+"""Frames at 20 frames per second, as in the starter dataset."""
+
+
+def starter_clip_set(fps: float, splits: Sequence[Split] = ("train", "val", "test")) -> ClipSet:
+    """Perform clips of every class of movements, at any rate: 2 to train on, 1 to validate, 1 to test.
+
+    They last 2 to 6 seconds. Unlike the features of the starter dataset they keep the rotations that made them, the
+    steps of the root and the contacts of the feet.
+    """
+    return clip_set("starter", _starter_clips(fps, splits), fps)
+
+
+def _starter_clips(fps: float, splits: Sequence[Split]) -> Iterator[tuple[str, Clip]]:
+    for split in splits:
+        planned = plan(split, _ROUNDS[split] * len(CATALOGUE), seed=0, lengths=_LENGTHS, unseen=0.0)
+        orders = [Order(one.order.name, round(one.order.frames * fps / 20), one.order.seed) for one in planned]
+        for one, made in zip(planned, perform(orders, fps=fps), strict=True):
+            yield one.key, Clip(_motion(made), captions=(Caption(one.order.name),), split=split)
+
+
+def _motion(made: StarterClip) -> Motion:
+    offsets = torch.from_numpy(OFFSETS.copy())
+    translations = offsets.repeat(len(made.root), 1, 1)
+    translations[:, 0] = torch.from_numpy(made.root)
+    # Ankle and ball of the left foot, then of the right one; a foot stands on either.
+    contacts = torch.from_numpy(made.contacts).unflatten(-1, (2, 2)).any(dim=-1).double()
+    rotations = torch.from_numpy(made.rotations)
+    return Motion(HUMANML.joint_names, PARENTS, offsets, rotations, translations, made.fps, {"contacts": contacts})
+
+
+# The clips that ``--data`` names.
+
+
+STARTER = "starter"
+FPS = 30.0
+"""Rate of starter clips where ``--fps 0`` keeps the clips' own."""
+
+
+def open_clip_set(
+    names: Sequence[str],
+    fps: float,
+    splits: Sequence[Split] = ("train", "val", "test"),
+    *,
+    retarget: str = "",
+) -> ClipSet:
+    """Open the clips that ``--data`` names.
+
+    Args:
+        names: Files and folders, or the word ``starter`` alone.
+        fps: Frames per second to bring the clips to; 0 keeps the rate that they all have (starter: 30).
+        splits: Splits of the starter that are made; files are read whole.
+        retarget: As in `read_clip_set`.
+
+    Raises:
+        MotionkitError: As `read_clip_set`; ``starter`` was given with files.
+    """
+    if STARTER not in names:
+        return read_clip_set([Path(name) for name in names], fps=fps, retarget=retarget)
+    if len(names) > 1:
+        raise MotionkitError("--data starter was given with other data.", fix="give one of them.")
+    return starter_clip_set(fps or FPS, splits)

@@ -1,0 +1,382 @@
+"""What an encoder says of held-out frames, measured beside what saying the same of every frame would reach."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.predictor.clips import ClipSet, StateClip
+from motionkit.predictor.encoder import FEET, PERIOD, MotionEncoder, frame_features, turn_residual, with_history
+from motionkit.rigs import GAITS, soft_period
+
+# Frames of clips with what the encoder should say of them.
+
+
+Period = Literal["hilbert", "edges"]
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Frames of clips, one clip after the other, float32.
+
+    Attributes:
+        features: ``[F, 2 + 9 J]`` of `motionkit.predictor.encoder.frame_features`.
+        rows: ``[F, K]`` int64 frames that each is read with, its own first; they do not leave its clip.
+        period: ``[F, 4]`` soft period of the contacts.
+        confidence: ``[F, 2]`` of the period, left and right foot; 0 where contacts are not known.
+        gait: ``[F, 4]`` idle, walk, run, jump; rows of zeros where it is not known.
+        turns: ``[F, J, 6]`` turns to the pose ahead in 6D minus the identity; zeros where the clip ends before.
+        has_pose: ``[F]`` bool.
+        clip: ``[F]`` int64, the place of its clip.
+    """
+
+    features: Tensor
+    rows: Tensor
+    period: Tensor
+    confidence: Tensor
+    gait: Tensor
+    turns: Tensor
+    has_pose: Tensor
+    clip: Tensor
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to(self, device: torch.device) -> Frames:
+        """Return the frames on a device."""
+        return Frames(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+    def inputs(self, index: Tensor) -> Tensor:
+        """Return what the encoder reads of frames `index`, ``[N, D]``."""
+        return with_history(self.features, self.rows[index], self.turns.shape[-2])
+
+
+def frames_of(clips: ClipSet, chosen: Sequence[StateClip], *, history: int, ahead: int, period: Period) -> Frames:
+    """Gather clips.
+
+    Args:
+        clips: The set that they are of.
+        chosen: Its clips, at least one.
+        history: Poses that a frame is read with.
+        ahead: Frames to the pose ahead.
+        period: Definition of the phase; see `motionkit.rigs.soft_period`.
+    """
+    parts: list[tuple[Tensor, ...]] = []
+    begin = 0
+    for number, clip in enumerate(chosen):
+        state, count = clip.state, clip.state.frames
+        place = torch.arange(count)
+        rows = (place[:, None] - torch.arange(history)).clamp_min(0) + begin
+        phase, sure = state.contacts.new_zeros(count, PERIOD), state.contacts.new_zeros(count, 2)
+        if clip.contacts_known:
+            phase, sure = soft_period(state.contacts, method=period, fps=clips.fps)
+        later = (place + ahead).clamp_max(count - 1)
+        has_pose = place + ahead < count
+        turns = turn_residual(state.rotations[later] @ state.rotations.mT) * has_pose[:, None, None]
+        features = frame_features(state, clips.fps)
+        parts.append(
+            (features, rows, phase, sure, clips.gait_of(clip), turns, has_pose, torch.full_like(place, number))
+        )
+        begin += count
+    joined = (torch.cat(column) for column in zip(*parts, strict=True))
+    return Frames(*(values.float() if values.is_floating_point() else values for values in joined))
+
+
+SURE = 0.5
+"""Confidence of the true phase from which a foot is measured."""
+
+_AT_ONCE = 8192
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What is said of frames.
+
+    Attributes:
+        phase: ``[F, 2]`` radians, left and right.
+        gait: ``[F]`` int64.
+        turns: ``[F, J, 3, 3]`` to the pose ahead.
+    """
+
+    phase: Tensor
+    gait: Tensor
+    turns: Tensor
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What answers are worth, added up over the frames of each clip, float64.
+
+    Attributes:
+        angles: ``[C, 2]`` radians between phases, over feet whose phase is sure, and the number of these.
+        right: ``[C, 4]`` frames of each gait that are told right.
+        seen: ``[C, 4]`` frames of each gait.
+        poses: ``[C, 2]`` radians between poses ahead, over joints, and the number of these.
+    """
+
+    angles: Tensor
+    right: Tensor
+    seen: Tensor
+    poses: Tensor
+
+    def drawn(self, times: Tensor) -> Sums:
+        """Return the sums ``[R, ...]`` over clips that were drawn so many times, ``[R, C]`` each."""
+        return Sums(times @ self.angles, times @ self.right, times @ self.seen, times @ self.poses)
+
+    def figures(self) -> dict[str, Tensor]:
+        """Return each figure ``[...]`` of sums ``[..., K]``; NaN where there is nothing to measure."""
+        hits = (self.right / self.seen).nanmean(-1)  # a gait that is not seen is 0 / 0
+        return {
+            "period_deg": torch.rad2deg(self.angles[..., 0]) / self.angles[..., 1],
+            "gait_accuracy": self.right.sum(-1) / self.seen.sum(-1),
+            "gait_balanced": hits,
+            "pose_deg": torch.rad2deg(self.poses[..., 0]) / self.poses[..., 1],
+        }
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What an encoder and its baselines say of the same frames.
+
+    Attributes:
+        own: The encoder.
+        still: The same of every frame: one phase, one gait, the pose held.
+        going: The same, but for a pose that turns on at a constant angular velocity.
+    """
+
+    own: Sums
+    still: Sums
+    going: Sums
+
+    def figures(self) -> dict[str, float]:
+        """Return metrics ``encoder/...``; those without anything to measure are left out.
+
+        Names with ``_constant``, ``_prior``, ``_hold`` and ``_velocity`` are of the baselines. ``encoder/skill`` is the
+        mean of 1 - error / baseline's error over period, gait (1 - balanced accuracy) and pose (the pose held).
+        """
+        own, still, going = (
+            {name: float(value) for name, value in self._total(one).figures().items()}
+            for one in (self.own, self.still, self.going)
+        )
+        found: dict[str, float] = {}
+        skills: list[float] = []
+        if math.isfinite(period := own["period_deg"]):
+            found |= {"encoder/period_deg": period, "encoder/period_deg_constant": still["period_deg"]}
+            skills.append(1 - period / max(still["period_deg"], 1e-9))
+        if math.isfinite(share := own["gait_balanced"]):
+            prior = still["gait_balanced"]
+            found |= {"encoder/gait_accuracy": own["gait_accuracy"], "encoder/gait_balanced": share}
+            found |= {"encoder/gait_accuracy_prior": still["gait_accuracy"], "encoder/gait_balanced_prior": prior}
+            if prior < 1:  # else the frames show one gait, and nothing is told apart
+                skills.append(1 - (1 - share) / (1 - prior))
+        if math.isfinite(pose := own["pose_deg"]):
+            found |= {"encoder/pose_deg": pose, "encoder/pose_deg_hold": still["pose_deg"]}
+            found["encoder/pose_deg_velocity"] = going["pose_deg"]
+            skills.append(1 - pose / max(still["pose_deg"], 1e-9))
+        return {**found, "encoder/skill": sum(skills) / max(1, len(skills))}
+
+    def intervals(self, *, seed: int = 0) -> dict[str, tuple[float, float]]:
+        """Return 95 % percentile bootstrap intervals, over clips, of the encoder's figure minus a baseline's.
+
+        Args:
+            seed: Of the bootstrap.
+
+        Returns:
+            By the baseline's metric, such as ``encoder/pose_deg_velocity``; none where it is of fewer than two clips.
+        """
+        clips = len(self.own.seen)
+        if clips < 2:
+            return {}
+        measured = {name: int(values.isfinite().sum()) for name, values in self.own.figures().items()}
+        draw = torch.randint(clips, (_RESAMPLES, clips), generator=torch.Generator().manual_seed(seed))
+        times = torch.zeros(_RESAMPLES, clips, dtype=torch.float64).scatter_add_(
+            1, draw, torch.ones(draw.shape).double()
+        )
+        own, still, going = (one.drawn(times).figures() for one in (self.own, self.still, self.going))
+        found = {}
+        for figure, name, others in (
+            ("period_deg", "constant", still), ("gait_accuracy", "prior", still), ("gait_balanced", "prior", still),
+            ("pose_deg", "hold", still), ("pose_deg", "velocity", going),
+        ):  # fmt: skip
+            if measured[figure] > 1:
+                apart = own[figure] - others[figure]
+                apart = apart[apart.isfinite()]  # not of draws in which no clip has it
+                low, high = torch.quantile(apart, apart.new_tensor([0.025, 0.975])).tolist()
+                found[f"encoder/{figure}_{name}"] = (low, high)
+        return found
+
+    @staticmethod
+    def _total(sums: Sums) -> Sums:
+        return sums.drawn(torch.ones(len(sums.seen), dtype=torch.float64))
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What is said of every frame alike.
+
+    Attributes:
+        phase: ``[2]`` radians: the mean direction of the training frames.
+        gait: The most frequent gait of the training frames.
+    """
+
+    phase: Tensor
+    gait: int
+
+    @classmethod
+    def of(cls, frames: Frames) -> Baseline:
+        """Measure training frames."""
+        mean = (frames.period * frames.confidence.repeat(1, 2)).sum(0)
+        return cls(phase_of(mean), int(frames.gait.sum(0).argmax()))
+
+
+def phase_of(period: Tensor) -> Tensor:
+    """Return the phase ``[..., 2]`` in radians of a soft period ``[..., 4]``."""
+    return torch.atan2(period[..., :2], period[..., 2:])
+
+
+def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe:
+    """Measure an encoder on held-out frames.
+
+    Args:
+        encoder: In eval mode.
+        frames: Frames, on its device.
+        baseline: Of the training frames.
+    """
+    six = frames.turns.shape[-2:]
+    identity = matrix_to_6d(torch.eye(3).to(frames.turns))
+    scale = encoder.turn_std.unflatten(0, six)
+
+    def ask(index: Tensor) -> Answers:
+        hidden = encoder(frames.inputs(index))
+        return Answers(
+            phase_of(encoder.period(hidden)), encoder.gait(hidden).argmax(-1),
+            matrix_from_6d(encoder.turns(hidden) * scale + identity),
+        )  # fmt: skip
+
+    def held(index: Tensor) -> Answers:
+        turns = torch.eye(3).to(frames.turns).expand(len(index), six[0], 3, 3)
+        return Answers(
+            baseline.phase.to(turns).expand(len(index), 2), index.new_full((len(index),), baseline.gait), turns
+        )
+
+    def moving(index: Tensor) -> Answers:
+        import roma
+
+        velocity = frames.features[index, FEET : FEET + 3 * six[0]].unflatten(-1, (six[0], 3))
+        turns: Tensor = roma.rotvec_to_rotmat(velocity * (encoder.sizes.ahead / encoder.fps))
+        still = held(index)
+        return Answers(still.phase, still.gait, turns)
+
+    return Probe(*(_measured(each, frames) for each in (ask, held, moving)))
+
+
+def probe(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> dict[str, float]:
+    """Measure an encoder on held-out frames; see `measure` and `Probe.figures`."""
+    return measure(encoder, frames, baseline).figures()
+
+
+@torch.no_grad()
+def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
+    """Add up what answers are worth, clip by clip."""
+    clips = int(frames.clip[-1]) + 1 if len(frames) else 0
+    angles, poses = (torch.zeros(clips, 2, dtype=torch.float64) for _ in range(2))
+    right, seen = (torch.zeros(clips, len(GAITS), dtype=torch.float64) for _ in range(2))
+    identity = matrix_to_6d(torch.eye(3).to(frames.turns))
+    for index in torch.arange(len(frames), device=frames.rows.device).split(_AT_ONCE):
+        answers, clip = ask(index), frames.clip[index]
+        sure = frames.confidence[index] >= SURE
+        apart = answers.phase - phase_of(frames.period[index])
+        apart = torch.atan2(apart.sin(), apart.cos()).abs() * sure
+        _add(angles, clip, torch.stack([apart.sum(-1), sure.sum(-1)], dim=-1))
+        known = frames.gait[index].sum(-1) > 0
+        true = one_hot(frames.gait[index].argmax(-1), len(GAITS)) * known[:, None]
+        _add(seen, clip, true)
+        _add(right, clip, true * (answers.gait == frames.gait[index].argmax(-1))[:, None])
+        goes_on = frames.has_pose[index]
+        turns = matrix_from_6d(frames.turns[index][goes_on] + identity)
+        between = _angle(answers.turns[goes_on] @ turns.mT)
+        joints = torch.full_like(between[:, 0], between.shape[1])
+        _add(poses, clip[goes_on], torch.stack([between.sum(-1), joints], dim=-1))
+    return Sums(angles, right, seen, poses)
+
+
+def _add(sums: Tensor, clip: Tensor, rows: Tensor) -> None:
+    """Add rows ``[N, K]`` to the sums ``[C, K]`` of their clips."""
+    sums.index_add_(0, clip.cpu(), rows.cpu().double())
+
+
+def _angle(rotations: Tensor) -> Tensor:
+    """Return the angles of rotations ``[..., 3, 3]``, in radians."""
+    import roma
+
+    angle: Tensor = roma.rotmat_to_rotvec(rotations).norm(dim=-1)
+    return angle
+
+
+# The probe's figures as a table, and in a sentence.
+
+
+_ROWS = (
+    ("phase, degrees", "period_deg", "constant", "one phase for all frames", False),
+    ("gait, accuracy", "gait_accuracy", "prior", "the most frequent gait", True),
+    ("gait, balanced accuracy", "gait_balanced", "prior", "the most frequent gait", True),
+    ("pose ahead, degrees", "pose_deg", "hold", "the pose held", False),
+    ("pose ahead, degrees", "pose_deg", "velocity", "constant angular velocity", False),
+)
+
+
+Intervals = Mapping[str, tuple[float, float]]
+"""By a baseline's metric, the 95 % interval of the encoder's figure minus the baseline's; see `Probe.intervals`."""
+
+
+def probe_table(found: Mapping[str, float], intervals: Intervals, title: str) -> dict[str, Any]:
+    """Return the figures of `Probe.figures` as a trainer's ``table``: a row per baseline."""
+    rows = []
+    for label, name, other, words, up in _found(found):
+        ends = intervals.get(other)
+        shown = "" if ends is None else f"{ends[0]:+.3g} to {ends[1]:+.3g}"
+        verdict = _verdict(ends, up=up)
+        rows.append([label, f"{found[name]:.3g}", f"{found[other]:.3g}", words, shown, verdict])
+    columns = ["held out", "encoder", "baseline", "what it says", "difference, 95 % interval", "the encoder is"]
+    return {"title": title, "columns": columns, "rows": rows, "numbers": [1, 2]}
+
+
+def probe_verdict(found: Mapping[str, float], intervals: Intervals) -> str:
+    """Return one sentence: which baselines the encoder beats beyond the interval over clips."""
+    rows = list(_found(found))
+    if not rows:
+        return "nothing could be measured: no validation clip has contacts, gaits or a pose ahead."
+    if not intervals:
+        return "one held-out clip is too few to say whether the encoder beats its baselines."
+    lost = [
+        f"{words} ({label})" for label, _, other, words, up in rows if _verdict(intervals.get(other), up=up) != "better"
+    ]
+    if not lost:
+        return f"the encoder beats all {len(rows)} baselines on held-out clips."
+    return f"the encoder does not beat {len(lost)} of {len(rows)} baselines on held-out clips: {', '.join(lost)}."
+
+
+def _found(found: Mapping[str, float]) -> list[tuple[str, str, str, str, bool]]:
+    """Return label, the encoder's metric, the baseline's, what the baseline says and whether more is better."""
+    return [
+        (label, f"encoder/{name}", f"encoder/{name}_{other}", words, up)
+        for label, name, other, words, up in _ROWS
+        if f"encoder/{name}" in found
+    ]
+
+
+def _verdict(ends: tuple[float, float] | None, *, up: bool) -> str:
+    """Return what an interval of the encoder's figure minus a baseline's says."""
+    if ends is None:
+        return "not known"
+    if ends[0] <= 0 <= ends[1]:
+        return "no different"
+    return "better" if (ends[0] > 0) == up else "worse"

@@ -1,0 +1,354 @@
+"""`motionkit pretrain mpl-encoder`: the trainer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from motionkit import weights
+from motionkit.predictor.clips import clip_fingerprint, leave_out, set_fingerprint
+from motionkit.predictor.data import STARTER, open_clip_set
+from motionkit.predictor.encoder import ARTIFACT, FEET, EncoderSizes, MotionEncoder, Scales, save_encoder
+from motionkit.predictor.encoder_probe import (
+    Baseline,
+    Frames,
+    Probe,
+    frames_of,
+    measure,
+    probe,
+    probe_table,
+    probe_verdict,
+)
+from motionkit.predictor.encoder_settings import PretrainEncoderSettings
+from motionkit.rl import stable_hash
+from motionkit.runs import Run, TrainedOn
+from motionkit.training.base import LOSS, Figure
+from motionkit.training.device import autocast, describe_device, set_up
+from motionkit.training.learner import Best, Learner, cosine_rate
+from motionkit.training.steps import Kept, Parts, restore, run_steps
+from motionkit.training.world import OneProcess, World, joined, of_main, share_of
+
+# Which frames a step sees, and how they are changed: a function of seed and step alone.
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One step's draws.
+
+    Attributes:
+        index: ``[N]`` int64 frames.
+        hidden: ``[N]`` bool: frames whose contacts are hidden.
+        noise: ``[N, D]`` added to what is read, in deviations; None: none.
+    """
+
+    index: Tensor
+    hidden: Tensor
+    noise: Tensor | None
+
+
+class FrameBatches:
+    """Endless shuffled batches; each frame once per epoch, the last batch of an epoch filled from its beginning.
+
+    Args:
+        frames: Number of training frames.
+        size: Frames per batch; fewer when there are fewer.
+        width: D, numbers that the encoder reads of a frame.
+        noise: Std of the noise, in deviations.
+        hide: Share of frames whose contacts are hidden.
+        seed: Fixes everything.
+    """
+
+    def __init__(self, frames: int, size: int, width: int, *, noise: float, hide: float, seed: int) -> None:
+        self._frames, self._size, self._width = frames, min(size, frames), width
+        self._noise, self._hide, self._seed = noise, hide, seed
+        self._epoch: tuple[int, Tensor] = (-1, torch.empty(0))
+
+    @property
+    def per_epoch(self) -> int:
+        """Steps in one epoch."""
+        return -(-self._frames // self._size)
+
+    def __call__(self, step: int) -> Draw:
+        """Return the draws of step number `step` (1-based)."""
+        epoch, position = divmod(step - 1, self.per_epoch)
+        if self._epoch[0] != epoch:
+            self._epoch = (epoch, torch.randperm(self._frames, generator=self._generator("epoch", epoch)))
+        places = torch.arange(position * self._size, (position + 1) * self._size) % self._frames
+        generator = self._generator("step", step)
+        hidden = torch.rand(self._size, generator=generator) < self._hide
+        noise = None
+        if self._noise:
+            noise = self._noise * torch.randn(self._size, self._width, generator=generator)
+        return Draw(self._epoch[1][places], hidden, noise)
+
+    def _generator(self, purpose: str, number: int) -> torch.Generator:
+        return torch.Generator().manual_seed(stable_hash(f"mpl-encoder/{purpose}/{self._seed}/{number}") % 2**63)
+
+
+# Losses of the encoder's three heads.
+
+
+_RARE = 0.02
+"""Share of frames below which a gait counts no more than at it: one odd frame should not rule."""
+
+
+def period_loss(predicted: Tensor, period: Tensor, confidence: Tensor) -> Tensor:
+    """Return the mean square of the soft period's errors, weighed by its confidence.
+
+    A mean of squares makes the length of a foot's (sine, cosine) fall where the phase cannot be known.
+
+    Args:
+        predicted: ``[N, 4]`` sine left, sine right, cosine left, cosine right.
+        period: ``[N, 4]``.
+        confidence: ``[N, 2]`` left and right; 0 leaves a foot out.
+    """
+    weight = confidence.repeat(1, 2)
+    return (weight * (predicted - period).square()).sum() / weight.sum().clamp_min(1e-6)
+
+
+def gait_weights(gait: Tensor) -> Tensor:
+    """Return ``[4]`` weights of the gaits, ``1 / sqrt(share of the frames)``, whose mean over the frames is 1.
+
+    Args:
+        gait: ``[F, 4]`` of the training frames; rows of zeros are not known.
+    """
+    total = gait.sum()
+    if not total > 0:
+        return torch.ones_like(gait[0])
+    share = gait.sum(0) / total
+    weight = share.clamp_min(_RARE).rsqrt()
+    return weight / (weight * share).sum()
+
+
+def gait_loss(logits: Tensor, gait: Tensor, weights: Tensor) -> Tensor:
+    """Return the weighted cross-entropy with soft labels, in nats, mean over the frames whose gait is known.
+
+    Args:
+        logits: ``[N, 4]``.
+        gait: ``[N, 4]``; rows sum to 1, or to 0 where it is not known.
+        weights: ``[4]`` of `gait_weights`.
+    """
+    losses = -(weights * gait * logits.log_softmax(-1)).sum(-1)
+    return losses.sum() / gait.sum().clamp_min(1e-6)
+
+
+def pose_loss(predicted: Tensor, turns: Tensor, scale: Tensor, has_pose: Tensor) -> Tensor:
+    """Return the smooth L1 between predicted and true turns to the pose ahead, in deviations.
+
+    Args:
+        predicted: ``[N, J, 6]`` in deviations, as the pose head gives them.
+        turns: ``[N, J, 6]`` true turns in 6D minus the identity.
+        scale: ``[6 J]`` the deviations.
+        has_pose: ``[N]`` bool: the clip goes on that far.
+    """
+    true = turns / scale.view_as(turns[0])
+    errors = torch.nn.functional.smooth_l1_loss(predicted, true, reduction="none").mean((-2, -1))
+    return (errors * has_pose).sum() / has_pose.sum().clamp_min(1)
+
+
+LAST = "encoder-last"
+HEADLINES = tuple(f"encoder/{name}" for name in ("skill", "period_deg", "gait_accuracy", "gait_balanced", "pose_deg"))
+"""The encoder's own figures, without those of the baselines."""
+
+_UNKNOWN = 0.5
+_logger = logging.getLogger("motionkit.pretrain.mpl_encoder")
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The encoder as a `Learner` trains it."""
+
+    network: MotionEncoder
+
+    def tensors(self) -> dict[str, Tensor]:
+        return dict(self.network.state_dict())
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        weights.load_strict(self.network, dict(tensors), "the checkpoint")
+
+
+class PretrainEncoder:
+    """Trains a motion encoder; see `motionkit.training.base.Trainer`.
+
+    Frames are drawn from all training clips. The encoder that was best on the validation clips becomes
+    ``RUN/encoder``, the last one ``RUN/encoder-last``.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "data", "fps", "model", "train", "loss", "optim", "seed", "run.epochs", "run.num_steps",
+    )  # fmt: skip
+
+    figures: ClassVar[tuple[Figure, ...]] = (Figure("skill", ("encoder/skill",), instead_of=("loss",)), LOSS)
+
+    def __init__(self, settings: PretrainEncoderSettings) -> None:
+        self.settings = settings
+        self.world: World = OneProcess()
+
+    def prepare(self) -> None:
+        """Read the clips and build the encoder.
+
+        Raises:
+            MotionkitError: A path is missing or unreadable, the clips are not of one skeleton, or none is for training.
+        """
+        settings = self.settings
+        self.device = set_up(settings)
+        self.clips = clips = open_clip_set(settings.data, settings.fps, ("train", "val"), retarget=settings.retarget)
+        chosen = clips.split("train")
+        self.notes = [*clips.notes]
+        self.inputs: dict[str, str] = {}
+        self._items = TrainedOn()
+        if STARTER not in settings.data:  # those clips are made by code, and its splits share nothing
+            self.inputs = {"data": set_fingerprint(clips)}
+            self._items = TrainedOn.of(map(clip_fingerprint, chosen))
+            clips, kept = leave_out(clips, "val", self._items)
+            if kept.left_out:
+                self.notes.append(kept.sentence("validation clips"))
+        held_out = [clip for clip in clips.clips if clip.split == "val"]
+        model, train = settings.model, settings.train
+        ahead = max(1, round(train.ahead * clips.fps))
+        sizes = EncoderSizes(model.width, model.layers, model.history, ahead, model.dropout)
+        frames = frames_of(clips, chosen, history=sizes.history, ahead=ahead, period=train.period)
+        self.frames = frames.to(self.device)
+        self.held_out: Frames | None = None
+        if held_out:
+            found = frames_of(clips, held_out, history=sizes.history, ahead=ahead, period=train.period)
+            self.held_out = found.to(self.device)
+        else:
+            self.notes.append("no clip is for validation: the last encoder is kept, and nothing is measured.")
+        if not bool(frames.confidence.any()):
+            self.notes.append("no training clip has foot contacts: there is no period to learn.")
+        self.counts = len(chosen), len(held_out)
+        self.labelled = sum(clip.gait is not None for clip in chosen)
+        torch.manual_seed(settings.seed)
+        rotations = [clip.state.rotations for clip in chosen]
+        scales = Scales.of([frames.features], rotations, ahead)
+        self.encoder = MotionEncoder(sizes, clips.names, clips.fps, scales).to(self.device)
+        size = min(train.batch_size * train.stretch, len(frames))
+        self.share = share_of(size, self.world, what="frames", flag="--batch-size")
+        self.batches = FrameBatches(
+            len(frames), size, self.encoder.inputs,
+            noise=train.noise_std, hide=train.hide_contacts, seed=settings.seed,
+        )  # fmt: skip
+        steps = settings.run.num_steps or settings.run.epochs * self.batches.per_epoch
+        self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        labelled = "of contacts and speed" if not self.labelled else f"{self.labelled} clips say theirs"
+        return {
+            "model": "mpl-encoder",
+            "parameters": sum(parameter.numel() for parameter in self.encoder.parameters()),
+            "clips": f"{self.counts[0]} to train on, {self.counts[1]} to validate, {self.encoder.joints} joints, "
+            f"{self.clips.fps:g} fps",
+            "frames": len(self.frames),
+            "gait": labelled,
+            "steps": f"{self.settings.run.num_steps}, {self.batches.per_epoch} an epoch",
+            "device": describe_device(self.device),
+            "notes": list(self.notes),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.training.base.Trainer.train`."""
+        settings, encoder = self.settings, self.encoder
+        for note in self.notes:
+            _logger.info("%s", note)
+        total, every = settings.run.num_steps, settings.train.val_every
+        optim = settings.optim
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
+        learner = Learner(_Model(encoder), optim, rate, world=self.world)
+        self.baseline = Baseline.of(self.frames)
+        self.gait_weights = gait_weights(self.frames.gait)
+        best, start = Best(), Kept()
+        parts: Parts = {**learner.parts(), "best": best, "before": start}
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+        elif self.held_out is not None:
+            _logger.info("measuring %d validation frames before training", len(self.held_out))
+            start.values = self._probe()
+        if self.world.main:
+            save_encoder(run.artifact(ARTIFACT), encoder, tensors=False)
+            self._items.write(run.artifact(ARTIFACT))
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            metrics = self._step(learner, step)
+            epoch, place = divmod(step, self.batches.per_epoch)
+            if self.held_out is not None and (step == total or (every and not place and epoch % every == 0)):
+                found = self._probe()
+                metrics |= found
+                if best.offer(of_main(found["encoder/skill"], self.world), step, encoder.state_dict()):
+                    _logger.info("step %d: skill %.3f, the best so far", step, best.value)
+            return metrics
+
+        if not run_steps(run, settings, step_fn, parts, world=self.world):
+            return {}
+        if self.world.main:
+            save_encoder(run.artifact(LAST), encoder, extra={"step": total})
+        if best.tensors:
+            encoder.load_state_dict(best.tensors)
+        final = measure(encoder.eval(), self.held_out, self.baseline) if self.held_out is not None else None
+        found = {} if final is None else final.figures()
+        kept = {"step": best.step or total, "heldout": {name: round(value, 4) for name, value in found.items()}}
+        if self.world.main:
+            save_encoder(run.artifact(ARTIFACT), encoder, extra=kept)
+        return self._finish(start.values, final, found, best.step or total)
+
+    def _probe(self) -> dict[str, float]:
+        if self.held_out is None:
+            return {}
+        return probe(self.encoder.eval(), self.held_out, self.baseline)
+
+    def _step(self, learner: Learner, step: int) -> dict[str, float]:
+        learner.zero_grad()
+        encoder, frames, loss = self.encoder.train(), self.frames, self.settings.loss
+        draw = self.batches(step)
+        index = draw.index.to(self.device)
+        inputs = frames.inputs(index)
+        inputs[:, :FEET] = inputs[:, :FEET].masked_fill(draw.hidden.to(self.device)[:, None], _UNKNOWN)
+        noise = None if draw.noise is None else draw.noise[self.share].to(self.device)
+        with autocast(self.device, self.settings.precision):
+            hidden = encoder(inputs[self.share], noise=noise)
+            said = encoder.period(hidden), encoder.gait(hidden), encoder.turns(hidden)
+        # The losses are weighed by what the whole batch holds.
+        period, gait, turns = (joined(one.float(), self.world) for one in said)
+        parts = {
+            "period": period_loss(period, frames.period[index], frames.confidence[index]),
+            "gait": gait_loss(gait, frames.gait[index], self.gait_weights),
+            "pose": pose_loss(turns, frames.turns[index], encoder.turn_std, frames.has_pose[index]),
+        }
+        total = torch.stack([value * float(getattr(loss, name)) for name, value in parts.items()]).sum()
+        (total / self.world.size).backward()
+        moved = learner.descend(step - 1)
+        named = {f"loss/{name}": float(value.detach()) for name, value in parts.items()}
+        return {
+            "loss/total": float(total.detach()), **named, **moved, "data/epoch": step / self.batches.per_epoch,
+        }  # fmt: skip
+
+    def _finish(
+        self, before: Mapping[str, float], final: Probe | None, found: Mapping[str, float], step: int
+    ) -> dict[str, object]:
+        if final is None:
+            return {"table": [], "best_step": step}
+        intervals = final.intervals()
+        verdict = probe_verdict(found, intervals)
+        _logger.info("%s", verdict)
+        count = self.counts[1]
+        own = [name for name in HEADLINES if name in found]
+        title = f"Probes on {count} validation clips, {0 if self.held_out is None else len(self.held_out)} frames"
+        return {
+            "heldout": {
+                name: {"before": before[name], "after": found[name], "delta": found[name] - before[name], "n": count}
+                for name in own
+            },
+            "metrics": dict(found),
+            "table": probe_table(found, intervals, title),
+            "verdict": verdict,
+            "best_step": step,
+        }

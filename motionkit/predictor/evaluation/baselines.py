@@ -1,0 +1,214 @@
+"""Baselines: the last pose held or moved on, motion matching, ridge regression."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.motion.prediction import MotionState, path_points
+from motionkit.predictor.clips import Windows
+
+DAMPED = 0.8
+"""Speed kept from each frame to the next by the damped baseline."""
+
+
+class Extrapolation:
+    """Goes on from the last frame at a speed that shrinks by a factor from frame to frame.
+
+    Rotations move on in 6D and are made orthonormal again: less wrong after a second than turning on about a fixed
+    axis. Contacts stay as they are; with a command the root follows it.
+
+    Args:
+        names: Joint names.
+        fps: Frames per second.
+        keep: Factor: 0 holds the last pose, where it is; 1 keeps the speed; between them the speed dies away.
+    """
+
+    past = 2
+
+    def __init__(self, names: tuple[str, ...], fps: float, *, keep: float) -> None:
+        self.names, self.fps, self._keep = names, fps, keep
+
+    def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+        """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`."""
+        last = known.part(known.frames - 1)
+        speeds = self._keep ** torch.arange(1, frames + 1).to(known.heights)  # of each frame, in that of the last
+        ways = speeds.cumsum(0)
+        six = matrix_to_6d(known.rotations[:, -2:])
+        moved = six[:, 1:] + (six[:, 1:] - six[:, :1]) * ways[:, None, None]
+        heights = last.heights + known.heights[:, -2:].diff(dim=1) * ways
+        steps = last.steps * speeds[:, None] if command is None else command[:, :frames]
+        return MotionState(matrix_from_6d(moved), steps, heights, last.contacts.expand(-1, frames, -1))
+
+
+# Motion matching as a baseline: what followed the most similar moment of the training clips.
+
+
+_SPEED = 2.0
+"""Weight of how the pose changed, beside the pose: on CMU clips 2 to 10 do alike, 0 is worse by a fifth."""
+
+_AT_ONCE = 512
+
+
+class Nearest:
+    """The nearest training window by pose and its change over one and four frames; its future, moved onto this pose.
+
+    Rotations and height go on from the last known frame by the neighbour's changes, so that nothing jumps; steps and
+    contacts are the neighbour's. With a command five points of the path count for the distance, and the root follows
+    the command.
+
+    Args:
+        names: Joint names.
+        fps: Frames per second.
+        windows: What to search; windows that are filled up are not used.
+        command: Whether there will be a command.
+    """
+
+    def __init__(self, names: tuple[str, ...], fps: float, windows: Windows, *, command: bool = False) -> None:
+        self.names, self.fps, self.past = names, fps, min(5, windows.past)
+        self._windows, self._index = windows, windows.whole()
+        self._every = max(1, windows.future // 5) if command else 0
+        keys = [
+            self._key(windows.known(index), windows.following(index).steps) for index in self._index.split(_AT_ONCE)
+        ]
+        self._keys = torch.cat(keys)
+
+    def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+        """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`."""
+        best = self._index[torch.cdist(self._key(known, command), self._keys).argmin(1)]
+        start = self._windows.known(best).part(self._windows.past - 1)
+        future = self._windows.following(best).part(0, frames)
+        turned = known.rotations[:, -1:] @ start.rotations.transpose(-1, -2) @ future.rotations
+        heights = known.heights[:, -1:] + future.heights - start.heights
+        steps = future.steps if command is None else command[:, :frames]
+        return MotionState(turned, steps, heights, future.contacts)
+
+    def _key(self, known: MotionState, command: Tensor | None) -> Tensor:
+        six = matrix_to_6d(known.rotations[:, -self.past :]).flatten(2)
+        key = [six[:, -1], _SPEED * (six[:, -1] - six[:, -2]), _SPEED / 2 * (six[:, -1] - six[:, 0])]
+        if self._every and command is not None:
+            key.append(path_points(command, self._every))
+        return torch.cat(key, dim=1)
+
+
+# A linear baseline: ridge regression from the last ten frames to each frame of the future.
+
+
+HISTORY = 10
+"""Frames it reads."""
+
+PENALTY = 30.0
+"""Weight of the squared coefficients, on inputs that are centred and not scaled."""
+
+
+class Ridge:
+    """Linear regression with squared penalty, one fit for each frame of the future, bias not penalised.
+
+    Joints are predicted from joints: 6D rotations of the last frame, and of the nine before it minus it; the target is
+    the 6D of a future frame minus the last. Root rotation, height, steps and contacts are predicted from these and
+    from their own history. With a command the joints read five points of the path as well, and the root follows it.
+
+    Args:
+        names: Joint names.
+        fps: Frames per second.
+        windows: What to fit to; windows that are filled up are not used.
+        command: Whether there will be a command.
+    """
+
+    def __init__(self, names: tuple[str, ...], fps: float, windows: Windows, *, command: bool = False) -> None:
+        self.names, self.fps = names, fps
+        self.past = min(HISTORY, windows.past)
+        self._every = max(1, windows.future // 5) if command else 0
+        moments = _Moments()
+        for index in windows.whole().split(_AT_ONCE):
+            known, truth = windows.known(index), windows.following(index)
+            pose, root = self._inputs(known, truth.steps)
+            moments.add(
+                torch.cat([pose, root], dim=1), self._pose_targets(known, truth), self._root_targets(known, truth)
+            )
+        width = pose.shape[1]
+        self._of_pose = moments.fit(0, width)
+        self._of_root = moments.fit(1, width + root.shape[1])
+
+    def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+        """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`."""
+        pose, root = self._inputs(known, command)
+        last = known.part(known.frames - 1)
+        six = matrix_to_6d(last.rotations)  # [N, 1, J, 6]
+        joints = six[:, :, 1:] + self._of_pose.at(pose, frames).unflatten(-1, (-1, 6))
+        moved = self._of_root.at(torch.cat([pose, root], dim=1), frames)
+        turn, height, steps, contacts = moved.split([6, 1, 3, 2], dim=-1)
+        hips = six[:, :, :1] + turn[:, :, None]
+        return MotionState(
+            matrix_from_6d(torch.cat([hips, joints], dim=2)),
+            steps / self.fps if command is None else command[:, :frames],
+            last.heights + height[..., 0],
+            contacts.clamp(0.0, 1.0),
+        )
+
+    def _inputs(self, known: MotionState, command: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the inputs of the joints, the command's points among them, and the further inputs of the root."""
+        recent = known.part(known.frames - self.past)
+        six = matrix_to_6d(recent.rotations)
+        own = torch.cat([six[:, :, 0], recent.heights[..., None]], dim=-1)
+        pose = [_since_last(six[:, :, 1:].flatten(2))]
+        if self._every and command is not None:
+            pose.append(path_points(command, self._every))
+        # Steps per second, so that the penalty weighs them about as it weighs rotations.
+        root = [_since_last(own), (recent.steps * self.fps).flatten(1), recent.contacts.flatten(1)]
+        return torch.cat(pose, dim=1), torch.cat(root, dim=1)
+
+    def _pose_targets(self, known: MotionState, truth: MotionState) -> Tensor:
+        return (matrix_to_6d(truth.rotations) - matrix_to_6d(known.rotations[:, -1:]))[:, :, 1:].flatten(2)
+
+    def _root_targets(self, known: MotionState, truth: MotionState) -> Tensor:
+        turn = matrix_to_6d(truth.rotations[:, :, 0]) - matrix_to_6d(known.rotations[:, -1:, 0])
+        height = (truth.heights - known.heights[:, -1:])[..., None]
+        return torch.cat([turn, height, truth.steps * self.fps, truth.contacts], dim=-1)
+
+
+def _since_last(values: Tensor) -> Tensor:
+    """Return ``[N, P D]`` of ``[N, P, D]``: all frames minus the last, and the last."""
+    return torch.cat([(values[:, :-1] - values[:, -1:]).flatten(1), values[:, -1]], dim=1)
+
+
+class _Fit:
+    """Coefficients ``[inputs, F, D]`` with the means that belong to them."""
+
+    def __init__(self, weights: Tensor, inputs: Tensor, targets: Tensor) -> None:
+        self._weights, self._inputs, self._targets = weights, inputs, targets
+
+    def at(self, inputs: Tensor, frames: int) -> Tensor:
+        """Return ``[N, frames, D]``."""
+        weights = self._weights[:, :frames]
+        flat = (inputs - self._inputs) @ weights.flatten(1)
+        return flat.view(-1, *weights.shape[1:]) + self._targets[:frames]
+
+
+class _Moments:
+    """Sums over windows, so that any number of them fits into the memory."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._sums: list[Tensor] = []
+        self._shapes: list[torch.Size] = []
+
+    def add(self, inputs: Tensor, *targets: Tensor) -> None:
+        """Add windows: inputs ``[N, K]``, and targets ``[N, F, D]`` of each fit."""
+        self._shapes = [target.shape[1:] for target in targets]
+        flat = [target.flatten(1) for target in targets]
+        new = [inputs.sum(0), inputs.T @ inputs, *(part for y in flat for part in (y.sum(0), inputs.T @ y))]
+        self._sums = [old + one for old, one in zip(self._sums, new, strict=True)] if self._sums else new
+        self._count += len(inputs)
+
+    def fit(self, number: int, width: int) -> _Fit:
+        """Fit targets `number` to the first `width` inputs."""
+        total, square, y_total, product = *self._sums[:2], *self._sums[2 + 2 * number : 4 + 2 * number]
+        mean, y_mean = total[:width] / self._count, y_total / self._count
+        # Centred moments: sum (x - mx)(y - my) = sum x y - n mx my.
+        within = square[:width, :width] - self._count * mean[:, None] * mean
+        across = product[:width] - self._count * mean[:, None] * y_mean
+        weights = torch.linalg.solve(within + PENALTY * torch.eye(width, dtype=within.dtype), across)
+        shape = self._shapes[number]
+        return _Fit(weights.unflatten(1, shape), mean, y_mean.unflatten(0, shape))

@@ -1,0 +1,160 @@
+"""What motion predictors are measured on, and the predictor itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from motionkit.config import Chosen, choose_one
+from motionkit.contracts.dataset import Split
+from motionkit.contracts.open_model import FoundModel, gives_of_model, open_model
+from motionkit.contracts.policy import Predictor
+from motionkit.errors import MotionkitError
+from motionkit.predictor.clips import ClipSet, Windows, cut_windows, leave_out
+from motionkit.predictor.data import STARTER, open_clip_set
+from motionkit.runs import TrainedOn
+
+
+@dataclass(frozen=True)
+class EvalData:
+    """Clips in windows.
+
+    Attributes:
+        clips: The clips of all splits.
+        windows: Windows to measure on.
+        train: Windows to fit baselines to; None where no clip is for training.
+        notes: What a person should know, a sentence each.
+    """
+
+    clips: ClipSet
+    windows: Windows
+    train: Windows | None
+    notes: tuple[str, ...]
+
+
+def open_eval_data(
+    names: Sequence[str],
+    split: Split,
+    *,
+    fps: float,
+    past: int,
+    future: int,
+    stride: int,
+    train_stride: int,
+    joints: Sequence[str] = (),
+    trained: TrainedOn | None = None,
+    retarget: str = "",
+) -> EvalData:
+    """Read clips and cut them into windows.
+
+    Args:
+        names: Files and folders, or the word ``starter`` alone.
+        split: Split to measure on.
+        fps: Frames per second to bring the clips to.
+        past: Known frames of a window.
+        future: Frames to predict.
+        stride: Frames between windows to measure on.
+        train_stride: Frames between windows that baselines are fitted to.
+        joints: Joint names of the predictor, in its order.
+        trained: What the predictor was trained on, which is left out of the split.
+        retarget: Which of the names has the skeleton that the others are brought to; see `read_clip_set`.
+
+    Raises:
+        MotionkitError: As `open_clip_set`; the split has no clip, or none that the predictor was not trained on.
+    """
+    splits: tuple[Split, ...] = ("train", split) if split != "train" else ("train",)
+    clips = open_clip_set(names, fps, splits, retarget=retarget).in_order(joints)
+    said = ""
+    if trained is not None:
+        clips, kept = leave_out(clips, split, trained)
+        kept.require(
+            "clips",
+            f"the {split} split of {clips.name}",
+            "give --data with other clips, or the folder that the predictor was trained on: it has clips of its own "
+            "to measure on.",
+        )
+        said = "" if STARTER in names and not kept.left_out else kept.sentence("clips")
+    windows = cut_windows(clips.split(split), past=past, future=future, stride=stride)
+    fitting = [clip for clip in clips.clips if clip.split == "train"]
+    train = cut_windows(fitting, past=past, future=future, stride=train_stride) if fitting else None
+    notes = [*([said] if said else []), *clips.notes]
+    if windows.short:
+        listed = ", ".join(windows.short[:3])
+        notes.append(
+            f"{len(windows.short)} of {len(windows.offsets)} clips are shorter than a window ({past} + {future} "
+            f"frames) and were filled up: {listed}; what is filled up does not count."
+        )
+    if windows.left_out:
+        notes.append(
+            f"{len(windows.left_out)} clips of a single frame were left out: {', '.join(windows.left_out[:3])}."
+        )
+    if train is None or not len(train.whole()):
+        notes.append("no training clip is as long as a window: there is no ridge and no nearest row.")
+    return EvalData(clips, windows, train, tuple(notes))
+
+
+def find_predictor(path: str) -> FoundModel:
+    """Say which motion predictor a run, a checkpoint or a folder holds.
+
+    Raises:
+        MotionkitError: It is another kind of model, or none.
+    """
+    found = open_model(path)
+    if gives_of_model(found) != "predictor":
+        raise MotionkitError(
+            f"{found.describe()}; eval mpl measures motion predictors.",
+            fix="motionkit eval mpl without a model measures the baselines.",
+        )
+    return found
+
+
+def open_predictor(found: FoundModel | None, chosen: Chosen | None, *, device: torch.device | str) -> Predictor | None:
+    """Open a predictor.
+
+    Args:
+        found: As `find_predictor` returns it.
+        chosen: ``--policy``, which has been checked to give a predictor.
+        device: Where it goes.
+
+    Returns:
+        The predictor; None where neither was given.
+
+    Raises:
+        MotionkitError: Both were given, or it cannot be opened.
+    """
+    if found is not None and chosen is not None:
+        raise MotionkitError(f"MODEL ({found.path}) and --policy were both given.", fix="leave one of them out.")
+    if found is not None:
+        chosen = choose_one("policies", found.plugin, {"checkpoint": found.path})
+    if chosen is None:
+        return None
+    predictor: Predictor = chosen.build(device=device, dataset=None)
+    return predictor
+
+
+def require_fit(predictor: Predictor, clips: ClipSet, past: int, *, flag: str = "--data") -> None:
+    """Refuse a predictor of another skeleton or rate, or one that reads more frames than a window knows.
+
+    Args:
+        predictor: The predictor.
+        clips: The clips.
+        past: Known frames of a window.
+        flag: The option that names the clips.
+
+    Raises:
+        MotionkitError: It does not fit.
+    """
+    if tuple(predictor.names) != clips.names:
+        other = [name for name in clips.names if name not in predictor.names]
+        among = f", among them {other[0]}, which it does not know" if other else ""
+        raise MotionkitError(
+            f"the predictor is for another skeleton than that of {clips.name}.",
+            why=f"it knows {len(predictor.names)} joints; {clips.name} has {len(clips.names)}{among}.",
+            fix=f"{flag} with clips of the skeleton that it was trained on.",
+        )
+    if predictor.past > past:
+        raise MotionkitError(
+            f"the predictor reads {predictor.past} frames, and {past} are known.", fix=f"--warmup {predictor.past}"
+        )

@@ -1,0 +1,471 @@
+"""Predictions that are kept to be looked at, each beside what really followed."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit.contracts.policy import Predictor
+from motionkit.errors import MotionkitError
+from motionkit.metrics import geodesic_degrees
+from motionkit.motion import Motion
+from motionkit.motion.prediction import MotionState, follow, motion_of, path_errors, state_positions
+from motionkit.predictor.clips import ClipSet, StateClip, Windows
+from motionkit.predictor.evaluation.data import require_fit
+from motionkit.predictor.evaluation.long.measure import ALONG, DRAWN, MODEL, LongRuns
+from motionkit.predictor.evaluation.long.result import middle
+from motionkit.predictor.evaluation.measure import (
+    BATCH,
+    Horizons,
+    Row,
+    by_error,
+    by_key,
+    chosen,
+    clip_errors,
+    predict_checked,
+)
+from motionkit.runs import Run, disk_errors, write_bytes_atomic
+
+# Predictions that are kept to be looked at, each beside what really followed.
+
+
+FILE = "predictions.npz"
+
+_ALONG = ("predicted", "path", "feet")
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class KeptClip:
+    """One window of a clip.
+
+    Attributes:
+        key: Id of the clip.
+        rank: Its place among all clips, 1 for the largest GeoDeg.
+        start: Seconds of the clip before the window begins.
+        errors: GeoDeg of the clip in degrees by milliseconds, mean over its windows; None where it ends before.
+        own: The same of this window.
+        truth: ``[T, J, 3]`` joints in metres, the known frames first.
+        predicted: The same with the prediction after the known frames.
+        feet: ``[2, T, 2]`` contacts of truth and prediction, left and right foot; None where they are not known.
+    """
+
+    key: str
+    rank: int
+    start: float
+    errors: Mapping[str, float | None]
+    own: Mapping[str, float | None]
+    truth: Floats
+    predicted: Floats
+    feet: Floats | None
+
+
+@dataclass(frozen=True)
+class KeptPath:
+    """A run along a drawn path.
+
+    Attributes:
+        title: What the path is called.
+        key: Id of the clip that it begins from.
+        mean: Metres from the timed point, mean over what was predicted.
+        end: Metres at its end.
+        predicted: ``[T, J, 3]`` joints in metres, the known frames first.
+        path: ``[T, 2]`` x and z that the root was asked to be at; over the known frames it is where it was.
+        feet: ``[T, 2]`` contacts of the prediction.
+    """
+
+    title: str
+    key: str
+    mean: float
+    end: float
+    predicted: Floats
+    path: Floats
+    feet: Floats
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Windows of a few clips, the worst first, and runs along drawn paths.
+
+    Attributes:
+        clips: The windows.
+        predictor: Row of the table that they are of: ``model``, or a baseline.
+        ranked: Clips that were ranked.
+        known: Known frames.
+        fps: Frames per second.
+        names: Joint names.
+        parents: Parent of each joint, -1 for the root.
+        paths: A run along each drawn path; empty where none was made.
+    """
+
+    clips: tuple[KeptClip, ...]
+    predictor: str
+    ranked: int
+    known: int
+    fps: float
+    names: tuple[str, ...]
+    parents: tuple[int, ...]
+    paths: tuple[KeptPath, ...] = ()
+
+    def keep(self, run: Run) -> None:
+        """Write ``RUN/heldout/predictions.npz``, as output of the run.
+
+        Raises:
+            MotionkitError: It cannot be written.
+        """
+        folder = run.artifact("heldout")
+        with disk_errors("write the predictions", folder):
+            folder.mkdir(exist_ok=True)
+            self.save(folder / FILE)
+
+    def save(self, path: Path) -> None:
+        """Write an .npz file: ``truth`` and ``predicted`` ``[sum of T, J, 3]``, ``feet``, and JSON in ``about``.
+
+        Runs along paths are in ``along_predicted``, ``along_path`` and ``along_feet``, where there are any.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        about = {
+            "clips": [
+                {"key": one.key, "rank": one.rank, "start": one.start, "errors": dict(one.errors),
+                 "own": dict(one.own), "frames": len(one.truth), "feet": one.feet is not None}
+                for one in self.clips
+            ],
+            "paths": [
+                {"title": one.title, "key": one.key, "mean": one.mean, "end": one.end, "frames": len(one.predicted)}
+                for one in self.paths
+            ],
+            "predictor": self.predictor, "ranked": self.ranked, "known": self.known, "fps": self.fps,
+            "names": self.names, "parents": self.parents,
+        }  # fmt: skip
+        feet = [np.zeros((2, len(one.truth), 2)) if one.feet is None else one.feet for one in self.clips]
+        along: dict[str, Any] = {
+            f"along_{name}": np.concatenate([getattr(one, name) for one in self.paths]).astype(np.float32)
+            for name in (_ALONG if self.paths else ())
+        }
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer,
+            truth=np.concatenate([one.truth for one in self.clips]).astype(np.float32),
+            predicted=np.concatenate([one.predicted for one in self.clips]).astype(np.float32),
+            feet=np.concatenate(feet, axis=1).astype(np.float32),
+            **along,
+            about=np.array(json.dumps(about)),
+        )
+        write_bytes_atomic(path, buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file that `save` wrote.
+
+        Raises:
+            MotionkitError: It is missing, damaged or something else.
+        """
+        try:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+                floats = [name for name in file.files if name != "about"]
+                arrays = {name: file[name].astype(np.float32) for name in floats}
+                about = json.loads(str(file["about"]))
+            return cls._of(arrays, about)
+        except FileNotFoundError as error:
+            raise MotionkitError(f"{path} is missing.") from error
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise MotionkitError(f"{path} cannot be read as predictions.", why=str(error)) from error
+
+    @classmethod
+    def _of(cls, arrays: Mapping[str, Floats], about: Mapping[str, Any]) -> Self:
+        names, parents = tuple(map(str, about["names"])), tuple(map(int, about["parents"]))
+        counts = [int(one["frames"]) for one in about["clips"]]
+        total, known = sum(counts), int(about["known"])
+        shape = (total, len(names), 3)
+        fits = arrays["truth"].shape == arrays["predicted"].shape == shape and arrays["feet"].shape == (2, total, 2)
+        if not fits or len(parents) != len(names) or not counts or not 0 < known < min(counts):
+            raise ValueError("its parts do not fit each other")
+        ends = np.cumsum(counts)[:-1]
+        truth, predicted = np.split(arrays["truth"], ends), np.split(arrays["predicted"], ends)
+        feet = np.split(arrays["feet"], ends, axis=1)
+        clips = tuple(
+            KeptClip(
+                str(one["key"]), int(one["rank"]), float(one["start"]), _errors(one["errors"]), _errors(one["own"]),
+                truth[place], predicted[place], feet[place] if one["feet"] else None,
+            )
+            for place, one in enumerate(about["clips"])
+        )  # fmt: skip
+        return cls(
+            clips, str(about["predictor"]), int(about["ranked"]), known, float(about["fps"]), names, parents,
+            _paths(arrays, about.get("paths") or (), len(names), known),
+        )  # fmt: skip
+
+
+def _paths(arrays: Mapping[str, Floats], about: Any, joints: int, known: int) -> tuple[KeptPath, ...]:
+    """Return the runs along paths; a file of an earlier motionkit has none."""
+    if not about:
+        return ()
+    counts = [int(one["frames"]) for one in about]
+    shapes = {"predicted": (joints, 3), "path": (2,), "feet": (2,)}
+    parts = {}
+    for name in _ALONG:
+        values = arrays[f"along_{name}"]
+        if values.shape != (sum(counts), *shapes[name]) or known >= min(counts):
+            raise ValueError("its runs along paths do not fit each other")
+        parts[name] = np.split(values, np.cumsum(counts)[:-1])
+    return tuple(
+        KeptPath(
+            str(one["title"]), str(one["key"]), float(one["mean"]), float(one["end"]),
+            *(parts[name][place] for name in _ALONG),
+        )
+        for place, one in enumerate(about)
+    )  # fmt: skip
+
+
+def _errors(values: Mapping[str, Any]) -> dict[str, float | None]:
+    return {str(key): None if value is None else float(value) for key, value in dict(values).items()}
+
+
+@torch.no_grad()
+def keep_predictions(
+    predictor: Predictor,
+    name: str,
+    row: Row,
+    clips: ClipSet,
+    windows: Windows,
+    horizons: Horizons,
+    *,
+    command: bool = False,
+) -> Predictions:
+    """Return predictions of the worst three clips by GeoDeg at the furthest horizon, the middle one and the best.
+
+    Of each clip the window is taken whose GeoDeg is nearest to that of the clip.
+
+    Args:
+        predictor: What predicts.
+        name: What its row is called.
+        row: What was found of it.
+        clips: Skeleton and rate.
+        windows: Where it was measured.
+        horizons: How far ahead.
+        command: Give it the path of the truth.
+    """
+    errors = clip_errors(row)
+    order = by_error(errors, horizons)
+    found = []
+    for place in chosen(order):
+        clip = order[place]
+        index = (windows.clip == clip).nonzero()[:, 0]
+        own = torch.cat([_window_errors(predictor, windows, part, horizons, command) for part in index.split(BATCH)])
+        near = int((own - errors[clip]).abs().nan_to_num(torch.inf)[:, _furthest(errors[clip], horizons)].argmin())
+        window = index[near : near + 1]
+        truth, predicted = _both(predictor, windows, window, command)
+        joints = [_joints(state, windows.offsets[clip], clips) for state in (truth, predicted)]
+        feet = torch.stack([truth.contacts, predicted.contacts]).float().numpy()
+        begin = int(windows.starts[window] - windows.starts[index].min())
+        found.append(
+            KeptClip(
+                windows.keys[clip], place + 1, begin / clips.fps, by_key(errors[clip], horizons),
+                by_key(own[near], horizons), joints[0], joints[1], feet if windows.contacts_known[clip] else None,
+            )
+        )  # fmt: skip
+    return Predictions(
+        tuple(found), name, len(order), windows.past, clips.fps, tuple(clips.names), tuple(clips.parents)
+    )  # fmt: skip
+
+
+@torch.no_grad()
+def keep_paths(model: Predictor, found: LongRuns, clips: ClipSet) -> tuple[KeptPath, ...]:
+    """Return the model's run along each drawn path, up to 10 seconds or the first time that was measured.
+
+    Of each path the start is taken whose mean distance is nearest to that of all starts.
+
+    Args:
+        model: What predicts.
+        found: The long runs of it.
+        clips: Skeleton and rate.
+    """
+    runs, figures = found.runs[ALONG], found.rows[ALONG][MODEL]
+    assert runs.path is not None
+    shown = middle({"seconds": list(runs.ends)})
+    mean = figures[f"path_mean/{shown}"]
+    places = []
+    for name in dict.fromkeys(runs.names):
+        own = torch.tensor([place for place, other in enumerate(runs.names) if other == name])
+        off = mean[own].nan_to_num(torch.inf)
+        places.append(int(own[(off - off.mean()).abs().argmin()]))
+    frames, index = int(runs.ends[shown][0]), runs.index[places]
+    path = runs.path[places, :frames].double()
+    known = runs.windows.known(index)
+    made = predict_checked(model, known, frames, path)
+    wanted = follow(known.then(replace(made, steps=path)).steps.double())[0].float().numpy()
+    whole = known.then(made)
+    kept = []
+    for row, place in enumerate(places):
+        state, clip = whole.map(lambda values, row=row: values[row]), int(runs.windows.clip[index[row]])
+        kept.append(
+            KeptPath(
+                DRAWN[runs.names[place]].title, runs.windows.keys[clip], float(mean[place]),
+                float(figures[f"path_end/{shown}"][place]), _joints(state, runs.windows.offsets[clip], clips),
+                wanted[row], state.contacts.float().numpy(),
+            )
+        )  # fmt: skip
+    return tuple(kept)
+
+
+def _furthest(errors: Tensor, horizons: Horizons) -> int:
+    """Return the place of the furthest horizon that a clip reaches."""
+    reached = [place for place, value in enumerate(errors.isfinite().tolist()) if value]
+    return max(reached, key=horizons.frames.__getitem__)
+
+
+def _run(predictor: Predictor, windows: Windows, index: Tensor, command: bool) -> tuple[MotionState, MotionState]:
+    truth = windows.following(index)
+    known = windows.known(index)
+    return truth, predict_checked(predictor, known, windows.future, truth.steps if command else None)
+
+
+def _window_errors(predictor: Predictor, windows: Windows, index: Tensor, horizons: Horizons, command: bool) -> Tensor:
+    """Return GeoDeg of windows, ``[N, H]``; NaN after the end of a clip."""
+    truth, predicted = _run(predictor, windows, index, command)
+    places = [frame - 1 for frame in horizons.frames]
+    turned = geodesic_degrees(predicted.rotations[:, places, 1:], truth.rotations[:, places, 1:]).mean(-1)
+    inside = windows.valid[index, None] >= torch.tensor(horizons.frames)
+    return torch.where(inside, turned, torch.nan)
+
+
+def _both(predictor: Predictor, windows: Windows, window: Tensor, command: bool) -> tuple[MotionState, MotionState]:
+    """Return truth and prediction of one window, ``[T, ...]`` with the known frames, as far as the clip goes."""
+    last = windows.past + int(windows.valid[window])
+    known = windows.known(window)
+    truth, predicted = (known.then(one).part(0, last) for one in _run(predictor, windows, window, command))
+    return truth.map(lambda values: values[0]), predicted.map(lambda values: values[0])
+
+
+def _joints(state: MotionState, offsets: Tensor, clips: ClipSet) -> Floats:
+    joints: Floats = state_positions(state, offsets, clips.parents).float().numpy()
+    return joints
+
+
+# A clip continued by a predictor, as motions that files can hold.
+
+
+class PathError(NamedTuple):
+    """How far a root was from the timed points of a path.
+
+    Attributes:
+        mean: Metres, mean over the predicted frames that the path has.
+        end: Metres at the last of them.
+        heading: Degrees between the headings, mean over them.
+        seconds: How long that is.
+        speed: m/s of the root, the mean over them.
+        wanted_speed: m/s of the path, likewise.
+    """
+
+    mean: float
+    end: float
+    heading: float
+    seconds: float
+    speed: float
+    wanted_speed: float
+
+
+class Continued(NamedTuple):
+    """A start pose and what follows.
+
+    Attributes:
+        predicted: Known frames and the prediction after them.
+        truth: The clip itself over the same time; None where it ends before.
+        known: Seconds of known frames.
+        path: How well the path was followed; None without one.
+    """
+
+    predicted: Motion
+    truth: Motion | None
+    known: float
+    path: PathError | None = None
+
+
+def continue_clip(
+    predictor: Predictor,
+    clips: ClipSet,
+    clip: StateClip,
+    *,
+    start: int,
+    known: int,
+    frames: int,
+    path: Tensor | None = None,
+    own_path: bool = False,
+) -> Continued:
+    """Predict what follows a part of a clip.
+
+    Args:
+        predictor: The model.
+        clips: The clip's set: skeleton and rate.
+        clip: Where it starts.
+        start: First frame that is known.
+        known: Known frames, at least the predictor's `past`.
+        frames: Frames to predict.
+        path: ``[F, 3]`` steps that the root is asked to follow; after its end it goes on as its last step.
+        own_path: Ask for the clip's own path.
+
+    Raises:
+        MotionkitError: The predictor does not fit the clips, or the clip ends before the start pose does.
+
+    Returns:
+        The motions; with a path, that of the prediction has it as the track ``path``, which the player draws.
+    """
+    require_fit(predictor, clips, known, flag="--start")
+    if start < 0 or start + known > clip.state.frames:
+        least = predictor.past
+        if clip.state.frames < least:
+            fix = f"a clip of at least {least} frames: --clip, or another --start."
+        else:
+            fix = " or ".join([*(["an earlier --at"] if start else []), f"--warmup {least}, which it reads at least."])
+        raise MotionkitError(
+            f"{clip.key} has {clip.state.frames} frame{'s' * (clip.state.frames != 1)}; {known} known ones from frame "
+            f"{start} on end after that.",
+            fix=fix,
+        )
+    before = clip.state.part(start, start + known)
+    rest = clip.state.part(start + known, start + known + frames)
+    if own_path:
+        if not rest.frames:
+            raise MotionkitError(
+                f"{clip.key} ends with the start pose: there is no path of its own.", fix="an earlier --at."
+            )
+        path = rest.steps
+    asked = 0 if path is None else min(len(path), frames)
+    if path is not None:
+        path = path[:frames]
+        path = path if len(path) == frames else _longer(path, frames)
+    told = None if path is None else path[None]
+    found = predictor.predict(before.map(lambda values: values[None]), frames, command=told)
+    after = found.map(lambda values: values[0].double())
+    truth = _motion(before.then(rest), clips, clip) if rest.frames == frames else None
+    made, error = _motion(before.then(after), clips, clip), None
+    if path is not None:
+        distance, heading = (values[:asked] for values in path_errors(after.steps, path.double()))
+        speeds = [float(steps[:asked, :2].norm(dim=-1).mean()) * clips.fps for steps in (after.steps, path)]
+        error = PathError(
+            float(distance.mean()), float(distance[-1]), float(heading.mean()), asked / clips.fps, *speeds
+        )
+        wanted = _motion(before.then(replace(after, steps=path.double())), clips, clip).translations[:, 0]
+        made = replace(made, tracks={**made.tracks, "path": wanted[:, ::2]})
+    return Continued(made, truth, known / clips.fps, error)
+
+
+def _motion(state: MotionState, clips: ClipSet, clip: StateClip) -> Motion:
+    return motion_of(state, names=clips.names, parents=clips.parents, offsets=clip.offsets, fps=clips.fps)
+
+
+def _longer(path: Tensor, frames: int) -> Tensor:
+    return torch.cat([path, path[-1:].expand(frames - len(path), -1)])

@@ -1,0 +1,595 @@
+"""Long runs of a predictor: freely, along the clips' own paths, and along drawn ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from motionkit.contracts.dataset import Split
+from motionkit.contracts.policy import Predictor
+from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw
+from motionkit.metrics import SHORTEST, leading_joint, lower_slide, movement, movement_share, npss_terms
+from motionkit.motion.prediction import MotionState, follow, path_errors, path_points, state_positions
+from motionkit.predictor.clips import ClipSet, StateClip, Windows, cut_windows
+from motionkit.predictor.evaluation.baselines import Extrapolation
+from motionkit.predictor.evaluation.measure import Body, predict_checked
+
+# What a motion is like some time after its start: how it moves, slides, goes and stands.
+
+
+SPAN = 2.0
+"""Seconds up to a time over which a motion is measured: two periods of the slowest movement, half a hertz."""
+
+FEWEST = 3
+"""Clips of a label from which its figures are held to those of real clips."""
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What N motions are like over some seconds.
+
+    Attributes:
+        movement: ``[N, J]`` metres, see `motionkit.metrics.movement`; NaN below its shortest length.
+        slide: ``[N]`` m/s of the lower foot, see `motionkit.metrics.lower_slide`; NaN for a body without known feet.
+        speed: ``[N]`` m/s of the root along the ground, mean over frames.
+        height: ``[N]`` metres of the root above the floor, mean over frames.
+    """
+
+    movement: Tensor
+    slide: Tensor
+    speed: Tensor
+    height: Tensor
+
+
+def looks(state: MotionState, offsets: Tensor, body: Body) -> Looks:
+    """Return what motions are like over all of their frames.
+
+    Args:
+        state: ``[N, T, ...]`` float64.
+        offsets: ``[N, J, 3]`` metres.
+        body: The skeleton.
+    """
+    count, frames = state.heights.shape
+    joints = state_positions(state, offsets, body.parents)
+    headings = follow(state.steps)[1]
+    moved = movement(joints, headings, torch.full((count,), frames), body.fps)
+    slide = joints.new_full((count,), torch.nan)
+    if body.feet is not None and frames > 1:
+        slide = lower_slide(joints[:, :, list(body.feet)], body.fps)
+    speed = body.fps * state.steps[..., :2].norm(dim=-1).mean(1)
+    return Looks(moved, slide, speed, state.heights.mean(1))
+
+
+def looks_at(state: MotionState, ends: Tensor, offsets: Tensor, body: Body) -> Looks:
+    """Return what motions are like over the last `SPAN` before frames `ends`, ``[N]`` int64 at least 1."""
+    span = max(1, round(SPAN * body.fps))
+    parts: list[Looks] = []
+    places: list[Tensor] = []
+    for end in ends.unique().tolist():
+        rows = (ends == end).nonzero()[:, 0]
+        part = state.map(lambda values, rows=rows: values[rows]).part(max(0, end - span), end)
+        parts.append(looks(part, offsets[rows], body))
+        places.append(rows)
+    order = torch.cat(places).argsort()
+    return Looks(*(torch.cat([getattr(part, name) for part in parts])[order] for name in Looks.__annotations__))
+
+
+@dataclass(frozen=True)
+class RealLabel:
+    """What the real clips of a label are like, mean over the clips.
+
+    Attributes:
+        clips: How many there are.
+        joint: The joint that moves most.
+        movement: Metres that it moves; NaN where no clip is long enough.
+        slide: As in `Looks`.
+        speed: As in `Looks`.
+        height: As in `Looks`.
+    """
+
+    clips: int
+    joint: int
+    movement: float
+    slide: float
+    speed: float
+    height: float
+
+
+def real_labels(clips: ClipSet, wanted: Sequence[str], body: Body) -> dict[str, RealLabel]:
+    """Measure the real clips of labels, of all splits: each in stretches of `SPAN`, or whole where it is shorter."""
+    found = {}
+    for label in dict.fromkeys(wanted):
+        own = [one for clip in clips.clips if clip.label == label if (one := _looks_of(clip, body)) is not None]
+        joint, moved = leading_joint(torch.stack([one.movement for one in own])) if own else (0, float("nan"))
+        means = [_mean([getattr(one, name) for one in own]) for name in ("slide", "speed", "height")]
+        found[label] = RealLabel(len(own), joint, moved, *means)
+    return found
+
+
+def _mean(values: Sequence[Tensor]) -> float:
+    return float(torch.stack(list(values)).nanmean()) if values else float("nan")
+
+
+def _looks_of(clip: StateClip, body: Body) -> Looks | None:
+    """Return what one clip is like, mean over its stretches; None for one too short to move."""
+    frames, span = clip.state.frames, round(SPAN * body.fps)
+    if frames < SHORTEST * body.fps:
+        return None
+    length = min(frames, span)
+    starts = torch.arange(0, frames - length + 1, max(1, length // 2))
+    rows = starts[:, None] + torch.arange(length)
+    parts = clip.state.map(lambda values: values[rows].double())
+    found = looks(parts, clip.offsets.expand(len(starts), -1, -1), body)
+    return Looks(found.movement.mean(0), found.slide.mean(), found.speed.mean(), found.height.mean())
+
+
+def shares(found: Looks, labels: Sequence[str], real: Mapping[str, RealLabel]) -> Tensor:
+    """Return the `movement` of motions as a share of that of real clips of their labels, ``[N]``; NaN as there."""
+    joint = torch.tensor([real[label].joint for label in labels])
+    size = found.movement.new_tensor([real[label].movement for label in labels])
+    return movement_share(found.movement, joint, size)
+
+
+# Motion matching as a baseline for long runs, freely and along a path.
+
+
+SEARCH = 0.3
+"""Seconds between two searches of motion matching, and between the points of the path that it compares."""
+
+_POINTS = 3
+_STRIDE = 2
+"""Every second frame of the training clips can be jumped to."""
+
+
+class Matching:
+    """Motion matching: plays the training clips, and every `SEARCH` goes on where one fits best.
+
+    What is compared is the pose, its change since the frame before, the height, and where the path leads in the next
+    `SEARCH` x 3 seconds from where the root is; each divided by its deviation over the training clips, so that the
+    groups count alike. At a jump what differs is added to the new frames and fades until the next search
+    (Bollo, "Inertialization", GDC 2018, with a smooth step). The root goes as it went in the clip: nothing drags it.
+
+    Args:
+        names: Joint names.
+        fps: Frames per second.
+        clips: Clips of one skeleton; those shorter than the points of the path need are not used.
+    """
+
+    past = 2
+
+    def __init__(self, names: tuple[str, ...], fps: float, clips: list[StateClip]) -> None:
+        self.names, self.fps = names, fps
+        self._every = max(1, round(SEARCH * fps))
+        reach = _POINTS * self._every
+        used = [clip.state for clip in clips if clip.state.frames > reach + 1]
+        self._frames = MotionState.joined(used).map(Tensor.double)
+        self._six = matrix_to_6d(self._frames.rotations).flatten(1)
+        starts, begin = [], 0
+        for state in used:
+            starts.append(torch.arange(begin + 1, begin + state.frames - reach, _STRIDE))
+            begin += state.frames
+        self._starts = torch.cat(starts)
+        ahead = self._starts[:, None] + torch.arange(1, reach + 1)
+        points = path_points(self._frames.steps[ahead], self._every)
+        poses = self._pose(self._six[self._starts], self._six[self._starts - 1], self._frames.heights[self._starts])
+        self._scales = tuple(float(part.var(0).sum().sqrt().clamp_min(1e-6)) for part in (*poses, points))
+        self._keys = self._key((*poses, points)).float()
+
+    @staticmethod
+    def enough(clips: list[StateClip], fps: float) -> bool:
+        """Whether a clip is long enough to be played."""
+        return any(clip.state.frames > _POINTS * max(1, round(SEARCH * fps)) + 1 for clip in clips)
+
+    def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+        """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`."""
+        known = known.map(Tensor.double)
+        six, before = (matrix_to_6d(known.rotations[:, -1 - lag]).flatten(1) for lag in (0, 1))
+        heights = known.heights[:, -1]
+        path = None if command is None else _longer(command.double(), frames + _POINTS * self._every)
+        made: list[MotionState] = []
+        for done in range(0, frames, self._every):
+            parts = self._pose(six, before, heights)
+            if path is not None:
+                steps = torch.cat([part.steps for part in made], dim=1) if made else known.steps[:, :0]
+                parts = (*parts, self._ahead(path, steps, done))
+            key = self._key(parts).float()
+            row = self._starts[torch.cdist(key, self._keys[:, : key.shape[1]]).argmin(1)]
+            played, six_played = self._played(row, six, heights)
+            made.append(played)
+            heights = played.heights[:, -1]
+            before, six = (six_played[:, -2] if self._every > 1 else six), six_played[:, -1]
+        return MotionState.joined(made).part(0, frames)
+
+    def _played(self, row: Tensor, six: Tensor, heights: Tensor) -> tuple[MotionState, Tensor]:
+        """Return the frames after `row` with what differs from the pose at hand added, and their 6D."""
+        time = torch.arange(1, self._every + 1)
+        rows = row[:, None] + time
+        part = time.double() / self._every
+        left = 1.0 - part * part * (3.0 - 2.0 * part)
+        raw = self._six[rows] + left[:, None] * (six - self._six[row])[:, None]
+        rotations = matrix_from_6d(raw.unflatten(-1, (-1, 6)))
+        height = self._frames.heights[rows] + left * (heights - self._frames.heights[row])[:, None]
+        state = MotionState(rotations, self._frames.steps[rows], height, self._frames.contacts[rows])
+        return state, matrix_to_6d(rotations).flatten(2)
+
+    def _ahead(self, path: Tensor, steps: Tensor, done: int) -> Tensor:
+        """Return where the path leads from where the root is, as `path_points`."""
+        still = path.new_zeros(len(path), 1, 3)
+        place, yaw = (values[:, -1:] for values in follow(torch.cat([still, steps], dim=1)))
+        there, facing = follow(torch.cat([still, path[:, : done + _POINTS * self._every]], dim=1))
+        rows = done + self._every * torch.arange(1, _POINTS + 1)
+        away, turn = there[:, rows] - place, facing[:, rows] - yaw
+        flat = torch.stack([away[..., 0], torch.zeros_like(turn), away[..., 1]], dim=-1)
+        near = rotate_yaw(flat, -yaw.expand_as(turn))[..., ::2]
+        return torch.cat([near, turn.sin()[..., None], turn.cos()[..., None]], dim=-1).flatten(-2)
+
+    @staticmethod
+    def _pose(six: Tensor, before: Tensor, heights: Tensor) -> tuple[Tensor, ...]:
+        return six, six - before, heights[:, None]
+
+    def _key(self, parts: tuple[Tensor, ...]) -> Tensor:
+        return torch.cat([part / scale for part, scale in zip(parts, self._scales, strict=False)], dim=1)
+
+
+def _longer(path: Tensor, frames: int) -> Tensor:
+    """Return a path that goes on as its last step where it is shorter."""
+    missing = max(0, frames - path.shape[1])
+    return torch.cat([path, path[:, -1:].expand(-1, missing, -1)], dim=1)
+
+
+# Paths that no clip has: what a predictor is asked to walk when it is measured.
+
+
+_PACE = 1.2
+"""m/s of a person who walks."""
+
+
+@dataclass(frozen=True)
+class DrawnPath:
+    """A path from the origin, facing +Z, that faces where it goes.
+
+    Attributes:
+        title: What it is called in tables.
+        speed: Metres per second at a time in seconds.
+        turn: Radians per second to the left at a time.
+    """
+
+    title: str
+    speed: Callable[[float], float]
+    turn: Callable[[float], float] = lambda time: 0.0
+
+    def steps(self, frames: int, fps: float) -> Tensor:
+        """Return the steps to `frames` frames, ``[F, 3]`` float64 as in `motionkit.motion.prediction.MotionState`.
+
+        Each is the chord of an arc: a constant turn stays on its circle.
+        """
+        rows = []
+        for frame in range(frames):
+            middle = (frame + 0.5) / fps
+            way, turn = self.speed(middle) / fps, self.turn(middle) / fps
+            chord = way * math.sin(turn / 2) / (turn / 2) if turn else way
+            rows.append((chord * math.sin(turn / 2), chord * math.cos(turn / 2), turn))
+        return torch.tensor(rows, dtype=torch.float64)
+
+
+def _straight(speed: float) -> DrawnPath:
+    return DrawnPath(f"straight, {speed:g} m/s", lambda time: speed)
+
+
+def _circle(radius: float) -> DrawnPath:
+    return DrawnPath(f"circle of {radius:g} m, {_PACE:g} m/s", lambda time: _PACE, lambda time: _PACE / radius)
+
+
+def _slalom(time: float) -> float:
+    """Return the turn of a path whose heading swings 45 degrees to each side, once in 8 metres."""
+    pace = 2 * math.pi * _PACE / 8.0
+    return math.radians(45.0) * pace * math.cos(pace * time)
+
+
+def _stopping(time: float) -> float:
+    """Return the speed of one who walks 3 s, slows down in half a second, stands 2 s, and goes on likewise."""
+    time %= 6.0
+    return _PACE * max(min(1.0, (3.5 - time) / 0.5), (time - 5.5) / 0.5, 0.0)
+
+
+def _on_the_spot(time: float) -> float:
+    """Return the turn of one who turns by 180 degrees in 3 s and then stands 2 s."""
+    return math.pi / 3 if time % 5.0 < 3.0 else 0.0
+
+
+DRAWN: Mapping[str, DrawnPath] = {
+    "straight-slow": _straight(0.6),
+    "straight": _straight(_PACE),
+    "straight-fast": _straight(2.0),
+    "circle-2m": _circle(2.0),
+    "circle-6m": _circle(6.0),
+    "slalom": DrawnPath(f"slalom, {_PACE:g} m/s", lambda time: _PACE, _slalom),
+    "stop-and-start": DrawnPath("stop and start", _stopping),
+    "turn-on-the-spot": DrawnPath("turn on the spot", lambda time: 0.0, _on_the_spot),
+}
+"""The paths by their names in documents."""
+
+
+MODEL, HOLD, DRAGGED, MATCHING = "model", "hold", "dragged", "matching"
+FREE, OWN, ALONG = "free", "own", "drawn"
+"""Kinds of runs: freely, along the path of the clip itself, and along the paths of `DRAWN`."""
+
+END = "end"
+"""Key of figures at the end of a clip's own path."""
+
+OWN_SECONDS = 7.0
+"""Seconds of a clip's own path that are asked for at most."""
+
+_LEAST = 1.0
+"""Seconds of its own path that a clip must have."""
+
+_AHEAD = 0.3
+"""m/s ahead from which a clip begins with going somewhere, so that a drawn path can go on from there."""
+
+_AT_ONCE = 32
+"""Runs that are made at a time: what a network remembers of 30 seconds of them is 300 MB."""
+
+Figures = dict[str, Tensor]
+"""``[N]`` by figure and key, ``movement/10``; NaN where a run has no such figure."""
+
+
+@dataclass(frozen=True)
+class LongSettings:
+    """When long runs are measured, and on how much.
+
+    Attributes:
+        split: Split whose clips they begin from.
+        seconds: When.
+        clips: Clips that free runs and own paths begin from at most, spread over the split; 0: all of them.
+        starts: Clips that each drawn path begins from at most.
+    """
+
+    split: Split = "val"
+    seconds: tuple[float, ...] = (2.0, 5.0, 10.0, 30.0)
+    clips: int = 48
+    starts: int = 4
+
+    def ends(self, fps: float) -> dict[str, int]:
+        """Return the frame of each time, the nearest first, by its key in documents."""
+        return {f"{one:g}": max(1, round(one * fps)) for one in sorted(self.seconds)}
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of one kind.
+
+    Attributes:
+        windows: Known frames, and the truth as far as it goes.
+        index: ``[N]`` int64 window of each run.
+        labels: Label of each.
+        names: What each is asked to do: a path of `DRAWN`, else the kind.
+        path: ``[N, F, 3]`` that the root is asked to take; None where it is free.
+        ends: ``[N]`` int64 frames to measure at, by key.
+        asked: ``[N, F', 3]`` what the root is compared with: the path, or the truth.
+        reach: ``[N]`` int64 frames of it.
+    """
+
+    windows: Windows
+    index: Tensor
+    labels: tuple[str, ...]
+    names: tuple[str, ...]
+    path: Tensor | None
+    ends: Mapping[str, Tensor]
+    asked: Tensor
+    reach: Tensor
+
+    @property
+    def frames(self) -> int:
+        """Frames F of a run."""
+        return max(int(end.max()) for end in self.ends.values())
+
+
+@dataclass(frozen=True)
+class LongRuns:
+    """What was found.
+
+    Attributes:
+        runs: The runs of each kind, `FREE`, `OWN` and `ALONG`; a kind without any is left out.
+        rows: Figures by kind and predictor.
+        real: What real clips are like, by label.
+        settings: How it was measured.
+        fps: Frames per second.
+    """
+
+    runs: Mapping[str, Runs]
+    rows: Mapping[str, Mapping[str, Figures]]
+    real: Mapping[str, RealLabel]
+    settings: LongSettings
+    fps: float
+
+
+@torch.no_grad()
+def measure_long(
+    clips: ClipSet,
+    predictor: Predictor | None,
+    settings: LongSettings,
+    *,
+    past: int,
+    progress: Callable[[], None] = lambda: None,
+) -> LongRuns:
+    """Measure runs of many seconds, the model's beside those of the baselines.
+
+    Args:
+        clips: Clips of all splits: runs begin with the first frames of those of the split, motion matching plays those
+            to train on, and all of a label are what real motions of it are like.
+        predictor: The model; None measures the baselines alone.
+        settings: When, and on how much.
+        past: Known frames.
+        progress: Called after each batch of runs.
+
+    Raises:
+        MotionkitError: The split has no clip of two frames, or a predictor returns what cannot be measured.
+    """
+    body = Body.of(clips.names, clips.parents, clips.fps)
+    every = 1 + max(clip.state.frames for clip in clips.clips)  # one window for each clip, its first
+    windows = cut_windows(clips.split(settings.split), past=past, future=round(OWN_SECONDS * clips.fps), stride=every)
+    runs = all_runs(windows, {clip.key: clip.label for clip in clips.clips}, clips.fps, settings)
+    real = real_labels(clips, [label for one in runs.values() for label in one.labels], body)
+    rows: dict[str, dict[str, Figures]] = {kind: {} for kind in runs}
+    beside = long_rows(clips, predictor)
+    for kind, one in runs.items():
+        for name, row in beside.items():
+            if one.path is not None or not row.dragged:
+                rows[kind][name] = run_figures(row, one, body, real, progress)
+    return LongRuns(runs, rows, real, settings, clips.fps)
+
+
+@dataclass(frozen=True)
+class LongRow:
+    """What makes runs.
+
+    Attributes:
+        predictor: What predicts.
+        told: Whether it is told the path.
+        dragged: Whether the root is put where the path has it, whatever was predicted.
+    """
+
+    predictor: Predictor
+    told: bool = True
+    dragged: bool = False
+
+
+def long_rows(clips: ClipSet, predictor: Predictor | None) -> dict[str, LongRow]:
+    """Return the model and what stands beside it.
+
+    `HOLD` keeps the last pose where it is. `DRAGGED` has the poses of the model's free run (without a model those of
+    `HOLD`), and its root goes along the path. `MATCHING` needs training clips.
+    """
+    hold = Extrapolation(clips.names, clips.fps, keep=0.0)
+    found = {} if predictor is None else {MODEL: LongRow(predictor)}
+    found[HOLD] = LongRow(hold, told=False)
+    found[DRAGGED] = LongRow(predictor or hold, told=False, dragged=True)
+    train = [clip for clip in clips.clips if clip.split == "train"]
+    if Matching.enough(train, clips.fps):
+        found[MATCHING] = LongRow(Matching(clips.names, clips.fps, train))
+    return found
+
+
+def all_runs(windows: Windows, labels: Mapping[str, str], fps: float, settings: LongSettings) -> dict[str, Runs]:
+    """Return the runs to make; where no clip goes on for a second there are no own paths.
+
+    Args:
+        windows: One for each clip.
+        labels: Label of each clip, by its key.
+        fps: Frames per second.
+        settings: When, and on how much.
+    """
+    whole = torch.arange(len(windows))
+    ends = settings.ends(fps)
+
+    def runs(index: Tensor, names: Sequence[str], path: Tensor | None, when: Mapping[str, Tensor]) -> Runs:
+        told = tuple(labels[windows.keys[place]] for place in windows.clip[index].tolist())
+        asked = windows.following(index).steps if path is None else path
+        reach = windows.valid[index] if END in when or path is None else torch.full((len(index),), path.shape[1])
+        return Runs(windows, index, told, tuple(names), path, when, asked, reach)
+
+    def at(index: Tensor) -> dict[str, Tensor]:
+        return {key: torch.full((len(index),), end) for key, end in ends.items()}
+
+    free = spread(whole, settings.clips)
+    found = {FREE: runs(free, [FREE] * len(free), None, at(free))}
+    own = free[windows.valid[free] >= _LEAST * fps]
+    if len(own):
+        found[OWN] = runs(own, [OWN] * len(own), windows.following(own).steps, {END: windows.valid[own]})
+    ahead = windows.known(whole).steps[..., 1].mean(1) * fps
+    going = whole[ahead >= _AHEAD]
+    starts = spread(going if len(going) else whole, settings.starts)
+    index = starts.repeat(len(DRAWN))
+    paths = torch.stack([path.steps(max(ends.values()), fps) for path in DRAWN.values()])
+    names = [name for name in DRAWN for _ in starts]
+    found[ALONG] = runs(index, names, paths.repeat_interleave(len(starts), dim=0), at(index))
+    return found
+
+
+def spread(index: Tensor, most: int) -> Tensor:
+    """Return at most so many of an index, evenly spread over it; 0: all.
+
+    Example:
+        >>> spread(torch.arange(10), 3).tolist()
+        [0, 4, 9]
+    """
+    if not 0 < most < len(index):
+        return index
+    return index[torch.linspace(0, len(index) - 1, most, dtype=torch.float64).long()]
+
+
+def run_figures(
+    row: LongRow,
+    runs: Runs,
+    body: Body,
+    real: Mapping[str, RealLabel],
+    progress: Callable[[], None] = lambda: None,
+) -> Figures:
+    """Make runs and measure them.
+
+    Returns:
+        ``[N]`` each: ``movement``, ``slide``, ``speed`` and ``height`` over the seconds before a time; ``path_mean``,
+        ``path_end`` (metres) and ``heading`` (degrees, mean) up to it where the path reaches it; ``npss_above`` and
+        ``npss_below`` up to it where the truth does, whose sums' quotient is NPSS.
+    """
+    parts: list[Figures] = []
+    for place in torch.arange(len(runs.index)).split(_AT_ONCE):
+        index = runs.index[place]
+        path = None if runs.path is None else _as_long(runs.path[place], runs.frames)
+        if row.told:
+            made = predict_checked(row.predictor, runs.windows.known(index), runs.frames, path)
+        else:  # the same for all paths from one start
+            starts, whose = index.unique(return_inverse=True)
+            made = predict_checked(row.predictor, runs.windows.known(starts), runs.frames, None)
+            made = made.map(lambda values, whose=whose: values[whose])
+        if row.dragged and path is not None:
+            made = replace(made, steps=path.double())
+        parts.append(_figures(made, runs, place, body, real))
+        progress()
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+
+def _figures(made: MotionState, runs: Runs, place: Tensor, body: Body, real: Mapping[str, RealLabel]) -> Figures:
+    index, reach = runs.index[place], runs.reach[place]
+    offsets = runs.windows.offsets[runs.windows.clip[index]]
+    labels = [runs.labels[number] for number in place.tolist()]
+    asked = runs.asked[place]
+    far = min(made.frames, asked.shape[1])
+    distance, heading = path_errors(made.steps[:, :far], asked[:, :far].double())
+    valid = runs.windows.valid[index]
+    truth = matrix_to_6d(runs.windows.following(index).rotations[:, :, 1:]).flatten(2)
+    six = matrix_to_6d(made.rotations[:, : truth.shape[1], 1:]).flatten(2)
+    found: Figures = {}
+    for key, ends in runs.ends.items():
+        end = ends[place]
+        seen = looks_at(made, end, offsets, body)
+        found[f"movement/{key}"] = shares(seen, labels, real)
+        found |= {f"{name}/{key}": getattr(seen, name) for name in ("slide", "speed", "height")}
+        rows = torch.arange(len(end))
+        counts = torch.arange(far) < end[:, None]
+        inside = end <= reach
+        last = (end - 1).clamp_max(far - 1)
+        for name, values in (
+            ("path_mean", (distance * counts).sum(1) / end),
+            ("path_end", distance[rows, last]),
+            ("heading", (heading * counts).sum(1) / end),
+        ):
+            found[f"{name}/{key}"] = torch.where(inside, values, torch.nan)
+        above, below = torch.zeros(len(end)).double(), torch.zeros(len(end)).double()
+        if runs.path is None or END in runs.ends:  # what follows a drawn path has no truth
+            for row in (end <= valid).nonzero()[:, 0].tolist():
+                span = slice(0, int(end[row]))
+                up, down = npss_terms(six[row : row + 1, span], truth[row : row + 1, span])
+                above[row], below[row] = float(up), float(down)
+        found[f"npss_above/{key}"], found[f"npss_below/{key}"] = above, below
+    return found
+
+
+def _as_long(path: Tensor, frames: int) -> Tensor:
+    """Return a path of so many frames; one that is shorter goes on as its last step."""
+    missing = max(0, frames - path.shape[1])
+    return torch.cat([path, path[:, -1:].expand(-1, missing, -1)], dim=1)[:, :frames]

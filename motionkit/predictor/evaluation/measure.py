@@ -1,0 +1,491 @@
+"""Measuring predictors and baselines on the same windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from motionkit.contracts.policy import Predictor
+from motionkit.errors import MotionkitError
+from motionkit.geometry import matrix_to_6d
+from motionkit.metrics import (
+    CONTACT,
+    LEVELS,
+    auroc,
+    f1_terms,
+    geodesic_degrees,
+    joint_jerk,
+    npss_terms,
+    score_levels,
+    slide_terms,
+    yaw_degrees,
+)
+from motionkit.motion.prediction import MotionState, follow, state_positions
+from motionkit.predictor.clips import ClipSet, Windows
+from motionkit.predictor.evaluation.baselines import DAMPED, Extrapolation, Nearest, Ridge
+from motionkit.rigs import find_feet
+from motionkit.rigs.bodymap import find_roles
+
+# Horizons in milliseconds and the frames that they are.
+
+
+@dataclass(frozen=True)
+class Horizons:
+    """How far ahead is measured.
+
+    Attributes:
+        keys: Milliseconds as they were asked for, such as ``"100"``.
+        frames: The frame of each, counted from 1.
+    """
+
+    keys: tuple[str, ...]
+    frames: tuple[int, ...]
+
+    @property
+    def last(self) -> int:
+        """The furthest frame."""
+        return max(self.frames)
+
+    @classmethod
+    def at(cls, milliseconds: Sequence[float], fps: float) -> Horizons:
+        """Turn milliseconds into frames.
+
+        Raises:
+            MotionkitError: One is no whole number of frames, or none is given.
+
+        Example:
+            >>> Horizons.at([100, 400], fps=30.0).frames
+            (3, 12)
+        """
+        if not milliseconds:
+            raise MotionkitError("no horizon was given.", fix="--horizons 100,200,400,1000")
+        frames = []
+        for wanted in milliseconds:
+            exact = wanted * fps / 1000.0
+            frames.append(round(exact))
+            if abs(exact - frames[-1]) > 1e-3 or frames[-1] < 1:
+                near = sorted({max(1, int(exact)), int(exact) + 1})
+                raise MotionkitError(
+                    f"a horizon of {wanted:g} ms is no frame at {fps:g} frames per second.",
+                    why=f"the nearest frames are at {' and '.join(f'{1000 * n / fps:.6g}' for n in near)} ms.",
+                    fix="--horizons with times of frames, or another --fps.",
+                )
+        return cls(tuple(f"{wanted:g}" for wanted in milliseconds), tuple(frames))
+
+
+# Figures of predictions at horizons, as sums of windows: a figure of any set of clips is a quotient of two sums.
+
+
+Terms = dict[str, tuple[Tensor, Tensor]]
+"""``[N, H]`` above and below the fraction bar, by figure."""
+
+LIMBS = tuple(f"{side} {joint}" for side in ("left", "right") for joint in
+              ("hip", "knee", "ankle", "shoulder", "elbow", "wrist"))  # fmt: skip
+
+TRUTH_SKATE = "truth_skate"
+"""Foot skate of the truth itself, which that of a prediction is compared with; the same for every predictor."""
+
+_SEAM = 3
+"""Known frames before the prediction that jerk needs to reach its first frame."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """What figures need to know of a skeleton.
+
+    Attributes:
+        parents: Parent of each joint.
+        fps: Frames per second.
+        limbs: Joints of `LIMBS` that are found by their names.
+        feet: The joint of the left foot that stands longest, and of the right one; None where they are not found.
+    """
+
+    parents: tuple[int, ...]
+    fps: float
+    limbs: Mapping[str, int]
+    feet: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, names: Sequence[str], parents: Sequence[int], fps: float) -> Body:
+        """Find limbs and feet by the names of joints."""
+        roles = find_roles(names, parents)
+        feet = find_feet(names, parents)
+        limbs = {limb: roles[limb] for limb in LIMBS if limb in roles}
+        return cls(tuple(parents), fps, limbs, None if feet is None else (feet[0][-1], feet[1][-1]))
+
+
+def window_terms(
+    predicted: MotionState,
+    truth: MotionState,
+    known: MotionState,
+    *,
+    offsets: Tensor,
+    valid: Tensor,
+    contacts_known: Tensor,
+    body: Body,
+    horizons: Horizons,
+) -> Terms:
+    """Return the sums of every figure for windows; docs/evaluation.md and `motionkit.tracking` define them.
+
+    Args:
+        predicted: ``[N, F, ...]``.
+        truth: The same.
+        known: ``[N, P, ...]`` what came before.
+        offsets: ``[N, J, 3]``.
+        valid: ``[N]`` frames of the truth that are real; a horizon beyond them has zeros in both sums.
+        contacts_known: ``[N]`` bool.
+        body: The skeleton.
+        horizons: Frames to measure at.
+    """
+    index = [frame - 1 for frame in horizons.frames]
+    inside = (valid[:, None] >= torch.tensor(horizons.frames)).double()  # [N, H]
+    turned = geodesic_degrees(predicted.rotations, truth.rotations)  # [N, F, J]
+    fed_back = torch.cat([torch.zeros_like(turned[:, :1, 0]), turned.mean(-1)], dim=1).cumsum(1)  # [N, F + 1]
+    earlier = torch.tensor([max(1, frame - 1) for frame in horizons.frames])
+    moved = body.fps * (predicted.steps - truth.steps)[..., :2].abs().mean(-1)
+    there, where = (_poses(state, offsets, index, body) for state in (predicted, truth))
+    terms: Terms = {
+        "geo_deg": (turned[:, index, 1:].mean(-1), inside),
+        "yaw_abs_deg": (yaw_degrees(follow(predicted.steps)[1], follow(truth.steps)[1])[:, index], inside),
+        "root_vel_mae": (moved[:, index], inside),
+        "input_rot_geo_deg": (fed_back[:, index] / earlier, inside),
+        "mpjpe_mm": (1000.0 * (there - where).norm(dim=-1).mean(-1), inside),
+    }
+    for limb, joint in body.limbs.items():
+        terms[f"key_bone/{limb.replace(' ', '_')}/geo_deg"] = turned[:, index, joint], inside
+    terms |= _up_to(predicted, truth, known, offsets, contacts_known, body, horizons)
+    # A product with 0 leaves NaN where it is: what lies beyond the end of a clip is cut off, not multiplied.
+    return {
+        name: (torch.where(inside > 0, above, 0.0), torch.where(inside > 0, below, 0.0))
+        for name, (above, below) in terms.items()
+    }
+
+
+def _poses(state: MotionState, offsets: Tensor, index: list[int], body: Body) -> Tensor:
+    """Return joints ``[N, H, J, 3]`` with the root at the origin and unturned, at the horizons."""
+    chosen = MotionState(
+        state.rotations[:, index], state.steps[:, index], state.heights[:, index], state.contacts[:, index]
+    )
+    return state_positions(chosen, offsets, body.parents, pose_only=True)
+
+
+def _up_to(
+    predicted: MotionState,
+    truth: MotionState,
+    known: MotionState,
+    offsets: Tensor,
+    contacts_known: Tensor,
+    body: Body,
+    horizons: Horizons,
+) -> Terms:
+    """Return the figures of all frames up to a horizon."""
+    seam = known.part(known.frames - min(_SEAM, known.frames))
+    joints, real = (state_positions(seam.then(state), offsets, body.parents) for state in (predicted, truth))
+    jerk, real_jerk = (joint_jerk(places, body.fps) for places in (joints, real))
+    six, real_six = (matrix_to_6d(state.rotations[:, :, 1:]).flatten(2) for state in (predicted, truth))
+    skipped = truth.frames - jerk.shape[1]  # with two known frames the first has no jerk
+    names = ("npss", "jerk_ratio", "contact_f1", "skate", TRUTH_SKATE)
+    rows: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in names}
+    for frame in horizons.frames:
+        rows["npss"].append(npss_terms(six[:, :frame], real_six[:, :frame]))
+        span = slice(0, max(0, frame - skipped))
+        rows["jerk_ratio"].append((jerk[:, span].sum(1), real_jerk[:, span].sum(1)))
+        rows["contact_f1"].append(f1_terms(predicted.contacts[:, :frame], truth.contacts[:, :frame]))
+        if body.feet is not None:
+            for name, places in (("skate", joints), (TRUTH_SKATE, real)):
+                feet = places[:, seam.frames - 1 : seam.frames + frame, list(body.feet)]
+                rows[name].append(slide_terms(feet, truth.contacts[:, :frame], body.fps))
+    terms: Terms = {
+        name: (torch.stack([one for one, _ in pairs], dim=1), torch.stack([two for _, two in pairs], dim=1))
+        for name, pairs in rows.items()
+        if pairs
+    }
+    for name in ("contact_f1", "skate", TRUTH_SKATE):
+        if name in terms:
+            above, below = terms[name]
+            terms[name] = above * contacts_known[:, None], below * contacts_known[:, None]
+    return terms
+
+
+BATCH = 256
+RESAMPLES = 1000
+FEWEST = 5
+"""Clips from which an interval says something."""
+
+_DRAWS = 100
+"""Samples of the bootstrap that are worked on at a time."""
+
+Figures = dict[str, Tensor]
+"""``[B, H]`` of each figure, in each of B samples of the clips; NaN where it has no meaning."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was found of one predictor, per clip.
+
+    Attributes:
+        sums: ``[C, H]`` above and below the fraction bar, by figure (`window_terms`).
+        contact: ``[H, C, L]`` feet that stand, by the step of the predicted score, up to each horizon.
+        none: ``[H, C, L]`` feet that do not.
+    """
+
+    sums: Mapping[str, tuple[Tensor, Tensor]]
+    contact: Tensor
+    none: Tensor
+
+    def figures(self, counts: Tensor) -> Figures:
+        """Return every figure, each clip counting as often as `counts` (``[B, C]``) says."""
+        counts = counts.double()
+        found: Figures = {}
+        for name, (above, below) in self.sums.items():
+            under = counts @ below
+            found[name] = (counts @ above) / torch.where(under > 0, under, torch.nan)
+        few = [auroc(part @ self.contact, part @ self.none) for part in counts.split(_DRAWS)]  # [H, B] each
+        found["contact_auroc"] = torch.cat(few, dim=1).T
+        teacher = found["teacher_geo_deg"]
+        found["free_teacher_ratio"] = found["geo_deg"] / torch.where(teacher > 0, teacher, torch.nan)
+        return found
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Figures of a model and of the baselines.
+
+    Attributes:
+        values: By row and figure, ``[H]``.
+        intervals: The same, ``[2, H]``: 95 % by bootstrap over clips, all rows with the same draws.
+        horizons: Where.
+    """
+
+    values: Mapping[str, Mapping[str, Tensor]]
+    intervals: Mapping[str, Mapping[str, Tensor]]
+    horizons: Horizons
+
+
+def fit_baselines(data: ClipSet, train: Windows | None, *, command: bool = False) -> dict[str, Predictor]:
+    """Return the baselines that every table has.
+
+    Args:
+        data: Skeleton and rate.
+        train: Training windows; without any whole one there is no ``ridge`` and no ``nearest``.
+        command: Whether there will be a command.
+    """
+    own = data.names, data.fps
+    found: dict[str, Predictor] = {
+        "hold": Extrapolation(*own, keep=0.0),
+        "velocity": Extrapolation(*own, keep=1.0),
+        "damped": Extrapolation(*own, keep=DAMPED),
+    }
+    if train is not None and len(train.whole()):
+        found["ridge"] = Ridge(*own, train, command=command)
+        found["nearest"] = Nearest(*own, train, command=command)
+    return found
+
+
+@torch.no_grad()
+def measure_row(
+    predictor: Predictor,
+    windows: Windows,
+    body: Body,
+    horizons: Horizons,
+    *,
+    command: bool = False,
+    progress: Callable[[int], None] = lambda count: None,
+) -> Row:
+    """Measure one predictor.
+
+    A free run is one call for all frames. Teacher forcing predicts the frame at a horizon from the true frames
+    before it, one frame ahead.
+
+    Args:
+        predictor: What to measure.
+        windows: Where to measure it.
+        body: The skeleton.
+        horizons: How far ahead.
+        command: Give it the path of the truth.
+        progress: Called with the number of windows done since its last call.
+
+    Raises:
+        MotionkitError: It returns another number of frames, or values that are not finite.
+    """
+    parts: list[Terms] = []
+    scored = torch.zeros(2, len(horizons.frames), len(windows.offsets), LEVELS, dtype=torch.float64)
+    for index in torch.arange(len(windows)).split(BATCH):
+        known, truth = windows.known(index), windows.following(index)
+        predicted = predict_checked(predictor, known, windows.future, truth.steps if command else None)
+        valid, sure = windows.valid[index], windows.contacts_known[windows.clip[index]]
+        offsets = windows.offsets[windows.clip[index]]
+        terms = window_terms(
+            predicted, truth, known, offsets=offsets, valid=valid, contacts_known=sure, body=body, horizons=horizons
+        )
+        terms["teacher_geo_deg"] = _teacher(predictor, windows, index, horizons, command=command)
+        parts.append(terms)
+        _count(scored, predicted.contacts, truth.contacts, valid * sure, windows.clip[index], horizons)
+        progress(len(index))
+    sums = {}
+    for name in parts[0]:
+        above, below = (torch.cat([part[name][side] for part in parts]) for side in (0, 1))
+        sums[name] = _per_clip(above, windows), _per_clip(below, windows)
+    return Row(sums, scored[1], scored[0])
+
+
+def measure(rows: Mapping[str, Row], clips: int, horizons: Horizons, *, seed: int = 0) -> Measured:
+    """Turn what was found into figures with intervals, and compare with the baselines.
+
+    Args:
+        rows: By name; ``hold`` is what skill is measured against.
+        clips: Number of clips C.
+        horizons: As in `measure_row`.
+        seed: Seed of the bootstrap.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    draws = torch.randint(clips, (RESAMPLES, clips), generator=generator)
+    counts = torch.zeros(RESAMPLES, clips).scatter_add_(1, draws, torch.ones(RESAMPLES, clips))
+    once = torch.ones(1, clips)
+    values: dict[str, dict[str, Tensor]] = {}
+    intervals: dict[str, dict[str, Tensor]] = {}
+    hold = [rows["hold"].figures(sample)["geo_deg"] for sample in (once, counts)]
+    for name, row in rows.items():
+        both = [row.figures(sample) for sample in (once, counts)]
+        for figures, still in zip(both, hold, strict=True):
+            figures["skill"] = 1.0 - figures["geo_deg"] / still
+        values[name] = {figure: value[0] for figure, value in both[0].items()}
+        if clips >= FEWEST:
+            ends = torch.tensor([0.025, 0.975], dtype=torch.float64)
+            intervals[name] = {figure: torch.nanquantile(value, ends, dim=0) for figure, value in both[1].items()}
+    return Measured(values, intervals, horizons)
+
+
+def predict_checked(predictor: Predictor, known: MotionState, frames: int, command: Tensor | None) -> MotionState:
+    """Return what a predictor says, float64; refuse what is no motion of as many frames.
+
+    Raises:
+        MotionkitError: It returned another number of frames, or values that are not finite.
+    """
+    predicted = predictor.predict(known, frames, command=command)
+    if predicted.rotations.shape[1] != frames or predicted.rotations.shape[2:] != known.rotations.shape[2:]:
+        raise MotionkitError(
+            f"the predictor returned rotations {list(predicted.rotations.shape)} when asked for {frames} frames.",
+            code=1,
+        )
+    tensors = predicted.rotations, predicted.steps, predicted.heights, predicted.contacts
+    if not all(bool(values.isfinite().all()) for values in tensors):
+        raise MotionkitError("the predictor returned values that are not finite.", code=1)
+    return predicted.map(Tensor.double)
+
+
+def _teacher(
+    predictor: Predictor, windows: Windows, index: Tensor, horizons: Horizons, *, command: bool
+) -> tuple[Tensor, Tensor]:
+    """Return the sums of GeoDeg when the frame at each horizon is predicted from the true frames before it."""
+    above, below = [], []
+    for frame in horizons.frames:
+        known, truth = windows.known(index, shift=frame - 1), windows.following(index, shift=frame - 1)
+        path = None
+        if command:  # as long as any other; the window may end before, and the path then goes straight on
+            path = torch.cat([truth.steps, truth.steps[:, -1:].expand(-1, frame - 1, -1)], dim=1)
+        predicted = predict_checked(predictor, known, 1, path)
+        turned = geodesic_degrees(predicted.rotations[:, 0, 1:], truth.rotations[:, 0, 1:]).mean(-1)
+        inside = windows.valid[index] >= frame
+        above.append(torch.where(inside, turned, 0.0))
+        below.append(inside.double())
+    return torch.stack(above, dim=1), torch.stack(below, dim=1)
+
+
+def _count(scored: Tensor, predicted: Tensor, truth: Tensor, valid: Tensor, clip: Tensor, horizons: Horizons) -> None:
+    """Add feet to ``[2, H, C, L]`` counts: by truth (no contact, contact), horizon, clip and step of the score."""
+    frames = torch.arange(1, truth.shape[1] + 1)
+    _, _, clips, levels = scored.shape
+    places = ((truth > CONTACT).long() * clips + clip[:, None, None]) * levels + score_levels(predicted)
+    for number, last in enumerate(horizons.frames):
+        counts = (frames <= last) & (frames <= valid[:, None])  # [N, F]
+        found = torch.bincount(places[counts].flatten(), minlength=2 * clips * levels)
+        scored[:, number] += found.view(2, clips, levels)
+
+
+def _per_clip(values: Tensor, windows: Windows) -> Tensor:
+    clips = len(windows.offsets)
+    return values.new_zeros(clips, values.shape[1]).index_add_(0, windows.clip, values)
+
+
+# GeoDeg of single clips: which of them a predictor is worst at.
+
+
+LISTED = 10
+"""Clips in the list of the worst."""
+
+_WORST, _MOST = 3, 8
+"""Clips that are shown from the bad end, and in all."""
+
+
+def clip_errors(row: Row) -> Tensor:
+    """Return GeoDeg of each clip, ``[C, H]`` degrees, mean over its windows; NaN where it ends before the horizon."""
+    above, below = row.sums["geo_deg"]
+    return above / torch.where(below > 0, below, torch.nan)
+
+
+def by_error(errors: Tensor, horizons: Horizons) -> list[int]:
+    """Return the clips from the worst to the best at the furthest horizon that any of them reaches.
+
+    Args:
+        errors: ``[C, H]`` as `clip_errors` returns it; clips that end before that horizon are left out.
+        horizons: The horizons of its columns.
+    """
+    for place in sorted(range(len(horizons.frames)), key=horizons.frames.__getitem__, reverse=True):
+        found = errors[:, place].tolist()
+        reached = [clip for clip, value in enumerate(found) if math.isfinite(value)]
+        if reached:
+            return sorted(reached, key=lambda clip: -found[clip])
+    return []
+
+
+def chosen(order: Sequence[int]) -> list[int]:
+    """Return places in an order from the worst to the best: the worst three, the middle one and the best.
+
+    Example:
+        >>> chosen(range(100)), chosen(range(3)), chosen([])
+        ([0, 1, 2, 50, 99], [0, 1, 2], [])
+    """
+    last = len(order) - 1
+    places = {*range(min(_WORST, len(order))), *((len(order) // 2, last) if order else ())}
+    return sorted(places)[:_MOST]
+
+
+def worst_document(
+    rows: Mapping[str, Row], name: str, beside: str, windows: Windows, horizons: Horizons
+) -> dict[str, Any]:
+    """Return the worst clips of a predictor.
+
+    Args:
+        rows: What was found, by predictor.
+        name: Whose worst clips.
+        beside: Whose GeoDeg on the same clips is given as well.
+        windows: Where it was measured.
+        horizons: As in `measure_row`.
+
+    Returns:
+        ``of`` and ``beside``, the two names, and ``clips``, at most `LISTED`: ``clip``, ``windows``, ``geo_deg`` and
+        ``beside`` by milliseconds.
+    """
+    own, other = clip_errors(rows[name]), clip_errors(rows[beside])
+    clips = [
+        {
+            "clip": windows.keys[clip],
+            "windows": int((windows.clip == clip).sum()),
+            "geo_deg": by_key(own[clip], horizons),
+            "beside": by_key(other[clip], horizons),
+        }
+        for clip in by_error(own, horizons)[:LISTED]
+    ]
+    return {"of": name, "beside": beside, "clips": clips}
+
+
+def by_key(values: Tensor, horizons: Horizons) -> dict[str, float | None]:
+    """Return ``[H]`` values by milliseconds; None where one is not finite."""
+    pairs = zip(horizons.keys, values.tolist(), strict=True)
+    return {key: value if math.isfinite(value) else None for key, value in pairs}

@@ -1,0 +1,232 @@
+"""The protocol from data to document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from motionkit.contracts.evaluation import write_record
+from motionkit.contracts.policy import Predictor
+from motionkit.predictor.evaluation.data import EvalData, require_fit
+from motionkit.predictor.evaluation.kept import FILE, KeptPath, Predictions, keep_paths, keep_predictions
+from motionkit.predictor.evaluation.long.measure import LongSettings, measure_long
+from motionkit.predictor.evaluation.long.result import long_document, long_tables
+from motionkit.predictor.evaluation.measure import (
+    TRUTH_SKATE,
+    Body,
+    Horizons,
+    Measured,
+    fit_baselines,
+    measure,
+    measure_row,
+    worst_document,
+)
+from motionkit.runs import disk_errors
+
+# The folder of an evaluation: its document, and predictions to look at.
+
+
+def write_folder(path: Path, document: Mapping[str, Any], predictions: Predictions) -> None:
+    """Write ``evaluation.json`` and ``predictions.npz``.
+
+    Raises:
+        MotionkitError: They cannot be written (exit code 1).
+    """
+    write_record(path, "mpl", document)
+    with disk_errors("write the evaluation", path):
+        predictions.save(path / FILE)
+
+
+# What ``eval mpl`` returns: the document, the tables, and one sentence about who wins.
+
+
+MODEL, HOLD = "model", "hold"
+_SHOWN = {
+    "mpjpe_mm": ("MPJPE mm", 1), "yaw_abs_deg": ("yaw °", 1), "root_vel_mae": ("root m/s", 3),
+    "input_rot_geo_deg": ("input °", 2), "npss": ("NPSS", 3), "contact_f1": ("contact F1", 3),
+    "contact_auroc": ("AUROC", 3), "skate": ("skate m/s", 3), "jerk_ratio": ("jerk x", 2),
+    "free_teacher_ratio": ("free/teacher", 2), "skill": ("skill", 2),
+}  # fmt: skip
+"""Figures of the second table, with the digits they are printed with."""
+
+
+def rows_document(measured: Measured) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Return ``rows``: by predictor, figure and milliseconds; null where a figure has no meaning."""
+    return {
+        row: {figure: _by_horizon(value, measured) for figure, value in figures.items() if figure != TRUTH_SKATE}
+        for row, figures in measured.values.items()
+    }
+
+
+def intervals_document(measured: Measured) -> dict[str, dict[str, dict[str, list[float | None]]]]:
+    """Return ``ci95`` as `rows_document`, a low and a high end each; empty with fewer clips than make sense."""
+    keys = measured.horizons.keys
+    return {
+        row: {
+            figure: {key: [_number(low), _number(high)] for key, low, high in zip(keys, *ends.tolist(), strict=True)}
+            for figure, ends in figures.items()
+            if figure != TRUTH_SKATE
+        }
+        for row, figures in measured.intervals.items()
+    }
+
+
+def truth_document(measured: Measured) -> dict[str, dict[str, float | None]]:
+    """Return the figures of the true motions that those of a prediction are compared with."""
+    skate = next(iter(measured.values.values())).get(TRUTH_SKATE)
+    return {} if skate is None else {"skate": _by_horizon(skate, measured)}
+
+
+def best_baselines(measured: Measured) -> dict[str, str]:
+    """Return the baseline with the smallest GeoDeg at each horizon."""
+    baselines = [row for row in measured.values if row != MODEL]
+    return {
+        key: min(baselines, key=lambda row: float(measured.values[row]["geo_deg"][place]))
+        for place, key in enumerate(measured.horizons.keys)
+    }
+
+
+def tables(measured: Measured, title: str) -> list[dict[str, Any]]:
+    """Return two tables: GeoDeg at all horizons with intervals, and the other figures at the furthest one."""
+    keys = measured.horizons.keys
+    rows = []
+    for row, figures in measured.values.items():
+        ends = measured.intervals.get(row, {}).get("geo_deg")
+        cells = []
+        for place, value in enumerate(figures["geo_deg"].tolist()):
+            span = "" if ends is None else f" ({ends[0, place]:.2f} to {ends[1, place]:.2f})"
+            cells.append(f"{value:.2f}{span}" if math.isfinite(value) else "n/a")
+        rows.append((row, *cells))
+    far = measured.horizons.frames.index(measured.horizons.last)
+    others = []
+    truth = {"skate": next(iter(measured.values.values())).get(TRUTH_SKATE)}
+    every: list[tuple[str, Mapping[str, Tensor | None]]] = [*measured.values.items(), ("truth", truth)]
+    for row, shown in every:
+        others.append((row, *(_cell(shown.get(name), far, digits) for name, (_, digits) in _SHOWN.items())))
+    width = len(_SHOWN)
+    return [
+        {"title": title, "columns": ["", *(f"{key} ms" for key in keys)], "rows": rows,
+         "numbers": list(range(1, len(keys) + 1))},
+        {"title": f"at {keys[far]} ms, or over the time until then",
+         "columns": ["", *(label for label, _ in _SHOWN.values())], "rows": others,
+         "numbers": list(range(1, width + 1))},
+    ]  # fmt: skip
+
+
+def verdict(measured: Measured) -> str:
+    """Return who wins, in one sentence."""
+    best = best_baselines(measured)
+    if MODEL not in measured.values:
+        return "smallest GeoDeg: " + ", ".join(f"{row} at {key} ms" for key, row in best.items()) + "."
+    lost = []
+    for place, (key, row) in enumerate(best.items()):
+        mine, other = (float(measured.values[name]["geo_deg"][place]) for name in (MODEL, row))
+        if not mine < other:
+            lost.append(f"{row} at {key} ms ({other:.2f} against {mine:.2f} degrees)")
+    if not lost:
+        return "the model has a smaller GeoDeg than every baseline at every horizon."
+    return f"a baseline is at least as good as the model: {', '.join(lost)}."
+
+
+def _by_horizon(value: Tensor, measured: Measured) -> dict[str, float | None]:
+    return {key: _number(number) for key, number in zip(measured.horizons.keys, value.tolist(), strict=True)}
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _cell(value: Tensor | None, place: int, digits: int) -> str:
+    if value is None:
+        return ""
+    number = float(value[place])
+    return f"{number:.{digits}f}" if math.isfinite(number) else "n/a"
+
+
+def _quiet(count: int, note: str) -> None:
+    """Show no progress."""
+
+
+def evaluate(
+    data: EvalData,
+    predictor: Predictor | None,
+    horizons: Horizons,
+    *,
+    command: bool = False,
+    seed: int = 0,
+    title: str = "",
+    progress: Callable[..., None] = _quiet,
+    keep: Callable[[Predictions], object] | None = None,
+    long: LongSettings | None = None,
+) -> dict[str, Any]:
+    """Measure a predictor and every baseline on the same windows.
+
+    Args:
+        data: Clips in windows.
+        predictor: The model; None measures the baselines alone.
+        horizons: How far ahead.
+        command: Whether all of them are given the path of the truth.
+        seed: Seed of the bootstrap.
+        title: Of the table.
+        progress: Called with windows done, and the row they belong to.
+        keep: Called with predictions to look at: of a few clips, the model's or else the best baseline's, and
+            with `long` the model's runs along drawn paths.
+        long: Measure runs of many seconds as well, see `motionkit.predictor.evaluation.long`; None: do not.
+
+    Returns:
+        The ``--json`` document without the command's own part, with ``table`` and ``closing``.
+
+    Raises:
+        MotionkitError: The predictor does not fit the data, or returns what cannot be measured.
+    """
+    clips = data.clips
+    if predictor is not None:
+        require_fit(predictor, clips, data.windows.past)
+    predictors = {} if predictor is None else {MODEL: predictor}
+    predictors |= fit_baselines(clips, data.train, command=command)
+    body = Body.of(clips.names, clips.parents, clips.fps)
+    rows = {}
+    for name, one in predictors.items():
+        step = partial(progress, note=name)
+        rows[name] = measure_row(one, data.windows, body, horizons, command=command, progress=step)
+    measured = measure(rows, len(data.windows.offsets), horizons, seed=seed)
+    documents = rows_document(measured)
+    best = best_baselines(measured)
+    last = horizons.keys[horizons.frames.index(horizons.last)]
+    shown = MODEL if predictor is not None else best[last]
+    long_runs, more, alarms, along = None, [], [], tuple[KeptPath, ...]()
+    if long is not None:
+        seconds = measure_long(
+            clips, predictor, long, past=data.windows.past, progress=lambda: progress(0, note="long runs")
+        )
+        long_runs = long_document(seconds)
+        more, alarms = long_tables(long_runs), long_runs["alarms"]
+        if keep is not None and predictor is not None:
+            along = keep_paths(predictor, seconds, clips)
+    if keep is not None:
+        kept = keep_predictions(
+            predictors[shown], shown, rows[shown], clips, data.windows, horizons, command=command
+        )  # fmt: skip
+        keep(replace(kept, paths=along))
+    return {
+        "rows": documents,
+        "ci95": intervals_document(measured),
+        "truth": truth_document(measured),
+        "best_baseline": best,
+        "free_teacher_ratio": documents[shown]["free_teacher_ratio"][last],
+        "worst_clips": worst_document(
+            rows, shown, best[last] if predictor is not None else HOLD, data.windows, horizons
+        ),
+        "clips": len(data.windows.offsets),
+        "windows": len(data.windows),
+        "notes": list(data.notes),
+        "long": long_runs,
+        "table": [*tables(measured, title), *more],
+        "closing": [*data.notes, *alarms, verdict(measured)],
+    }

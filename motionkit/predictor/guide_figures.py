@@ -1,0 +1,304 @@
+"""The guide's files: figures of epochs below ``metrics``, and ``norm_template.json``."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.formats.mpl import angular_velocity
+from motionkit.geometry import matrix_to_6d
+from motionkit.motion.prediction import MotionState, follow
+from motionkit.predictor.features import Statistics
+from motionkit.runs import write_bytes_atomic
+
+FOLDER = "metrics"
+MODES = ("teacher", "valfree")
+"""With teacher forcing, and in free runs on the validation clips."""
+
+_NAME = re.compile(r"(teacher|valfree)_ep(\d+)\.json")
+
+
+def write_epoch(
+    folder: Path,
+    epoch: int,
+    *,
+    teacher: Mapping[str, float],
+    free: Mapping[str, float],
+    shares: Mapping[str, float] | None = None,
+    adaptive: Mapping[str, float] | None = None,
+) -> None:
+    """Write the figures of an epoch: two JSON files, and a line in the curve of each figure.
+
+    Each file is written aside and renamed. An epoch that is written again takes the place of what was there.
+
+    Args:
+        folder: The run's folder ``metrics``; made when it is not there.
+        epoch: The epoch, from 1.
+        teacher: Figures with teacher forcing, by the guide's names, see `evaluate_teacher`.
+        free: Figures of free runs, see `motionkit.predictor.evaluation.guide.free_figures`.
+        shares: Share of each group (core, aux, long) in the loss, 0 to 1.
+        adaptive: Figures of adaptive weights, by name.
+
+    Example:
+        >>> write_epoch(Path("metrics"), 1, teacher={"GeoDeg": 0.5}, free={"GeoDeg": 2.0}, shares={"core": 1.0})
+        >>> Path("metrics/valfree/GeoDeg.txt").read_text().split()
+        ['1', '2.0']
+    """
+    common = {f"loss_group/{name}": value for name, value in (shares or {}).items()}
+    common |= {f"adaptive_loss/{name}": value for name, value in (adaptive or {}).items()}
+    for mode, figures in zip(MODES, (teacher, free), strict=True):
+        known = {name: float(value) for name, value in {**figures, **common}.items() if math.isfinite(value)}
+        document = json.dumps({"epoch": epoch, **known}, indent=2) + "\n"
+        (folder / mode).mkdir(parents=True, exist_ok=True)
+        write_bytes_atomic(folder / f"{mode}_ep{epoch:03d}.json", document.encode())
+        for name, value in known.items():
+            path = curve_file(folder, mode, name)
+            rows = [row for row in _rows(path) if row[0] < epoch]
+            _write_rows(path, [*rows, (epoch, value)])
+
+
+def cut_back(folder: Path, epoch: int) -> None:
+    """Remove what is of later epochs than `epoch`: a resumed run goes on after its checkpoint's epoch."""
+    for path in sorted(folder.glob("*_ep*.json")):
+        if (found := _NAME.fullmatch(path.name)) and int(found[2]) > epoch:
+            path.unlink()
+    for mode in MODES:
+        for path in sorted((folder / mode).glob("*.txt")):
+            rows = _rows(path)
+            kept = [row for row in rows if row[0] <= epoch]
+            if not kept:
+                path.unlink()
+            elif kept != rows:
+                _write_rows(path, kept)
+
+
+def read_epochs(folder: Path) -> dict[str, dict[int, dict[str, float]]]:
+    """Read the JSON files of a metrics folder, ours or the guide's: by mode and epoch, the figures that are numbers.
+
+    Raises:
+        MotionkitError: A file is damaged, or there is none.
+    """
+    found: dict[str, dict[int, dict[str, float]]] = {mode: {} for mode in MODES}
+    for path in sorted(folder.glob("*_ep*.json")):
+        if name := _NAME.fullmatch(path.name):
+            found[name[1]][int(name[2])] = _file_numbers(read_json(path, dict))
+    if not any(found.values()):
+        raise MotionkitError(
+            f"{folder} has no teacher_epXXX.json and no valfree_epXXX.json.",
+            fix="name a run of train-mpl, or its folder metrics.",
+        )
+    return {mode: dict(sorted(epochs.items())) for mode, epochs in found.items()}
+
+
+def curve_file(folder: Path, mode: str, name: str) -> Path:
+    """Return the file of a figure's curve; a ``/`` in its name is a ``.`` there: ``KeyBone.left_knee.GeoDeg.txt``."""
+    return folder / mode / f"{name.replace('/', '.')}.txt"
+
+
+def _file_numbers(table: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a file; the guide's own nest their figures in tables such as ``metrics``."""
+    found: dict[str, float] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found |= {name: number for name, number in _file_numbers(value).items() if name not in found}
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+            found[str(key)] = float(value)
+    return found
+
+
+def _rows(path: Path) -> list[tuple[int, float]]:
+    """Read a curve; lines that are none are left out."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        epoch, _, value = line.partition(" ")
+        try:
+            rows.append((int(epoch), float(value)))
+        except ValueError:
+            continue
+    return rows
+
+
+def _write_rows(path: Path, rows: list[tuple[int, float]]) -> None:
+    write_bytes_atomic(path, "".join(f"{epoch} {value!r}\n" for epoch, value in rows).encode())
+
+
+# The guide's ``norm_template.json``: written from the clips, and one of the guide's compared with them.
+
+
+FILE = "norm_template.json"
+_ROOT = 6
+"""Numbers of the root in a state: position (3), velocity (2), yaw (1)."""
+
+_FLOOR = 1e-3
+_IQR = 1.349
+"""Distance of the quartiles of a normal distribution, in standard deviations."""
+
+_LIKE = 4.0
+"""Largest ratio of scales that are still of the same thing; the guide's code has the spread of poses in StdY."""
+
+
+@dataclass(frozen=True)
+class NormTemplate:
+    """What is read of a template.
+
+    Attributes:
+        path: The file.
+        mean_x: ``[6 + 9 J]``; None when it is absent.
+        turn_std: ``[6 J]`` StdY, the scale of the turns per frame.
+    """
+
+    path: Path
+    mean_x: Tensor | None
+    turn_std: Tensor
+
+    @property
+    def joints(self) -> int:
+        """Number of joints J."""
+        return len(self.turn_std) // 6
+
+
+def template_of(clips: Sequence[MotionState], names: Sequence[str], fps: float, turn_std: Tensor) -> dict[str, Any]:
+    """Return the template of training clips, in the guide's layout.
+
+    ``MuX`` and ``StdX`` (6 + 9 J: root position in metres, velocity in m/s of the heading frame, yaw / pi, 6D
+    rotations, angular velocities) are median and interquartile range / 1.349, after ``tanh(x / s)`` for velocities and
+    angular velocities, whose s (``tanh_scales_...``) are half the span of the middle 95 %. StdX of angular velocities
+    is 1, StdX of rotations at least the median of its joint (``group_priors_rot6d``). ``MuY`` is 0 and ``StdY`` the
+    root mean square of the turns per frame minus the identity: what motionkit's network multiplies by.
+
+    Args:
+        clips: Training clips, ``[T, ...]`` each.
+        names: Joint names.
+        fps: Frames per second.
+        turn_std: ``[6 J]`` of the network's statistics.
+    """
+    joints = len(names)
+    rows = [_row(clip, fps) for clip in clips if clip.frames > 1]
+    state = torch.cat(rows).double()
+    velocity, angular = state[:, 3:5], state[:, _ROOT + 6 * joints :]
+    scales = {"rootvel": _tanh_scale(velocity), "angvel": _tanh_scale(angular)}
+    state[:, 3:5] = torch.tanh(velocity / scales["rootvel"])
+    state[:, _ROOT + 6 * joints :] = torch.tanh(angular / scales["angvel"])
+    low, middle, high = _quantiles(state, (0.25, 0.5, 0.75))
+    spread = (high - low) / _IQR
+    six = slice(_ROOT, _ROOT + 6 * joints)
+    prior = spread[six].view(joints, 6).median(dim=1).values.repeat_interleave(6)
+    spread[six] = torch.maximum(spread[six], prior)
+    spread[_ROOT + 6 * joints :] = 1.0
+    spread = spread.clamp_min(_FLOOR)
+    return {
+        "bundle_version": 2,
+        "MuX": middle.tolist(),
+        "StdX": spread.tolist(),
+        "MuY": [0.0] * (6 * joints),
+        "StdY": turn_std.double().tolist(),
+        "tanh_scales_rootvel": scales["rootvel"].tolist(),
+        "tanh_scales_angvel": scales["angvel"].tolist(),
+        "group_priors_rot6d": {"groups": list(names), "prior_per_dim": prior.tolist()},
+        "s_eff_X": spread.tolist(),
+        "s_eff_Y": turn_std.double().tolist(),
+        "meta": {
+            "made_by": "motionkit", "fps": fps, "bone_names": list(names), "axes": "Y up, Z forward",
+            "rot6d_columns": ["X", "Y"], "StdY": "root mean square of turns per frame minus the identity",
+        },
+    }  # fmt: skip
+
+
+def write_template(
+    path: Path, clips: Sequence[MotionState], names: Sequence[str], fps: float, turn_std: Tensor
+) -> None:
+    """Write `template_of` as a file."""
+    document = template_of(clips, names, fps, turn_std)
+    write_bytes_atomic(path, (json.dumps(document) + "\n").encode())
+
+
+def read_template(path: Path) -> NormTemplate:
+    """Read a template, the guide's or motionkit's.
+
+    Raises:
+        MotionkitError: It is missing, damaged, or its lists do not fit each other.
+    """
+    table = read_json(path, dict, fix="leave out bundle: the statistics of the clips are measured anyway.")
+    turn = _numbers(table, "StdY", path)
+    if turn is None or not len(turn) or len(turn) % 6 or not bool((turn > 0).all()):
+        raise MotionkitError(f"{path} is no norm_template.json.", why="StdY must be 6 numbers above 0 for each joint.")
+    mean_x = _numbers(table, "MuX", path)
+    if mean_x is not None and len(mean_x) != _ROOT + 9 * (len(turn) // 6):
+        raise MotionkitError(
+            f"{path} does not fit itself.", why=f"MuX has {len(mean_x)} numbers and StdY {len(turn)}: two skeletons."
+        )
+    return NormTemplate(path, mean_x, turn)
+
+
+def take_turn_scale(statistics: Statistics, template: NormTemplate, joints: int) -> tuple[Statistics, str]:
+    """Take the scale of turns from a template, where it is one of these joints.
+
+    All other statistics stay those of the training clips.
+
+    Returns:
+        The statistics, and what was taken or why not, in a sentence.
+    """
+    if template.joints != joints:
+        return statistics, (
+            f"{template.path} has {template.joints} joints and the clips {joints}: nothing is taken from it."
+        )
+    ratio = float((template.turn_std / statistics.turn_std).median())
+    if not 1 / _LIKE <= ratio <= _LIKE:
+        return statistics, (
+            f"{template.path}: StdY is {ratio:.3g} times the turns per frame of the clips, so it is of something else "
+            "(the guide's code has the spread of poses there); the clips' own statistics are used."
+        )
+    taken = replace(statistics, turn_std=template.turn_std.to(statistics.turn_std))
+    return taken, (
+        f"{template.path}: StdY, the scale of turns, is taken ({ratio:.3g} times the clips' own); all other statistics "
+        "are the clips'."
+    )
+
+
+def _row(clip: MotionState, fps: float) -> Tensor:
+    """Return ``[T, 6 + 9 J]``: the guide's state of each frame."""
+    place, yaw = follow(clip.steps)
+    position = torch.stack([place[..., 0], clip.heights, place[..., 1]], dim=-1)
+    turns = torch.remainder(yaw + torch.pi, 2 * torch.pi) - torch.pi
+    angular = angular_velocity(clip.rotations, fps)
+    return torch.cat(
+        [position, clip.steps[..., :2] * fps, turns[..., None] / torch.pi, matrix_to_6d(clip.rotations).flatten(-2),
+         angular.flatten(-2)],
+        dim=-1,
+    )  # fmt: skip
+
+
+def _tanh_scale(values: Tensor) -> Tensor:
+    low, high = _quantiles(values, (0.025, 0.975))
+    scale: Tensor = ((high - low) / 2).clamp_min(_FLOOR)
+    return scale
+
+
+def _quantiles(values: Tensor, parts: tuple[float, ...]) -> Tensor:
+    """Return ``[len(parts), D]``, a column at a time: torch's own limit is 16 million numbers."""
+    wanted = torch.tensor(parts, dtype=values.dtype)
+    return torch.stack([torch.quantile(column[:: 1 + len(column) // 10**6], wanted) for column in values.T], dim=1)
+
+
+def _numbers(table: Mapping[str, Any], key: str, path: Path) -> Tensor | None:
+    """Return a list of finite numbers; None where it is absent."""
+    values = table.get(key)
+    if values is None:
+        return None
+    plain = isinstance(values, list) and all(
+        isinstance(one, (int, float)) and not isinstance(one, bool) for one in values
+    )
+    found = torch.tensor(values, dtype=torch.float64) if plain else torch.tensor([torch.nan])
+    if not bool(found.isfinite().all()):
+        raise MotionkitError(f"{path} is damaged.", why=f"{key} must be a list of finite numbers.")
+    return found

@@ -1,0 +1,392 @@
+"""Reads the guide's ``exp_phase_mpl.json``, whose keys stand side by side, into the settings here. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from motionkit.config import Foreign, Problem, SettingsError, renamed
+from motionkit.errors import did_you_mean
+from motionkit.predictor.stages import TRAINER_KEYS
+
+# The keys of the training guide's ``exp_phase_mpl.json``, and what becomes of each. Imports no torch.
+
+
+LOSSES = (
+    "rot_geo", "rot_delta", "rot_ortho", "fk_pos", "rot_local", "attn_reg", "rot_delta_root", "rot_log", "limb_geo",
+    "latent_consistency",
+)  # fmt: skip
+"""Losses of the guide, each a weight ``w_`` and its name."""
+
+KEYS: Mapping[str, str] = {
+    "data": "data",
+    "fps": "fps",
+    "bundle_json": "bundle",
+    "out": "run.out",
+    "epochs": "run.epochs",
+    "encoder": "encoder",
+    "encoder_path": "encoder",
+    "device": "device",
+    "seed": "seed",
+    "batch": "train.batch_size",
+    "seq_len": "train.seq_len",
+    "accumulation_steps": "train.accumulation_steps",
+    "accum_steps": "train.accumulation_steps",
+    "lr": "optim.learning_rate",
+    "weight_decay": "optim.weight_decay",
+    "grad_clip": "optim.grad_clip",
+    "dropout": "model.dropout",
+    "hidden_dim": "model.width",
+    "width": "model.width",
+    "num_layers": "model.layers",
+    "depth": "model.layers",
+    "num_heads": "model.heads",
+    "heads": "model.heads",
+    "tf_mode": "teacher.mode",
+    "tf_start_epoch": "teacher.start_epoch",
+    "tf_end_epoch": "teacher.end_epoch",
+    "tf_max": "teacher.max",
+    "tf_min": "teacher.min",
+    "freerun_weight": "freerun.weight",
+    "freerun_horizon": "freerun.horizon",
+    "freerun_horizon_init": "freerun.first_horizon",
+    "freerun_horizon_min": "freerun.first_horizon",
+    "freerun_horizon_ramp_epochs": "freerun.ramp_epochs",
+    "freerun_weight_ramp_epochs": "freerun.ramp_epochs",
+    "freerun_ramp_epochs": "freerun.ramp_epochs",
+    "freerun_weight_init": "freerun.first_weight",
+    "freerun_stage_schedule": "stages",
+    "lookahead_stage_schedule": "stages",
+    "adaptive_loss_method": "adaptive.method",
+    "adaptive_loss_terms": "adaptive.terms",
+    "adaptive_loss_alpha": "adaptive.alpha",
+    "adaptive_loss_temperature": "adaptive.temperature",
+    **{f"w_{loss}": f"loss.{loss}" for loss in LOSSES},
+    "w_attn": "loss.attn_reg",
+    "w_latent": "loss.latent_consistency",
+    "w_freerun": "freerun.weight",
+}
+"""Key of the guide, key here."""
+
+ADAPTIVE: Mapping[str, tuple[str, ...]] = {
+    "gradnorm": ("adaptive.terms", "adaptive.alpha"),
+    "uncertainty": ("adaptive.terms",),
+    "dwa": ("adaptive.terms", "adaptive.temperature"),
+}
+"""What acts with each method."""
+
+_PROFILE = "statistics that profile wrote; training reads the clips themselves"
+_DEBUG = "motionkit logs its own metrics"
+_EVAL = "eval mpl has --warmup and --horizon"
+
+LEFT_OUT: Mapping[str, str] = {
+    "w_cond_yaw": "the guide switched this loss off; the heading is predicted here, and its error is in loss.root",
+    "dataset_profile": _PROFILE,
+    "foot_contact_threshold": "FootContact is the F1 of predicted contacts here",
+    "eval_horizon": _EVAL,
+    "eval_warmup": _EVAL,
+    "monitor_batches": "free runs are measured on all validation windows",
+    "yaw_forward_offset": "the heading is read from each clip",
+    "num_workers": "windows are cut in memory",
+    "amp": "--precision is the switch here",
+}
+"""Keys that do nothing here, each with the reason."""
+
+LEFT_OUT_PREFIXES: Mapping[str, str] = {
+    "lookahead_": "the guide removed this loss; free runs took its place",
+    "diag_": _DEBUG,
+    "freerun_debug_": _DEBUG,
+    "freerun_grad_log": _DEBUG,
+    "history_debug_": _DEBUG,
+}
+"""Beginnings of such keys."""
+
+FOOT = (
+    "the guide forbids explicit constraints of the feet: they take weight from the losses that teach the motion, and a "
+    "model leans on them instead of learning when a foot stands"
+)
+"""Why ``w_foot_`` is refused."""
+
+FOOT_FIX = "leave it out; loss.skate is the one such loss here, off by default"
+
+GUIDE_DEFAULTS: Mapping[str, float] = {
+    "loss.rot_geo": 0.01,
+    "loss.rot_delta": 1.0,
+    "loss.rot_ortho": 0.001,
+    "loss.attn_reg": 0.01,
+}
+"""Weights that the guide's file leaves to its script."""
+
+
+def reason_left_out(key: str) -> str:
+    """Return why a key does nothing here; empty when it is no such key."""
+    if key in LEFT_OUT:
+        return LEFT_OUT[key]
+    return next((reason for prefix, reason in LEFT_OUT_PREFIXES.items() if key.startswith(prefix)), "")
+
+
+# Stages as the guide's files have them, given the form that they have here. Imports no torch.
+
+
+_WEIGHTS = {f"w_{loss}": f"w_{loss}" for loss in LOSSES} | {"w_attn": "w_attn_reg", "w_latent": "w_latent_consistency"}
+_TARGETS = "tune --metrics judges by the baselines and the run's own teacher values"
+
+
+def translate_stages(stages: object, origin: str, left: dict[str, str], problems: list[Problem]) -> object:
+    """Return the stages of a file with the names that `Stage` has.
+
+    Early files have ``loss`` in place of ``loss_groups`` and a table ``tf``, whose ``max`` and ``min`` are values of
+    the trainer here.
+
+    Args:
+        stages: What stands under ``freerun_stage_schedule``; returned as it is where it is no list of tables.
+        origin: The file.
+        left: Keys that do nothing, with reasons; added to.
+        problems: What is wrong; added to.
+    """
+    if not isinstance(stages, list):
+        return stages
+    return [
+        _stage(stage, f"freerun_stage_schedule.{number}", origin, left, problems)
+        if isinstance(stage, Mapping)
+        else stage
+        for number, stage in enumerate(stages, start=1)
+    ]
+
+
+def _stage(
+    stage: Mapping[str, Any], where: str, origin: str, left: dict[str, str], problems: list[Problem]
+) -> dict[str, Any]:
+    found = {key: stage[key] for key in ("range", "label") if key in stage}
+    trainer: dict[str, Any] = {}
+    for key, value in _table(stage, "trainer", where, origin, problems).items():
+        if key in TRAINER_KEYS:
+            trainer[key] = value
+        else:
+            _other(key, value, f"{where}.trainer", origin, left, problems, TRAINER_KEYS)
+    for key, value in _table(stage, "tf", where, origin, problems).items():
+        if key in ("max", "min"):
+            trainer[f"tf_{key}"] = value
+        else:
+            _other(key, value, f"{where}.tf", origin, left, problems, {"max": "", "min": ""})
+    groups: dict[str, dict[str, Any]] = {}
+    given = dict(_table(stage, "loss_groups", where, origin, problems))
+    if "loss" in stage:
+        given["core"] = {**_table(stage, "loss", where, origin, problems), **given.get("core", {})}
+    for group, weights in given.items():
+        inside = groups.setdefault(group, {})
+        if not isinstance(weights, Mapping):
+            problems.append(
+                Problem(f"{where}.loss_groups.{group}", "must be a table of weights", origin, repr(weights))
+            )
+            continue
+        for key, value in weights.items():
+            if key in _WEIGHTS:
+                inside[_WEIGHTS[key]] = value
+            else:
+                _other(key, value, f"{where}.loss_groups.{group}", origin, left, problems, _WEIGHTS)
+    for key in stage.keys() - {"range", "label", "trainer", "tf", "loss", "loss_groups"}:
+        if key == "targets":
+            left[f"{where}.targets"] = _TARGETS
+        else:
+            _other(key, stage[key], where, origin, left, problems, {"range": "", "trainer": "", "loss_groups": ""})
+    return {**found, "trainer": trainer, "loss_groups": groups}
+
+
+def _table(stage: Mapping[str, Any], name: str, where: str, origin: str, problems: list[Problem]) -> Mapping[str, Any]:
+    value = stage.get(name)
+    if value is None or isinstance(value, Mapping):
+        return value or {}
+    problems.append(Problem(f"{where}.{name}", "must be a table", origin, repr(value)))
+    return {}
+
+
+def _other(
+    key: str, value: object, where: str, origin: str, left: dict[str, str], problems: list[Problem],
+    known: Mapping[str, str],
+) -> None:  # fmt: skip
+    if key.startswith("w_foot_"):
+        problems.append(Problem(f"{where}.{key}", FOOT, origin, repr(value), FOOT_FIX))
+    elif reason := reason_left_out(key):
+        left[key] = reason
+    else:
+        shown = "" if isinstance(value, (Mapping, list)) else repr(value)
+        problems.append(Problem(f"{where}.{key}", "unknown setting", origin, shown, did_you_mean(key, known)))
+
+
+_PATHS = ("data", "bundle", "run.out", "encoder")
+_KNOWN = 25
+"""Known frames of a window, where it is long enough."""
+
+
+def is_guide_config(table: Mapping[str, Any], own: Collection[str]) -> bool:
+    """Whether a settings file is the guide's: it has one of its keys that is no group or setting here."""
+    return any((key in KEYS or key.startswith("w_") or reason_left_out(key)) and key not in own for key in table)
+
+
+def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> Foreign | None:
+    """Return what a file of the guide means here; see `motionkit.config.Settings.translate`.
+
+    Groups of motionkit's own may stand beside the guide's keys; they win. Frames are counted at the clips' own rate
+    unless the file has ``fps``. Its paths count from the folder below which its ``data`` is found: the working
+    folder, the file's, or the folder above that.
+
+    Args:
+        table: What the file holds.
+        path: The file.
+        own: Names of the groups and settings here.
+
+    Raises:
+        SettingsError: A key is unknown, given twice under two names, or one of the feet's constraints.
+    """
+    if not is_guide_config(table, own):
+        return None
+    found, problems = Foreign(path), []
+    read: dict[str, str] = {}
+    left: dict[str, str] = {}
+    for key, value in table.items():
+        if key.startswith("w_foot_"):
+            problems.append(Problem(key, FOOT, str(path), repr(value), FOOT_FIX))
+        elif key == "run_name":
+            continue
+        elif key == "resume":
+            problems.append(Problem(key, "a file cannot resume", str(path), repr(value), "give --resume RUN"))
+        elif key in KEYS:
+            if value is None:
+                left[key] = "it is null"
+            elif KEYS[key] in found.values:
+                message = f"{found.sources[KEYS[key]]} sets {KEYS[key]} as well"
+                problems.append(Problem(key, message, str(path), repr(value), "keep one of them"))
+            else:
+                found.put(KEYS[key], value, key)
+                read[key] = KEYS[key]
+        elif reason := reason_left_out(key):
+            left[key] = reason
+        elif key not in own:
+            problems.append(Problem(key, "unknown setting", str(path), _short(value), did_you_mean(key, (*KEYS, *own))))
+    if "stages" in found.values:
+        found.values["stages"] = translate_stages(found.values["stages"], str(path), left, problems)
+    if problems:
+        raise SettingsError(problems)
+    _fit(found, left)
+    where = _place(found, table.get("run_name"), path)
+    _drop_bundle(found, left)
+    _fill(found)
+    for key, value in table.items():  # what is motionkit's own wins
+        if key in own and key not in KEYS:
+            _own(found, key, value)
+    found.notes += _notes(path, read, left, found, where)
+    if "dataset_profile" in table and not found.values.get("data"):
+        found.notes.append(f"{path}: profile measured its settings on clips that the file does not name; --data does.")
+    return found
+
+
+def _fit(found: Foreign, left: dict[str, str]) -> None:
+    """Bring values into the form that they have here, and drop those of an adaptive method that is not chosen."""
+    values = found.values
+    method = values.get("adaptive.method", "none")
+    for key in ("adaptive.terms", "adaptive.alpha", "adaptive.temperature"):
+        if key in values and key not in ADAPTIVE.get(method if isinstance(method, str) else "", ()):
+            left[found.sources[key]] = f"adaptive_loss_method is {method}, which has no such option"
+            del values[key]
+    if isinstance(terms := values.get("adaptive.terms"), (str, list)):
+        parts = terms.split(",") if isinstance(terms, str) else terms
+        values["adaptive.terms"] = [
+            part.strip().removeprefix("w_") if isinstance(part, str) else part for part in parts
+        ]
+
+
+def _place(found: Foreign, run_name: object, path: Path) -> str:
+    """Make the file's paths count from the working folder; return where they counted from, empty for that folder."""
+    values, base = found.values, Path()
+    data = values.get("data")
+    first = data[0] if isinstance(data, list) and data else data
+    if isinstance(first, str) and not (Path(first).is_absolute() or Path(first).exists()):
+        beside = (path.parent, path.parent.parent)
+        base = next((folder for folder in beside if (folder / first).exists()), base)
+    for key in _PATHS:
+        value = values.get(key)
+        if isinstance(value, str) and not (key == "encoder" and value in ("auto", "none")):
+            values[key] = _below(base, value)
+        elif key == "data" and isinstance(value, list):
+            values[key] = [_below(base, item) if isinstance(item, str) else item for item in value]
+    if isinstance(values.get("data"), str):
+        values["data"] = [values["data"]]
+    if isinstance(run_name, str) and isinstance(values.get("run.out"), str):
+        found.put("run.out", str(Path(values["run.out"]) / run_name), "out and run_name")
+    elif isinstance(run_name, str):
+        found.put("run.name", run_name, "run_name")
+    return str(base) if base != Path() else ""
+
+
+def _drop_bundle(found: Foreign, left: dict[str, str]) -> None:
+    """Leave out a normalisation that is not there: the guide needs it, here the clips have their own."""
+    name = found.values.get("bundle")
+    if isinstance(name, str) and not Path(name).exists():
+        left[found.sources["bundle"]] = f"{name} is not there, and the statistics are those of the clips"
+        del found.values["bundle"]
+
+
+def _below(base: Path, name: str) -> str:
+    return name if name == "starter" or base == Path() else os.path.normpath(base / name)
+
+
+def _fill(found: Foreign) -> None:
+    """Set what the guide's file takes for granted."""
+    values = found.values
+    if "fps" not in values:
+        found.put("fps", 0.0, "its frames count at the clips' own rate")
+    given = values.get("stages")
+    stages = [stage for stage in given if isinstance(stage, Mapping)] if isinstance(given, list) else []
+    if "run.epochs" not in values and stages and isinstance(last := stages[-1].get("range"), list) and len(last) == 2:
+        found.put("run.epochs", last[1], "the end of the last stage")
+    length = values.get("train.seq_len")
+    if isinstance(length, int) and not isinstance(length, bool) and length >= 4:
+        horizons = [stage["trainer"].get("freerun_horizon") for stage in stages]
+        wanted = [value for value in (*horizons, values.get("freerun.horizon")) if isinstance(value, (int, float))]
+        room = length - int(max(wanted, default=0))
+        known = max(2, min(_KNOWN, length // 2, room))
+        if known != _KNOWN:
+            found.put("train.known", known, "seq_len, so that free runs fit into a window")
+    for key, weight in GUIDE_DEFAULTS.items():
+        if key not in values:
+            found.put(key, weight, "the guide's default")
+
+
+def _own(found: Foreign, key: str, value: object) -> None:
+    """Lay a group or a setting of motionkit's own over what the guide's keys gave."""
+    if not isinstance(value, Mapping):
+        found.put(key, value, key)
+        return
+    for name, part in value.items():
+        found.put(f"{key}.{name}", part, f"{key}.{name}")
+
+
+def _notes(path: Path, read: Mapping[str, str], left: Mapping[str, str], found: Foreign, where: str) -> list[str]:
+    filled = [
+        f"{key} {found.values[key]:g}" for key in GUIDE_DEFAULTS if found.sources.get(key) == "the guide's default"
+    ]
+    if "train.known" in found.values:
+        filled.append(f"train.known {found.values['train.known']}, so that free runs fit into seq_len")
+    if found.sources.get("run.epochs", "").startswith("the end"):
+        filled.append(f"run.epochs {found.values['run.epochs']}, the end of the last stage")
+    rate = "fps 0: frames count at the clips' own rate. " if found.values.get("fps") == 0.0 else ""
+    notes = [
+        f"{path} is a config of the guide; read as: {renamed(read)}. {rate}"
+        f"Paths count from {where or 'the working folder'}."
+    ]
+    if filled:
+        notes.append(f"taken for granted by that config: {', '.join(filled)}.")
+    reasons: dict[str, list[str]] = {}
+    for key, reason in left.items():
+        reasons.setdefault(reason, []).append(key)
+    if reasons:
+        listed = "; ".join(f"{', '.join(keys)}: {reason}" for reason, keys in reasons.items())
+        notes.append(f"left out of that config: {listed}.")
+    return notes
+
+
+def _short(value: object) -> str:
+    return "" if isinstance(value, (Mapping, list)) else repr(value)

@@ -1,0 +1,339 @@
+"""The heads of a predictor, delta (the next frame) and one-shot (all frames), and the layers below them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.motion.prediction import MotionState
+from motionkit.nn import Film, UnrolledLinear, WindowAttention
+from motionkit.predictor.encoder import PERIOD, MotionEncoder
+from motionkit.predictor.features import (
+    FEET,
+    ROOT,
+    Predicted,
+    Statistics,
+    pack,
+    periods,
+    reading,
+    reading_width,
+    width_of,
+)
+from motionkit.predictor.settings import PredictorSettings
+
+POINT = 4
+"""Features of a point of the commanded path."""
+
+Masks = list[Tensor]
+"""Dropout of one roll-out: ``[N, 1, width]`` for each place, the same in all of its frames."""
+
+
+class Trunk(nn.Module):
+    """Linear layer, attention over a window, modulation by the path, residual layers.
+
+    Args:
+        settings: Shape.
+        joints: Joints J.
+        period: Whether the soft period of an encoder is read.
+    """
+
+    def __init__(self, settings: PredictorSettings, joints: int, *, period: bool = False) -> None:
+        super().__init__()
+        width = settings.width
+        self.dropout = settings.dropout or 0.0
+        self.read = UnrolledLinear(reading_width(joints, len(settings.lags)), width)
+        self.norm = nn.LayerNorm(width)
+        self.attention: WindowAttention | None = None
+        if settings.window > 1:
+            self.attention = WindowAttention(
+                width_of(joints), width, width // 4, heads=settings.heads, window=settings.window
+            )
+            nn.init.zeros_(self.attention.out.weight)
+        self.film = Film(POINT * len(settings.ahead) + 1, width) if settings.command != "none" else None
+        self.period = nn.Linear(PERIOD, width) if period else None
+        self.bridge = nn.Linear(width, PERIOD) if period else None
+        if self.period is not None:
+            nn.init.zeros_(self.period.weight)
+            nn.init.zeros_(self.period.bias)
+        self.layers = nn.ModuleList(UnrolledLinear(width, width) for _ in range(settings.layers))
+
+    def told_period(self, hidden: Tensor) -> Tensor:
+        """Return the soft period ``[N, F, 4]`` that a hidden state tells; latent_consistency compares it."""
+        assert self.bridge is not None, "a network without an encoder tells no period"
+        return torch.tanh(self.bridge(hidden))
+
+    def masks(self, count: int) -> Masks | None:
+        """Draw the dropout of one roll-out of `count` samples; None outside of training.
+
+        One mask for all frames (Gal and Ghahramani, NeurIPS 2016): a free run stays the run of one network.
+        """
+        if not self.training or not self.dropout:
+            return None
+        like = self.norm.weight
+        kept = 1 - self.dropout
+        return [
+            torch.rand(count, 1, len(like), device=like.device).lt(kept) / kept for _ in range(len(self.layers) + 2)
+        ]
+
+    def forward(
+        self,
+        read: Tensor,
+        memory: tuple[Tensor, Tensor] | None,
+        condition: Tensor | None,
+        masks: Masks | None,
+        period: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return features ``[N, F, width]`` and attention ``[N, F, heads, W]`` (``[N, F, 1, 1]`` ones without any).
+
+        Args:
+            read: ``[N, F, ...]`` readings in units of their scale.
+            memory: Keys and values of all frames up to the last that was read.
+            condition: ``[N, F, 4 K + 1]`` of the path ahead, zeros where there is none; None: zeros.
+            masks: As `masks` drew them.
+            period: ``[N, F, 4]`` soft period of the frames, where there is an encoder.
+        """
+        hidden = _gelu(self.norm(self.read(read)))
+        hidden = _masked(hidden, masks, 0)
+        if self.period is not None and period is not None:
+            hidden = hidden + self.period(period)
+        weights = hidden.new_ones(*hidden.shape[:2], 1, 1)
+        if self.attention is not None and memory is not None:
+            found, weights = self.attention(hidden, *memory)
+            hidden = hidden + _masked(found, masks, 1)
+        if self.film is not None:
+            if condition is None:
+                condition = hidden.new_zeros(*hidden.shape[:2], self.film.linear.in_features)
+            hidden = self.film(hidden, condition)
+        for place, layer in enumerate(self.layers, start=2):
+            hidden = hidden + _masked(_gelu(layer(hidden)), masks, place)
+        return hidden, weights
+
+
+def _gelu(values: Tensor) -> Tensor:
+    """Return GELU in its form with tanh, which the runtime without torch can compute as well."""
+    return nn.functional.gelu(values, approximate="tanh")
+
+
+def _masked(hidden: Tensor, masks: Masks | None, place: int) -> Tensor:
+    return hidden if masks is None else hidden * masks[place]
+
+
+# The delta head: the next frame from the frames before it.
+
+
+STATISTICS = ("mean", "scale", "turn_std", "root_std")
+
+
+class Output(NamedTuple):
+    """What the network says of the frames after those that it read.
+
+    Attributes:
+        residual: ``[N, F, J, 6]`` added to the 6D identity to make the turn.
+        root: ``[N, F, 4]`` change of the root's features.
+        contacts: ``[N, F, 2]`` in 0 to 1.
+        attention: ``[N, F, heads, W]``.
+        hidden: ``[N, F, width]``.
+    """
+
+    residual: Tensor
+    root: Tensor
+    contacts: Tensor
+    attention: Tensor
+    hidden: Tensor
+
+
+class Delta(nn.Module):
+    """Reads a frame, its differences to earlier frames and, by attention, a window; gives turns, root and contacts.
+
+    Args:
+        settings: Shape.
+        joints: Joints J.
+        fps: Frames per second.
+        statistics: Scales, which become buffers.
+        encoder: The frozen encoder whose soft period is read; it belongs to the network around this head.
+    """
+
+    mean: Tensor
+    scale: Tensor
+    turn_std: Tensor
+    root_std: Tensor
+
+    def __init__(
+        self,
+        settings: PredictorSettings,
+        joints: int,
+        fps: float,
+        statistics: Statistics,
+        encoder: MotionEncoder | None = None,
+    ) -> None:
+        super().__init__()
+        self._encoder = (encoder,)  # in a tuple, so that it is no part of this module
+        self.settings, self.joints, self.fps = settings, joints, fps
+        self.lags, self.ahead = settings.lag_frames(fps), settings.ahead_frames(fps)
+        for name in STATISTICS:
+            self.register_buffer(name, getattr(statistics, name).clone())
+        self.trunk = Trunk(settings, joints, period=encoder is not None)
+        self.head = UnrolledLinear(settings.width, 6 * joints + ROOT + FEET)
+        nn.init.zeros_(self.head.weight)  # at first nothing moves
+        nn.init.zeros_(self.head.bias)
+
+    @property
+    def encoder(self) -> MotionEncoder | None:
+        """The encoder whose soft period is read."""
+        return self._encoder[0]
+
+    def remember(self, frames: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Return keys and values of frames ``[N, T, D]`` as `pack` makes them; None without attention."""
+        attention = self.trunk.attention
+        return None if attention is None else attention.remember(frames - self.mean)
+
+    def forward(
+        self,
+        now: Tensor,
+        earlier: Tensor,
+        memory: tuple[Tensor, Tensor] | None,
+        condition: Tensor | None,
+        *,
+        masks: Masks | None = None,
+        period: Tensor | None = None,
+        noise: float = 0.0,
+    ) -> Output:
+        """Predict the frames after those at hand.
+
+        Args:
+            now: ``[N, F, D]`` frames.
+            earlier: ``[N, F, L, D]`` the frames at `lags` before each.
+            memory: Keys and values of all frames up to the last of `now`.
+            condition: ``[N, F, 4 K + 1]`` of the path ahead, zeros where there is none; None: zeros.
+            masks: Dropout of the roll-out.
+            period: ``[N, F, 4]`` soft period of the frames.
+            noise: Deviation of noise on what is read, in training.
+        """
+        read = reading(now, earlier, self.mean, self.lags, self.fps) / self.scale
+        if noise:
+            read = read + noise * torch.randn_like(read)
+        hidden, weights = self.trunk(read, memory, condition, masks, period)
+        turns, root, feet = self.head(hidden).split([6 * self.joints, ROOT, FEET], dim=-1)
+        residual = (turns * self.turn_std).unflatten(-1, (self.joints, 6))
+        # Contacts move on from what they were: a foot that stands most often still stands.
+        before = now[..., -FEET:].clamp(0.01, 0.99).logit()
+        return Output(residual, root * self.root_std, (before + feet).sigmoid(), weights, hidden)
+
+
+# The one-shot head: all frames of the future at once, as a few cosines of time (DCT).
+
+
+_FLOOR = 0.3
+
+
+def cosines(frames: int, count: int) -> Tensor:
+    """Return ``[F, K]`` orthonormal cosines of time, slowest first: the first K columns of a DCT."""
+    time = (torch.arange(frames, dtype=torch.float64) + 0.5) / frames
+    basis = torch.cos(math.pi * torch.arange(count) * time[:, None])
+    scaled: Tensor = basis / basis.norm(dim=0)
+    return scaled.float()
+
+
+class OneShot(nn.Module):
+    """Gives the way of every feature from the last known frame, over F frames, in K cosines (Guo et al., siMLPe 2023).
+
+    Args:
+        settings: Shape.
+        joints: Joints J.
+        fps: Frames per second.
+        statistics: Scales of what is read.
+        encoder: The frozen encoder whose soft period is read; it belongs to the network around this head.
+    """
+
+    mean: Tensor
+    scale: Tensor
+    basis: Tensor
+    way_mean: Tensor
+    way_std: Tensor
+
+    def __init__(
+        self,
+        settings: PredictorSettings,
+        joints: int,
+        fps: float,
+        statistics: Statistics,
+        encoder: MotionEncoder | None = None,
+    ) -> None:
+        super().__init__()
+        self._encoder = (encoder,)  # in a tuple, so that it is no part of this module
+        self.settings, self.joints, self.fps = settings, joints, fps
+        self.lags, self.ahead = settings.lag_frames(fps), settings.ahead_frames(fps)
+        self.frames = max(1, round(settings.shot * fps))
+        count = min(settings.cosines, self.frames)
+        width = 6 * joints + ROOT + FEET
+        self.register_buffer("mean", statistics.mean.clone())
+        self.register_buffer("scale", statistics.scale.clone())
+        self.register_buffer("basis", cosines(self.frames, count))
+        self.register_buffer("way_mean", torch.zeros(count, width))
+        self.register_buffer("way_std", torch.ones(count, width))
+        self.trunk = Trunk(settings, joints, period=encoder is not None)
+        self.head = nn.Linear(settings.width, count * width)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    @torch.no_grad()
+    def measure(self, batches: Iterable[tuple[MotionState, MotionState]]) -> None:
+        """Set mean and deviation of the ways by known and following frames, ``[N, P, ...]`` and ``[N, F', ...]``.
+
+        Where F' is less than F the last frame is held. One batch is in memory at a time.
+        """
+        ways = torch.cat([self._way(pack(known, self.fps), pack(truth, self.fps)) for known, truth in batches])
+        spread = ways.std(0, correction=0)
+        self.way_mean.copy_(ways.mean(0))
+        self.way_std.copy_(spread.clamp_min(max(float(spread.median()) * _FLOOR, 1e-4)))
+
+    def _way(self, known: Tensor, truth: Tensor) -> Tensor:
+        """Return the coefficients ``[N, K, D]`` of the way from the last known frame; contacts as they are."""
+        way = truth[:, : self.frames].float() - known[:, -1:].float()
+        way = torch.cat([way[..., :-FEET], torch.zeros_like(way[..., -FEET:])], dim=-1)
+        count = way.shape[1]
+        found = self.basis[:count].mT @ way
+        if count < self.frames:  # the last frame is held
+            found = found + self.basis[count:].sum(0)[:, None] * way[:, -1:]
+        return found
+
+    def forward(self, known: MotionState, condition: Tensor | None = None, *, noise: float = 0.0) -> Predicted:
+        """Predict the F frames after ``[N, P, ...]`` known ones.
+
+        Args:
+            known: float32, P more than the longest of `lags`.
+            condition: ``[N, 4 K + 1]`` of the path ahead; None: zeros.
+            noise: Deviation of noise on what is read, in training.
+        """
+        rows = pack(known, self.fps)
+        now = rows[:, -1:]
+        earlier = torch.stack([rows[:, -1 - lag] for lag in self.lags], dim=1)[:, None]
+        read = reading(now, earlier, self.mean, self.lags, self.fps) / self.scale
+        if noise:
+            read = read + noise * torch.randn_like(read)
+        attention = self.trunk.attention
+        memory = None if attention is None else attention.remember(rows - self.mean)
+        told = None if condition is None else condition[:, None]
+        encoder = self._encoder[0]
+        period = None if encoder is None else periods(encoder, known, known.frames - 1)
+        hidden, weights = self.trunk(read, memory, told, self.trunk.masks(rows.shape[0]), period)
+        coefficients = self.head(hidden[:, 0]).unflatten(-1, self.way_std.shape) * self.way_std + self.way_mean
+        way = self.basis @ coefficients  # [N, F, D]
+        six, root, feet = way.split([6 * self.joints, ROOT, FEET], dim=-1)
+        raw = matrix_to_6d(known.rotations[:, -1:]) + six.unflatten(-1, (-1, 6))
+        rotations = matrix_from_6d(raw)
+        before = torch.cat([known.rotations[:, -1:], rotations[:, :-1]], dim=1)
+        moved = now[..., 6 * self.joints : 6 * self.joints + ROOT] + root
+        contacts = (now[..., -FEET:].clamp(0.01, 0.99).logit() + feet).sigmoid()
+        state = MotionState(rotations, moved[..., :3] / self.fps, moved[..., 3], contacts)
+        rest = matrix_to_6d(torch.eye(3).to(raw))
+        frames = self.frames
+        return Predicted(
+            state, before, raw - rest, rotations @ before.mT, weights.expand(-1, frames, -1, -1),
+            hidden.expand(-1, frames, -1),
+        )  # fmt: skip

@@ -1,0 +1,204 @@
+"""The motion predictor: known frames in, the frames that follow out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor
+
+from motionkit import weights
+from motionkit.documents import read_model
+from motionkit.errors import MotionkitError
+from motionkit.motion.prediction import MotionState
+from motionkit.predictor.encoder import EncoderSizes, MotionEncoder, Scales, SizesRecord
+from motionkit.predictor.features import Statistics
+from motionkit.predictor.network import PredictorNetwork, Standing
+from motionkit.predictor.settings import MplOptions, PredictorSettings
+from motionkit.rigs import find_feet
+from motionkit.runs import find_model, fingerprint_tensors, write_model
+
+# A predictor's folder: policy.json and model.safetensors, complete in itself.
+
+
+KIND, ARTIFACT, DOCUMENT = "mpl", "policy", "policy.json"
+
+Point = tuple[float, float, float]
+
+
+class PredictorDocument(BaseModel):
+    """Content of policy.json; unknown keys (of later versions) are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    kind: Literal["mpl"]
+    settings: PredictorSettings
+    encoder: SizesRecord | None = None
+    fps: float = Field(gt=0, le=1000)
+    names: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
+    parents: tuple[int, ...]
+    offsets: tuple[Point, ...]
+    fastest: float | None = Field(None, gt=0)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if not len(self.names) == len(self.parents) == len(self.offsets):
+            raise ValueError("names, parents and offsets differ in length")
+        if self.parents[0] != -1 or any(not 0 <= parent < joint for joint, parent in enumerate(self.parents) if joint):
+            raise ValueError("a joint stands before its parent")
+        return self
+
+
+def write_predictor(folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> Path:
+    """Write a predictor; with tensors None only policy.json, for a run whose checkpoints hold them."""
+    write_model(folder, DOCUMENT, document, tensors)
+    return folder
+
+
+def read_document(path: Path) -> PredictorDocument:
+    """Read policy.json.
+
+    Raises:
+        MotionkitError: It is missing, damaged, or describes another kind of policy.
+    """
+    return read_model(path, PredictorDocument, KIND, f" policy, not {KIND}")
+
+
+class MplPredictor:
+    """A trained predictor; see `motionkit.contracts.policy.Predictor`.
+
+    Args:
+        settings: Shape of the network.
+        network: The network; put into eval mode here.
+        names: Joint names.
+        parents: Parent of each joint, -1 for the root.
+        offsets: ``[J, 3]`` metres from the parent: the body that roll-outs are written with.
+        fastest: Metres per second that the root of its training clips goes at most; a path is not told faster. None: it
+            is not known.
+
+    Attributes:
+        fps: Frames per second.
+        past: Known frames that it reads at least; attention sees more, where they are known.
+        feet: The joint of the left foot that stands longest, and of the right one; None where names do not tell them.
+    """
+
+    def __init__(
+        self,
+        settings: PredictorSettings,
+        network: PredictorNetwork,
+        *,
+        names: Sequence[str],
+        parents: Sequence[int],
+        offsets: Tensor,
+        fastest: float | None = None,
+    ) -> None:
+        self.settings = settings
+        self.network = network.eval()
+        self.fps, self.past = network.fps, network.past
+        self.names, self.parents, self.offsets = tuple(names), tuple(parents), offsets.double()
+        self.fastest = fastest
+        feet = find_feet(names, parents)
+        self.feet = None if feet is None else (feet[0][-1], feet[1][-1])
+        self._standing = None if self.feet is None else Standing(self.offsets, self.parents, self.feet)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprints of what options name: of its weights, as they are now."""
+        return {"checkpoint": fingerprint_tensors(self.tensors())}
+
+    @torch.no_grad()
+    def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+        """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`.
+
+        A predictor that was trained without a command takes none into account.
+        """
+        device = next(self.network.parameters()).device
+        read = known.map(lambda values: values.to(device, torch.float32))
+        path = None if command is None else command.to(device, torch.float32)
+        found = self.network.free_run(
+            read, frames, command=path, standing=self._standing, fastest=self.fastest
+        )  # fmt: skip
+        return found.map(Tensor.cpu)
+
+    def document(self) -> dict[str, Any]:
+        """Return the content of policy.json: everything about the predictor except its tensors."""
+        encoder = self.network.encoder
+        return {
+            "schema": 1,
+            "kind": KIND,
+            "settings": self.settings.model_dump(mode="json"),
+            "encoder": None if encoder is None else asdict(encoder.sizes),
+            "fps": self.fps,
+            "names": list(self.names),
+            "parents": list(self.parents),
+            "offsets": self.offsets.tolist(),
+            "fastest": self.fastest,
+            "feet": self.feet,  # found by their names; for programs that do not know names
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return everything a checkpoint needs, by name."""
+        return dict(self.network.state_dict())
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back what `tensors` returned, in place.
+
+        Raises:
+            MotionkitError: A tensor is missing, unknown, or has another shape.
+        """
+        weights.load_strict(self.network, dict(tensors), "the checkpoint")
+
+    def save(self, folder: Path, *, tensors: bool = True) -> Path:
+        """Write the predictor as a folder that `eval mpl` opens; without `tensors` only its description."""
+        return write_predictor(folder, self.document(), self.tensors() if tensors else None)
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move the network."""
+        self.network.to(device)
+        return self
+
+
+# Opens a motion predictor from its options.
+
+
+def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> MplPredictor:
+    """Open the predictor that `options` names.
+
+    Args:
+        options: Where it is.
+        device: Where it goes.
+        dataset: Not used: a predictor brings its own statistics and skeleton.
+
+    Raises:
+        MotionkitError: Nothing was named, or it is missing, damaged or another kind of model.
+    """
+    if not options.checkpoint:
+        raise MotionkitError("no motion predictor was named.", fix="--policy.checkpoint RUN, a run of train-mpl.")
+    found = find_model(Path(options.checkpoint).expanduser(), ARTIFACT, DOCUMENT)
+    if found is None:
+        raise MotionkitError(
+            f"{options.checkpoint} is no motion predictor.",
+            fix="give a run of train-mpl, or a folder with policy.json.",
+        )
+    document = read_document(found.document)
+    joints = len(document.names)
+    # Statistics are made outside: they are loaded into, and may not be on the meta device.
+    neutral, scales = Statistics.neutral(joints), Scales.neutral(joints)
+
+    def make() -> PredictorNetwork:
+        encoder = None
+        if document.encoder is not None:
+            sizes = EncoderSizes(**document.encoder.model_dump())
+            encoder = MotionEncoder(sizes, document.names, document.fps, scales)
+        return PredictorNetwork(document.settings, joints, document.fps, neutral, encoder)
+
+    network = weights.build(make, weights.read(found.tensors), str(found.tensors))
+    predictor = MplPredictor(
+        document.settings, network, names=document.names, parents=document.parents,
+        offsets=torch.tensor(document.offsets, dtype=torch.float64), fastest=document.fastest,
+    )  # fmt: skip
+    return predictor.to(device)

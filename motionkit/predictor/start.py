@@ -1,0 +1,218 @@
+"""The predictor that is trained: its statistics, its encoder, and where its weights begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from motionkit import weights
+from motionkit.errors import MotionkitError
+from motionkit.predictor.batches import TrainingData
+from motionkit.predictor.clips import ClipSet
+from motionkit.predictor.encoder import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
+from motionkit.predictor.features import Statistics
+from motionkit.predictor.guide_figures import read_template, take_turn_scale
+from motionkit.predictor.network import PredictorNetwork
+from motionkit.predictor.policy import ARTIFACT, DOCUMENT, MplPredictor
+from motionkit.predictor.train_settings import TrainMplSettings
+from motionkit.runs import find_model, fingerprint_files, fingerprint_tensors
+
+# ``--init``: weights of another training, where they fit.
+
+
+_LISTED = 3
+
+
+@dataclass(frozen=True)
+class Initialised:
+    """What was taken from a file.
+
+    Attributes:
+        source: The file.
+        taken: Names of the tensors that were taken.
+        other_shape: Names that the file has as well, with another shape.
+        missing: Names that the file lacks.
+        unused: Number of tensors in the file that the network lacks.
+    """
+
+    source: str
+    taken: tuple[str, ...]
+    other_shape: tuple[str, ...]
+    missing: tuple[str, ...]
+    unused: int
+
+    def sentence(self) -> str:
+        """Return it in words."""
+        total = len(self.taken) + len(self.other_shape) + len(self.missing)
+        parts = [f"{len(self.taken)} of {total} tensors of the network are from {self.source}"]
+        if self.other_shape:
+            parts.append(f"{len(self.other_shape)} have another shape there: {_listed(self.other_shape)}")
+        if self.missing:
+            parts.append(f"{len(self.missing)} are not there: {_listed(self.missing)}")
+        if self.unused:
+            parts.append(f"{self.unused} of its tensors have no place here")
+        return "; ".join(parts) + "."
+
+
+def initialise(network: nn.Module, source: Path) -> Initialised:
+    """Take every tensor of the same name and shape from a run, a checkpoint or a file of weights.
+
+    Statistics are taken like weights: what was learned reads numbers of their scale. The encoder is not, it is the
+    one that the settings name.
+
+    Args:
+        network: Changed in place.
+        source: Run of train-mpl, one of its checkpoints, an exported folder, or a file such as the guide's
+            ``best_model.pt`` with ``model_state_dict``.
+
+    Raises:
+        MotionkitError: It cannot be read, holds no weights or numbers that are not finite, or nothing in it fits.
+    """
+    found = _read(source)
+    own = {name: value for name, value in network.state_dict().items() if "encoder" not in name.split(".")}
+    fits = {
+        name: found[name]
+        for name, value in own.items()
+        if name in found and found[name].shape == value.shape
+        and found[name].is_floating_point() == value.is_floating_point()
+    }  # fmt: skip
+    if not fits:
+        theirs, ours = (
+            ", ".join(f"{name} {list(table[name].shape)}" for name in list(table)[:_LISTED]) for table in (found, own)
+        )
+        raise MotionkitError(
+            f"nothing in {source} fits this network.",
+            why=f"it has {len(found)} tensors, such as {theirs}; the network has {len(own)}, such as {ours}.",
+            fix="give a run of train-mpl of the same --model.head and --model.width; weights of the guide's own code "
+            "are of another network: train one here.",
+        )
+    broken = [name for name, value in fits.items() if value.is_floating_point() and not bool(value.isfinite().all())]
+    if broken:
+        raise MotionkitError(f"{source} has values that are not finite, in {_listed(broken)}.")
+    with torch.no_grad():
+        for name, value in fits.items():
+            own[name].copy_(value)
+    shared = [name for name in own if name in found]
+    return Initialised(
+        str(source),
+        tuple(fits),
+        tuple(name for name in shared if name not in fits),
+        tuple(name for name in own if name not in found),
+        sum(name not in own and "encoder" not in name.split(".") for name in found),
+    )
+
+
+def weights_file(source: Path) -> Path:
+    """Return the file of weights of a run, a checkpoint or a folder; a file itself.
+
+    Raises:
+        MotionkitError: A folder holds no predictor.
+    """
+    if not source.is_dir():
+        return source
+    if (model := find_model(source, ARTIFACT, DOCUMENT)) is None:
+        raise MotionkitError(f"{source} is no run of train-mpl.", fix="--init RUN, or a file of weights.")
+    return model.tensors
+
+
+def _read(source: Path) -> Mapping[str, Tensor]:
+    content = weights.read(weights_file(source))
+    found = weights.find_tensors(content)
+    if not found:
+        raise MotionkitError(f"{source} holds no weights: it is {weights.describe(content)}.")
+    return found
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+_WINDOWS, _FRAMES = 512, 512 * 128
+"""Windows that are gathered at a time to measure their ways, and frames of these."""
+
+
+def new_predictor(
+    settings: TrainMplSettings, data: TrainingData, encoder: MotionEncoder | None
+) -> tuple[MplPredictor, list[str]]:
+    """Build a predictor for clips.
+
+    Args:
+        settings: All settings.
+        data: Clips and windows, whose statistics it takes.
+        encoder: Frozen encoder whose soft period it reads.
+
+    Returns:
+        The predictor, and what a person should know of it, a sentence each.
+
+    Raises:
+        MotionkitError: The settings' ``bundle`` or ``init`` cannot be read or does not fit.
+    """
+    clips, windows = data.clips, data.train
+    train = clips.split("train")
+    model = settings.model.for_frames(sum(clip.state.frames for clip in train))
+    statistics = Statistics.of([clip.state for clip in train], clips.fps, model.lag_frames(clips.fps))
+    said = []
+    fresh = settings.run.resume is None  # a resumed run has its own weights and statistics
+    if settings.bundle is not None and fresh:
+        statistics, what = take_turn_scale(statistics, read_template(settings.bundle), len(clips.names))
+        said.append(what)
+    torch.manual_seed(settings.seed)
+    network = PredictorNetwork(model, len(clips.names), clips.fps, statistics, encoder)
+    if network.shot is not None:
+        whole = windows.whole()
+        chosen = whole if len(whole) else torch.arange(len(windows))
+        size = max(1, min(_WINDOWS, _FRAMES // windows.future))
+        network.shot.measure((windows.last(index), windows.following(index)) for index in chosen.split(size))
+    if settings.init is not None and fresh:
+        said.append(initialise(network, settings.init).sentence())
+    offsets = torch.stack([clip.offsets for clip in train]).mean(0)
+    # Not the largest step of all: that one may be a glitch.
+    fastest = clips.fps * max(float(clip.state.steps[:, :2].norm(dim=-1).quantile(0.9)) for clip in train)
+    predictor = MplPredictor(
+        model, network, names=clips.names, parents=clips.parents, offsets=offsets, fastest=fastest or None
+    )  # fmt: skip
+    return predictor, said
+
+
+def model_inputs(settings: TrainMplSettings, encoder: MotionEncoder | None) -> dict[str, str]:
+    """Return the fingerprints of what the predictor is made of, by setting, after it was made.
+
+    Those of ``init`` and ``bundle`` are not compared on resume, since they are read at the beginning alone.
+    """
+    found = {"encoder": "none" if encoder is None else fingerprint_tensors(encoder.state_dict())}
+    if settings.run.resume is None:
+        files = {"init": settings.init and weights_file(settings.init), "bundle": settings.bundle}
+        found |= {name: fingerprint_files(file, [file]) for name, file in files.items() if file is not None}
+    return found
+
+
+def find_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str, str]:
+    """Open the encoder that ``--encoder`` names.
+
+    Returns:
+        The encoder, its path (empty without one), and where it is from, in words.
+
+    Raises:
+        MotionkitError: It was named, and is missing, damaged, or made for other clips.
+    """
+    if name == "none":
+        return None, "", "none"
+    if name != "auto":
+        encoder = open_encoder(name)
+        if why := encoder.misfit(clips.names, clips.fps):
+            raise MotionkitError(
+                f"{name} does not fit the clips.", why=why, fix=f"motionkit {COMMAND} --data with the same clips."
+            )
+        return encoder, name, name
+    newest = newest_encoder_run()
+    if newest is None:
+        return None, "", f"none: there is no finished run of {COMMAND} under ./runs"
+    encoder = open_encoder(newest)
+    if why := encoder.misfit(clips.names, clips.fps):
+        return None, "", f"none: the newest, {newest}, does not fit: {why}"
+    return encoder, str(newest), f"{newest}, the newest finished run of {COMMAND}"

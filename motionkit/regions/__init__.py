@@ -1,0 +1,1 @@
+"""Regions of images: captions of regions, masks of captions, and self-play of both."""

@@ -1,0 +1,1 @@
+"""Images with regions and captions: from files in four formats, or drawn by code."""

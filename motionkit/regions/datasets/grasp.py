@@ -1,0 +1,432 @@
+"""Grasp-Any-Region: arrow files with ``image``, ``mask_rle`` and ``conversations``.
+
+They are read by pyarrow, mapped from the disk: a row is copied when it is asked for. A file may hold offsets that lead
+out of it, so a batch is checked before its first row is copied; pyarrow cannot check a row without its whole batch.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit.documents import open_file, read_json
+from motionkit.errors import MotionkitError
+from motionkit.regions.datasets.images import LARGEST_FILE, fingerprint
+from motionkit.regions.datasets.rows import (
+    BAD_IMAGE,
+    BAD_ROW,
+    LONGEST_ROW,
+    NO_CAPTION,
+    NO_IMAGE,
+    NO_MASK,
+    SEVERAL,
+    Part,
+    Record,
+    UnusableError,
+)
+
+# Opens arrow files of strangers: nothing in them is much larger in memory than it is in the file.
+#
+# pyarrow checks neither that a row takes room (a column of nothing may have 10^12 rows, a list of nothing 10^9 entries)
+# nor how large compressed columns become. Columns that take no room and compressed ones are therefore refused by their
+# types and headers, before they are read. A bit of the file can become a table of Python, of 200 bytes: values of lists
+# are counted before they are copied.
+
+
+_FILE = b"ARROW1"  # two bytes follow, then the same stream as in a file without it
+_DEPTH = 4
+_VALUES = 1 << 20  # of a column in a row: numbers, texts, lists and tables
+_HEADER, _COMPRESSION = 2, 3  # fields of Message and RecordBatch in Arrow's Message.fbs
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column may hold.
+
+    Attributes:
+        most: Bytes in a row.
+        lists: Whether a row may hold lists; each of their numbers becomes an object of Python.
+    """
+
+    most: int
+    lists: bool = True
+
+
+def open_batches(path: Path, wanted: Mapping[str, Column]) -> list[Any]:
+    """Return the record batches of an arrow stream or file, mapped from the disk, with the wanted columns only.
+
+    Their content is not checked yet, see `check_batch`.
+
+    Args:
+        path: The file.
+        wanted: Columns by their names.
+
+    Raises:
+        MotionkitError: It is not such a file, is damaged or compressed, has not these columns, or has columns of types
+            that no row of text, bytes and numbers needs.
+    """
+    try:
+        with open_file(path) as file:  # a pipe would never end
+            size = file.seek(0, 2)
+        return _open(path, wanted, size)
+    except MotionkitError:
+        raise
+    # A damaged file can raise nearly any exception.
+    except Exception as error:
+        raise MotionkitError(
+            f"{path} is not an arrow file, or a damaged one.", why=_first_line(error)[:200],
+            fix="download it again; a stopped download leaves a shorter file.",
+        ) from error  # fmt: skip
+
+
+def _open(path: Path, wanted: Mapping[str, Column], size: int) -> list[Any]:
+    import pyarrow as pa
+
+    content = pa.memory_map(str(path)).read_buffer() if size else pa.py_buffer(b"")
+    if content[: len(_FILE)].to_pybytes() == _FILE:
+        content = content[8:]
+    schema = pa.ipc.open_stream(content).schema
+    found = list(schema.names)
+    if missing := [name for name in wanted if found.count(name) != 1]:
+        raise MotionkitError(
+            f"{path} has no column {' or '.join(missing)}.",
+            why=f"found were {', '.join(found[:8]) or 'none'}; wanted are {', '.join(wanted)}.",
+        )
+    for name, column in wanted.items():
+        kind = schema.field(name).type
+        if not _plain(kind, _DEPTH, lists=column.lists):
+            more = "lists and tables" if column.lists else "a table"
+            raise MotionkitError(
+                f"the column {name} of {path} holds {str(kind)[:80]}.",
+                why=f"it must hold text, bytes or numbers, or {more} of them.",
+                fix="docs/region-data.md shows the columns.",
+            )
+    if any(_is_compressed(message) for message in _messages(content)):
+        raise MotionkitError(
+            f"{path} is compressed, which is not read here.",
+            why="rows are read from the disk one at a time, and a compressed file has to be unpacked into memory.",
+            fix="save it without compression, as save_to_disk of datasets does.",
+        )
+    chosen = pa.ipc.IpcReadOptions(included_fields=[found.index(name) for name in wanted])
+    batches = list(pa.ipc.open_stream(content, options=chosen))
+    if any(batch.num_rows < 0 for batch in batches) or sum(batch.num_rows for batch in batches) > size:
+        raise MotionkitError(f"{path} says that it has more rows than bytes.", fix="download it again.")
+    return batches
+
+
+def check_batch(batch: Any) -> str:
+    """Return what is wrong with a batch or a column, such as offsets that lead out of it; empty when nothing is."""
+    try:
+        batch.validate(full=True)
+    # A damaged file can raise nearly any exception.
+    except Exception as error:
+        return _first_line(error)[:80]
+    return ""
+
+
+def row_of(batch: Any, at: int, wanted: Mapping[str, Column]) -> dict[str, Any]:
+    """Return a row of a batch in which `check_batch` found nothing.
+
+    Raises:
+        UnusableError: The row is longer than a column may be, or damaged.
+    """
+    found: dict[str, Any] = {}
+    for name, column in wanted.items():
+        value = batch.column(name).slice(at, 1)
+        if value.nbytes > column.most:
+            raise UnusableError(BAD_ROW, f"{name} of {value.nbytes / 1e6:.0f} MB")
+        if (count := _values(value)) > _VALUES:
+            raise UnusableError(BAD_ROW, f"{name} of {count:,} values")
+        try:
+            (found[name],) = value.to_pylist()
+        except Exception as error:  # a damaged name of a field, for one
+            raise UnusableError(BAD_ROW, _first_line(error)[:80]) from error
+    return found
+
+
+def may_name_files(column: Any) -> bool:
+    """Return whether some pictures of a column may lie in files of their own: it is sound, and not all are bytes."""
+    import pyarrow.types as is_a
+
+    if not is_a.is_struct(column.type):
+        return bool(is_a.is_string(column.type) or is_a.is_large_string(column.type))
+    names = [column.type.field(place).name for place in range(column.type.num_fields)]
+    if "path" not in names or check_batch(column):
+        return False
+    return "bytes" not in names or bool(column.field(names.index("bytes")).null_count)
+
+
+def _values(array: Any) -> int:
+    """Return how many objects of Python an array becomes."""
+    import pyarrow.types as is_a
+
+    if is_a.is_struct(array.type):
+        return len(array) + sum(map(_values, array.flatten()))
+    if is_a.is_list(array.type) or is_a.is_large_list(array.type) or is_a.is_fixed_size_list(array.type):
+        return len(array) + _values(array.flatten())
+    return len(array)
+
+
+def _plain(kind: Any, depth: int, *, lists: bool) -> bool:
+    """Return whether each value of a type takes room in the file: it is no null, and refers to no other."""
+    import pyarrow.types as is_a
+
+    if is_a.is_struct(kind):
+        fields = [kind.field(place).type for place in range(kind.num_fields)]
+        fields = [one for one in fields if not is_a.is_null(one)]  # beside others it adds nothing
+        return depth > 0 and bool(fields) and all(_plain(one, depth - 1, lists=lists) for one in fields)
+    if is_a.is_list(kind) or is_a.is_large_list(kind) or (is_a.is_fixed_size_list(kind) and kind.list_size > 0):
+        return lists and depth > 0 and _plain(kind.value_type, depth - 1, lists=lists)
+    checks = (is_a.is_string, is_a.is_large_string, is_a.is_binary, is_a.is_large_binary, is_a.is_integer)
+    return any(check(kind) for check in (*checks, is_a.is_floating, is_a.is_boolean))
+
+
+def _messages(content: Any) -> Iterator[Any]:
+    import pyarrow as pa
+
+    reader = pa.BufferReader(content)
+    while True:
+        try:
+            yield pa.ipc.read_message(reader)
+        except EOFError:
+            return
+
+
+def _is_compressed(message: Any) -> bool:
+    """Return whether the columns of a message are compressed: its record batch has a table that says how."""
+    if message.type != "record batch":
+        return False
+    data = message.metadata.to_pybytes()
+    batch = _field(data, int(struct.unpack_from("<I", data)[0]), _HEADER)
+    return bool(_field(data, batch, _COMPRESSION))
+
+
+def _field(data: bytes, table: int, number: int) -> int:
+    """Return the place of a flatbuffer's table that is a field of another one; 0 when it is not there."""
+    fields = table - struct.unpack_from("<i", data, table)[0]
+    place = 4 + 2 * number
+    if place >= struct.unpack_from("<H", data, fields)[0]:
+        return 0
+    offset: int = struct.unpack_from("<H", data, fields + place)[0]
+    return table + offset + int(struct.unpack_from("<I", data, table + offset)[0]) if offset else 0
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+# Which text of a conversation is said of which region.
+#
+# In Grasp-Any-Region a row with several regions names them ``<Prompt0>``, ``<Prompt1>``, ... A policy is asked for one
+# region at a time, so a text counts for a region when it is of that region alone.
+
+
+_PROMPT = re.compile(r"<Prompt(\d{1,6})>")
+_LINE = re.compile(r"^\s*<Prompt(\d{1,6})>\s*:\s*(.+)$")
+_LEAD = re.compile(r"^\s*<Prompt\d{1,6}>\s*:\s*")
+_OTHER = "this object"
+
+
+def parts_of(masks: object, conversations: object) -> tuple[Part, ...]:
+    """Return the regions whose text can be told apart.
+
+    One mask has the last answer. Several masks have, where no text names a region, an answer each in turn; otherwise an
+    answer is of the one region that it and its question name, and an answer of lines ``<PromptN>: ...`` has a text for
+    each of them.
+
+    Args:
+        masks: RLE, or a list of RLE.
+        conversations: ``[{"from": "human" or "gpt", "value": text}]``.
+
+    Raises:
+        UnusableError: There is no mask or no answer, a text names a region that is not there, or none is of one region.
+    """
+    shapes = masks if isinstance(masks, list) else [masks]
+    if not shapes or shapes[0] is None:
+        raise UnusableError(NO_MASK)
+    turns = _exchanges(conversations)
+    if not turns:
+        raise UnusableError(NO_CAPTION, "there is no answer")
+    if len(shapes) == 1:
+        return (Part(shapes[0], _words(turns[-1][1])),)
+    if not any(_PROMPT.search(text) for turn in turns for text in turn):
+        if len(turns) != len(shapes):
+            raise UnusableError(SEVERAL, f"{len(turns)} answers for {len(shapes)} regions")
+        return tuple(Part(shape, answer) for shape, (_, answer) in zip(shapes, turns, strict=True))
+    said = [pair for turn in turns for pair in _of_one(*turn)]
+    if wrong := [number for number, _ in said if number >= len(shapes)]:
+        raise UnusableError(BAD_ROW, f"<Prompt{wrong[0]}> of {len(shapes)} regions")
+    if not said:
+        raise UnusableError(SEVERAL)
+    return tuple(Part(shapes[number], _words(text)) for number, text in said)
+
+
+def _exchanges(conversations: object) -> list[tuple[str, str]]:
+    """Return questions with their answers."""
+    found: list[tuple[str, str]] = []
+    question = ""
+    for turn in conversations if isinstance(conversations, list) else ():
+        if not isinstance(turn, Mapping):
+            continue
+        text = turn.get("value")
+        text = text if isinstance(text, str) else ""
+        if turn.get("from") == "gpt":
+            found.append((question, text))
+            question = ""
+        else:
+            question = text
+    return found
+
+
+def _of_one(question: str, answer: str) -> list[tuple[int, str]]:
+    """Return the texts of an exchange that are of one region, with its number."""
+    lines: list[Any] = [_LINE.match(line) for line in answer.splitlines() if line.strip()]
+    if lines and all(lines):
+        return [(int(line[1]), line[2]) for line in lines if not _PROMPT.search(line[2])]
+    named = {int(number) for number in _PROMPT.findall(f"{question} {answer}")}
+    return [(named.pop(), answer)] if len(named) == 1 else []
+
+
+def _words(text: str) -> str:
+    """Return a text without the names of regions, which no policy knows."""
+    return _PROMPT.sub(_OTHER, _LEAD.sub("", text))
+
+
+_COLUMNS = {
+    "image": Column(LARGEST_FILE, lists=False), "mask_rle": Column(LONGEST_ROW), "conversations": Column(LONGEST_ROW)
+}  # fmt: skip
+_LAYOUT = "wanted are folders such as Fine-Grained-Dataset with data-*-of-*.arrow, as hf download or save_to_disk leave"
+
+
+class Grasp:
+    """See `motionkit.regions.datasets.rows.Source`.
+
+    Args:
+        folder: Folder of folders of arrow files, or one of these.
+        subset: First letters of the folders to use, by commas; all by default.
+        commit: Of the hub, for the record.
+
+    Raises:
+        MotionkitError: there are no arrow files, or they have other columns.
+    """
+
+    def __init__(self, folder: Path, subset: str, commit: str = "") -> None:
+        self.place = str(folder)
+        self.inputs: Mapping[str, str] = {"revision": commit} if commit else {}
+        self._files = _arrow_files(folder, subset)
+        self._root = folder
+        opened = [open_batches(path, _COLUMNS) for path in self._files]
+        self._batches = [batch for batches in opened for batch in batches]
+        self._ends = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
+        self._file_ends = np.cumsum([0, *(sum(batch.num_rows for batch in batches) for batches in opened)])
+        self._checked: dict[int, str] = {}  # of each batch that was used: what is wrong with it
+        states = [one for one in {path.parent / "state.json" for path in self._files} if one.is_file()]
+        self.mark = fingerprint(sorted(states), [*self._files, *self._pictures()], folder)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def where(self, number: int) -> str:
+        """See `Source.where`."""
+        file, row = _find(self._file_ends, number)
+        return f"row {row} of {self._files[file].relative_to(self._root).as_posix()}"
+
+    def record(self, number: int) -> Record:
+        """See `Source.record`."""
+        row = self._row(number, _COLUMNS)
+        image = _picture(row["image"], self._folder(number))
+        return Record(self.where(number), image, parts_of(row["mask_rle"], row["conversations"]))
+
+    def _row(self, number: int, wanted: Mapping[str, Column]) -> dict[str, Any]:
+        place, at = _find(self._ends, number)
+        batch = self._batches[place]
+        if place not in self._checked:
+            self._checked[place] = check_batch(batch)
+        if problem := self._checked[place]:
+            raise UnusableError(BAD_ROW, problem)
+        return row_of(batch, at, wanted)
+
+    def _folder(self, number: int) -> Path:
+        return self._files[_find(self._file_ends, number)[0]].parent
+
+    def _pictures(self) -> Iterator[Path]:
+        """Yield the pictures that lie outside the arrow files."""
+        for place, batch in enumerate(self._batches):
+            if not may_name_files(batch.column("image")):
+                continue
+            for number in range(self._ends[place], self._ends[place + 1]):
+                try:
+                    image = _picture(self._row(number, {"image": _COLUMNS["image"]})["image"], self._folder(number))
+                except UnusableError:  # it is left out, with the reason, when its rows are looked at
+                    continue
+                if isinstance(image, Path):
+                    yield image
+
+
+def _find(ends: NDArray[np.int64], number: int) -> tuple[int, int]:
+    """Return which part a row is in, and which row of it, for the first row of each part and the end."""
+    part = int(np.searchsorted(ends, number, side="right")) - 1
+    return part, number - int(ends[part])
+
+
+def _arrow_files(folder: Path, subset: str) -> list[Path]:
+    """Return the arrow files of a folder or of its folders, in the order that ``state.json`` or their names give."""
+    own = _of_folder(folder)
+    places = [folder] if own else sorted({path.parent for path in folder.glob("*/**/*.arrow")})
+    wanted = [first.strip().lower() for first in subset.split(",") if first.strip()]
+    if wanted and not own:
+        there = sorted({place.relative_to(folder).parts[0] for place in places})
+        places = [place for place in places if place.relative_to(folder).parts[0].lower().startswith(tuple(wanted))]
+        if not places:
+            raise MotionkitError(
+                f"no folder of {folder} begins with {subset}.", why=f"there are {', '.join(there) or 'none'}."
+            )
+    if files := own or [path for place in places for path in _of_folder(place)]:
+        return files
+    there = sorted(path.name for path in folder.iterdir())
+    raise MotionkitError(
+        f"{folder} has no arrow files.", why=f"it holds {', '.join(there[:6]) or 'nothing'}; {_LAYOUT} them.",
+        fix="hf download HaochenWang/Grasp-Any-Region-Dataset --repo-type dataset --local-dir data",
+    )  # fmt: skip
+
+
+def _of_folder(folder: Path) -> list[Path]:
+    there = sorted(path for path in folder.glob("*.arrow") if not path.name.startswith("cache-"))
+    if (state := folder / "state.json").is_file():
+        listed = read_json(state, dict).get("_data_files")
+        names = [str(one.get("filename")) for one in listed or () if isinstance(one, Mapping)]
+        missing = [name for name in names if name not in {path.name for path in there}]
+        if missing:
+            raise MotionkitError(
+                f"{folder} is incomplete: {', '.join(missing[:3])} of {len(names)} files is missing.",
+                fix="download it again; hf download goes on where it stopped.",
+            )
+        there = [folder / name for name in names]
+    return there
+
+
+def _picture(image: object, folder: Path) -> bytes | Path:
+    """Return a picture that is stored as bytes, as a path, as base64, or as a table of bytes and path."""
+    if isinstance(image, Mapping):
+        image = image.get("bytes") or image.get("path")
+    if isinstance(image, str) and image.startswith("data:"):
+        try:
+            return base64.b64decode(image.partition("base64,")[2], validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise UnusableError(BAD_IMAGE, "base64 that is none") from error
+    if isinstance(image, str) and image:
+        return folder / image
+    if isinstance(image, (bytes, bytearray)) and image:
+        return bytes(image)
+    if isinstance(image, Sequence):
+        raise UnusableError(NO_IMAGE, "the row has none")
+    raise UnusableError(NO_IMAGE, f"a {type(image).__name__}")

@@ -1,0 +1,157 @@
+"""Pictures of regions, with what a policy said of them and drew of its own words."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit.contracts.dataset import RegionDataset, Split
+from motionkit.regions.evaluation.measure import RegionFigures
+from motionkit.runs import write_bytes_atomic
+
+# An image with a mask laid over it, small enough for a page.
+
+
+_LONGEST, _LEAST = 320, 240
+"""Pixels of the longer side: larger images are made smaller, much smaller ones are enlarged by a whole factor."""
+
+_DIM = 0.3
+"""Light of an image outside of the mask."""
+
+_EDGE = (255, 214, 10)
+"""Colour of the outline of the wanted region."""
+
+_QUALITY = 82
+
+
+def picture(
+    image: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None, wanted: NDArray[np.bool_] | None = None
+) -> bytes:
+    """Return an image as WebP, dark outside of a mask.
+
+    Args:
+        image: ``[H, W, 3]``, any size.
+        mask: ``[h, w]``, of any size as well; None leaves the image as it is.
+        wanted: ``[h, w]``, whose outline is drawn.
+    """
+    from PIL import Image
+
+    height, width = image.shape[:2]
+    longest = max(height, width)
+    scale = _LONGEST / longest if longest > _LONGEST else max(1, -(-_LEAST // longest))
+    size = max(1, round(height * scale)), max(1, round(width * scale))
+    drawn = Image.fromarray(image)
+    how = Image.Resampling.LANCZOS if scale < 1 else Image.Resampling.NEAREST
+    pixels = np.asarray(drawn.resize(size[::-1], how), dtype=np.float64)
+    if mask is not None:
+        pixels = pixels * np.where(_at(mask, size), 1.0, _DIM)[..., None]
+    if wanted is not None:
+        pixels = np.where(_edge(_at(wanted, size))[..., None], _EDGE, pixels)
+    data = io.BytesIO()
+    Image.fromarray(pixels.astype(np.uint8)).save(data, "WEBP", lossless=scale >= 1, quality=_QUALITY)
+    return data.getvalue()
+
+
+def _at(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:
+    """Return a mask at another size: each pixel takes the cell that it lies in."""
+    rows = np.arange(size[0]) * mask.shape[0] // size[0]
+    columns = np.arange(size[1]) * mask.shape[1] // size[1]
+    return np.asarray(mask[rows][:, columns])
+
+
+def _edge(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the pixels just inside of a mask's border, two wide."""
+    inner = mask
+    for _ in range(2):
+        padded = np.pad(inner, 1, mode="edge")
+        inner = padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:] & inner
+    return mask & ~inner
+
+
+GALLERY, INDEX = "gallery", "gallery.json"
+SUFFIX = ".webp"
+_GROUP = 8
+"""Regions of a group: the first ones, and those at either end."""
+
+_SCORES = ("cycle_iou", "judge_iou", "unique", "meteor", "cider", "referring_iou")
+"""Scores that are kept of a region."""
+
+_FIRST, _UP, _DOWN = "first", "up", "down"
+
+
+def write_gallery(
+    folder: Path,
+    data: RegionDataset,
+    split: Split,
+    index: NDArray[np.int64],
+    after: RegionFigures,
+    before: RegionFigures | None = None,
+) -> None:
+    """Write pictures of some regions: image, region, and the policy's mask of its own caption.
+
+    They are the first regions, and those whose cycle IoU gained and lost most; without `before` those where it is
+    highest and lowest.
+
+    Args:
+        folder: Created when absent; pictures of an earlier gallery in it go.
+        data: Where regions come from.
+        split: Which split.
+        index: ``[R]`` the regions that were measured.
+        after: What the policy says, in its likeliest words, and draws of them.
+        before: The same of the policy that it is compared with.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = {"after": after} if before is None else {"before": before, "after": after}
+    chosen = choose(after.scores["cycle_iou"] - (0.0 if before is None else before.scores["cycle_iou"]))
+    found = data.regions(split, index[list(chosen)])
+    entries, written = [], set()
+    for place, (row, why) in enumerate(chosen.items()):
+        image, region = found.images[place], found.masks[place]
+        pictures = {"image": picture(image), "region": picture(image, region)}
+        pictures |= {name: picture(image, one.masks[row], region) for name, one in figures.items()}
+        files = {}
+        for name, content in pictures.items():
+            files[name] = f"{row}-{name}{SUFFIX}"
+            write_bytes_atomic(folder / files[name], content)
+        written |= set(files.values())
+        entries.append(
+            {
+                "region": int(index[row]), "why": why, "caption": found.captions[place], "files": files,
+                "captions": {name: one.captions[row] for name, one in figures.items()},
+                "scores": {name: _scores(one, row) for name, one in figures.items()},
+            }
+        )  # fmt: skip
+    document = {"compared": before is not None, "captions": "greedy", "regions": entries}
+    write_bytes_atomic(folder / INDEX, (json.dumps(document, indent=1) + "\n").encode())
+    for old in folder.glob(f"*{SUFFIX}"):
+        if old.name not in written:
+            old.unlink()
+
+
+def choose(values: NDArray[np.float64], group: int = _GROUP) -> dict[int, str]:
+    """Return which regions are shown, and why: ``first``, ``up`` for the highest values, ``down`` for the lowest.
+
+    Args:
+        values: ``[R]``.
+        group: Regions of each sort.
+
+    Example:
+        >>> choose(np.array([0.0, 0.1, -0.3, 0.9, 0.2]), 1)
+        {0: 'first', 3: 'up', 2: 'down'}
+    """
+    chosen = dict.fromkeys(range(min(group, len(values))), _FIRST)
+    if len(values) <= 3 * group:
+        return dict.fromkeys(range(len(values)), _FIRST)
+    order = np.argsort(values, kind="stable")
+    for why, places in ((_UP, order[::-1]), (_DOWN, order)):
+        fresh = [int(place) for place in places if int(place) not in chosen]
+        chosen |= dict.fromkeys(fresh[:group], why)
+    return chosen
+
+
+def _scores(one: RegionFigures, row: int) -> dict[str, float]:
+    return {name: round(float(one.scores[name][row]), 3) for name in _SCORES if name in one.scores}

@@ -1,0 +1,245 @@
+"""Figures of a region policy on a task: both loops closed by itself, and by the policy as it started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit.contracts.dataset import Regions
+from motionkit.contracts.policy import RegionPolicy
+from motionkit.metrics import cider_d
+from motionkit.metrics.paired import compare
+from motionkit.regions.evaluation.known import Known
+from motionkit.regions.meteor import Meteor
+from motionkit.rl import RowNoise
+
+# Regions with what a policy saw of their images.
+
+
+Weights = Callable[[], AbstractContextManager[None]]
+"""Puts other weights into the network for the duration."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """N regions, each once.
+
+    Attributes:
+        seen: What the policy saw of the images.
+        masks: ``[N, h, w]`` bool, at the size of the policy's masks.
+        captions: N texts.
+        originals: N arrays ``[H, W]`` bool, the masks as the data have them; empty where nothing is measured on them.
+        others: ``[N, K, h, w]`` bool, masks of the other objects of each image, empty ones where it has fewer than K.
+    """
+
+    seen: Any
+    masks: Tensor
+    captions: tuple[str, ...]
+    originals: Sequence[NDArray[np.bool_]] = ()
+    others: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+    def repeated(self, times: int) -> Task:
+        """Return every region so many times, one after the other, to be trained on."""
+        rows = torch.arange(len(self.captions), device=self.masks.device).repeat_interleave(times)
+        texts = tuple(text for text in self.captions for _ in range(times))
+        others = None if self.others is None else self.others[rows]
+        return Task(self.seen.select(rows), self.masks[rows], texts, others=others)
+
+
+@torch.no_grad()
+def open_task(policy: RegionPolicy, found: Regions) -> Task:
+    """Let a policy look at regions."""
+    masks = masks_at(found.masks, policy.mask_size).to(policy.device)
+    others = _others_at(found.others, policy.mask_size).to(policy.device) if found.others else None
+    return Task(policy.see(found.images), masks, found.captions, found.masks, others)
+
+
+def _others_at(others: Sequence[NDArray[np.bool_]], size: tuple[int, int]) -> Tensor:
+    """Return ``[N, K, h, w]`` bool: so many masks as the image with the most of them has."""
+    found = torch.zeros(len(others), max(map(len, others)), *size, dtype=torch.bool)
+    for place, own in enumerate(others):
+        if len(own):
+            found[place, : len(own)] = masks_at(list(own), size)
+    return found
+
+
+def masks_at(masks: Sequence[NDArray[np.bool_]], size: tuple[int, int]) -> Tensor:
+    """Return ``[N, h, w]`` bool: masks at another size.
+
+    A cell is inside where at least half of it is. A region of which no cell is half covered keeps the cells that it
+    covers most: it does not vanish.
+
+    Args:
+        masks: N arrays ``[H, W]`` bool.
+        size: ``(h, w)``.
+    """
+    return torch.stack([_mask_at(torch.from_numpy(mask), size) for mask in masks])
+
+
+def _mask_at(mask: Tensor, size: tuple[int, int]) -> Tensor:
+    if tuple(mask.shape) == size:
+        return mask
+    covered = F.adaptive_avg_pool2d(mask[None, None].float(), size)[0, 0]
+    top = covered.max()
+    return covered >= torch.clamp(top, min=1e-6, max=0.5)
+
+
+def overlap(logits: Tensor, originals: Sequence[NDArray[np.bool_]]) -> Tensor:
+    """Return ``[N, 2]`` int64 on the CPU: pixels in both masks and in either, at the size that each mask has.
+
+    Args:
+        logits: ``[N, h, w]``; they are brought to the size of a mask (bilinear, and smoothed where it is smaller), and
+            above 0 is inside.
+        originals: N arrays ``[H, W]`` bool.
+    """
+    found = []
+    for one, original in zip(logits.detach(), originals, strict=True):
+        wanted = torch.from_numpy(original).to(one.device)
+        if one.shape != wanted.shape:
+            one = F.interpolate(one[None, None].float(), wanted.shape, mode="bilinear", antialias=True)[0, 0]
+        mask = one > 0
+        found.append(torch.stack([(mask & wanted).sum(), (mask | wanted).sum()]))
+    return torch.stack(found).cpu()
+
+
+def iou_of(counts: Tensor) -> Tensor:
+    """Return the intersection over union ``[N]`` float64 of `overlap`; 1 where both masks are empty."""
+    both, either = counts.double().unbind(1)
+    return torch.where(either > 0, both / either.clamp(min=1), 1.0)
+
+
+SEED = 20_011
+_RESAMPLES = 2000
+
+Judge = Callable[[Sequence[str]], Tensor]
+"""Draws masks of captions of a task's regions: N texts to logits ``[N, h, w]``."""
+
+
+@dataclass(frozen=True)
+class RegionFigures:
+    """Scores of each region, of captions of one kind: of the likeliest words (greedy), or sampled.
+
+    Attributes:
+        scores: ``[R]`` by name. Of the captions: ``cycle_iou`` and ``judge_iou``, by the policy's own mask of a caption
+            and by that of the policy as it started; ``meteor``, ``cider`` and ``words``; with data that know what their
+            images show what `Truth` finds. Of no caption of its own: ``referring_iou``, of
+            the data's captions; ``no_target``, 1 where nothing is drawn of an absent object, NaN where none is known.
+        captions: The captions.
+        masks: ``[R, h, w]`` bool, the policy's own masks of them.
+    """
+
+    scores: Mapping[str, NDArray[np.float64]]
+    captions: list[str]
+    masks: NDArray[np.bool_]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Mean of each score over the regions that have it."""
+        return {name: float(np.nanmean(own)) for name, own in self.scores.items() if np.isfinite(own).any()}
+
+
+@torch.no_grad()
+def measure(
+    policy: RegionPolicy, task: Task, start: Weights, known: Known | None = None, *, temperature: float = 0.0
+) -> RegionFigures:
+    """Measure a policy on held-out regions: one caption of each, and masks of the data's captions.
+
+    Masks are compared at the size that they have in the data; both empty is 1.
+
+    Args:
+        policy: The policy.
+        task: The regions, with their original masks.
+        start: Puts the weights in place that judge captions.
+        known: What is known of the regions.
+        temperature: Of the captions; 0 takes the likeliest words. The same draws every time.
+    """
+
+    def judge(texts: Sequence[str]) -> Tensor:
+        with start():
+            return drawn(policy, task, texts)
+
+    noise = RowNoise((SEED,), len(task), device=policy.device).uniform(policy.longest) if temperature else None
+    found = spoken(policy, task, judge, temperature=temperature, noise=noise)
+    scores = {**found.scores, **worded(found.captions, task.captions, known)}
+    scores["referring_iou"] = iou_of(overlap(drawn(policy, task, task.captions), task.originals)).numpy()
+    if known is not None:
+        scores["no_target"] = nothing_drawn(policy, task, known.absent)
+    return RegionFigures(scores, found.captions, found.masks)
+
+
+@torch.no_grad()
+def spoken(
+    policy: RegionPolicy, task: Task, judge: Judge, *, temperature: float, noise: Tensor | None = None
+) -> RegionFigures:
+    """Caption each region and let the caption be drawn.
+
+    Args:
+        policy: The policy.
+        task: The regions, with their original masks.
+        judge: Draws the same captions.
+        temperature: Of the captions; 0 takes the likeliest words.
+        noise: See `RegionPolicy.sample_captions`.
+
+    Returns:
+        ``cycle_iou`` and ``judge_iou``.
+    """
+    said = policy.sample_captions(task.seen, task.masks, temperature=temperature, noise=noise)
+    own = drawn(policy, task, said.texts)
+    scores = {
+        "cycle_iou": iou_of(overlap(own, task.originals)).numpy(),
+        "judge_iou": iou_of(overlap(judge(said.texts), task.originals)).numpy(),
+    }
+    return RegionFigures(scores, said.texts, (own > 0).cpu().numpy())
+
+
+def worded(
+    captions: Sequence[str], wanted: Sequence[str], known: Known | None = None
+) -> dict[str, NDArray[np.float64]]:
+    """Return the scores ``[R]`` of captions as texts: ``meteor``, ``cider``, ``words`` and those of the truth.
+
+    Args:
+        captions: R captions.
+        wanted: The data's; n-grams are weighted by how many of these hold them (`motionkit.metrics.cider_d`).
+        known: What is known of the regions.
+    """
+    meteor = Meteor()
+    scores = {
+        "meteor": np.array([meteor(text, [one]) for text, one in zip(captions, wanted, strict=True)]),
+        "cider": cider_d(captions, [[one] for one in wanted]),
+        "words": np.array([len(text.split()) for text in captions], np.float64),
+    }
+    return scores | (known.truth.score(captions) if known is not None and known.truth is not None else {})
+
+
+@torch.no_grad()
+def nothing_drawn(policy: RegionPolicy, task: Task, texts: Sequence[str]) -> NDArray[np.float64]:
+    """Return ``[N]``: 1 where no pixel is drawn of a text, 0 where one is, NaN of an empty text."""
+    nothing = ~(drawn(policy, task, texts) > 0).flatten(1).any(1).cpu().numpy()
+    return np.where(np.array([bool(text) for text in texts]), nothing.astype(np.float64), np.nan)
+
+
+@torch.no_grad()
+def drawn(policy: RegionPolicy, task: Task, texts: Sequence[str]) -> Tensor:
+    """Return the policy's mask logits ``[N, h, w]`` of texts about a task's images."""
+    return policy.draw(task.seen, policy.prompts(task.seen, texts))
+
+
+def change_of(before: NDArray[np.float64], after: NDArray[np.float64], seed: int = 0) -> dict[str, object]:
+    """Return a score before and after on the same regions, with the 95 % bootstrap interval of the change."""
+    return compare(before[:, None], after[:, None], seed=seed, resamples=_RESAMPLES).document()
+
+
+def as_it_is() -> nullcontext[None]:
+    """Leave the weights as they are."""
+    return nullcontext()

@@ -1,0 +1,105 @@
+"""The region policy that is asked for, the one that it is compared with, and the data of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from motionkit import runs
+from motionkit.config import Chosen, choose_from_file, choose_one
+from motionkit.contracts.dataset import RegionDataset
+from motionkit.contracts.open_model import STARTER, FoundModel, gives_of_model, open_model
+from motionkit.contracts.policy import RegionPolicy
+from motionkit.errors import MotionkitError
+
+_OURS, _SHAPES = "tiny-sa2va", "shapes"
+
+
+@dataclass(frozen=True)
+class RegionModels:
+    """Policies to measure.
+
+    Attributes:
+        policy: The policy.
+        start: What it is compared with, and what judges its captions; None compares it with nothing, and it judges
+            itself.
+        label: The policy in words.
+        base: The other one in words; empty without one.
+        run: The run that made the policy, if one did.
+    """
+
+    policy: RegionPolicy
+    start: RegionPolicy | None
+    label: str
+    base: str
+    run: runs.RunInfo | None
+
+
+def open_region_data(model: str, chosen: Chosen | None) -> tuple[str, RegionDataset]:
+    """Return the data and their name: those asked for, those of the model's run, else the built-in shapes."""
+    if chosen is None:
+        info = None if model == STARTER else _found(model).run
+        table = info.config.get("dataset") if info is not None else None
+        chosen = choose_from_file("datasets", table) or choose_one("datasets", _SHAPES, {})
+    return chosen.label, chosen.build()
+
+
+def open_region_models(
+    model: str, chosen: Chosen | None, base: str, *, data: RegionDataset, device: torch.device
+) -> RegionModels:
+    """Open the policies.
+
+    Args:
+        model: ``starter``, a run, or a folder of a policy; empty where `chosen` names its own.
+        chosen: ``--policy``; None takes that of the run or the folder.
+        base: What to compare with, named as `model`; empty: what the run started from.
+        data: The data, for policies that ask for them.
+        device: Where they go.
+
+    Raises:
+        MotionkitError: A policy is missing, damaged or no region policy.
+    """
+    if not model and chosen is not None:
+        policy = chosen.build(device=device, dataset=data)
+        start = _open(base, None, data, device) if base else None
+        return RegionModels(policy, start, chosen.label, base, None)
+    info = None if model == STARTER else _found(model).run
+    policy = _open(model, chosen, data, device)
+    if base:
+        return RegionModels(policy, _open(base, None, data, device), model, base, info)
+    table = info.config.get("policy") if info is not None else None
+    if chosen is not None and isinstance(table, Mapping) and table.get("name") == chosen.name:
+        # What was typed counts, such as that code is trusted; where the run started from is the run's to say.
+        started = {**chosen.options.model_dump(mode="json"), "checkpoint": str(table.get("checkpoint", ""))}
+        begun: Chosen | None = choose_one("policies", chosen.name, started, typed=True)
+    else:
+        begun = choose_from_file("policies", table)
+    if begun is None:
+        return RegionModels(policy, None, model, "", info)
+    words = str(getattr(begun.options, "checkpoint", "") or begun.label)
+    return RegionModels(policy, begun.build(device=device, dataset=data), model, words, info)
+
+
+def _open(model: str, chosen: Chosen | None, data: RegionDataset, device: torch.device) -> RegionPolicy:
+    if chosen is None and model != STARTER:
+        found = _found(model)
+        table = found.run.config.get("policy") if found.run is not None else None
+        chosen = choose_from_file("policies", table) or choose_one("policies", found.plugin, {})
+    if chosen is None:
+        chosen = choose_one("policies", _OURS, {})
+    options = {**chosen.options.model_dump(mode="json"), "checkpoint": model}
+    named = choose_one("policies", chosen.name, options, typed=True)
+    policy: RegionPolicy = named.build(device=device, dataset=data)
+    return policy
+
+
+def _found(model: str) -> FoundModel:
+    found = open_model(model)
+    if gives_of_model(found) != "regions":
+        raise MotionkitError(
+            f"{found.describe()}; eval sa2va measures policies of regions.",
+            fix="give a run of sa2va-rl or pretrain regions, a folder of such a policy, or starter.",
+        )
+    return found

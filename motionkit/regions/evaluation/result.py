@@ -1,0 +1,195 @@
+"""What ``eval sa2va`` and a run of ``sa2va-rl`` print: tables, one sentence, and what each figure means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from motionkit.regions.evaluation.split import FIGURES, SAMPLED
+from motionkit.tracking import label_of, result_table, results
+
+_MEANINGS = {
+    "cycle_iou_greedy": "of the likeliest words: IoU of the region and the policy's own mask of its caption",
+    "judge_iou_greedy": "the same with the mask of the policy before training",
+    "unique_greedy": "share of captions that are true of the object and of no other; a wrong word is a failure",
+    "attributes_right_greedy": "share of attributes and relations that captions name as they are",
+    "attributes_wrong_greedy": "share of those that they name otherwise",
+    "attributes_left_out_greedy": "share of those that they do not name",
+    "over_specified_greedy": "share of captions that would fit no other object without one of their attributes either",
+    "words_greedy": "mean number of words",
+    "meteor_greedy": "METEOR of the caption to the data's",
+    "cider_greedy": "CIDEr-D to the data's, 0 to 10; n-grams are weighted by these regions",
+    "giou": "mean IoU of masks of the data's captions (referring IoU)",
+    "ciou": "pixels in both masks over pixels in either, of all regions together; large regions count more",
+    "precision_50": "share of regions with an IoU of at least that",
+    "no_target": "share of captions of absent objects for which nothing is drawn",
+    "cycle_iou": "of sampled captions",
+}
+_HOW = {"right": "named rightly", "wrong": "named wrongly", "left_out": "left out"}
+
+Figures = Mapping[str, Mapping[str, Any]]
+
+
+def explained() -> list[tuple[str, str]]:
+    """Return every figure with its meaning; a row that says less belongs to the one before it."""
+    return [(FIGURES[name], text) for name, text in _MEANINGS.items()]
+
+
+def tables(figures: Figures, title: str, *, compared: bool, equal: float | None = None) -> list[dict[str, Any]]:
+    """Return tables: what one gets, sampled captions, and attributes one by one.
+
+    Args:
+        figures: What `summarise` returns.
+        title: Of the first table.
+        compared: Whether there is a policy before.
+        equal: Temperature of equal entropy.
+    """
+    lead = {name: one for name, one in figures.items() if name in FIGURES and name not in SAMPLED}
+    sampled = {name: one for name, one in figures.items() if name in SAMPLED}
+    if compared:
+        found = [result_table(results(lead), title), sampled_table(sampled, equal)]
+    else:
+        found = [_values(lead, title), _values(sampled, "Sampled captions")]
+    rest = {name: one for name, one in figures.items() if name not in FIGURES}
+    return [*found, *attribute_table(rest)]
+
+
+def sampled_table(figures: Figures, equal: float | None) -> dict[str, Any]:
+    """Return the table of sampled captions.
+
+    Args:
+        figures: Before, after, and ``equal_entropy`` of each.
+        equal: Temperature of equal entropy; None compares with the policy before as it is.
+    """
+    blocks = {name: {**one, **(one.get("equal_entropy") or {})} for name, one in figures.items()}
+    columns: dict[str, list[str]] = {"": [], "before": [], f"at T {equal:.3g}" if equal else " ": [], "after": []}
+    columns |= {"change": [], "95 % interval": [], "that is": []}
+    for row in results(blocks):
+        cells = (
+            label_of(row.name).removesuffix(", sampled"), row.text(float(figures[row.name]["before"])),
+            row.text(row.before), row.text(row.after), row.text(row.delta, sign=True), row.interval, row.verdict,
+        )  # fmt: skip
+        for column, cell in zip(columns.values(), cells, strict=True):
+            column.append(cell)
+    if not equal:
+        del columns[" "]
+    return {
+        "title": "Sampled captions, " + ("beside the policy before at equal entropy" if equal else "before and after"),
+        "columns": list(columns), "rows": list(zip(*columns.values(), strict=True)),
+        "numbers": list(range(1, len(columns) - 1)),
+    }  # fmt: skip
+
+
+def attribute_table(figures: Figures) -> list[dict[str, Any]]:
+    """Return the table of attributes one by one, in a list; an empty one where there are none.
+
+    Args:
+        figures: ``<attribute>_right_greedy``, ``_wrong_greedy`` and ``_left_out_greedy``.
+    """
+    sides = [side for side in ("before", "after", "data") if any(side in one for one in figures.values())]
+    rows = []
+    for name, one in figures.items():
+        key = next(key for key in _HOW if name.endswith(f"_{key}_greedy"))
+        kind, how = name.removesuffix(f"_{key}_greedy"), _HOW[key]
+        rows.append((f"{kind} {how}", *(_number(one[side]) if side in one else "-" for side in sides)))
+    title = "Attributes, as share of the captions"
+    return (
+        [{"title": title, "columns": ["", *sides], "rows": rows, "numbers": list(range(1, len(sides) + 1))}]
+        if rows
+        else []
+    )
+
+
+def _values(figures: Figures, title: str) -> dict[str, Any]:
+    """Return a table of values with their intervals, and those of the data's captions."""
+    known = any("data" in one for one in figures.values())
+    rows = []
+    for name, one in figures.items():
+        low, high = one["after_ci95"]
+        data = [_number(one["data"]) if "data" in one else "-"] if known else []
+        rows.append((FIGURES[name], _number(one["after"]), *data, f"{low:.3f} to {high:.3f}"))
+    columns = ["", "value", *(["data"] if known else []), "95 % interval"]
+    return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns)))}
+
+
+def verdict(figures: Figures, *, compared: bool, equal: float | None = None, lead: bool = True) -> str:
+    """Return the main figures in a sentence: of greedy captions, then of sampled ones.
+
+    Args:
+        figures: What was measured.
+        compared: Whether there is a policy before.
+        equal: Temperature of equal entropy.
+        lead: Whether the first figure is said; the headline of a run has it already.
+    """
+    names = [name for name in _MAIN[not lead :] if name in figures]
+    if not compared:
+        return ", ".join(f"{label_of(name)} {_number(figures[name]['after'])}" for name in names) + "."
+    told = ", ".join(
+        f"{label_of(name)} {_number(figures[name]['before'])} to {_number(figures[name]['after'])}" for name in names
+    )
+    sure = figures["judge_iou_greedy"]["ci95"][0] > 0
+    head = "the judge draws its captions better" if sure else "the judge sees no clear gain"
+    if worse := [short for short, _ in _effects(figures)]:
+        head += f", {'but' if sure else 'and'} {' and '.join(worse)}"
+    return f"{head}: {told}.{_beside(figures, equal)}"
+
+
+_MAIN = (
+    "cycle_iou_greedy", "judge_iou_greedy", "unique_greedy", "attributes_wrong_greedy", "giou", "referring_iou",
+)  # fmt: skip
+
+
+def _beside(figures: Figures, equal: float | None) -> str:
+    one = figures.get("cycle_iou", {})
+    other = one.get("equal_entropy")
+    if not other or equal is None:
+        return ""
+    return (
+        f" Sampled captions have cycle IoU {_number(one['after'])}; those of the policy before "
+        f"{_number(one['before'])}, and {_number(other['before'])} at the temperature of equal entropy, {equal:.3g}."
+    )
+
+
+def side_effects(figures: Figures) -> list[str]:
+    """Return what became worse, in sentences: attributes named wrongly, longer captions, masks of absent objects.
+
+    Args:
+        figures: Before, after and the interval of the change, of greedy captions.
+    """
+    return [text for _, text in _effects(figures)]
+
+
+def _effects(figures: Figures) -> list[tuple[str, str]]:
+    """Return each in a few words and in a sentence."""
+    found: list[tuple[str, str]] = []
+    wrong, words, absent = (figures.get(name) for name in ("attributes_wrong_greedy", "words_greedy", "no_target"))
+    if wrong and wrong["ci95"][0] > 0:
+        span = f"{wrong['before']:.1%} before, {wrong['after']:.1%} after"
+        found.append(("more of what they say is wrong", f"captions name more attributes wrongly: {span}."))
+    if words and words["after"] > (1 + LONGER) * words["before"]:
+        data = f"; the data's have {words['data']:.1f}" if "data" in words else ""
+        span = f"from {words['before']:.1f} to {words['after']:.1f} words{data}"
+        found.append(("they are longer", f"captions grew {span}."))
+    if absent and absent["ci95"][1] < 0:
+        span = f"nothing is drawn of {absent['before']:.0%} before, {absent['after']:.0%} after"
+        found.append(("more is drawn of absent objects", f"masks of absent objects got worse: {span}."))
+    return found
+
+
+LONGER = 0.2
+"""Share by which captions may grow before it is said."""
+
+
+def describe_sampled(temperature: float, equal: float | None, nats: float, count: int) -> str:
+    """Return how sampled captions are compared, in a sentence."""
+    if equal is None:
+        return f"Sampled captions: temperature {temperature:g}."
+    return (
+        f"Sampled captions: temperature {temperature:g}, and the policy before also at {equal:.3g}, where its words "
+        f"have the same mean entropy, {nats:.2f} nats, over the captions that the trained one "
+        f"sampled of {count:,} regions; found by bisection. The change is beside that."
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}"

@@ -1,0 +1,240 @@
+"""Rewards of masks and of texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from motionkit.contracts.reward import MaskBatch, RewardScores, TextBatch
+from motionkit.errors import MotionkitError
+from motionkit.metrics import box_iou, region_iou
+from motionkit.regions.meteor import Meteor, load_lexicon
+from motionkit.regions.rewards import BrevityOptions, FormatOptions, LengthOptions, MeteorOptions, RuleOptions
+
+_NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?")
+
+
+class _Masks:
+    """A reward that compares masks."""
+
+    name = ""
+    bounds = (0.0, 1.0)
+
+    def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def measure(self, masks: Tensor, references: Tensor) -> Tensor:
+        """Return ``[N]`` scores of masks ``[N, h, w]``."""
+        raise NotImplementedError
+
+    def score(self, samples: MaskBatch, prompts: Sequence[Any]) -> RewardScores:
+        """Return scores in [0, 1]; an empty mask scores 0 unless the wanted one is empty too."""
+        return RewardScores(total=self.measure(samples.masks, samples.references).float())
+
+
+class Iou(_Masks):
+    """Intersection over union."""
+
+    name = "iou"
+
+    def measure(self, masks: Tensor, references: Tensor) -> Tensor:
+        """Return the overlap."""
+        return region_iou(masks, references)
+
+
+class IouTruth(Iou):
+    """Intersection over union with the data's mask."""
+
+    name = "iou-truth"
+
+
+class BoxIou(_Masks):
+    """Intersection over union of boxes."""
+
+    name = "box-iou"
+
+    def measure(self, masks: Tensor, references: Tensor) -> Tensor:
+        """Return the overlap of the boxes."""
+        return box_iou(masks, references)
+
+
+class Contrast:
+    """Whether a mask finds the wanted object among those of its image.
+
+    1: it is the wanted mask; 0: it is of no object, or of two alike; -1: it is another object. Where no other object is
+    known, it is the overlap alone.
+    """
+
+    name = "contrast"
+    bounds = (-1.0, 1.0)
+
+    def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def score(self, samples: MaskBatch, prompts: Sequence[Any]) -> RewardScores:
+        """Return scores in [-1, 1]."""
+        own = region_iou(samples.masks, samples.references).float()
+        if samples.others is None or not samples.others.shape[1]:
+            return RewardScores(total=own)
+        count = samples.others.shape[1]
+        masks = samples.masks[:, None].expand(-1, count, -1, -1)
+        beside = region_iou(masks.flatten(0, 1), samples.others.flatten(0, 1)).view(-1, count)
+        there = samples.others.flatten(2).any(2)
+        best = torch.where(there, beside, 0.0).amax(1).float()
+        return RewardScores(total=own - best, parts={"own": own, "other": best})
+
+
+class MaskConfidence:
+    """How sure the model is of each mask; an empty mask scores 0."""
+
+    name = "mask-confidence"
+    bounds = (0.0, 1.0)
+
+    def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def score(self, samples: MaskBatch, prompts: Sequence[Any]) -> RewardScores:
+        """Return the confidences.
+
+        Raises:
+            MotionkitError: The masks come without.
+        """
+        if samples.confidence is None:
+            raise MotionkitError(
+                "these masks come without a confidence.", why="mask-confidence reads what the loop says of each.",
+                fix="a loop gives it as MaskBatch.confidence.",
+            )  # fmt: skip
+        return RewardScores(total=samples.confidence.float())
+
+
+class _Texts:
+    """A reward that reads texts, one by one."""
+
+    name = ""
+    bounds = (0.0, 1.0)
+
+    def score(self, samples: TextBatch, prompts: Sequence[Any]) -> RewardScores:
+        """Return scores in [0, 1]."""
+        found = [self.of(text, wanted) for text, wanted in zip(samples.texts, samples.references, strict=True)]
+        return RewardScores(total=torch.tensor(found, dtype=torch.float32, device=samples.device))
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return the score of one text."""
+        raise NotImplementedError
+
+
+class MeteorReward(_Texts):
+    """METEOR; an empty text scores 0. See `motionkit.regions.meteor.Meteor`."""
+
+    name = "meteor"
+
+    def __init__(self, options: MeteorOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+        lexicon = load_lexicon(None if options.lexicon is None else options.lexicon.expanduser())
+        self._meteor = Meteor(options.tokenizer, lexicon)
+        self.inputs = {"lexicon": lexicon.digest}
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return the best score over the wanted texts."""
+        return self._meteor(text, wanted)
+
+
+class Length(_Texts):
+    """1 within the wanted number of words, falling by a line on both sides."""
+
+    name = "length"
+    reads_captions = False
+
+    def __init__(self, options: LengthOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return the score of one text."""
+        words, options = len(text.split()), self.options
+        if words < options.shortest:
+            return words / options.shortest
+        return max(0.0, min(1.0, 2.0 - words / options.longest))
+
+
+class Brevity(_Texts):
+    """1 falling by the same for each word to 0; a text without words scores 0, as it says nothing."""
+
+    name = "brevity"
+    reads_captions = False
+
+    def __init__(self, options: BrevityOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return the score of one text."""
+        words = len(text.split())
+        return max(0.0, 1.0 - words / self.options.longest) if words else 0.0
+
+
+class Distinct(_Texts):
+    """Distinct words over all words; an empty text scores 0."""
+
+    name = "distinct"
+    reads_captions = False
+
+    def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return the score of one text."""
+        words = text.lower().split()
+        return len(set(words)) / len(words) if words else 0.0
+
+
+class Format(_Texts):
+    """Whether a caption is well formed; whether it came to its end counts where that is known."""
+
+    name = "format"
+    reads_captions = False
+
+    def __init__(self, options: FormatOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def score(self, samples: TextBatch, prompts: Sequence[Any]) -> RewardScores:
+        """Return 1 or 0."""
+        found = super().score(samples, prompts)
+        if samples.ended is None:
+            return found
+        return RewardScores(total=found.total * torch.tensor(samples.ended, device=samples.device))
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return 1 or 0."""
+        words, size = _words(text), self.options.repeat
+        runs = [tuple(words[first : first + size]) for first in range(len(words) - size + 1)]
+        return float(bool(words) and len(set(runs)) == len(runs))
+
+
+class Rule(_Texts):
+    """Whether a text matches: the same words, the same last number, or a regular expression."""
+
+    name = "rule"
+
+    def __init__(self, options: RuleOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+        self._pattern = re.compile(options.pattern)
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return 1 or 0."""
+        if self.options.match == "pattern":
+            return float(self._pattern.search(text) is not None)
+        said = _words(text) if self.options.match == "exact" else _number(text)
+        other = _words if self.options.match == "exact" else _number
+        return float(said is not None and any(said == other(one) for one in wanted))
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _number(text: str) -> float | None:
+    found = _NUMBER.findall(text)
+    return float(found[-1].replace(",", ".")) if found else None

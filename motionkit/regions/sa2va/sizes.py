@@ -1,0 +1,293 @@
+"""What a Sa2VA takes: numbers of its parts, memory and compute, and which variants can be used. No torch."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.regions.sa2va import Sa2vaOptions
+
+# Which published variants self-play can use; read off the files, before any code runs.
+
+
+PARTS = ("vision_model", "mlp1", "language_model", "text_hidden_fcs", "grounding_encoder")
+"""Parts of a network that captions regions and draws masks."""
+
+_HEADER = 64 << 20
+"""Most bytes of the list of tensors in a file of safetensors."""
+
+_META = "__metadata__"
+_LANGUAGE = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "InternLM2ForCausalLM")
+
+
+def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
+    """Refuse what self-play cannot use.
+
+    Raises:
+        MotionkitError: It is no Sa2VA, a variant that reads no region, or one whose language model is not supported.
+    """
+    names = weight_names(folder)
+    lacking = [part for part in PARTS if not any(name.startswith(f"{part}.") for name in names)]
+    if not isinstance(auto := config.get("auto_map"), dict) or "AutoModel" not in auto or "text_hidden_fcs" in lacking:
+        raise MotionkitError(
+            f"{folder} holds a model of type {str(config.get('model_type'))[:40]!r}, which is no Sa2VA.",
+            fix="give a folder of Sa2VA, such as ByteDance/Sa2VA-4B on the hub.",
+        )
+    if lacking:
+        raise MotionkitError(
+            f"{folder} is a variant of Sa2VA that ignores regions.",
+            why=f"it has no {lacking[0]}: the variants on Qwen2.5-VL and Qwen3-VL take mask prompts and never read "
+            "them, so that no caption could be of a region.",
+            fix="take a variant on InternVL: Sa2VA-1B, -4B, -8B, -26B or Sa2VA-InternVL3-2B, -8B, -14B.",
+        )
+    said = config.get("llm_config")
+    kinds = said.get("architectures") if isinstance(said, dict) else None
+    kind = str(kinds[0])[:40] if isinstance(kinds, list) and kinds else "none"
+    if kind not in _LANGUAGE:
+        raise MotionkitError(
+            f"the language model of {folder} is {kind!r}, which is not supported.",
+            why="its code keeps what it has read in a way that current transformers dropped.",
+            fix="take a variant on Qwen2 or InternLM2: Sa2VA-1B, -4B, -8B, -26B or Sa2VA-InternVL3-2B, -8B, -14B.",
+        )
+
+
+def weight_names(folder: Path) -> set[str]:
+    """Return the names of the weights of a folder; empty where it has none that can be read."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        listed = read_json(index, dict, fix="copy the folder again.").get("weight_map")
+        return set(map(str, listed)) if isinstance(listed, dict) else set()
+    return set(weight_shapes(folder))
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each weight of a folder, as its files list them; empty where one is damaged."""
+    found: dict[str, tuple[int, ...]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with path.open("rb") as file:
+                (length,) = struct.unpack("<Q", file.read(8))
+                header = json.loads(file.read(length)) if length <= _HEADER else {}
+            found |= {str(name): tuple(map(int, one["shape"])) for name, one in header.items() if name != _META}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):
+            return {}
+    return found
+
+
+_SAM, _DECODER = 224_430_000, 4_210_000
+"""Parameters of SAM 2 (Hiera-L), which the published code always builds, and of its mask decoder."""
+
+_PROMPT = 256
+
+
+@dataclass(frozen=True)
+class Dims:
+    """Sizes of a language model and of what it reads.
+
+    Attributes:
+        width: Numbers of a state.
+        layers: Layers.
+        inner: Numbers inside a layer's network.
+        queries: Numbers of all queries of a layer.
+        keys: Numbers of all keys of a layer.
+        vocabulary: Rows of the output.
+        tied: Whether input and output share them.
+        tile: Tokens of a tile.
+        seen: Numbers of a cell, as the projector reads it.
+    """
+
+    width: int
+    layers: int
+    inner: int
+    queries: int
+    keys: int
+    vocabulary: int
+    tied: bool
+    tile: int
+    seen: int
+
+    def adapters(self, rank: int) -> int:
+        """Return the parameters of adapters on every linear layer."""
+        attention = 2 * (self.width + self.queries) + 2 * (self.width + self.keys)
+        return rank * self.layers * (attention + 3 * (self.width + self.inner))
+
+
+CONFIG_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What reading sizes off a config.json of a stranger can raise."""
+
+
+def no_model(where: str, error: Exception) -> MotionkitError:
+    """Return the error for a config.json from which no model can be built.
+
+    Args:
+        where: The file.
+        error: One of `CONFIG_ERRORS`.
+    """
+    why = f"it has no {error.args[0]}." if isinstance(error, KeyError) else f"{str(error).partition(chr(10))[0][:200]}."
+    return MotionkitError(
+        f"{where} describes no Sa2VA model.", why=why, fix="copy the folder again, or name the folder of a Sa2VA model."
+    )
+
+
+def dims_of(config: Mapping[str, Any]) -> Dims:
+    """Read the sizes off config.json.
+
+    Raises:
+        MotionkitError: One is missing.
+    """
+    try:
+        words, vision = config["llm_config"], config["vision_config"]
+        heads = int(words["num_attention_heads"])
+        each = int(words.get("head_dim") or words["hidden_size"] // heads)
+        side = _one(config.get("force_image_size") or vision["image_size"]) // _one(vision["patch_size"])
+        factor = round(1 / float(config["downsample_ratio"]))
+        return Dims(
+            int(words["hidden_size"]), int(words["num_hidden_layers"]), int(words["intermediate_size"]), heads * each,
+            int(words.get("num_key_value_heads") or heads) * each, int(words["vocab_size"]),
+            bool(words.get("tie_word_embeddings", False)), (side // factor) ** 2,
+            factor**2 * int(vision["hidden_size"]),
+        )  # fmt: skip
+    except CONFIG_ERRORS as error:
+        raise no_model("config.json", error) from error
+
+
+def parameters(folder: Path, config: Mapping[str, Any]) -> dict[str, int]:
+    """Return the parameters of each part, and of ``mask_decoder``, which is inside the last of them.
+
+    The lists of tensors in the weight files are read where they are in place, else sizes follow from config.json.
+    """
+    shapes = weight_shapes(folder)
+    if not shapes:
+        return by_config(config)
+    found = {part: sum(prod(shape) for name, shape in shapes.items() if name.startswith(f"{part}.")) for part in PARTS}
+    return {**found, "mask_decoder": sum(prod(shape) for name, shape in shapes.items() if "mask_decoder." in name)}
+
+
+def by_config(config: Mapping[str, Any]) -> dict[str, int]:
+    """Return the same of a published model by its config.json; small vectors are left out."""
+    dims, vision = dims_of(config), config["vision_config"]
+    width, inner = int(vision["hidden_size"]), int(vision["intermediate_size"])
+    patch = _one(vision["patch_size"])
+    cells = (_one(vision["image_size"]) // patch) ** 2 + 1
+    layer = 4 * width**2 + 2 * width * inner
+    attention = 2 * dims.width * dims.queries + 2 * dims.width * dims.keys
+    words = dims.layers * (attention + 3 * dims.width * dims.inner)
+    return {
+        "vision_model": int(vision["num_hidden_layers"]) * layer + (3 * patch**2 + cells) * width,
+        "mlp1": (dims.seen + dims.width) * dims.width,
+        "language_model": words + (1 if dims.tied else 2) * dims.vocabulary * dims.width,
+        "text_hidden_fcs": (dims.width + _PROMPT) * dims.width,
+        "grounding_encoder": _SAM,
+        "mask_decoder": _DECODER,
+    }
+
+
+def _one(value: Any) -> int:
+    return int(value[0] if isinstance(value, (list, tuple)) else value)
+
+
+# What a run on a Sa2VA will take: memory of a device and compute of a step, before anything is loaded.
+#
+# Numbers follow from config.json, the options and the size of a step. The encoders' own activations (one image at a
+# time,
+# some GB at 1024 pixels) and what the allocator wastes are not counted.
+
+
+_COPIES = 3
+"""Copies of what is trained: the partner, the start, the best."""
+
+_TEXT = 64
+"""Tokens of a prompt beside image and region, about."""
+
+_SPEED = 4e14
+"""Operations per second: an H100 at 40 % in bfloat16."""
+
+
+def plan(
+    folder: Path, config: Mapping[str, Any], options: Sa2vaOptions, *, regions: int, group: int, half: bool
+) -> list[str]:
+    """Return the lines of the plan.
+
+    Args:
+        folder: Of the model; its weights need not be there.
+        config: Its config.json.
+        options: Of the policy.
+        regions: Regions of a step.
+        group: Samples of a region.
+        half: Whether frozen weights are bfloat16.
+    """
+    dims, counts = dims_of(config), parameters(folder, config)
+    adapters = dims.adapters(options.lora_rank)
+    trained = adapters + counts["mlp1"] + counts["text_hidden_fcs"] + counts["mask_decoder"]
+    whole = sum(counts[part] for part in PARTS)
+    frozen = whole - (trained - adapters)
+    size = 2 if half else 4
+    kept = {
+        f"{_many(frozen)} frozen weights": frozen * size,
+        f"{_many(trained)} trained ones": 4 * trained,
+        "their gradients": 4 * trained,
+        "AdamW": 8 * trained,
+        f"{_COPIES} copies of them": 4 * _COPIES * trained,
+    }
+    tokens = longest(dims, options)
+    rows = min(options.rows, regions * group)
+    cache = 2 * rows * tokens * dims.layers * dims.keys * size
+    row = _row(dims, options, tokens, size)
+    held = rows if options.gradient_checkpointing else regions * group
+    most = sum(kept.values()) + max(cache, held * row)
+    how = "with" if options.gradient_checkpointing else "without"
+    return [
+        f"{_many(whole)} parameters: " + ", ".join(f"{part} {_many(counts[part])}" for part in PARTS),
+        "weights: " + ", ".join(f"{name} {_gb(value)}" for name, value in kept.items()),
+        f"sampling: up to {tokens:,} tokens in a row, {rows} rows at once, cache {_gb(cache)}",
+        f"training: {_gb(row)} of activations in a row, {held} rows in memory {how} --policy.gradient-checkpointing, "
+        f"{_gb(held * row)}",
+        f"in all about {_gb(most)}; --policy.rows, .max-tiles and .max-words make it smaller",
+        _compute(dims, options, tokens, regions, group),
+    ]
+
+
+def longest(dims: Dims, options: Sa2vaOptions) -> int:
+    """Return the tokens of the longest row: tiles, thumbnail, a region that fills it, question and caption."""
+    tiles = options.max_tiles + (options.max_tiles > 1)
+    return (tiles + 1) * dims.tile + _TEXT + options.max_words
+
+
+def _row(dims: Dims, options: Sa2vaOptions, tokens: int, size: int) -> int:
+    """Return the bytes that one row of a training pass holds for its backward pass.
+
+    Of each layer: its input, both norms' inputs (in float32) and outputs, queries, keys and values before and after the
+    rotation, the attention's output, four vectors inside the network, and those of the adapters.
+    """
+    numbers = 8 * dims.width + 3 * dims.queries + 4 * dims.keys + 4 * dims.inner + 7 * options.lora_rank
+    logits = 3 * 4 * options.max_words * dims.vocabulary  # float32: logits, log-probabilities, their gradient
+    return dims.layers * tokens * numbers * size + logits
+
+
+def _compute(dims: Dims, options: Sa2vaOptions, tokens: int, regions: int, group: int) -> str:
+    """Say what a step computes: passes of the language model over whole rows; words that are sampled come on top.
+
+    Of each sample: two passes that score (now, at the start) and one that is trained in each loop, and the partner's in
+    each loop. A trained pass counts as three, with checkpointing as four.
+    """
+    layer = 2 * dims.width * (dims.queries + dims.keys) + 3 * dims.width * dims.inner + 2 * tokens * dims.queries
+    passes = 2 * (2 + 1 + (4 if options.gradient_checkpointing else 3)) * regions * group + regions
+    total = 2.0 * dims.layers * layer * tokens * passes
+    return f"compute: {total / 1e15:.3g} PFLOP a step and the sampled words, {total / _SPEED:.3g} s at 400 TFLOP/s"
+
+
+def _many(count: int) -> str:
+    if count < 1e6:
+        return f"{count:,}"
+    return f"{count / 1e9:.2f} B" if count >= 1e9 else f"{count / 1e6:.1f} M"
+
+
+def _gb(count: float) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -1,0 +1,1 @@
+"""`motionkit sa2va-rl`: self-play of captions and masks."""

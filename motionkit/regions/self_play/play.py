@@ -1,0 +1,323 @@
+"""The roll-outs of a step and their losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit.config import Chosen
+from motionkit.contracts.dataset import HasRegionAreas, NamesAbsent, RegionDataset, Split
+from motionkit.contracts.policy import RegionPolicy
+from motionkit.contracts.reward import Reward
+from motionkit.errors import MotionkitError
+from motionkit.metrics import region_iou
+from motionkit.plugins import reads_of
+from motionkit.regions.evaluation.known import look_up
+from motionkit.regions.evaluation.measure import Task, Weights, open_task
+from motionkit.regions.self_play.loop import Loop, Made, Played, Turn
+from motionkit.regions.self_play.settings import CurriculumSettings, Sa2vaObjectiveSettings
+from motionkit.rl import Surrogate, group_std, shuffled, weighted_mean
+from motionkit.training.world import OneProcess, World, mean_over, of_main, rows_of, share_of, sum_over
+
+# Which regions a step gets, and in which order they are met: a function of seed and step alone.
+
+
+_TOLD = 1  # marks the order of the regions with captions
+
+ENDLESS = 1 << 20
+"""Regions from which data are not put in order for each pass."""
+
+
+class RegionOrder:
+    """Opens the regions of each step.
+
+    Without a curriculum every region is met once before any comes again. With one, a step draws several times the
+    regions that it needs, ranks them by how easy they are, and takes its own from the easiest part of them; that part
+    grows to all of them.
+
+    Args:
+        data: The data.
+        policy: Sees the images.
+        batch: Regions of a step.
+        seed: Seed of the run.
+        curriculum: What is easy, and for how long it comes first.
+        steps: Steps of the run.
+        start: Weights of the policy as it started, which says what is ambiguous.
+        world: The processes that share a step.
+        part: Numbers of the regions whose captions may be read; None where all may. The regions of a step then come
+            without captions.
+    """
+
+    def __init__(
+        self,
+        data: RegionDataset,
+        policy: RegionPolicy,
+        batch: int,
+        seed: int,
+        curriculum: CurriculumSettings,
+        steps: int,
+        start: Weights,
+        world: World | None = None,
+        part: NDArray[np.int64] | None = None,
+    ) -> None:
+        self._data, self._policy, self._batch, self._seed = data, policy, batch, seed
+        self._curriculum, self._start, self._world = curriculum, start, world or OneProcess()
+        self._part = part
+        self._share = share_of(batch, self._world, what="regions", flag="--batch-size")
+        self._until = curriculum.until * steps if curriculum.by != "none" else 0.0
+        self.per_epoch = max(1, data.count("train") // batch)
+
+    def at(self, step: int) -> Task:
+        """Return this process's regions of a step, counted from 1; without captions where only a part has such."""
+        task = self.open("train", self._index(step))
+        return task if self._part is None else replace(task, captions=("",) * len(task))
+
+    def told(self, step: int, absent: float = 0.0) -> Task:
+        """Return this process's regions with captions: those of the step, or in turn of the part that has captions.
+
+        Args:
+            step: Step of the run, counted from 1.
+            absent: Share of them that get the caption of what their image does not show, and an empty mask. A region
+                whose data know that the image does show it keeps its own.
+        """
+        index = self._index(step) if self._part is None else self._of_part(self._part, step)
+        task = self.open("train", index)
+        count = round(absent * len(index))
+        if not count or not isinstance(self._data, NamesAbsent):
+            return task
+        masks, texts = task.masks.clone(), list(task.captions)
+        for place, named in enumerate(look_up(self._data, "train", index[:count]).absent):
+            if named:  # the image does not show it
+                masks[place], texts[place] = False, named
+        return replace(task, masks=masks, captions=tuple(texts))
+
+    def _of_part(self, part: NDArray[np.int64], step: int) -> NDArray[np.int64]:
+        epoch, place = divmod((step - 1) * self._batch, max(1, len(part) // self._batch) * self._batch)
+        order = np.random.default_rng((self._seed, epoch, _TOLD)).permutation(part)
+        return np.resize(order[place:], self._batch)[self._share]  # fewer than a step takes come again
+
+    def _index(self, step: int) -> NDArray[np.int64]:
+        if step - 1 >= self._until:
+            return self._in_turn(step)[self._share]
+        draw = np.random.default_rng((self._seed, step))
+        pool = self._curriculum.pool
+        count = self._data.count("train")
+        drawn = draw.choice(count, min(pool * self._batch, count), replace=False)
+        ease = self._areas(drawn) if self._curriculum.by == "area" else self._clarity(drawn)
+        share = (step - 1) / self._until
+        kept = math.ceil(self._batch * (1 + (pool - 1) * share))
+        easiest = drawn[np.argsort(-ease, kind="stable")][: max(self._batch, kept)]
+        # What is clear is a matter of rounding now and then: the main process decides.
+        chosen = np.array(of_main(draw.permutation(easiest)[: self._batch].tolist(), self._world), np.int64)
+        return chosen[self._share]
+
+    def open(self, split: Split, index: NDArray[np.int64]) -> Task:
+        """Open regions by their numbers."""
+        return open_task(self._policy, self._data.regions(split, index))
+
+    def _in_turn(self, step: int) -> NDArray[np.int64]:
+        size, count = self._batch, self._data.count("train")
+        epoch, place = divmod((step - 1) * size, self.per_epoch * size)
+        if count > ENDLESS:
+            return np.arange(place, place + size)
+        order = np.random.default_rng((self._seed, epoch)).permutation(count)
+        return order[place : place + size]
+
+    def _areas(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the share of its image that each region covers: a large one is easy."""
+        if isinstance(self._data, HasRegionAreas):
+            return self._data.areas("train")[index].astype(np.float64)
+        return np.array([mask.mean() for mask in self._data.regions("train", index).masks])
+
+    @torch.no_grad()
+    def _clarity(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the IoU of the mask that the policy as it started draws of each caption: high where it is clear."""
+        task = self.open("train", index)
+        with self._start():
+            drawn = self._policy.draw(task.seen, self._policy.prompts(task.seen, task.captions)) > 0
+        return np.asarray(region_iou(drawn, task.masks).double().cpu().numpy())
+
+
+# The rewards of one loop: each reads what it reads of what the loop made.
+
+
+@dataclass(frozen=True)
+class LoopScores:
+    """Rewards of N samples.
+
+    Attributes:
+        total: ``[N]`` weighted sum; 0 where `finite` is False.
+        finite: ``[N]`` bool, False where a reward could not be computed.
+        metrics: Mean of each reward by its name, over the samples of all processes.
+    """
+
+    total: Tensor
+    finite: Tensor
+    metrics: Mapping[str, float]
+
+
+class LoopRewards:
+    """Several rewards as one.
+
+    Args:
+        chosen: The rewards with their weights.
+        loop: Name of the loop, for messages and metrics.
+        device: Where scores are.
+        world: The processes that share the samples.
+
+    Attributes:
+        rewards: The rewards by name.
+        reads_captions: Whether one of them compares texts with the data's captions; a reward of texts does, unless it
+            has ``reads_captions = False``.
+    """
+
+    def __init__(self, chosen: Sequence[Chosen], loop: str, device: torch.device, world: World | None = None) -> None:
+        self.loop = loop
+        self._world = world or OneProcess()
+        self.names = tuple(one.name for one in chosen)
+        self.rewards: dict[str, Reward] = {}
+        self._terms: list[tuple[Reward, float, str]] = []
+        self.reads_captions = False
+        for one in chosen:
+            reads = reads_of(one.kind, one.component)
+            if reads not in ("mask", "text"):
+                raise MotionkitError(
+                    f"the reward {one.label} cannot be used in {loop}.",
+                    why=f"it reads {reads}; a loop makes masks and texts.",
+                    fix="motionkit plugins list rewards shows what each reads.",
+                )  # fmt: skip
+            self.rewards[one.name] = one.build(dataset=None, device=device)
+            self.reads_captions |= reads == "text" and getattr(self.rewards[one.name], "reads_captions", True)
+            self._terms.append((self.rewards[one.name], one.weight, reads))
+
+    def __call__(self, made: Made) -> LoopScores:
+        """Return the scores of N samples, the share of this process.
+
+        Raises:
+            MotionkitError: A reward gave no sample of any process a finite score (exit code 1).
+        """
+        parts = []
+        metrics = {}
+        for reward, weight, reads in self._terms:
+            samples = made.masks if reads == "mask" else made.texts
+            total = reward.score(samples, ()).total.detach().float()
+            good = total.isfinite()
+            found = self._world.sum(torch.stack([total[good].double().sum(), good.sum().double()]))
+            if not found[1]:
+                raise MotionkitError(
+                    f"the reward {reward.name} gave no finite score in {self.loop}.", code=1,
+                    why="a reward of nothing but failures would be taken for a reward of 0.",
+                )  # fmt: skip
+            metrics[f"{self.loop}/reward/{reward.name}"] = float(found[0] / found[1])
+            parts.append((total, weight))
+        finite = torch.stack([total.isfinite() for total, _ in parts]).all(0)
+        summed = torch.stack([torch.where(finite, total, 0.0) * weight for total, weight in parts]).sum(0)
+        return LoopScores(summed, finite, metrics)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A roll-out with what it earned.
+
+    Attributes:
+        played: The roll-out.
+        rewards: ``[N]``.
+        paid: ``[N]`` the same, for a loss that is weighted by rewards; as a negative control they change their samples.
+        advantages: ``[N]``.
+        alive: ``[N]`` bool: samples of groups with something to learn from.
+        metrics: What is logged of it.
+    """
+
+    played: Played
+    rewards: Tensor
+    paid: Tensor
+    advantages: Tensor
+    alive: Tensor
+    metrics: dict[str, float]
+
+
+def roll_out(
+    name: str, loop: Loop, rewards: LoopRewards, task: Task, turn: Turn, *, group: int, floor: float,
+    shuffle: tuple[int, int] | None = None, world: World | None = None,
+) -> Scored:  # fmt: skip
+    """Play a loop and compare the samples of each region with one another.
+
+    Args:
+        name: Of the loop, for metrics.
+        loop: The loop.
+        rewards: What it is paid for.
+        task: Regions of this process, each `group` times.
+        turn: Partner, start, noise.
+        group: Samples of a region.
+        floor: See `motionkit.rl.group_std`.
+        shuffle: Seed and step: as a negative control, advantages change their samples.
+        world: The processes that share the step; metrics are those of all samples, or means of the processes' own.
+    """
+    world = world or OneProcess()
+    played = loop.play(task, turn)
+    scores = rewards(played.made)
+    size = len(task.captions) // group
+    groups = torch.arange(size, device=scores.total.device).repeat_interleave(group)
+    found = group_std(scores.total, groups, valid=scores.finite, std_floor=floor)
+    advantages = found.values
+    alive = (advantages.view(size, group) != 0).any(1).repeat_interleave(group)
+    paid = scores.total
+    if shuffle is not None:
+        mine = rows_of(advantages, world)[1]
+        advantages, paid = (shuffled(world.gather(one), *shuffle)[mine] for one in (advantages, paid))
+    own = {f"{name}/{key}": float(value) for key, value in played.metrics.items()} | {
+        f"{name}/reward_mean": float(scores.total.mean()),
+        f"{name}/reward_std": float(scores.total.view(size, group).std(1).mean()),
+        f"{name}/zero_std_frac": float(found.zero_variance) / size,
+    }
+    return Scored(played, scores.total, paid, advantages, alive, {**scores.metrics, **mean_over(own, world)})
+
+
+def loss_of(
+    name: str, scored: Scored, objective: Sa2vaObjectiveSettings, world: World | None = None
+) -> tuple[Tensor, dict[str, float]]:
+    """Return this process's share of the loss of a loop under the present weights, and what is logged of the whole."""
+    world = world or OneProcess()
+    if scored.played.direct is not None:
+        loss = scored.played.direct(scored.rewards).mean() / world.size
+        return loss, sum_over({f"{name}/loss": float(loss.detach())}, world)
+    surrogate = Surrogate(objective.clip_range, objective.clip_high, on_policy=objective.inner_epochs == 1)
+    terms = scored.played.terms()
+    weight, count = normalised(terms.mask & scored.alive[:, None], objective.normalize, world)
+    policy = surrogate.loss(terms.log_ratio, scored.advantages, weight, total=count)
+    kl = weighted_mean(terms.kl, weight, count)
+    loss = policy + objective.kl_coef * kl
+    if scored.played.beside is not None:
+        loss = loss + scored.played.beside(scored.paid).mean() / world.size
+    if terms.entropy is not None and objective.entropy:
+        loss = loss - objective.entropy * weighted_mean(terms.entropy, weight, count)
+    measured = surrogate.measure(terms.log_ratio.detach(), scored.advantages, weight)
+    told = {
+        f"{name}/loss": float(loss.detach()),
+        f"{name}/policy_loss": float(policy.detach()),
+        f"{name}/kl_div": float(kl.detach()),
+        f"{name}/clip_frac": float(measured["clip_fraction"]) / (len(scored.advantages) * world.size),
+    }
+    return loss, sum_over(told, world)
+
+
+def normalised(mask: Tensor, how: str, world: World | None = None) -> tuple[Tensor, int]:
+    """Return the weight of each decision ``[N, S]`` and what the mean over all processes' samples divides by."""
+    world = world or OneProcess()
+    weight, samples = mask.float(), len(mask) * world.size
+    if how == "token":
+        return weight, max(1, int(world.sum(mask.sum())))
+    if how == "sequence":
+        return weight / mask.sum(1, keepdim=True).clamp(min=1), samples
+    return weight / int(world.gather(torch.tensor([mask.shape[1]])).max()), samples
+
+
+def means_of(scored: Mapping[str, Scored]) -> dict[str, float]:
+    """Return the mean reward of each loop."""
+    return {name: one.metrics[f"{name}/reward_mean"] for name, one in scored.items()}

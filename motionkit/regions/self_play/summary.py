@@ -1,0 +1,281 @@
+"""What a run found, figures before and after with a verdict, and what is worth saying on the way."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from motionkit.contracts.policy import RegionPolicy
+from motionkit.regions.evaluation.known import Known, limits_of
+from motionkit.regions.evaluation.measure import RegionFigures, Task, Weights, as_it_is, change_of, measure
+from motionkit.regions.evaluation.result import (
+    LONGER,
+    attribute_table,
+    describe_sampled,
+    sampled_table,
+    side_effects,
+    verdict,
+)
+from motionkit.regions.evaluation.split import GREEDY, SAMPLED, equal_entropy, of_data, word_entropy
+from motionkit.tracking import result_table, results
+from motionkit.training.steps import State
+
+# What is worth saying while self-play goes on: rewards without variance, collapse, drift, a code of their own.
+#
+# And what gets worse on watched regions: attributes that are named wrongly, longer captions, masks of absent objects.
+
+
+PATIENCE = 20
+"""Steps that are looked at together; an epoch where that is shorter."""
+
+_COLLAPSE = 0.4
+"""Share of the distinct captions of the first steps, below which they are few; fewer are fine where rewards rise."""
+
+_DRIFT = 1.0
+"""KL to the start, nats per word, from which a policy is another one."""
+
+_GAP = 0.1
+"""Gain of the policy's own cycle IoU beyond that of the frozen judge."""
+
+
+_WRONG, _ABSENT = 0.02, 0.03
+"""Rise of the share of attributes that are named wrongly, and fall of the share of absent objects that nothing is drawn
+of, from which it is said, where it is more than the standard error of the share."""
+
+
+_CYCLE, _JUDGE = "regions/cycle_iou_greedy", "regions/judge_iou_greedy"
+_COUNT = "watched"
+_WATCHED = ("attributes_wrong_greedy", "words_greedy", "no_target")
+
+
+class SelfPlayAlarms:
+    """Watches the metrics of a run; each thing is said once.
+
+    Args:
+        patience: Steps that are looked at together.
+    """
+
+    def __init__(self, patience: int = PATIENCE) -> None:
+        self._patience = max(1, patience)
+        self._recent: deque[Mapping[str, float]] = deque(maxlen=self._patience)
+        self._first: dict[str, float] = {}
+        self._said: list[str] = []
+
+    def begin(self, watched: Mapping[str, float], count: int) -> None:
+        """Take in what was measured of so many watched regions before training."""
+        self._first |= {**watched, _COUNT: float(count)}
+
+    def look(self, metrics: Mapping[str, float]) -> list[str]:
+        """Take the metrics of a step in; return what is new and worth saying."""
+        kept = ("zero_std_frac", "reward_mean", "distinct", "kl_div")
+        self._recent.append({name: value for name, value in metrics.items() if name.rpartition("/")[2] in kept})
+        found = {**self._gap(metrics), **self._worse(metrics)}
+        if len(self._recent) == self._patience:
+            for loop in sorted({name.partition("/")[0] for name in self._recent[-1]}):
+                found |= {**self._flat(loop), **self._collapse(loop), **self._drift(loop)}
+        fresh = {key: text for key, text in found.items() if key not in self._said}
+        self._said += fresh
+        return list(fresh.values())
+
+    def _mean(self, name: str) -> float | None:
+        """Return the mean over the newest steps; None where one of them has no such metric."""
+        values = [one[name] for one in self._recent if name in one]
+        return sum(values) / len(values) if len(values) == self._patience else None
+
+    def _flat(self, loop: str) -> dict[str, str]:
+        if self._mean(f"{loop}/zero_std_frac") != 1.0:
+            return {}
+        reward = self._mean(f"{loop}/reward_mean")
+        said = (
+            f"all samples of a region have had the same reward in {loop} for {self._patience} steps (mean {reward:.3g})"
+        )
+        fix = "a larger --loop2.sigma" if loop == "loop2" else "a higher rollout.temperature"
+        return {f"{loop}/flat": f"{said}: nothing is learned there; try {fix}, more --group-size, or another reward"}
+
+    def _collapse(self, loop: str) -> dict[str, str]:
+        now, paid = (self._mean(f"{loop}/{name}") for name in ("distinct", "reward_mean"))
+        if now is None or paid is None:
+            return {}
+        first = self._first.setdefault(f"{loop}/distinct", now)
+        if paid > self._first.setdefault(f"{loop}/reward_mean", paid) or now >= _COLLAPSE * first:
+            return {}
+        said = (
+            f"the distinct captions of {loop} fell from {first:.0%} to {now:.0%} of a step and its reward did not rise"
+        )
+        return {f"{loop}/collapse": f"{said}: the policy collapses; raise --kl-coef, or lower --learning-rate"}
+
+    def _drift(self, loop: str) -> dict[str, str]:
+        now = self._mean(f"{loop}/kl_div")
+        if now is None or now < _DRIFT:
+            return {}
+        return {
+            f"{loop}/drift": f"the KL of {loop} to the start is {now:.2g}: raise --kl-coef, or lower --learning-rate"
+        }
+
+    def _gap(self, metrics: Mapping[str, float]) -> dict[str, str]:
+        if _CYCLE not in metrics:
+            return {}
+        own, judge = (metrics[name] - self._first.setdefault(name, metrics[name]) for name in (_CYCLE, _JUDGE))
+        if own - judge <= _GAP:
+            return {}
+        said = f"the policy's own cycle IoU rose by {own:.2f}, by the frozen judge {judge:.2f}"
+        return {"gap": f"{said}: captions and masks agree on a code of their own"}
+
+    def _worse(self, metrics: Mapping[str, float]) -> dict[str, str]:
+        """Look at what a reward may cost: the words that are wrong, the words that are many, what is not there."""
+        pairs = {name: (self._first.get(f"regions/{name}"), metrics.get(f"regions/{name}")) for name in _WATCHED}
+        found = {}
+        count = self._first.get(_COUNT, 1.0)
+        for name, (first, now) in pairs.items():
+            if first is None or now is None:
+                continue
+            chance = math.sqrt(max(0.0, first * (1 - first)) / count)  # standard error of a share; of few it is large
+            if name == "attributes_wrong_greedy" and now - first > max(_WRONG, chance):
+                found[name] = (
+                    f"captions of watched regions name {now:.1%} of the attributes wrongly, {first:.1%} before: what "
+                    "pays the captions does not see it; add a reward that does, or raise --kl-coef"
+                )
+            if name == "words_greedy" and now > (1 + LONGER) * first:
+                found[name] = (
+                    f"captions of watched regions grew from {first:.1f} to {now:.1f} words: the rewards pay for words; "
+                    "--loop1-reward length --loop1-reward.longest N lets them cost something"
+                )
+            if name == "no_target" and first - now > max(_ABSENT, chance):
+                found[name] = (
+                    f"nothing is drawn of {now:.0%} of absent objects, {first:.0%} before: masks get worse where the "
+                    "loops do not look"
+                )
+        return found
+
+    def state(self) -> State:
+        """Return what was seen and said."""
+        if not self._recent and not self._first:
+            return State()
+        return State(values={"recent": [dict(one) for one in self._recent], "first": self._first, "said": self._said})
+
+    def load_state(self, state: State) -> None:
+        """Put it back."""
+        self._recent.extend(state.values.get("recent", []))
+        self._first = dict(state.values.get("first", {}))
+        self._said = list(state.values.get("said", []))
+
+
+_logger = logging.getLogger("motionkit.sa2va_rl")
+_ONCE = ("referring_iou", "no_target")
+"""Figures of no caption of the policy's own."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A policy before and after training on the same regions, with the same draws.
+
+    Attributes:
+        greedy: Before and after, captions of the likeliest words.
+        sampled: Before and after, sampled captions.
+        equal: The policy before at the temperature of equal entropy.
+        temperature: Of the sampled captions.
+        equal_temperature: That of equal entropy.
+        nats: Mean entropy of a word that both have then.
+    """
+
+    greedy: tuple[RegionFigures, RegionFigures]
+    sampled: tuple[RegionFigures, RegionFigures]
+    equal: RegionFigures
+    temperature: float
+    equal_temperature: float
+    nats: float
+
+
+@torch.no_grad()
+def measure_both(policy: RegionPolicy, task: Task, start: Weights, known: Known, temperature: float) -> HeldOut:
+    """Measure a trained policy, and the policy as it started.
+
+    Args:
+        policy: The policy with its trained weights.
+        task: Held-out regions.
+        start: Puts the weights of the start in place.
+        known: What is known of the regions.
+        temperature: Of sampled captions.
+    """
+
+    def both(at: float) -> tuple[RegionFigures, RegionFigures]:
+        after = measure(policy, task, start, known, temperature=at)
+        with start():  # the policy is the judge then: weights that are in place must not be put in place again
+            return measure(policy, task, as_it_is, known, temperature=at), after
+
+    greedy, sampled = both(0.0), both(temperature)
+    said = [(task, sampled[1].captions)]
+    wanted = word_entropy(policy, said, temperature)
+    with start():
+        own = equal_entropy(lambda value: word_entropy(policy, said, value), wanted)
+        nats = word_entropy(policy, said, own)
+        equal = measure(policy, task, as_it_is, known, temperature=own)
+    return HeldOut(greedy, sampled, equal, temperature, own, nats)
+
+
+def summary_of(
+    found: HeldOut, policy: RegionPolicy, task: Task, known: Known, name: str, best_step: int, seed: int
+) -> dict[str, object]:
+    """Return the parts of the summary document; see `motionkit.training.base.Trainer.train`.
+
+    Args:
+        found: What was measured.
+        policy: The policy.
+        task: The regions.
+        known: What is known of them.
+        name: Name of the data.
+        best_step: Step of the policy that is kept.
+        seed: Of the intervals.
+    """
+    blocks = _blocks(found, seed)
+    data = of_data(task.captions, known)
+    blocks = {key: {**one, "data": data[key]} if key in data else one for key, one in blocks.items()}
+    heldout = {key: blocks[key] for key in (*GREEDY, *_ONCE) if key in blocks}
+    sampled = {key: blocks[key] for key in SAMPLED if key in blocks}
+    attributes = {key: one for key, one in blocks.items() if key not in heldout and key not in sampled}
+    said = verdict({**heldout, **sampled}, compared=True, equal=found.equal_temperature, lead=False)
+    for text in side_effects(heldout):
+        _logger.warning("%s", text)
+    notes = [*known.notes(name), *limits_of(policy, task.captions)]
+    for text in notes:
+        _logger.info("%s", text)
+    _logger.info("%s", said)
+    count = len(task)
+    return {
+        "heldout": heldout,
+        "heldout_sampled": sampled,
+        "attributes": attributes,
+        "equal_entropy": {"temperature": found.equal_temperature, "nats": found.nats},
+        "measured_on": f"{count:,} held-out regions: captions of the likeliest words, and masks at the policy's own "
+        "threshold. Data: the captions of the data. The interval is a 95 % bootstrap over regions.",
+        "notes": [describe_sampled(found.temperature, found.equal_temperature, found.nats, count), *notes],
+        "table": [
+            result_table(results(heldout), f"{count:,} held-out regions, captions of the likeliest words"),
+            sampled_table(sampled, found.equal_temperature),
+            *attribute_table(attributes),
+        ],
+        "verdict": said,
+        "best_step": best_step,
+    }
+
+
+def _blocks(found: HeldOut, seed: int) -> dict[str, Mapping[str, object]]:
+    """Return before, after and the change of every figure that some region has."""
+    (before, after), blocks = found.greedy, dict[str, Mapping[str, object]]()
+    for name, own in after.scores.items():
+        if np.isfinite(own).any():
+            key = name if name in _ONCE else f"{name}_greedy"
+            blocks[key] = change_of(before.scores[name], own, seed)
+    (before, after), equal = found.sampled, found.equal
+    for name in SAMPLED:
+        if name in after.scores:
+            one = change_of(before.scores[name], after.scores[name], seed)
+            beside = change_of(equal.scores[name], after.scores[name], seed)
+            blocks[name] = {**one, "equal_entropy": {key: beside[key] for key in ("before", "delta", "ci95")}}
+    return blocks

@@ -1,0 +1,561 @@
+"""The built-in region policy: captions of regions, and masks of captions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from motionkit import starter, weights
+from motionkit.contracts.policy import REGION_ARTIFACT, Captions, WordScores
+from motionkit.documents import read_model
+from motionkit.errors import MotionkitError
+from motionkit.regions.small_settings import RegionOptions, RegionSettings
+from motionkit.rl import categorical
+from motionkit.runs import find_model, fingerprint, fingerprint_tensors, write_model
+
+# A region policy's folder: policy.json and model.safetensors, complete in itself.
+
+
+DOCUMENT, KIND = "policy.json", "regions"
+
+_Word = Annotated[str, Field(pattern=r"^[a-z]{1,40}$")]
+
+
+class RegionDocument(BaseModel):
+    """Content of policy.json; unknown keys (of later versions) are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    kind: Literal["regions"]
+    settings: RegionSettings
+    words: Annotated[tuple[_Word, ...], Field(min_length=1, max_length=65_536)]
+
+
+def read_regions(path: Path) -> RegionDocument:
+    """Read policy.json.
+
+    Raises:
+        MotionkitError: It is missing, damaged, or describes another kind of policy.
+    """
+    return read_model(path, RegionDocument, KIND, f" policy, not {KIND}")
+
+
+def write_regions(
+    folder: Path, settings: RegionSettings, words: Sequence[str], tensors: Mapping[str, Tensor] | None
+) -> None:
+    """Write the folder; with `tensors` None only policy.json."""
+    document = {"kind": KIND, "settings": settings.model_dump(mode="json"), "words": list(words)}
+    write_model(folder, DOCUMENT, document, tensors)
+
+
+# The built-in region policy's network: a small model with the parts, and the names of the parts, of Sa2VA.
+
+
+_CELLS = 8  # pixels of an image along one of the vision encoder's cells
+
+
+class RegionNetwork(nn.Module):
+    """Images, regions and words.
+
+    ``vision_model`` sees the image, ``mlp1`` brings what it sees to the width of ``language_model``, whose state at
+    the word [SEG] ``text_hidden_fcs`` turns into a prompt for ``grounding_encoder.mask_decoder``.
+
+    Args:
+        settings: Sizes.
+        vocabulary: Words, special ones included.
+    """
+
+    def __init__(self, settings: RegionSettings, vocabulary: int) -> None:
+        super().__init__()
+        s = self.settings = settings
+        self.vision_model = VisionModel(s.vision)
+        self.mlp1 = nn.Sequential(
+            nn.LayerNorm(4 * 2 * s.vision), nn.Linear(4 * 2 * s.vision, s.width), nn.GELU(), nn.Linear(s.width, s.width)
+        )
+        self.language_model = LanguageModel(s, vocabulary)
+        self.text_hidden_fcs = nn.Sequential(nn.Linear(s.width, s.width), nn.GELU(), nn.Linear(s.width, s.prompt))
+        self.grounding_encoder = GroundingEncoder(s)
+        self._spread_prompts()
+
+    def _spread_prompts(self) -> None:
+        """Let prompts differ from the start; where they are nearly one, every object of an image is drawn."""
+        with torch.no_grad():
+            for layer in (*self.text_hidden_fcs, *self.grounding_encoder.mask_decoder.modulate):
+                if isinstance(layer, nn.Linear):
+                    nn.init.normal_(layer.weight, std=(2.0 / layer.in_features) ** 0.5)
+                    nn.init.zeros_(layer.bias)
+            nn.init.normal_(self.language_model.positions, std=0.3)
+            nn.init.normal_(self.language_model.region, std=0.3)
+            nn.init.normal_(self.language_model.begin, std=0.3)
+
+    def see(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Look at images.
+
+        Args:
+            images: ``[N, H, W, 3]`` uint8.
+
+        Returns:
+            What `mlp1` reads of them ``[N, V, 4 C]``, features of the regions ``[N, C, H / 8, W / 8]``, and the
+            features that masks are drawn from ``[N, c, h, w]``.
+        """
+        pixels = images.permute(0, 3, 1, 2).float() / 127.5 - 1.0
+        pixels = torch.cat([pixels, _places(pixels)], 1)  # where a pixel is, as two more channels
+        found = self.vision_model(pixels)
+        drawn = self.grounding_encoder.sam_encoder(pixels)
+        if self.settings.places:
+            where = F.adaptive_avg_pool2d(pixels[:, -2:], (drawn.shape[-2], drawn.shape[-1]))
+            drawn = torch.cat([drawn, where, where.square()], 1)  # of which a distance is a weighted sum
+        return _four_as_one(found), found, drawn
+
+    def region_word(self, features: Tensor, masks: Tensor) -> Tensor:
+        """Return ``[N, 1, D]``: the region as a word that the language model reads.
+
+        Args:
+            features: ``[N, C, y, x]`` of `see`.
+            masks: ``[N, h, w]`` bool; an empty one is read as nothing.
+        """
+        if self.settings.region == "word":
+            words = _four_as_one(features)
+            share = F.adaptive_avg_pool2d(
+                masks[:, None].to(features.dtype), (features.shape[-2] // 2, features.shape[-1] // 2)
+            )
+            share = share.flatten(2) / share.sum((2, 3)).clamp(min=1e-6)[..., None]  # [N, 1, V]
+            places = self.language_model.positions[: words.shape[1]]  # where its words stand among those of the image
+            seen: Tensor = self.mlp1(share @ words) + share @ places
+            return seen + self.language_model.region
+        cells = F.adaptive_avg_pool2d(masks[:, None].to(features.dtype), (features.shape[-2], features.shape[-1]))
+        weight = cells / cells.sum((2, 3), keepdim=True).clamp(min=1e-6)
+        pooled = (features * weight).sum((2, 3))
+        # As one of four cells of an image word: mlp1 reads both.
+        word: Tensor = self.mlp1(pooled.repeat_interleave(4, 1))  # in the order of `_four_as_one`
+        return word[:, None] + self.language_model.region
+
+
+class VisionModel(nn.Module):
+    """Three strided convolutions: ``[N, 5, H, W]`` to ``[N, 2 C, H / 8, W / 8]``."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        wide = 2 * channels
+        self.layers = nn.Sequential(
+            *_convolution(5, channels, 4, 2, 1), *_convolution(channels, wide, 4, 2, 1),
+            *_convolution(wide, wide, 4, 2, 1), nn.Conv2d(wide, wide, 1),
+        )  # fmt: skip
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Return the features."""
+        found: Tensor = self.layers(pixels)
+        return found
+
+
+class LanguageModel(nn.Module):
+    """A causal transformer over image words, a region word and written words."""
+
+    def __init__(self, s: RegionSettings, vocabulary: int) -> None:
+        super().__init__()
+        seen = (s.image_size // _CELLS // 2) ** 2
+        self.embed_tokens = nn.Embedding(vocabulary, s.width)
+        self.positions = nn.Parameter(torch.randn(seen + 1 + s.max_words + 2, s.width) * 0.02)
+        self.region = nn.Parameter(torch.randn(s.width) * 0.02)
+        self.begin = nn.Parameter(torch.randn(s.width) * 0.02)
+        self.layers = nn.ModuleList(Layer(s.width, s.heads) for _ in range(s.layers))
+        self.norm = nn.LayerNorm(s.width)
+        self.lm_head = nn.Linear(s.width, vocabulary, bias=False)
+
+    def forward(self, embedded: Tensor, read: list[Read] | None = None) -> Tensor:
+        """Return the states ``[N, T, D]`` of embedded words ``[N, T, D]``; no word reads a later one.
+
+        Args:
+            embedded: The words.
+            read: What was read before them, of each layer, which grows by these words: empty for the first call, after
+                which there is one word in a call.
+        """
+        before = read[0].keys.shape[2] if read else 0
+        states = embedded + self.positions[before : before + embedded.shape[1]]
+        past = read or [Read() for _ in self.layers]
+        for layer, own in zip(self.layers, past, strict=True):
+            states = layer(states, own)
+        if read is not None and not read:
+            read.extend(past)
+        found: Tensor = self.norm(states)
+        return found
+
+
+class Read:
+    """Keys and values ``[N, heads, T, D / heads]`` of the words that a layer has read."""
+
+    def __init__(self) -> None:
+        self.keys, self.values = torch.empty(0), torch.empty(0)
+
+
+class Layer(nn.Module):
+    """Causal self-attention and a feed-forward network, each after a norm."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv_proj, self.out_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.linear1, self.linear2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, states: Tensor, read: Read) -> Tensor:
+        """Return ``[N, T, D]``; the words come behind those that were read, and are read now."""
+        n, t, d = states.shape
+        q, k, v = self.qkv_proj(self.norm1(states)).view(n, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        if first := not read.keys.numel():
+            read.keys, read.values = k, v
+        else:  # one word, which reads all
+            read.keys, read.values = torch.cat([read.keys, k], 2), torch.cat([read.values, v], 2)
+        mixed = F.scaled_dot_product_attention(q, read.keys, read.values, is_causal=first)
+        states = states + self.out_proj(mixed.transpose(1, 2).reshape(n, t, d))
+        found: Tensor = states + self.linear2(F.gelu(self.linear1(self.norm2(states))))
+        return found
+
+
+class GroundingEncoder(nn.Module):
+    """Draws masks: ``sam_encoder`` sees the image, ``mask_decoder`` reads a prompt."""
+
+    def __init__(self, s: RegionSettings) -> None:
+        super().__init__()
+        stride, c = s.image_size // s.mask_size, s.channels
+        self.sam_encoder = nn.Sequential(
+            *_convolution(5, c, 2 * stride + 1, stride, stride), *_convolution(c, c, 3, 1, 1),
+            *_convolution(c, c, 3, 1, 2, dilation=2), nn.Conv2d(c, c, 1),
+        )  # fmt: skip
+        self.mask_decoder = MaskDecoder(s)
+
+
+class MaskDecoder(nn.Module):
+    """A prompt modulates the features of the image; a pixel's logit and a confidence come out."""
+
+    def __init__(self, s: RegionSettings) -> None:
+        super().__init__()
+        c = s.channels
+        self.modulate = nn.Sequential(nn.Linear(s.prompt, 2 * c), nn.GELU(), nn.Linear(2 * c, 3 * c + 1))
+        self.first = nn.Conv2d(c + 4 * s.places, c, 1)
+
+    def forward(self, features: Tensor, prompts: Tensor) -> Tensor:
+        """Return logits ``[N, h, w]``.
+
+        Args:
+            features: ``[N, C, h, w]``, where a pixel is among them if settings say so.
+            prompts: ``[N, Z]``.
+        """
+        c = self.first.out_channels
+        scale, shift, weight, bias = self.modulate(prompts).split([c, c, c, 1], 1)
+        found = F.gelu(self.first(features) * (1 + scale[..., None, None]) + shift[..., None, None])
+        logits: Tensor = torch.einsum("nchw,nc->nhw", found, weight) / c**0.5 + bias[..., None]
+        return logits
+
+
+def _convolution(
+    inputs: int, outputs: int, size: int, stride: int, padding: int, *, dilation: int = 1
+) -> tuple[nn.Module, ...]:
+    """Return a convolution, a norm over groups of channels, without which little of an image gets through, and GELU."""
+    layer = nn.Conv2d(inputs, outputs, size, stride, padding, dilation)
+    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+    return layer, nn.GroupNorm(4, outputs), nn.GELU()
+
+
+def _places(pixels: Tensor) -> Tensor:
+    """Return ``[N, 2, H, W]``: row and column from -1 to 1."""
+    n, _, height, width = pixels.shape
+    rows = torch.linspace(-1, 1, height, device=pixels.device)[:, None].expand(height, width)
+    columns = torch.linspace(-1, 1, width, device=pixels.device).expand(height, width)
+    return torch.stack([rows, columns]).expand(n, 2, height, width)
+
+
+def _four_as_one(features: Tensor) -> Tensor:
+    """Return ``[N, Y X / 4, 4 C]``: squares of four cells as one word each (pixel shuffle)."""
+    return F.pixel_unshuffle(features, 2).flatten(2).transpose(1, 2)
+
+
+# Words and their numbers.
+
+
+PAD, END, SEG, UNKNOWN = 0, 1, 2, 3
+SPECIAL = ("<pad>", "<end>", "[SEG]", "<unknown>")
+_TOKEN = re.compile(r"[a-z]+")
+
+
+class Words:
+    """The vocabulary of a region policy.
+
+    Args:
+        words: In order, without the special ones, which come before them.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = tuple(words)
+        self._all = (*SPECIAL, *self.words)
+        self._numbers = {word: number for number, word in enumerate(self._all) if number >= len(SPECIAL)}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def encode(self, texts: Sequence[str], longest: int) -> Tensor:
+        """Return ``[N, L]`` int64: the words and END, then PAD; words that do not fit are cut off.
+
+        What is written like a special word is no word: a caption cannot smuggle ``[SEG]`` into a prompt.
+        """
+        rows = [[self._numbers.get(word, UNKNOWN) for word in _TOKEN.findall(text.lower().replace("[seg]", " "))]
+                for text in texts]  # fmt: skip
+        rows = [[*row[: longest - 1], END] for row in rows]
+        width = max(map(len, rows), default=1)
+        return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows], dtype=torch.int64)
+
+    def share(self, texts: Sequence[str]) -> float:
+        """Return the share of the words of texts that are known; 1 where there are none."""
+        found = [word in self._numbers for text in texts for word in _TOKEN.findall(text.lower())]
+        return sum(found) / len(found) if found else 1.0
+
+    def decode(self, ids: Tensor) -> list[str]:
+        """Return the texts of ``[N, L]`` ids, each up to its END."""
+        texts = []
+        for row in ids.tolist():
+            row = row[: row.index(END)] if END in row else row
+            texts.append(" ".join(self._all[number] for number in row if number >= len(SPECIAL)))
+        return texts
+
+
+_NEVER = (PAD, SEG, UNKNOWN)
+"""Words that no caption may hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeenImages:
+    """What the encoders saw of N images; see `motionkit.contracts.policy.RegionPolicy.see`.
+
+    The projector is not part of it: it is trained, while the encoders are not.
+    """
+
+    cells: Tensor
+    regions: Tensor
+    drawn: Tensor
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def select(self, index: Tensor) -> SeenImages:
+        """Return some of them, repeats allowed."""
+        return SeenImages(self.cells[index], self.regions[index], self.drawn[index])
+
+
+class ShapesPolicy:
+    """See `motionkit.contracts.policy.RegionPolicy`.
+
+    Args:
+        settings: Sizes.
+        words: Vocabulary.
+        network: The network; a new one by default.
+        device: Where it goes.
+    """
+
+    groups: Mapping[str, tuple[str, ...]] = {
+        "projector": ("mlp1.*",),
+        "language model": ("language_model.*",),
+        "text to prompt": ("text_hidden_fcs.*",),
+        "mask decoder": ("grounding_encoder.mask_decoder.*",),
+    }
+
+    def __init__(
+        self, settings: RegionSettings, words: Sequence[str], *, network: RegionNetwork | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:  # fmt: skip
+        self.settings, self.words = settings, Words(words)
+        self.network: RegionNetwork = (network or RegionNetwork(settings, len(self.words))).to(device).eval()
+        self.device = torch.device(device)
+        self.mask_size = (settings.mask_size, settings.mask_size)
+        self.action_size, self.longest = settings.prompt, settings.max_words
+
+    @property
+    def sees(self) -> str:
+        """See `motionkit.contracts.policy.HasLimits`."""
+        side = self.settings.image_size
+        whole = "every image squeezed to " if self.settings.resize else ""
+        return f"{whole}{side} x {side} pixels, masks of {self.settings.mask_size} x {self.settings.mask_size}"
+
+    def known_words(self, texts: Sequence[str]) -> float:
+        """See `motionkit.contracts.policy.HasLimits`."""
+        return self.words.share(texts)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprints of what options name: of its weights and words, as they are now."""
+        return {"checkpoint": fingerprint(fingerprint_tensors(self.network.state_dict()), *self.words.words)}
+
+    def see(self, images: Sequence[NDArray[np.uint8]]) -> SeenImages:
+        """See `RegionPolicy.see`.
+
+        Raises:
+            MotionkitError: An image has another size than the network's, and is not to be squeezed (exit code 2).
+        """
+        side = self.settings.image_size
+        images = self.sized(images)
+        if wrong := [one.shape for one in images if one.shape != (side, side, 3)]:
+            raise MotionkitError(
+                f"this policy sees images of {side} x {side} pixels, and one is {wrong[0][1]} x {wrong[0][0]}.",
+                why="it is the small one for the built-in shapes.",
+                fix=f"--policy.resize squeezes every image to {side} x {side}; --policy sa2va sees every size.",
+            )
+        return SeenImages(*self.network.see(torch.from_numpy(np.stack(images)).to(self.device)))
+
+    def sized(self, images: Sequence[NDArray[np.uint8]]) -> Sequence[NDArray[np.uint8]]:
+        """Return images as the policy sees them: squeezed where it does so, else as they are."""
+        side = self.settings.image_size
+        return [_squeezed(one, side) for one in images] if self.settings.resize else images
+
+    @torch.no_grad()
+    def sample_captions(
+        self, seen: SeenImages, masks: Tensor, *, temperature: float = 1.0, noise: Tensor | None = None
+    ) -> Captions:
+        """See `RegionPolicy.sample_captions`."""
+        model = self.network.language_model
+        prompt = self._caption_prompt(seen, masks)
+        ids = torch.zeros(len(seen), 0, dtype=torch.int64, device=self.device)
+        ended = torch.zeros(len(seen), dtype=torch.bool, device=self.device)
+        if noise is None:
+            noise = torch.rand(len(seen), self.longest, device=self.device)
+        read: list[Read] = []
+        words = prompt
+        for place in range(self.longest):
+            last = place == self.longest - 1
+            states = model(words, read)[:, -1]
+            logits = self._allowed(model.lm_head(states))
+            if temperature > 0:
+                chosen = categorical(logits / temperature, noise[:, place])
+            else:
+                chosen = logits.argmax(-1)
+            ids = torch.cat([ids, torch.where(ended, PAD, chosen)[:, None]], 1)
+            ended = ended | (chosen == END)
+            if bool(ended.all()) or last:
+                break
+            words = model.embed_tokens(ids[:, -1:])
+        return Captions(ids, self.words.decode(ids), ended)
+
+    def score_words(
+        self, seen: SeenImages, masks: Tensor, ids: Tensor, *, temperature: float = 1.0, whole: bool = False
+    ) -> WordScores:
+        """See `RegionPolicy.score_words`."""
+        model = self.network.language_model
+        prompt = self._caption_prompt(seen, masks)
+        embedded = torch.cat([prompt, model.embed_tokens(ids[:, :-1])], 1)
+        states = model(embedded)[:, prompt.shape[1] - 1 :]  # the state before a word says that word
+        logits = self._allowed(model.lm_head(states)) / temperature
+        every = logits.log_softmax(-1)
+        log_prob = every.gather(-1, ids[..., None])[..., 0]
+        entropy = -(every.exp() * every.masked_fill(every.isneginf(), 0.0)).sum(-1)
+        after = F.pad((ids == END).cumsum(1)[:, :-1], (1, 0)) > 0  # words behind the end are none
+        mask = ~after & (ids != PAD)
+        log_prob, entropy = torch.where(mask, log_prob, 0.0), torch.where(mask, entropy, 0.0)
+        return WordScores(log_prob, entropy, mask, every if whole else None)
+
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """See `RegionPolicy.encode`."""
+        return self.words.encode(texts, self.settings.max_words).to(self.device)
+
+    def prompts(self, seen: SeenImages, texts: Sequence[str]) -> Tensor:
+        """See `RegionPolicy.prompts`."""
+        model = self.network.language_model
+        ids = self.encode(texts)
+        ids = torch.cat([ids, torch.full_like(ids[:, :1], PAD)], 1)
+        rows = torch.arange(len(ids), device=self.device)
+        place = (ids == END).int().argmax(1) + 1
+        ids[rows, place] = SEG  # the answer to a caption is the word [SEG] behind it
+        words = self.network.mlp1(seen.cells)
+        found = model(torch.cat([words, model.embed_tokens(ids)], 1))
+        states = found[rows, words.shape[1] + place]
+        prompts: Tensor = self.network.text_hidden_fcs(states)
+        return prompts
+
+    def point(self, seen: SeenImages, masks: Tensor, shown: SeenImages | None = None) -> Tensor:
+        """Return the prompts ``[N, Z]`` of regions that are pointed at instead of named, with graph.
+
+        Args:
+            seen: N images.
+            masks: ``[N, h, w]`` bool, regions.
+            shown: N images that the regions are of; by default the same.
+        """
+        model = self.network.language_model
+        region = self.network.region_word((shown or seen).regions, masks.to(self.device))
+        answer = model.embed_tokens(torch.full((len(seen), 1), SEG, device=self.device))
+        states = model(torch.cat([self.network.mlp1(seen.cells), region, answer], 1))[:, -1]
+        prompts: Tensor = self.network.text_hidden_fcs(states)
+        return prompts
+
+    def draw(self, seen: SeenImages, prompts: Tensor) -> Tensor:
+        """See `RegionPolicy.draw`."""
+        logits: Tensor = self.network.grounding_encoder.mask_decoder(seen.drawn, prompts)
+        return logits
+
+    def _caption_prompt(self, seen: SeenImages, masks: Tensor) -> Tensor:
+        model = self.network.language_model
+        region = self.network.region_word(seen.regions, masks.to(self.device))
+        begin = model.begin.expand(len(seen), 1, -1)
+        return torch.cat([self.network.mlp1(seen.cells), region, begin], 1)
+
+    def _allowed(self, logits: Tensor) -> Tensor:
+        barred = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
+        barred[list(_NEVER)] = True
+        return logits.masked_fill(barred, -torch.inf)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all weights by name."""
+        return self.network.state_dict()
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put weights back; strict."""
+        self.network.load_state_dict(dict(tensors))
+
+    def save(self, folder: Path, *, tensors: Mapping[str, Tensor] | None) -> None:
+        """See `RegionPolicy.save`."""
+        write_regions(folder, self.settings, self.words.words, tensors)
+
+
+def _squeezed(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """Return an image ``[H, W, 3]`` as ``[side, side, 3]``: all of it, stretched, as masks are."""
+    if image.shape == (side, side, 3):
+        return image
+    from PIL import Image
+
+    return np.asarray(
+        Image.fromarray(image).resize((side, side), Image.Resampling.BILINEAR)
+    )  # averages what it shrinks
+
+
+# Opens a region policy.
+
+
+STARTER = Path(starter.__file__).parent / "weights" / "regions"
+
+
+def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> ShapesPolicy:
+    """Open the policy that `options` names.
+
+    Raises:
+        MotionkitError: It is missing, damaged, or another kind of policy.
+    """
+    place = STARTER if options.checkpoint == "starter" else Path(options.checkpoint).expanduser()
+    found = find_model(place, REGION_ARTIFACT, DOCUMENT)
+    if found is None:
+        raise MotionkitError(
+            f"{options.checkpoint} is no region policy.", fix="give a run of sa2va-rl or pretrain regions, or starter."
+        )
+    document = read_regions(found.document)
+    network = weights.build(
+        lambda: RegionNetwork(document.settings, len(SPECIAL) + len(document.words)),
+        {name: value.float() for name, value in weights.read(found.tensors).items()}, str(found.tensors),
+    )  # fmt: skip
+    resize = document.settings.resize or options.resize  # a policy that was trained so needs no option
+    settings = document.settings.model_copy(update={"resize": resize})
+    return ShapesPolicy(settings, document.words, network=network, device=device)

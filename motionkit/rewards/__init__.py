@@ -1,1 +1,0 @@
-"""Rewards: one folder per plugin. Torch-free, so that listings and help stay light; protocols are in `base`."""

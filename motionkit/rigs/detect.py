@@ -1,0 +1,133 @@
+"""Unit and vertical axis of a motion whose file names neither, found from the body in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from motionkit.geometry import positions_from_bones
+from motionkit.motion.motion import Motion
+from motionkit.rigs.bodymap import find_roles, leg_length
+from motionkit.rigs.rest import PERSON_LEG, UNITS, nearest_unit
+
+_PERSON = 0.35, 1.35
+"""Metres from hip to ankle that a toddler and a giant have; outside, the guess is doubtful."""
+
+_HEIGHT = 1.75
+_HEIGHT_SPREAD = 1.5
+
+
+def find_unit(motion: Motion) -> tuple[str, str]:
+    """Guess the unit of a motion: the one in which its legs, or else the whole of it, are as long as a person's.
+
+    Args:
+        motion: A motion in an unknown unit.
+
+    Returns:
+        A key of `UNITS`, and a warning or an empty text. Where there are no legs and no unit makes a person's height
+        of the rest pose, it is centimetres, which most files are in.
+    """
+    leg = motion_leg(motion)
+    if leg > 0:
+        unit = nearest_unit(leg, PERSON_LEG)
+        metres = leg * UNITS[unit].metres
+        if _PERSON[0] < metres < _PERSON[1]:
+            return unit, ""
+        return unit, f"its legs are {metres:.2g} m long if its unit is {UNITS[unit].words}: pass --units if it is not"
+    height = rest_extent(motion)
+    if height > 0:
+        unit = nearest_unit(height, _HEIGHT)
+        metres = height * UNITS[unit].metres
+        if 1 / _HEIGHT_SPREAD < metres / _HEIGHT < _HEIGHT_SPREAD:
+            return (
+                unit,
+                f"no legs are known by name; {UNITS[unit].words} make it {metres:.2f} m high: pass --units",
+            )
+    return "cm", "no legs are known by name, so its unit is not known: centimetres were taken, pass --units if not"
+
+
+def motion_leg(motion: Motion) -> float:
+    """Return the length of the legs in the first frame; 0 where they are unknown by name."""
+    return leg_length(find_roles(motion.names, motion.parents), motion.cut(0, 1).positions()[0])
+
+
+def rest_extent(motion: Motion) -> float:
+    """Return the largest extent of the rest pose along an axis."""
+    rest = positions_from_bones(motion.offsets, motion.parents)
+    return float((rest.amax(dim=0) - rest.amin(dim=0)).max())
+
+
+Axis = Literal["y", "z"]
+
+_CLEAR = 0.8
+"""A direction belongs to an axis when its cosine to it is above this: within 37 degrees."""
+
+_LOOKS = 32
+"""Frames looked at, spread over the motion."""
+
+
+def find_up(motion: Motion) -> tuple[Axis, str]:
+    """Find the vertical axis of a motion as it stands in its file.
+
+    The rest pose decides: the legs go down from the hips. There is a warning where it cannot decide, or where the body
+    would lie for most of the motion.
+
+    Args:
+        motion: Any unit.
+
+    Returns:
+        The axis, and a warning or an empty text.
+    """
+    rest, moving = rest_up(motion), _moving_up(motion, find_roles(motion.names, motion.parents))
+    if rest == "z" and moving == "y":
+        return "y", "its rest pose stands along Z and its motion along Y: Y was taken as vertical; if not, pass --up z"
+    if rest != "z" and moving == "z":
+        return "y", "lies along Z for most of the clip: if its vertical is Z, pass --up z"
+    return rest or "y", ""
+
+
+def z_up_to_y_up(motion: Motion) -> Motion:
+    """Turn a Z-up motion so that Y is up: ``(x, y, z)`` becomes ``(x, z, -y)``, bones and rotations alike."""
+    turn = motion.offsets.new_tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
+    return replace(
+        motion,
+        offsets=motion.offsets @ turn.T,
+        rotations=turn @ motion.rotations @ turn.T,
+        translations=motion.translations @ turn.T,
+    )
+
+
+def rest_up(motion: Motion) -> Axis | None:
+    """Return the axis that the legs go down in the rest pose, or, without legs, the trunk goes up; None if neither."""
+    roles = find_roles(motion.names, motion.parents)
+    places = positions_from_bones(motion.offsets, motion.parents)
+    legs = [
+        places[roles[f"{side} hip"]] - places[roles[f"{side} ankle"]]
+        for side in ("left", "right")
+        if f"{side} hip" in roles and f"{side} ankle" in roles
+    ]
+    if legs:
+        return _axis(torch.stack(legs).sum(dim=0))
+    return _axis(places[roles["head"]] - places[roles["pelvis"]]) if "head" in roles else None
+
+
+def _moving_up(motion: Motion, roles: dict[str, int]) -> Axis | None:
+    """Return the axis along which the trunk of a known body is held for most of a motion, or None."""
+    if "head" not in roles:
+        return None
+    looks = torch.linspace(0, motion.frames - 1, min(motion.frames, _LOOKS), dtype=torch.float64).round().long()
+    few = replace(motion, rotations=motion.rotations[looks], translations=motion.translations[looks], tracks={})
+    places = few.positions()
+    trunk = torch.nn.functional.normalize(places[:, roles["head"]] - places[:, roles["pelvis"]], dim=-1)
+    return _axis(trunk.median(dim=0).values)
+
+
+def _axis(up: Tensor) -> Axis | None:
+    length = float(up.norm())
+    if length == 0:
+        return None
+    _, y, z = (up / length).tolist()
+    return "y" if y > _CLEAR else "z" if z > _CLEAR else None

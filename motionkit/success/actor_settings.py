@@ -1,0 +1,138 @@
+"""What an actor is made from. Imports no torch; `motionkit.success.actor` is the heavy half."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from motionkit.config import Cli, Group
+from motionkit.errors import MotionkitError
+
+# What an actor is made from. Imports no torch.
+
+
+_Pixels = Annotated[int, Field(ge=1, le=8192)]
+_MOST_PIXELS, _MOST_WEIGHTS = 1 << 26, 10**9
+"""Numbers of an observation of all cameras together, and weights of the layers behind it."""
+
+_FAR = 3e38
+
+
+class ActorSettings(Group):
+    """The network that acts."""
+
+    kind: Annotated[Literal["mlp", "pixels"], Cli("--policy")] = Field(
+        "mlp", description="mlp reads the environment's state; pixels reads its cameras (CNN with spatial softmax)."
+    )
+    width: int = Field(64, ge=1, le=16_384, description="Width of the two hidden layers of actor and critic.")
+
+
+class ActorSpec(BaseModel):
+    """Everything that fixes the shape of an actor.
+
+    Attributes:
+        kind: What it reads.
+        width: Width of the hidden layers.
+        state_size: Numbers of the state vector.
+        cameras: ``(height, width)`` by name, in the order that channels are joined.
+        low: Lowest action, one number per dimension; empty for a discrete space.
+        high: Highest action.
+        choices: Number of actions of a discrete space; 0 for a continuous one.
+        environment: What it was trained in.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    kind: Literal["mlp", "pixels"]
+    width: int = Field(ge=1, le=16_384)
+    state_size: int = Field(ge=0, le=1_000_000)
+    cameras: dict[str, tuple[_Pixels, _Pixels]] = Field(max_length=64)
+    low: tuple[float, ...] = Field(max_length=10_000)
+    high: tuple[float, ...] = Field(max_length=10_000)
+    choices: int = Field(ge=0, le=1_000_000)
+    environment: dict[str, Any] = {}
+
+    @property
+    def weights(self) -> int:
+        """Weights of the hidden layers of actor and critic and of the last one; the network has more."""
+        read = self.state_size if self.kind == "mlp" else 0
+        return 2 * self.width * (read + self.width) + self.width * max(self.choices, len(self.low))
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        if not (self.state_size if self.kind == "mlp" else self.cameras):
+            raise ValueError("mlp reads a state vector, pixels a camera, and it has none")
+        if not self.choices and (not self.low or len(self.low) != len(self.high)):
+            raise ValueError("actions are one of n choices, or numbers with a lowest and a highest each")
+        if not all(-_FAR <= low <= high <= _FAR for low, high in zip(self.low, self.high, strict=False)):
+            raise ValueError("the lowest action is above the highest, or either is beyond float32")
+        if self.kind == "pixels" and sum(3 * height * width for height, width in self.cameras.values()) > _MOST_PIXELS:
+            raise ValueError("its cameras have too many pixels")
+        if self.weights > _MOST_WEIGHTS:
+            raise ValueError(f"it has {self.weights:,} weights or more, which are too many")
+        return self
+
+    def require_fit(self, environment: Any, place: str) -> None:
+        """Refuse an environment that shows or takes something else.
+
+        Args:
+            environment: An open environment.
+            place: Where the actor is from, for the message.
+
+        Raises:
+            MotionkitError: Names both.
+        """
+        own = spec_of(self.kind, self.width, environment)
+        for name in ("state_size", "cameras", "low", "high", "choices"):
+            if name == ("cameras" if self.kind == "mlp" else "state_size"):
+                continue
+            mine, other = getattr(self, name), getattr(own, name)
+            if mine != other:
+                raise MotionkitError(
+                    f"the actor of {place} does not fit the environment.",
+                    why=f"its {name} is {mine}; the environment's is {other}.",
+                    fix="choose the environment that it was trained in.",
+                )
+
+
+def spec_of(kind: str, width: int, environment: Any) -> ActorSpec:
+    """Return the spec of an actor for an environment.
+
+    Raises:
+        MotionkitError: The environment shows nothing that such an actor reads, or takes other actions than a vector or
+            a choice.
+    """
+    if kind == "mlp" and not environment.state_size:
+        raise MotionkitError(
+            "this environment shows no state vector.", why="the policy mlp reads one.", fix="--policy pixels"
+        )
+    if kind == "pixels" and not environment.cameras:
+        raise MotionkitError("this environment has no camera.", why="the policy pixels reads one.", fix="--policy mlp")
+    if kind == "pixels" and len({*environment.cameras.values()}) > 1:
+        sizes = ", ".join(f"{name} {height} x {width}" for name, (height, width) in environment.cameras.items())
+        raise MotionkitError(
+            "the cameras have different sizes.",
+            why=f"the policy pixels joins them: {sizes}.",
+            fix="give them one size.",
+        )
+    space = environment.action_space
+    choices = int(getattr(space, "n", 0))
+    low, high = (() if choices else tuple(getattr(space, name).tolist()) for name in ("low", "high"))
+    if not choices and (not low or getattr(space, "shape", ()) != (len(low),)):
+        raise MotionkitError(
+            f"the environment's actions are {space}.", why="an actor gives a vector of numbers or one of n choices."
+        )
+    try:
+        return ActorSpec.model_validate(
+            {
+                "kind": kind, "width": width, "state_size": environment.state_size,
+                "cameras": dict(environment.cameras), "low": low, "high": high, "choices": choices,
+                "environment": dict(environment.spec),
+            }
+        )  # fmt: skip
+    except ValidationError as error:
+        why = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        raise MotionkitError(
+            "no actor can be made for this environment.", why=f"{why}.", fix="smaller pictures, or a smaller width."
+        ) from error

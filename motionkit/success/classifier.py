@@ -1,0 +1,489 @@
+"""Success classifiers: from one frame of each camera to the probability that a task is fulfilled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+from motionkit import weights
+from motionkit.documents import open_file, read_model
+from motionkit.errors import MotionkitError
+from motionkit.metrics import Calibration
+from motionkit.nn import ResNet10
+from motionkit.runs import TENSORS, TrainedOn, find, find_model, peek, write_bytes_atomic
+from motionkit.success.classifier_network import Architecture, ResNetEncoder, SuccessNetwork, as_images
+
+# What a classifier knows of itself; it travels with the weights.
+
+
+Status = Literal["ok", "warn", "fail"]
+_SMALLEST, _LARGEST, _CAMERAS = 8, 4096, 16  # pixels of a picture's side; cameras
+Side = Annotated[int, Field(ge=_SMALLEST, le=_LARGEST)]
+
+
+class Check(BaseModel):
+    """One of the checks of `motionkit.success.evaluation`.
+
+    Attributes:
+        name: Short name.
+        status: ``ok``, ``warn`` or ``fail``.
+        value: What was measured; None where nothing could be.
+        limit: What it is held against, in words.
+        meaning: What it says, a sentence.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    name: str
+    status: Status
+    value: float | None
+    limit: str
+    meaning: str
+
+
+class Pretrained(BaseModel):
+    """The file that an encoder began with.
+
+    Attributes:
+        name: Its name without folder.
+        sha256: Of its bytes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str
+    sha256: str
+
+
+class Card(BaseModel):
+    """Everything needed to use a classifier rightly.
+
+    Attributes:
+        architecture: ``small`` or ``resnet10``.
+        cameras: (height, width) in pixels by name.
+        hidden: Width of the head, and of each encoder of ``resnet10``.
+        blocks: Spatial sums of ``resnet10``.
+        threshold: Probability from which a frame is a success.
+        temperature: Logits are divided by it.
+        bias: Log odds added after that; see `motionkit.metrics.Calibration`.
+        environment: What the frames were made with; empty where not known.
+        label_rule: What label 1 means, in words.
+        dataset: Fingerprint of the training data.
+        pretrained: The encoder's file, if any.
+        frozen: Whether the encoder was left as it was.
+        checks: The checks on held-out episodes; empty before they were made.
+        heldout: Figures on held-out episodes.
+        step: Training steps behind the weights.
+        origin: Where it comes from, when it is not a run of motionkit.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    architecture: Architecture
+    cameras: Annotated[dict[str, tuple[Side, Side]], Field(min_length=1, max_length=_CAMERAS)]
+    hidden: int = Field(256, ge=8, le=8192)
+    blocks: int = Field(8, ge=1, le=256)
+    threshold: float = Field(0.5, ge=0, le=1)
+    temperature: float = Field(1.0, gt=0, le=1e3)
+    bias: float = 0.0
+    environment: Mapping[str, Any] = Field(default_factory=dict)
+    label_rule: str = ""
+    dataset: str = ""
+    pretrained: Pretrained | None = None
+    frozen: bool = False
+    checks: tuple[Check, ...] = ()
+    heldout: Mapping[str, Any] = Field(default_factory=dict)
+    step: int = 0
+    origin: str = ""
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that failed: a policy trained on such a classifier learns something else than the task."""
+        return tuple(check for check in self.checks if check.status == "fail")
+
+    def seen(self) -> str:
+        """Return cameras and sizes in words: ``base_camera 64x64``."""
+        return in_words(self.cameras)
+
+
+def refuse_sizes(cameras: Mapping[str, tuple[int, int]]) -> None:
+    """Refuse cameras that no classifier takes.
+
+    Raises:
+        MotionkitError: There are too many, or a picture is too small or too large.
+    """
+    if len(cameras) > _CAMERAS or not all(_SMALLEST <= side <= _LARGEST for size in cameras.values() for side in size):
+        raise MotionkitError(
+            f"a classifier cannot look at {in_words(cameras)}.",
+            why=f"it takes up to {_CAMERAS} cameras with pictures of {_SMALLEST} to {_LARGEST} pixels a side.",
+            fix="--data.cameras NAME chooses cameras; resize pictures where they are made.",
+        )
+
+
+def in_words(cameras: Mapping[str, tuple[int, int]]) -> str:
+    """Return cameras and sizes in words: ``base_camera 64x64, hand 32x32``."""
+    return ", ".join(f"{name} {height}x{width}" for name, (height, width) in cameras.items()) or "no camera"
+
+
+# The classifier: network, card, and probabilities of frames.
+
+
+CHUNK = 256
+"""Frames that the network sees at a time: one pass over more is slower on a CPU, and takes memory."""
+
+_CALIBRATION = "calibration"
+
+
+class SuccessClassifier:
+    """Tells from one frame of each camera whether a task is fulfilled.
+
+    Args:
+        network: The network.
+        card: What it was made for.
+        trained_on: Contents of the episodes that trained it and that chose its threshold.
+
+    Example:
+        >>> card = Card(architecture="small", cameras={"camera": (16, 16)})
+        >>> classifier = SuccessClassifier.make(card)
+        >>> classifier.probabilities({"camera": torch.zeros(2, 16, 16, 3, dtype=torch.uint8)}).shape
+        torch.Size([2])
+    """
+
+    def __init__(self, network: SuccessNetwork, card: Card, trained_on: TrainedOn | None = None) -> None:
+        self._network, self.card = network, card
+        self.trained_on = TrainedOn.unknown() if trained_on is None else trained_on
+
+    @classmethod
+    def make(cls, card: Card) -> SuccessClassifier:
+        """Make one with random weights, by torch's global generator."""
+        return cls(SuccessNetwork(card.architecture, card.cameras, card.hidden, card.blocks), card)
+
+    @property
+    def network(self) -> SuccessNetwork:
+        """The module whose parameters are trained."""
+        return self._network
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        return next(self._network.parameters()).device
+
+    @property
+    def threshold(self) -> float:
+        """Probability from which a frame is a success."""
+        return self.card.threshold
+
+    def to(self, device: torch.device | str) -> SuccessClassifier:
+        """Move the weights; returns itself."""
+        self._network.to(device)
+        return self
+
+    def logits(self, frames: Mapping[str, Tensor]) -> Tensor:
+        """Return uncalibrated logits ``[N]`` float32, without a graph and without dropout.
+
+        Args:
+            frames: uint8 RGB ``[N, H, W, 3]`` by camera, any device; other cameras than its own are not looked at.
+
+        Raises:
+            MotionkitError: A camera is missing or has images of another size; the message names both sides.
+        """
+        self.refuse(frames)
+        count = len(next(iter(frames.values())))
+        network = self._network
+        training = network.training
+        network.eval()
+        try:
+            with torch.no_grad():
+                parts = [
+                    network({name: self._chunk(frames[name], start) for name in self.card.cameras}).float()
+                    for start in range(0, count, CHUNK)
+                ]
+        finally:
+            network.train(training)
+        return torch.cat(parts) if parts else torch.zeros(0, device=self.device)
+
+    def probabilities(self, frames: Mapping[str, Tensor]) -> Tensor:
+        """Return calibrated probabilities of success ``[N]`` float32; see `logits`."""
+        return self.calibrated(self.logits(frames))
+
+    def successes(self, frames: Mapping[str, Tensor]) -> Tensor:
+        """Return ``[N]`` bool: the probability is at least the card's threshold."""
+        return self.probabilities(frames) >= self.card.threshold
+
+    def calibrated(self, logits: Tensor) -> Tensor:
+        """Return probabilities of logits."""
+        return Calibration(self.card.temperature, self.card.bias)(logits)
+
+    def refuse(self, frames: Mapping[str, Tensor]) -> None:
+        """Raise a `MotionkitError` where frames do not fit; it names what the classifier and the frames have."""
+        wrong = [name for name, values in frames.items() if values.ndim != 4 or values.shape[-1] != 3]
+        if wrong:
+            raise MotionkitError(
+                f"frames of {wrong[0]} are {list(frames[wrong[0]].shape)}.", why="[N, H, W, 3] uint8 RGB is read."
+            )
+        self.refuse_cameras({name: (values.shape[1], values.shape[2]) for name, values in frames.items()})
+        odd = [name for name in self.card.cameras if frames[name].dtype != torch.uint8]
+        if odd:
+            raise MotionkitError(
+                f"frames of {odd[0]} are {str(frames[odd[0]].dtype).removeprefix('torch.')}, not uint8.",
+                why="values of 0 to 255 tell their range by their type; floats may be 0..1 or 0..255.",
+            )
+
+    def refuse_cameras(self, cameras: Mapping[str, tuple[int, int]]) -> None:
+        """Raise a `MotionkitError` where cameras or sizes differ from the classifier's; it names both sides."""
+        if all(tuple(cameras.get(name, ())) == tuple(size) for name, size in self.card.cameras.items()):
+            return
+        raise MotionkitError(
+            f"the classifier was trained on {self.card.seen()}; these frames are {in_words(cameras)}.",
+            why="cameras and sizes must be the same.",
+            fix="give the environment the same cameras and size, or train a classifier on its frames.",
+        )
+
+    def fingerprint(self) -> str:
+        """Return a hash of weights and calibration, the same wherever the classifier lies."""
+        found = hashlib.sha256()
+        for name, values in sorted(self.tensors().items()):
+            found.update(name.encode())
+            found.update(values.detach().cpu().contiguous().numpy().tobytes())
+        return found.hexdigest()[:16]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return weights with temperature, bias and threshold: what a checkpoint holds."""
+        card = self.card
+        numbers = torch.tensor([card.temperature, card.bias, card.threshold], dtype=torch.float64)
+        return {**self._network.state_dict(), _CALIBRATION: numbers}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back what `tensors` returned, in place; strict."""
+        rest, self.card = split_calibration(tensors, self.card)
+        weights.load_strict(self._network, rest, "the checkpoint")
+
+    def update(self, **changes: object) -> None:
+        """Change values of the card."""
+        self.card = self.card.model_copy(update=changes)
+
+    def _chunk(self, frames: Tensor, start: int) -> Tensor:
+        return as_images(frames[start : start + CHUNK].to(self.device))
+
+
+def split_calibration(tensors: Mapping[str, Tensor], card: Card) -> tuple[dict[str, Tensor], Card]:
+    """Return the weights alone, and the card with the calibration that was beside them."""
+    rest = dict(tensors)
+    numbers = rest.pop(_CALIBRATION, None)
+    if numbers is None:
+        return rest, card
+    values = numbers.flatten().double().tolist()
+    if len(values) != 3 or not bool(numbers.isfinite().all()) or values[0] <= 0 or not 0 <= values[2] <= 1:
+        raise MotionkitError("the classifier is damaged: its calibration is out of range.", fix="copy it again.")
+    return rest, card.model_copy(update=dict(zip(("temperature", "bias", "threshold"), values, strict=True)))
+
+
+# A classifier's folder: classifier.json and model.safetensors, complete in itself.
+
+
+KIND, ARTIFACT, DOCUMENT = "success-classifier", "classifier", "classifier.json"
+
+
+def save_classifier(folder: Path, classifier: SuccessClassifier, *, tensors: bool = True) -> None:
+    """Write ``classifier.json`` (the card), ``trained-on.json`` and ``model.safetensors``, each renamed into place.
+
+    Args:
+        folder: Created when absent.
+        classifier: The classifier.
+        tensors: Write the weights too; a run does so when it ends, until then its checkpoints hold them.
+    """
+    from safetensors.torch import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    if tensors:
+        own = {name: value.detach().cpu().contiguous() for name, value in classifier.tensors().items()}
+        write_bytes_atomic(folder / TENSORS, save(own))
+    document = {"schema": 1, "kind": KIND, **classifier.card.model_dump(mode="json")}
+    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
+    if classifier.trained_on != TrainedOn.unknown():
+        classifier.trained_on.write(folder)
+
+
+def load_native(folder: Path, tensors: Path | None = None) -> SuccessClassifier:
+    """Load a classifier, in eval mode, on the CPU.
+
+    Args:
+        folder: What `save_classifier` wrote.
+        tensors: Its weights, where they are not in the folder: those of a run's checkpoint.
+
+    Raises:
+        MotionkitError: It is missing, damaged, not finite, or the weights do not fit the document.
+    """
+    card, path = read_card(folder / DOCUMENT), tensors or folder / TENSORS
+    content = weights.read(path)
+    found = weights.find_tensors(content)
+    if found is None:
+        raise MotionkitError(f"{path} holds no tensors.", fix="copy the folder again.")
+    rest, card = split_calibration(found, card)
+    classifier = built(card, rest, str(path))
+    classifier.trained_on = TrainedOn.read(folder)
+    return classifier
+
+
+def built(card: Card, tensors: dict[str, Tensor], origin: str) -> SuccessClassifier:
+    """Return a classifier with these weights, in eval mode; raises a `MotionkitError` where they do not fit."""
+    network = weights.build(
+        lambda: SuccessNetwork(card.architecture, card.cameras, card.hidden, card.blocks), tensors, origin
+    )
+    for name, values in network.state_dict().items():
+        if not bool(values.isfinite().all()):
+            raise MotionkitError(f"{origin} is damaged.", why=f"{name} is not finite.")
+    classifier = SuccessClassifier(network, card)
+    classifier.network.eval()
+    return classifier
+
+
+def read_card(path: Path) -> Card:
+    """Read classifier.json.
+
+    Raises:
+        MotionkitError: It is missing, damaged, or of another kind.
+    """
+    return read_model(path, Card, KIND, ", no success classifier")
+
+
+# Files of the reward-model guide: ``step_N/checkpoint.pt``, and the encoder's ``resnet10_pretrained.pt``.
+
+
+GUIDE_FILE = "checkpoint.pt"
+_KERNEL = re.compile(r"encoders\.([^.]+)\.pooling_layer\.kernel")
+_UNUSED = ("fc.weight", "fc.bias")
+"""ImageNet's last layer, which the guide's files hold and nothing uses."""
+
+_SCALE = 32
+"""Pixels of an image for one place of the feature map."""
+
+
+def load_guide(path: Path) -> SuccessClassifier:
+    """Load a classifier of the guide's own trainer; nothing in the file is executed.
+
+    Cameras and widths are read off the weights. The file says neither the size of its images nor a threshold: 32
+    pixels stand for a place of the feature map (64 for the guide's 2x2), and the threshold is 0.5.
+
+    Raises:
+        MotionkitError: The file cannot be read, or holds other weights.
+    """
+    tensors = weights.find_tensors(weights.read(path))
+    kernels = {} if tensors is None else {m[1]: value for name, value in tensors.items() if (m := _KERNEL.match(name))}
+    if tensors is None or not kernels:
+        looks = f" The file looks like: {weights.describe(tensors)}." if tensors else ""
+        raise MotionkitError(
+            f"{path} is no success classifier.",
+            why=f"it has no encoders.CAMERA.pooling_layer.kernel.{looks}",
+            fix="give a run of motionkit reward-train, or the guide's step_N/checkpoint.pt.",
+        )
+    first = next(iter(kernels.values()))
+    hidden = tensors.get("classifier.0.bias")
+    if first.ndim != 4 or hidden is None or hidden.ndim != 1:
+        raise MotionkitError(f"{path} is no success classifier.", why="its pooling or its head has another form.")
+    if any(value.ndim != 4 for value in kernels.values()):
+        raise MotionkitError(f"{path} is no success classifier.", why="its poolings differ in form.")
+    sizes = {name: (_SCALE * value.shape[1], _SCALE * value.shape[2]) for name, value in kernels.items()}
+    used = {name: value for name, value in tensors.items() if not name.endswith(tuple(f".{end}" for end in _UNUSED))}
+    card = _card(path, sizes, len(hidden), first.shape[3])
+    return built(card, used, str(path))
+
+
+def _card(path: Path, sizes: Mapping[str, tuple[int, int]], hidden: int, blocks: int) -> Card:
+    origin = f"{path.parent.name}/{path.name}, a checkpoint of the guide's trainer"
+    try:
+        return Card(architecture="resnet10", cameras=dict(sizes), hidden=hidden, blocks=blocks, origin=origin)
+    except ValueError as error:
+        raise MotionkitError(f"{path} is no success classifier.", why="its sizes are out of range.") from error
+
+
+def read_pretrained(path: Path) -> tuple[dict[str, Tensor], Pretrained]:
+    """Read the guide's ``resnet10_pretrained.pt`` (38 tensors), or one of the same names.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The tensors of `motionkit.nn.ResNet10`, and the file's name and hash.
+
+    Raises:
+        MotionkitError: It cannot be read; or names are missing or unexpected, or shapes differ: both are named.
+    """
+    tensors = weights.find_tensors(weights.read(path))
+    if tensors is None:
+        raise MotionkitError(f"{path} holds no tensors.", fix="give resnet10_pretrained.pt, or leave it out.")
+    wanted = {name: value for name, value in tensors.items() if name not in _UNUSED}
+    weights.load_strict(ResNet10(), wanted, str(path))  # an error names what is missing and what is unknown
+    bad = [name for name, value in wanted.items() if not bool(value.isfinite().all())]
+    if bad:
+        raise MotionkitError(f"{path} is damaged.", why=f"{bad[0]} is not finite.")
+    return wanted, Pretrained(name=path.name, sha256=_sha256(path))
+
+
+def start_from(network: SuccessNetwork, tensors: Mapping[str, Tensor]) -> None:
+    """Give the backbone of every camera the tensors of `read_pretrained`."""
+    for encoder in network.encoders.values():
+        if isinstance(encoder, ResNetEncoder):
+            encoder.resnet_backbone.load_state_dict(dict(tensors), strict=True)
+
+
+def _sha256(path: Path) -> str:
+    import hashlib
+
+    with open_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# Finding a classifier: a run, one of its checkpoints, a folder, the guide's file, or the newest run.
+
+
+COMMAND = "reward-train"
+_FIX = f"give a run of motionkit {COMMAND}, one of its checkpoints, or the guide's step_N/checkpoint.pt."
+
+
+def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") -> SuccessClassifier:
+    """Load the classifier of a run of ``reward-train`` (its best), of a checkpoint, of a folder, or of the guide.
+
+    Args:
+        place: RUN, RUN/checkpoints/step-NNNNNNNN, a folder with classifier.json or the model.safetensors in it, or
+            the guide's ``checkpoint.pt`` or the folder that holds it.
+        device: Where its weights go.
+
+    Raises:
+        MotionkitError: It is missing, damaged, or something else; the message says what. There is never a random one.
+    """
+    path = Path(place).expanduser()
+    if path.is_file() and path.name == TENSORS:
+        path = path.parent
+    if path.is_dir() and (found := find_model(path, ARTIFACT, DOCUMENT)) is not None:
+        return load_native(found.document.parent, found.tensors).to(device)
+    if path.is_dir() and (path / GUIDE_FILE).is_file():
+        path = path / GUIDE_FILE
+    if path.is_file():
+        return load_guide(path).to(device)
+    if not path.exists():
+        raise MotionkitError(f"there is no {path}.", why="a success classifier was expected there.", fix=_FIX)
+    raise MotionkitError(f"{path} is {_other(path)}.", why="it holds no success classifier.", fix=_FIX)
+
+
+def newest_classifier_run(root: str | Path = "runs") -> Path | None:
+    """Return the newest run of ``reward-train`` below `root` that has come to its end; None without one."""
+    for info in find(COMMAND, root):
+        if info.status == "done" and (info.directory / ARTIFACT / DOCUMENT).is_file():
+            return info.directory
+    return None
+
+
+def _other(folder: Path) -> str:
+    try:
+        return f"a run of motionkit {peek(folder).command}"
+    except MotionkitError:
+        return "no run"

@@ -1,0 +1,379 @@
+"""`motionkit reward-collect`: the trainer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
+
+from motionkit.contracts.environment import Environment, Frames, Scripted, Step
+from motionkit.errors import MotionkitError
+from motionkit.runs import Run, fingerprint_tensors
+from motionkit.success.actor import ARTIFACT as ACTOR
+from motionkit.success.actor import Actor, load_actor, save_actor
+from motionkit.success.actor_settings import ActorSpec, spec_of
+from motionkit.success.collect_settings import POLICIES, QuotaSettings, RewardCollectSettings
+from motionkit.success.collected import Collected, start_anew
+from motionkit.success.environments.open import open_environment
+from motionkit.success.episodes import ARTIFACT, Collector, ColumnName, Quota, Trajectories
+from motionkit.success.ppo.backend import PolicyLearner, Sb3Ppo
+from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term
+from motionkit.success.ppo.settings import PpoSettings
+from motionkit.success.reward import EnvOptions
+from motionkit.success.reward_frames import Env
+from motionkit.training.base import Figure
+from motionkit.training.device import describe_device, set_up
+from motionkit.training.steps import Parts, State, restore, run_steps
+
+# Policies that act without learning: random, scripted, or a run's actor.
+
+
+Choose = Callable[[NDArray[Any]], NDArray[Any]]
+"""``choose(observed) -> actions``."""
+
+
+class Acting:
+    """Steps an environment with a fixed policy.
+
+    Args:
+        env: The environment.
+        choose: The policy.
+        steps: Steps of each copy in one update.
+    """
+
+    def __init__(self, env: ScoredEnv, choose: Choose, steps: int) -> None:
+        self._env, self._choose, self._steps = env, choose, steps
+        self._seen: NDArray[Any] | None = None
+        self._taken = 0
+
+    def update(self) -> dict[str, float]:
+        """Step every copy so many times."""
+        seen: Any = self._env.reset() if self._seen is None else self._seen
+        for _ in range(self._steps):
+            seen, *_ = self._env.step(self._choose(seen))
+        self._seen = seen
+        self._taken += self._steps * self._env.num_envs
+        return {"ppo/environment_steps": float(self._taken)}
+
+    def parts(self) -> Parts:
+        """Return what a checkpoint holds."""
+        return {"episodes": self._env, "acting": self}
+
+    def state(self) -> State:
+        """Return the steps taken."""
+        return State(values={"taken": self._taken})
+
+    def load_state(self, state: State) -> None:
+        """Put them back; where episodes go on, their copies show what they showed."""
+        self._taken = int(state.values["taken"])
+        if self._taken and self._env.resumes:
+            self._seen = self._env.seen()
+
+
+def random_actions(environment: Environment) -> Choose:
+    """Return a policy that draws actions evenly from their space, with numpy's global generator."""
+    space: Any = environment.action_space
+    count = environment.num_envs
+    if isinstance(space, Discrete):
+        return lambda _: np.random.randint(int(space.n), size=count)
+    low, high = (np.clip(side, -1e3, 1e3) for side in (space.low, space.high))
+    return lambda _: np.random.uniform(low, high, (count, *space.shape)).astype(np.float32)
+
+
+def scripted_actions(environment: Environment, name: str) -> Choose:
+    """Return the environment's own way to success.
+
+    Raises:
+        MotionkitError: It knows none.
+    """
+    if not isinstance(environment, Scripted):
+        raise MotionkitError(
+            f"the environment {name} has no scripted policy.", fix="--policy ppo, --policy random or --policy RUN"
+        )
+    return lambda _: environment.scripted()
+
+
+def actor_actions(actor: Actor) -> Choose:
+    """Return the policy of an actor; torch's global generator draws."""
+    return actor.act
+
+
+# What a run keeps of the episodes that it collected: their quota and their counts.
+
+
+KEPT = (
+    Figure("with success", ("episodes/positive",), count=True),
+    Figure("without", ("episodes/negative",), count=True),
+)
+"""What the progress line of a run that collects shows."""
+
+_logger = logging.getLogger("motionkit.reward_collect")
+
+
+def quota_of(settings: QuotaSettings) -> Quota:
+    """Return the quota that settings mean, where 0 is all."""
+    limits = settings.positive, settings.negative, settings.positive_frames, settings.negative_frames
+    return Quota(*(limit or None for limit in limits))
+
+
+def kept_of(collector: Collector) -> dict[str, float]:
+    """Return the number of kept episodes of each class, by metric name."""
+    return {f"episodes/{name}": float(one["trajectories"]) for name, one in collector.counts.items()}
+
+
+def result_of(counts: Mapping[str, Mapping[str, int]], left_out: Mapping[str, int]) -> dict[str, Any]:
+    """Return the summary of a run that collected: counts of each class, with a table and a sentence."""
+    rows = [
+        [name, *(str(one[key]) for key in ("trajectories", "frames", "success_frames")), str(left_out[name])]
+        for name, one in counts.items()
+    ]
+    missing = [name for name, one in counts.items() if not one["trajectories"]]
+    positive, negative = (counts[name]["trajectories"] for name in ("positive", "negative"))
+    said = f"{positive} episodes with a success and {negative} without."
+    if missing:
+        said += f" There is no {missing[0]} one: a classifier cannot be trained on them alone."
+        _logger.warning("%s", said)
+    else:
+        _logger.info("%s", said)
+    table = {
+        "title": "Episodes",
+        "columns": ["", "kept", "frames", "with success", "over the quota"],
+        "rows": rows,
+        "numbers": [1, 2, 3, 4],
+    }
+    labels = {"1": sum(one["success_frames"] for one in counts.values())}
+    labels["0"] = sum(one["frames"] for one in counts.values()) - labels["1"]
+    return {
+        "positive": dict(counts["positive"]), "negative": dict(counts["negative"]), "labels": labels,
+        "left_out": dict(left_out), "table": table, "verdict": said,
+    }  # fmt: skip
+
+
+# `motionkit reward-collect --import POS NEG`: the guide's trajectories as a run.
+
+
+_IDLE = ("env", "policy", "episodes", "actor", "objective", "optim")
+
+
+class ImportEpisodes:
+    """Writes trajectories of the guide as episodes; see `motionkit.training.base.Trainer`.
+
+    A step is a file. Nothing acts, so that there is no environment.
+
+    Args:
+        settings: All settings; `import_from` is given.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = ("import_from", "quota")
+
+    figures: ClassVar[tuple[Figure, ...]] = KEPT
+
+    def __init__(self, settings: RewardCollectSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Look through all files.
+
+        Raises:
+            MotionkitError: As `Trajectories`; or a setting was given that has no effect here.
+        """
+        settings, default = self.settings, RewardCollectSettings()
+        idle = [name for name in _IDLE if getattr(settings, name) != getattr(default, name)]
+        if settings.run.num_steps != default.run.num_steps:
+            idle.append("run.num_steps")
+        if idle:
+            has, it = ("has", "it") if len(idle) == 1 else ("have", "them")
+            raise MotionkitError(
+                f"{', '.join(idle)} {has} no effect with --import.",
+                why="episodes are read from files: nothing acts.",
+                fix=f"leave {it} out.",
+            )
+        assert settings.import_from is not None
+        self.trajectories = Trajectories(*settings.import_from)
+        self.inputs = {"import_from": self.trajectories.fingerprint}
+        run = settings.run.model_copy(update={"num_steps": len(self.trajectories)})
+        self.settings = settings.model_copy(update={"run": run})
+        for note in self.trajectories.notes:
+            _logger.warning("%s", note)
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        cameras = [f"{name} {height} x {width}" for name, (height, width) in self.trajectories.cameras.items()]
+        return {
+            "files": len(self.trajectories), "cameras": ", ".join(cameras), "notes": list(self.trajectories.notes)
+        }  # fmt: skip
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Import; see `motionkit.training.base.Trainer.train`."""
+        with Collector(
+            run.artifact(ARTIFACT), cameras=self.trajectories.cameras, quota=quota_of(self.settings.quota),
+            licence=self.settings.licence,
+        ) as collector:  # fmt: skip
+            parts: Parts = {"collected": Collected(collector)}
+            if (checkpoint := run.checkpoint()) is not None:
+                restore(parts, checkpoint)
+            else:
+                start_anew(collector)
+
+            def step_fn(step: int) -> Mapping[str, float]:
+                self.trajectories.add(step - 1, collector)
+                return kept_of(collector)
+
+            if not run_steps(run, self.settings, step_fn, parts, done=lambda: collector.full):
+                return {}
+            counts, left_out = collector.counts, collector.left_out
+        return {**result_of(counts, left_out), "notes": list(self.trajectories.notes)}
+
+
+class RewardCollect:
+    """Collects episodes; see `motionkit.training.base.Trainer`.
+
+    A step is a rollout of every copy of the environment. Episodes are written when they end.
+
+    Args:
+        settings: All settings.
+    """
+
+    unshared: ClassVar[str] = "episodes are counted in one process, and --workers spreads the environments over cores"
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "env", "policy", "quota", "episodes.num_envs", "episodes.steps", "actor", "objective", "optim", "seed",
+    )  # fmt: skip
+
+    figures: ClassVar[tuple[Figure, ...]] = KEPT
+
+    def __init__(self, settings: RewardCollectSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Open the environment and what acts in it.
+
+        Raises:
+            MotionkitError: The environment has no camera, or the policy is missing or does not fit.
+        """
+        settings = self.settings
+        self.device = set_up(settings, small=True)
+        episodes = settings.episodes
+        self.environment = open_environment(
+            settings.env, episodes.num_envs, workers=episodes.workers, backend=episodes.backend
+        )
+        if not self.environment.cameras:
+            raise MotionkitError(
+                f"the environment {settings.env.label} has no camera.",
+                why="episodes are pictures with the success of each.",
+                fix="choose one with a camera: motionkit plugins list environments",
+            )
+        self.actor = self._open_actor()
+        own = [Term(Env(EnvOptions()), 1.0, "step")]
+        self.scorer = Scorer(own, PpoSettings().scoring, episodes.num_envs, (), self.device)
+        self.env = ScoredEnv(self.environment, self._spec(), self.scorer, seed=settings.seed, watch=self._watch)
+        self.learner = self._learner()
+        self.inputs: dict[str, str] = {}
+        if self.actor is not None and settings.policy not in POLICIES:
+            self.inputs["policy"] = fingerprint_tensors(self.actor.tensors())
+
+    def _open_actor(self) -> Actor | None:
+        policy = self.settings.policy
+        if policy == "ppo":
+            return Actor(self._spec(), device=self.device)
+        if policy in POLICIES:
+            return None
+        if not Path(policy).exists():
+            raise MotionkitError(
+                f"there is no policy {policy!r}.", fix=f"choose {', '.join(POLICIES)}, or a run of motionkit ppo."
+            )
+        actor = load_actor(Path(policy), device=self.device)
+        actor.spec.require_fit(self.environment, policy)
+        return actor
+
+    def _spec(self) -> ActorSpec:
+        if self.settings.policy not in POLICIES and getattr(self, "actor", None) is not None:
+            assert self.actor is not None
+            return self.actor.spec
+        own = self.settings.actor
+        # What does not look needs no frames; an environment may show no state.
+        kind = own.kind if self.settings.policy == "ppo" or self.environment.state_size else "pixels"
+        return spec_of(kind, own.width, self.environment)
+
+    def _learner(self) -> PolicyLearner | Acting:
+        settings = self.settings
+        if settings.policy == "ppo":
+            assert self.actor is not None
+            same = {name: getattr(settings, name) for name in ("episodes", "objective", "optim")}
+            return Sb3Ppo(self.actor, self.env, PpoSettings().model_copy(update=same))
+        if settings.policy == "random":
+            choose = random_actions(self.environment)
+        elif settings.policy == "scripted":
+            choose = scripted_actions(self.environment, settings.env.label)
+        else:
+            assert self.actor is not None
+            choose = actor_actions(self.actor)
+        return Acting(self.env, choose, settings.episodes.steps)
+
+    def _watch(self, step: Step, frames: Frames, seeds: NDArray[np.int64]) -> None:
+        space: Any = self.environment.action_space
+        done = self.env.actions if isinstance(space, Discrete) else np.clip(self.env.actions, space.low, space.high)
+        state = self.environment.states() if self.environment.state_size else None
+        self.collector.add(frames, step.success, step.done, seeds=seeds.tolist(), action=done, state=state)
+
+    def _columns(self) -> dict[ColumnName, int]:
+        """Return the numbers of an action and of a state of the environment."""
+        space: Any = self.environment.action_space
+        found: dict[ColumnName, int] = {"action": 1 if isinstance(space, Discrete) else int(np.prod(space.shape))}
+        return found | ({"state": self.environment.state_size} if self.environment.state_size else {})
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        settings, quota = self.settings, self.settings.quota
+        cameras = [f"{name} {height} x {width}" for name, (height, width) in self.environment.cameras.items()]
+        return {
+            "environment": f"{settings.env.label}, {settings.episodes.num_envs} copies",
+            "cameras": ", ".join(cameras),
+            "policy": settings.policy,
+            "wanted": f"{quota.positive or 'all'} episodes with a success, {quota.negative or 'all'} without",
+            "steps": f"at most {settings.run.num_steps} rollouts of "
+            f"{settings.episodes.num_envs * settings.episodes.steps} environment steps",
+            "device": describe_device(self.device),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Collect; see `motionkit.training.base.Trainer.train`."""
+        with closing(self.environment), Collector(
+            run.artifact(ARTIFACT), cameras=self.environment.cameras, environment=self.environment.spec,
+            quota=quota_of(self.settings.quota), licence=self.settings.licence, columns=self._columns(),
+            choices=int(getattr(self.environment.action_space, "n", 0)),
+        ) as self.collector:  # fmt: skip
+            parts: Parts = {**self.learner.parts(), "collected": Collected(self.collector)}
+            if (checkpoint := run.checkpoint()) is not None:
+                restore(parts, checkpoint)
+            else:
+                start_anew(self.collector)
+            if self.actor is not None and self.settings.policy == "ppo":
+                save_actor(run.artifact(ACTOR), self.actor, tensors=False)
+
+            def step_fn(step: int) -> Mapping[str, float]:
+                self.collector.source = self.settings.policy
+                metrics = {**self.learner.update(), **self.scorer.take_means()}
+                finished = self.env.take_finished()
+                rate = {"success/true": float(np.mean([true for true, _ in finished]))} if finished else {}
+                return {**metrics, **kept_of(self.collector), **rate, "success/episodes": float(self.env.episodes)}
+
+            if not run_steps(run, self.settings, step_fn, parts, done=lambda: self.collector.full):
+                return {}
+            if self.actor is not None and self.settings.policy == "ppo":
+                save_actor(run.artifact(ACTOR), self.actor)
+            counts, left_out = self.collector.counts, self.collector.left_out
+        return result_of(counts, left_out)
+
+
+# Which of the two trainers of the command settings ask for.
+
+
+def open_trainer(settings: RewardCollectSettings) -> RewardCollect | ImportEpisodes:
+    """Return what collects episodes, or what imports them."""
+    return RewardCollect(settings) if settings.import_from is None else ImportEpisodes(settings)

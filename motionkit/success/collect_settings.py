@@ -1,0 +1,140 @@
+"""`motionkit reward-collect`: episodes that cameras saw, with the success of each frame. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from motionkit.config import (
+    CheckpointSettings,
+    Chosen,
+    Cli,
+    Foreign,
+    Group,
+    Layer,
+    Preset,
+    RunSettings,
+    TrainerSettings,
+    slot,
+)
+from motionkit.plugins import Component
+from motionkit.success.ppo.guide import is_foreign, translate_stage, translate_words
+from motionkit.success.ppo.settings import (
+    FLOAT32,
+    EpisodesSettings,
+    PpoObjectiveSettings,
+    PpoOptimSettings,
+    environment_of_inputs,
+    usual_settings,
+    with_recorded_environment,
+)
+
+# Settings of `motionkit reward-collect`. Imports no torch.
+
+
+POLICIES = ("ppo", "random", "scripted")
+
+
+class CollectRunSettings(RunSettings):
+    """Where the run goes and how long it lasts."""
+
+    num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
+        12, ge=1, description="Rollouts at most; the run ends when no more episodes are wanted."
+    )
+
+
+class QuotaSettings(Group):
+    """How many episodes of each class are kept; 0 keeps all."""
+
+    positive: Annotated[int, Cli("--max-positive-trajectories")] = Field(
+        500, ge=0, description="Episodes with a success; 0: all."
+    )
+    negative: Annotated[int, Cli("--max-negative-trajectories")] = Field(
+        500, ge=0, description="Episodes without one; 0: all."
+    )
+    positive_frames: int = Field(0, ge=0, description="Frames of episodes with a success; 0: all.")
+    negative_frames: int = Field(0, ge=0, description="Frames of episodes without one; 0: all.")
+
+
+class CollectActorSettings(Group):
+    """The network that ``--policy ppo`` trains while it collects, on the environment's own reward."""
+
+    kind: Literal["mlp", "pixels"] = Field("mlp", description="mlp reads the state, pixels the cameras.")
+    width: int = Field(64, ge=1, le=16_384, description="Width of the two hidden layers.")
+
+
+class RewardCollectSettings(TrainerSettings):
+    """Collect episodes to train a reward on."""
+
+    run: CollectRunSettings = CollectRunSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings(every=1)
+    env: Chosen = slot("environments", "reach", gives="episodes", description="Which environment to collect from.")
+    policy: Annotated[str, Cli("--policy")] = Field(
+        "ppo",
+        min_length=1,
+        description="ppo, which learns on the environment's reward meanwhile and is kept; random, scripted, or a run.",
+    )
+    import_from: Annotated[tuple[Path, Path] | None, Cli("--import", values=2)] = Field(
+        None,
+        description="Read the guide's folders of .npy trajectories instead: of successes, and of others. Nothing in "
+        "them is executed.",
+    )
+    quota: QuotaSettings = QuotaSettings()
+    licence: str = Field("", description="Licence of the pictures, noted beside them.")
+    episodes: EpisodesSettings = EpisodesSettings()
+    actor: CollectActorSettings = CollectActorSettings()
+    objective: PpoObjectiveSettings = PpoObjectiveSettings()
+    optim: PpoOptimSettings = PpoOptimSettings()
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        found = {**super().idle(), **FLOAT32}
+        if self.policy != "ppo":
+            learned: dict[str, type[Group]] = {
+                "actor": CollectActorSettings,
+                "objective": PpoObjectiveSettings,
+                "optim": PpoOptimSettings,
+            }
+            keys = [f"{name}.{option}" for name, group in learned.items() for option in group.model_fields]
+            found |= dict.fromkeys(keys, "--policy is not ppo, so nothing is learned")
+        return found
+
+    @classmethod
+    def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
+        """Return the environment of the run of ``--policy``; see `Settings.inherited`."""
+        return environment_of_inputs(cls, layers, typed)
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return what the environment replaces defaults with; see `Settings.preset_of`."""
+        return usual_settings("reward-collect", given, options)
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a run's settings with the environment that they meant; see `Translated.recorded`."""
+        return with_recorded_environment(table)
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what the guide's ``maniskill_ppo_cnn.yaml`` means; see `Settings.translate`."""
+        return translate_stage(table, path, "reward-collect")
+
+    @classmethod
+    def is_foreign(cls, key: str) -> bool:
+        """Whether it is a dotted name of the guide; see `Settings.is_foreign`."""
+        return is_foreign(key)
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
+        """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
+        return translate_words(sets, "reward-collect")
+
+
+component = Component(
+    summary="Collect camera images of episodes with and without success, to train a reward on.",
+    options=RewardCollectSettings,
+    factory="motionkit.success.collect:open_trainer",
+)

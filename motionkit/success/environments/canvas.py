@@ -1,0 +1,110 @@
+"""Pictures of shapes with soft edges, from signed distances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit.contracts.environment import Floats
+
+Colour = tuple[int, int, int]
+
+_AT_ONCE = 6  # pictures per pass: their arrays stay in the cache
+
+
+class Canvas:
+    """Draws pictures of the square ``[-1, 1]^2`` with y up.
+
+    Args:
+        size: Height and width in pixels.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._centres = ((np.arange(size, dtype=np.float32) + 0.5) / size) * 2 - 1
+        # The first row of a picture is the highest.
+        self._x, self._y = self._centres[None, None, :], -self._centres[None, :, None]
+
+    def pictures(self, count: int, draw: Callable[[slice], Floats]) -> NDArray[np.uint8]:
+        """Return pictures ``[N, H, W, 3]`` uint8 RGB.
+
+        Args:
+            count: N.
+            draw: Returns the canvas of a part of them, a few at a time.
+        """
+        found = np.empty((count, self.size, self.size, 3), np.uint8)
+        for start in range(0, count, _AT_ONCE):
+            part = slice(start, min(start + _AT_ONCE, count))
+            found[part] = (draw(part) + 0.5).astype(np.uint8)
+        return found
+
+    def blank(self, count: int, colour: Colour) -> Floats:
+        """Return canvases ``[N, H, W, 3]`` float32 of one colour."""
+        canvas = np.empty((count, self.size, self.size, 3), np.float32)
+        canvas[:] = colour
+        return canvas
+
+    def paint(self, canvas: Floats, distance: Floats, colour: Colour) -> None:
+        """Blend a colour over canvases; the edge, where the distance ``[N, H, W]`` is 0, is one pixel soft."""
+        cover = np.clip(0.5 - distance * (self.size / 2), 0, 1)
+        for channel, value in enumerate(colour):
+            plane = canvas[..., channel]
+            plane += cover * (value - plane)
+
+    def disc(self, canvas: Floats, middle: Floats, radius: float, colour: Colour) -> None:
+        """Paint discs around ``[N, 2]``."""
+
+        def distance(x: Floats, y: Floats) -> Floats:
+            found: Floats = np.sqrt(x * x + y * y) - np.float32(radius)
+            return found
+
+        self._near(canvas, middle, radius, distance, colour)
+
+    def square(self, canvas: Floats, middle: Floats, angle: Floats, half: float, colour: Colour) -> None:
+        """Paint squares.
+
+        Args:
+            canvas: ``[N, H, W, 3]``.
+            middle: ``[N, 2]``.
+            angle: ``[N]`` in radians, counterclockwise.
+            half: Half of the side.
+            colour: What with.
+        """
+        cos, sin = np.cos(angle)[:, None, None], np.sin(angle)[:, None, None]
+
+        def distance(x: Floats, y: Floats) -> Floats:
+            across = np.abs(cos * x + sin * y) - np.float32(half)
+            along = np.abs(cos * y - sin * x) - np.float32(half)
+            outside = np.sqrt(np.maximum(across, 0) ** 2 + np.maximum(along, 0) ** 2)
+            found: Floats = outside + np.minimum(np.maximum(across, along), 0)
+            return found
+
+        self._near(canvas, middle, half * 2**0.5, distance, colour)
+
+    def _near(
+        self, canvas: Floats, middle: Floats, reach: float, distance: Callable[[Floats, Floats], Floats], colour: Colour
+    ) -> None:
+        """Paint a shape that reaches no further than so far from its middle: other pixels are left alone."""
+        most = int(np.ceil(reach * self.size / 2)) + 1
+        box = np.arange(-most, most + 1)
+        last = self.size - 1
+        # A pixel that is beyond the picture is painted at its edge as what is there: twice the same.
+        columns = (np.floor((middle[:, 0, None] + 1) / 2 * self.size).astype(int) + box).clip(0, last)
+        rows = (np.floor((1 - middle[:, 1, None]) / 2 * self.size).astype(int) + box).clip(0, last)
+        x = self._centres[columns][:, None, :] - middle[:, 0, None, None]
+        y = -self._centres[rows][:, :, None] - middle[:, 1, None, None]
+        cover = np.clip(0.5 - distance(x, y) * (self.size / 2), 0, 1)[..., None]
+        place = np.arange(len(canvas))[:, None, None], rows[:, :, None], columns[:, None, :]
+        below = canvas[place]
+        canvas[place] = below + cover * (np.array(colour, np.float32) - below)
+
+    def from_segment(self, first: Floats, second: Floats) -> Floats:
+        """Return the distance of each pixel to the segment between two points ``[N, 2]``."""
+        edge = second - first
+        along, up = self._x - first[:, 0, None, None], self._y - first[:, 1, None, None]
+        ex, ey = edge[:, 0, None, None], edge[:, 1, None, None]
+        share = np.clip((along * ex + up * ey) / np.maximum(ex * ex + ey * ey, 1e-9), 0, 1)
+        distance: Floats = np.sqrt((along - share * ex) ** 2 + (up - share * ey) ** 2)
+        return distance

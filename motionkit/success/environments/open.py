@@ -1,0 +1,53 @@
+"""Opening an environment that was chosen."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from motionkit.config import Chosen
+from motionkit.contracts.environment import Environment
+from motionkit.errors import MotionkitError
+
+Backend = Literal["processes", "ray"]
+
+
+def open_environment(chosen: Chosen, num_envs: int, *, workers: int = 0, backend: Backend = "processes") -> Environment:
+    """Build an environment.
+
+    With workers it offers what it offers without them, to the same bits; its state may be put back with another number
+    of workers. Of `Step.infos` numbers, texts and arrays of numbers remain.
+
+    Args:
+        chosen: The plugin with its options.
+        num_envs: Copies N.
+        workers: Processes that share the copies; 0: this one.
+        backend: What workers are: processes of this machine, or actors of Ray.
+
+    Raises:
+        MotionkitError: A package, an option or a device of it is missing, or there are more workers than copies. Later,
+            from any method, that a worker has died (exit code 1).
+    """
+    if not workers:
+        if backend == "ray":
+            raise MotionkitError(
+                "--worker-backend ray has no effect without workers.", fix="--workers 2, or leave --worker-backend out"
+            )
+        environment: Environment = chosen.build(num_envs=num_envs)
+        return environment
+    if workers > num_envs:
+        raise MotionkitError(
+            f"{workers} workers cannot share {num_envs} copies.", fix=f"--workers {num_envs}, or more --num-envs"
+        )
+    from motionkit.success.environments.workers import Order, Team, shared_environment
+
+    share, more = divmod(num_envs, workers)
+    counts = [share + (number < more) for number in range(workers)]
+    orders = [Order.of(chosen, count) for count in counts]
+    if backend == "ray":
+        from motionkit.success.environments.ray_workers import start_ray
+
+        actors, release = start_ray(orders)
+        return shared_environment(Team(actors, release), counts)
+    from motionkit.success.environments.workers import start_processes
+
+    return shared_environment(Team(start_processes(orders)), counts)

@@ -1,0 +1,358 @@
+"""Environments of gymnasium's registry, and what environments that are gymnasium's underneath build on."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete, Space
+from gymnasium.spaces import Dict as DictSpace
+from numpy.typing import NDArray
+from PIL import Image
+
+from motionkit.contracts.environment import Floats, Frames, Step
+from motionkit.errors import MotionkitError
+from motionkit.plugins import in_words
+from motionkit.success.environments.tasks import GymnasiumSettings
+
+# Pictures as every environment gives them: uint8 RGB of one size.
+
+
+_FIX = "choose an environment that draws itself: render_mode 'rgb_array', or --env.image-keys KEY."
+
+
+def as_picture(value: Any, size: int, place: str) -> NDArray[np.uint8]:
+    """Return a picture ``[size, size, 3]`` uint8 RGB.
+
+    Args:
+        value: ``[H, W, 3]`` or ``[3, H, W]``, uint8, or floats in [0, 1]; a batch of one counts, too.
+        size: Height and width.
+        place: What was asked, for messages.
+
+    Raises:
+        MotionkitError: It is none.
+    """
+    picture = np.asarray(value.cpu() if hasattr(value, "cpu") else value) if value is not None else np.zeros(0)
+    if picture.ndim == 4 and len(picture) == 1:
+        picture = picture[0]
+    if picture.ndim != 3 or 3 not in (picture.shape[-1], picture.shape[0]):
+        what = "no picture" if value is None else f"{type(value).__name__} {list(picture.shape)}"
+        raise MotionkitError(f"{place} gives {what}.", why="[H, W, 3] is wanted.", fix=_FIX)
+    if picture.shape[-1] != 3:
+        picture = picture.transpose(1, 2, 0)
+    if picture.dtype != np.uint8:
+        if not (np.issubdtype(picture.dtype, np.floating) and picture.min() >= 0 and picture.max() <= 1):
+            raise MotionkitError(
+                f"{place} gives {picture.dtype} from {picture.min():g} to {picture.max():g}.",
+                why="uint8, or floats from 0 to 1, are pictures.", fix=_FIX,
+            )  # fmt: skip
+        picture = (picture * 255 + 0.5).astype(np.uint8)
+    if picture.shape[:2] != (size, size):
+        picture = np.asarray(Image.fromarray(np.ascontiguousarray(picture)).resize((size, size), Image.Resampling.BOX))
+    return np.ascontiguousarray(picture)
+
+
+# The numbers of an observation.
+
+
+Reader = Callable[[Any], Floats]
+
+
+def state_reader(space: Space[Any]) -> Reader:
+    """Return how to read the numbers of an observation: ``[S]`` float32.
+
+    Vectors and single numbers count, choices as one of n; tables are read entry by entry, in the order of the space.
+    Pictures and all else are left out.
+    """
+    readers = list(_readers(space))
+    if not readers:
+        return lambda _: np.zeros(0, np.float32)
+    return lambda seen: np.concatenate([read(seen) for read in readers])
+
+
+def _readers(space: Space[Any]) -> Iterator[Reader]:
+    if isinstance(space, DictSpace):
+        for name, part in space.spaces.items():
+            for read in _readers(part):
+                yield lambda seen, name=name, read=read: read(seen[name])  # type: ignore[misc]
+    elif isinstance(space, Box) and len(space.shape) <= 1:
+        yield lambda seen: np.atleast_1d(np.asarray(seen, np.float32))
+    elif isinstance(space, Discrete):
+        count, first = int(space.n), int(space.start)
+        yield lambda seen: np.eye(count, dtype=np.float32)[int(seen) - first]
+
+
+# Where an environment tells success.
+
+
+_USUAL = ("success", "is_success")
+
+
+def find_success(info: Mapping[str, Any], key: str, name: str = "") -> str:
+    """Return the entry of info that tells success.
+
+    Args:
+        info: Of the steps so far.
+        key: The entry, or ``auto``.
+        name: Name of the environment, where there must be one; empty returns an empty name for none.
+
+    Raises:
+        MotionkitError: There is none; says which entries there are.
+    """
+    wanted = _USUAL if key == "auto" else (key,)
+    for one in wanted:
+        if one in info:
+            return one
+    if not name:
+        return ""
+    there = ", ".join(map(str, info)) or "nothing"
+    raise MotionkitError(
+        f"the environment {name} tells no success.",
+        why=f"the info of an episode has no {' or '.join(wanted)}; it has {there}.",
+        fix="--env.success-key KEY, or wrap the environment so that its info has 'success'.",
+    )
+
+
+def success_of(info: Mapping[str, Any], key: str) -> bool:
+    """Return whether a step's info tells success: true, or at least one half; False where it tells nothing."""
+    value = info.get(key, False)
+    return bool(float(np.asarray(value.cpu() if hasattr(value, "cpu") else value).reshape(-1)[0]) >= 0.5)
+
+
+Env = gymnasium.Env[Any, Any]
+_LONG = 1000
+
+
+class Adapter:
+    """N copies of an environment of gymnasium; see `motionkit.contracts.environment.Environment`.
+
+    Nothing is reset by itself: gymnasium's vector environments would show the next episode's first picture at the end.
+    A subclass says what the cameras see (`draw`).
+
+    Args:
+        make: Opens a copy.
+        num_envs: Copies N.
+        spec: What is opened, with its ``name``, and its ``id`` for messages.
+        cameras: Names of the cameras.
+        size: Height and width of the pictures.
+        success_key: Entry of info that tells success; ``auto``: a usual one.
+        max_steps: Steps of an episode; 0: the environment's own limit.
+        help: What to do when it does not open or draw, for messages.
+
+    Raises:
+        MotionkitError: It does not open or draw, tells no success, or has actions of another sort.
+    """
+
+    def __init__(
+        self, make: Callable[[], Env], num_envs: int, spec: Mapping[str, object], *, cameras: Sequence[str], size: int,
+        success_key: str = "auto", max_steps: int = 0, help: str = "",
+    ) -> None:  # fmt: skip
+        self.num_envs, self.spec, self._size, self._help, self._code = num_envs, spec, size, help, 2
+        self.name = str(spec.get("id") or spec["name"])
+        self.envs: list[Env] = []
+        self.cameras = dict.fromkeys(cameras, (size, size))
+        self._seen: list[Any] = [None] * num_envs
+        self._pictures: dict[int, dict[str, NDArray[np.uint8]]] = {}
+        self._elapsed = np.zeros(num_envs, np.int64)
+        self._over = np.ones(num_envs, np.bool_)
+        try:
+            with self._named("does not open"):
+                for _ in range(num_envs):
+                    self.envs.append(make())
+            first = self.envs[0]
+            self.max_steps = max_steps or getattr(first.spec, "max_episode_steps", None) or _LONG
+            self.action_space, self._action = _actions(first.action_space, self.name)
+            self._states_of = state_reader(first.observation_space)
+            self._try(success_key)
+            self.state_size = len(self._states_of(self._seen[0]))
+        except BaseException:
+            self.close()
+            raise
+        self._code = 1
+
+    def draw(self, copy: int) -> Mapping[str, Any]:
+        """Return what each camera sees of a copy, as `as_picture` takes it."""
+        raise NotImplementedError
+
+    def seen(self, copy: int) -> Any:
+        """Return the present observation of a copy."""
+        return self._seen[copy]
+
+    def _try(self, success_key: str) -> None:
+        """Play: what an environment shows and tells is known afterwards."""
+        env = self.envs[0]
+        env.action_space.seed(0)
+        with self._named("does not begin"):
+            self._seen[0], _ = env.reset(seed=0)
+        self._frames_of(0)
+        told: dict[str, Any] = {}
+        for _ in range(self.max_steps):
+            with self._named("does not step"):
+                _, _, ended, cut, info = env.step(env.action_space.sample())
+            told |= info
+            self._success_key = find_success(told, success_key)
+            if self._success_key or ended or cut:
+                break
+        find_success(told, success_key, self.name)
+        for copy, each in enumerate(self.envs):
+            with self._named("does not begin"):
+                self._seen[copy], _ = each.reset(seed=0)
+        self._pictures.clear()
+
+    def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
+        """Begin episodes; see `motionkit.contracts.environment.Environment.reset`."""
+        for copy, seed in zip(copies.tolist(), seeds.tolist(), strict=True):
+            with self._named("does not begin"):
+                self._seen[copy], _ = self.envs[copy].reset(seed=int(seed % 2**31))
+            self._pictures.pop(copy, None)
+        self._elapsed[copies], self._over[copies] = 0, False
+
+    def states(self) -> Floats:
+        """Return ``[N, S]``: the numbers of the observation, pictures left out."""
+        return np.stack([self._states_of(seen) for seen in self._seen]).astype(np.float32)
+
+    def frames(self) -> Frames:
+        """Return the pictures; each is drawn once per state."""
+        shown = [self._frames_of(copy) for copy in range(self.num_envs)]
+        return {key: np.stack([one[key] for one in shown]) for key in self.cameras}
+
+    def _frames_of(self, copy: int) -> dict[str, NDArray[np.uint8]]:
+        if copy not in self._pictures:
+            with self._named("does not draw"):
+                drawn = self.draw(copy)
+                self._pictures[copy] = {
+                    key: as_picture(value, self._size, f"{self.name}, {key}") for key, value in drawn.items()
+                }
+        return self._pictures[copy]
+
+    def step(self, actions: NDArray[Any]) -> Step:
+        """Step the copies whose episode is not over."""
+        count = self.num_envs
+        reward, success = np.zeros(count, np.float32), np.zeros(count, np.bool_)
+        terminated, truncated = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        infos: list[Mapping[str, Any]] = [{}] * count
+        for copy in np.flatnonzero(~self._over).tolist():
+            with self._named("does not step"):
+                self._seen[copy], paid, ended, cut, info = self.envs[copy].step(self._action(actions[copy]))
+                reward[copy], terminated[copy] = np.asarray(paid).item(), ended
+                success[copy], infos[copy] = success_of(info, self._success_key), info
+            self._pictures.pop(copy, None)
+            self._elapsed[copy] += 1
+            truncated[copy] = (cut or self._elapsed[copy] >= self.max_steps) and not ended
+        self._over |= terminated | truncated
+        return Step(reward, success, terminated, truncated, infos)
+
+    def close(self) -> None:
+        """Close all copies."""
+        for env in self.envs:
+            env.close()
+        self.envs = []
+
+    @contextmanager
+    def _named(self, failed: str) -> Iterator[None]:
+        """Turn what the environment's code raises into an error that names it."""
+        try:
+            yield
+        except MotionkitError:
+            raise
+        except Exception as error:  # an environment may raise anything
+            raise MotionkitError(
+                f"the environment {self.name} {failed}.", why=in_words(error), fix=self._help, code=self._code
+            ) from error
+
+
+def _actions(space: Space[Any], name: str) -> tuple[Space[Any], Callable[[NDArray[Any]], Any]]:
+    """Return the space of actions that callers see, and how to make one of them the environment's.
+
+    Raises:
+        MotionkitError: They are neither a vector nor one of n choices.
+    """
+    if isinstance(space, Discrete):
+        first, last = int(space.start), int(space.n) - 1
+        return Discrete(last + 1), lambda action: first + int(np.clip(action, 0, last))
+    if isinstance(space, Box) and len(space.shape) == 1:
+        return space, lambda action: np.clip(action, space.low, space.high).astype(space.dtype)
+    raise MotionkitError(f"the actions of {name} are {space}.", why="a vector or one of n choices is taken.")
+
+
+# Any environment of gymnasium's registry.
+
+
+_HELP = "choose an environment that draws itself: render_mode 'rgb_array', or --env.image-keys KEY."
+
+
+class GymnasiumEnvironment(Adapter):
+    """N copies of one registered environment.
+
+    Args:
+        options: Settings.
+        num_envs: Copies N.
+
+    Raises:
+        MotionkitError: The id is unknown, or the environment has no picture or tells no success.
+    """
+
+    def __init__(self, options: GymnasiumSettings, *, num_envs: int = 1) -> None:
+        if not options.id:
+            raise MotionkitError(
+                "no environment is named.", fix="--env.id ID; python -c 'import gymnasium; gymnasium.pprint_registry()'"
+            )
+        self._keys = {_camera_of(key): key for key in options.image_keys}
+        if len(self._keys) < len(options.image_keys):
+            raise MotionkitError(f"two of the image keys {', '.join(options.image_keys)} name one camera.")
+        super().__init__(
+            lambda: _make(options), num_envs, {"name": "gymnasium", **options.model_dump(mode="json")},
+            cameras=tuple(self._keys) or (options.camera,), size=options.size, success_key=options.success_key,
+            max_steps=options.max_steps, help=_HELP,
+        )  # fmt: skip
+
+    def draw(self, copy: int) -> Mapping[str, Any]:
+        """Return entries of the observation, or what ``render()`` gives."""
+        if self._keys:
+            return {camera: _entry(self.seen(copy), key) for camera, key in self._keys.items()}
+        return dict.fromkeys(self.cameras, self.envs[copy].render())
+
+
+def _camera_of(key: str) -> str:
+    """Return the name of the camera whose pictures are an entry of the observation; it names files, too."""
+    return re.sub(r"[^A-Za-z0-9_.-]", ".", key).lstrip("._-") or "camera"
+
+
+def _make(options: GymnasiumSettings) -> Env:
+    # The environment checker speaks of gymnasium's rules, to those who write the environment.
+    how: dict[str, Any] = {"disable_env_checker": True}
+    if not options.image_keys:
+        how["render_mode"] = "rgb_array"
+    if options.max_steps:
+        how["max_episode_steps"] = options.max_steps
+    try:
+        return gymnasium.make(options.id, **{**how, **options.kwargs})
+    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv, ModuleNotFoundError, TypeError) as error:
+        module, colon, name = options.id.partition(":")
+        if isinstance(error, TypeError) and not module.startswith("."):  # of the environment itself
+            raise
+        missing = getattr(error.__cause__ or error, "name", None) or module
+        why, fix = f"{error}", "pip install the package that brings it, and name its module: --env.id module:ID"
+        path = Path(module if module.endswith(".py") else f"{module.replace('.', '/')}.py")
+        if colon and path.is_file() and missing.partition(".")[0] == module.partition(".")[0]:
+            folder = str(path.parent) if module.endswith(".py") else "."
+            own = path.stem if module.endswith(".py") else module
+            why = f"{path} is there, but Python does not look for modules in its folder."
+            fix = f"put PYTHONPATH={shlex.quote(folder)} before the command, with --env.id {own}:{name}"
+        raise MotionkitError(f"gymnasium makes no environment {options.id!r}.", why=why, fix=fix) from error
+
+
+def _entry(seen: Any, key: str) -> Any:
+    value = seen
+    for part in key.split("/"):
+        if not isinstance(value, Mapping) or part not in value:
+            there = ", ".join(map(str, value)) if isinstance(value, Mapping) else "no names"
+            raise MotionkitError(f"the observation has no entry {key!r}.", why=f"it has {there}.")
+        value = value[part]
+    return value

@@ -1,0 +1,527 @@
+"""An environment whose copies are shared by workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.shared_memory import SharedMemory
+from multiprocessing.util import Finalize
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete, Space
+from numpy.typing import NDArray
+
+from motionkit import plugins
+from motionkit.config import Chosen
+from motionkit.contracts.environment import Environment, Floats, Frames, Scripted, Step, Stored
+from motionkit.errors import MotionkitError
+
+# What a worker does: it opens a part of the copies and answers questions about them, in plain values only.
+
+
+Answer = tuple[bool, Any]
+"""Whether it was done, with the value; or else the `MotionkitError.document`."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a worker opens; plain values, so that nothing of a plugin travels between processes.
+
+    Attributes:
+        kind: Plugin kind.
+        name: Name that the plugin was chosen by; of a `Chosen`, so it may be a Python file.
+        options: Its options as JSON.
+        num_envs: Copies of this worker.
+    """
+
+    kind: str
+    name: str
+    options: str
+    num_envs: int
+
+    @classmethod
+    def of(cls, chosen: Chosen, num_envs: int) -> Order:
+        """Return the order for a plugin with its options."""
+        return cls(chosen.kind, chosen.name, json.dumps(chosen.options.model_dump(mode="json")), num_envs)
+
+    def open(self) -> Environment:
+        """Build the environment."""
+        component = plugins.get(self.kind, self.name, typed=True)
+        options = component.options.model_validate(json.loads(self.options))
+        environment: Environment = component.build(options, num_envs=self.num_envs)
+        return environment
+
+
+class Work:
+    """Answers questions about some copies; lives in the worker.
+
+    Args:
+        order: What to open, at the first question.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._environment: Environment | None = None
+
+    def answer(self, question: str, arguments: Sequence[Any]) -> Answer:
+        """Return the value of a question, or what went wrong: an error of a plugin may not be readable elsewhere."""
+        try:
+            return True, getattr(self, f"_{question}")(*arguments)
+        except MotionkitError as error:
+            return False, error.document()
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(last.filename).name}:{last.lineno}"
+            said = f"the environment {plugins.label(self._order.name)} failed in a worker."
+            return False, {"code": 1, "message": said, "why": f"{type(error).__name__}: {error} ({where})", "fix": ""}
+
+    @property
+    def _opened(self) -> Environment:
+        if self._environment is None:
+            self._environment = self._order.open()
+        return self._environment
+
+    def _open(self) -> dict[str, Any]:
+        """Open, and say what there is."""
+        opened = self._opened
+        return {
+            "spec": json.dumps(opened.spec),
+            "cameras": {name: (int(height), int(width)) for name, (height, width) in opened.cameras.items()},
+            "state_size": int(opened.state_size),
+            "space": space_document(opened.action_space),
+            "max_steps": int(opened.max_steps),
+            "stored": isinstance(opened, Stored),
+            "scripted": isinstance(opened, Scripted),
+        }
+
+    def _reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
+        self._opened.reset(copies, seeds)
+
+    def _look(self, draw: bool) -> dict[str, Any]:
+        """Return the states, and the frames where they are wanted."""
+        opened = self._opened
+        seen: dict[str, Any] = {"states": opened.states()}
+        return {**seen, "frames": dict(opened.frames())} if draw else seen
+
+    def _step(self, actions: NDArray[Any], draw: bool) -> dict[str, Any]:
+        """Step and look in one go: a question takes its time on the way."""
+        step = self._opened.step(actions)
+        told = tuple(_plain(info) for info in step.infos)
+        plain = Step(step.reward, step.success, step.terminated, step.truncated, told)
+        return {"step": plain, **self._look(draw)}
+
+    def _scripted(self) -> NDArray[Any]:
+        opened = self._opened
+        assert isinstance(opened, Scripted)
+        return opened.scripted()
+
+    def _get_state(self) -> dict[str, NDArray[Any]]:
+        opened = self._opened
+        assert isinstance(opened, Stored)
+        state = {name: np.asarray(value) for name, value in opened.get_state().items()}
+        for name, value in state.items():
+            if value.ndim == 0 or len(value) != self._order.num_envs:
+                raise MotionkitError(
+                    f"the state {name!r} of {plugins.label(self._order.name)} is {list(value.shape)}.",
+                    why=f"it needs a row for each of {self._order.num_envs} copies to be shared by workers.",
+                    fix="run without --workers.", code=1,
+                )  # fmt: skip
+        return state
+
+    def _set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        opened = self._opened
+        assert isinstance(opened, Stored)
+        opened.set_state(state)
+
+    def _close(self) -> None:
+        if self._environment is not None:
+            self._environment.close()
+
+
+def space_document(space: Space[Any]) -> dict[str, Any]:
+    """Return an action space in plain values.
+
+    Raises:
+        MotionkitError: It is neither a ``Box`` nor a ``Discrete``.
+    """
+    if isinstance(space, Discrete):
+        return {"n": int(space.n), "start": int(space.start)}
+    if isinstance(space, Box):
+        return {"low": np.array(space.low), "high": np.array(space.high), "dtype": str(space.dtype)}
+    raise MotionkitError(f"actions are {space}.", why="a vector or one of n choices is taken.")
+
+
+def space_of(document: Mapping[str, Any]) -> Space[Any]:
+    """Return the space of a `space_document`."""
+    if "n" in document:
+        return Discrete(document["n"], start=document["start"])
+    return Box(document["low"], document["high"], dtype=np.dtype(document["dtype"]).type)
+
+
+def _plain(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers, texts and arrays of numbers of an info; other objects stay in the worker."""
+    found: dict[str, Any] = {}
+    for name, value in info.items():
+        if isinstance(value, np.ndarray | np.generic):
+            if value.dtype.kind in "biuf":
+                found[str(name)] = np.asarray(value) if isinstance(value, np.ndarray) else value.item()
+        elif type(value) in (bool, int, float, str):
+            found[str(name)] = value
+    return found
+
+
+_BEFORE_DAEMONS = 10
+
+
+class Worker(Protocol):
+    """The near end of a worker. One question is open at a time."""
+
+    def ask(self, question: str, *arguments: Any) -> None:
+        """Send a question of `motionkit.success.environments.workers.Work`; does not wait."""
+        ...
+
+    def answer(self) -> Any:
+        """Wait for the answer. Arrays are valid until the next question.
+
+        Raises:
+            MotionkitError: The worker has died, or the environment raised an error.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the worker; may be called twice, and when it has died."""
+        ...
+
+
+class Team:
+    """Workers that are asked together.
+
+    Args:
+        workers: Workers that were started.
+        release: Called after they are closed.
+    """
+
+    def __init__(self, workers: Sequence[Worker], release: Callable[[], None] = lambda: None) -> None:
+        self.workers = tuple(workers)
+        # Also when the object is forgotten and at the end of the process, before that waits for its children.
+        self.close = Finalize(self, _close, (self.workers, release), exitpriority=_BEFORE_DAEMONS)
+
+    def ask(self, question: str, arguments: Sequence[tuple[Any, ...] | None] | None = None) -> list[Any]:
+        """Ask all workers at once, or those with arguments, and wait for all; an error ends them all."""
+        each = [()] * len(self.workers) if arguments is None else arguments
+        asked = [(worker, given) for worker, given in zip(self.workers, each, strict=True) if given is not None]
+        try:
+            for worker, given in asked:
+                worker.ask(question, *given)
+            return [worker.answer() for worker, _ in asked]
+        except BaseException:
+            self.close()
+            raise
+
+
+class WorkerEnvironment:
+    """N copies in several workers; see `motionkit.contracts.environment.Environment`.
+
+    Copies go to workers in blocks, the first ones to the first worker. What a copy does depends on its seeds and
+    actions alone, so the number of workers changes nothing.
+
+    Args:
+        team: The workers.
+        counts: Copies of each.
+        said: What one of them said when it opened.
+    """
+
+    def __init__(self, team: Team, counts: Sequence[int], said: Mapping[str, Any]) -> None:
+        self._team, self._ask = team, team.ask
+        self._ends = np.cumsum(counts)
+        self._begins = self._ends - np.array(counts)
+        self.num_envs = int(self._ends[-1])
+        self.spec: Mapping[str, object] = json.loads(said["spec"])
+        self.cameras: Mapping[str, tuple[int, int]] = said["cameras"]
+        self.state_size, self.max_steps = said["state_size"], said["max_steps"]
+        self.action_space = space_of(said["space"])
+        # What was seen of the present state; and whether its frames were wanted, hence those of the next as well.
+        self._states: Floats | None = None
+        self._frames: Frames | None = None
+        self._looked = False
+
+    def _parts(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        return [values[begin:end] for begin, end in zip(self._begins, self._ends, strict=True)]
+
+    def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
+        """Begin episodes; see `motionkit.contracts.environment.Environment.reset`."""
+        given: list[tuple[Any, ...] | None] = []
+        for begin, end in zip(self._begins, self._ends, strict=True):
+            own = (copies >= begin) & (copies < end)
+            given.append((copies[own] - begin, seeds[own]) if own.any() else None)
+        self._forget()
+        self._ask("reset", given)
+
+    def states(self) -> Floats:
+        """Return ``[N, state_size]``."""
+        if self._states is None:
+            self._see(self._ask("look", [(False,)] * len(self._ends)))
+        assert self._states is not None
+        return self._states
+
+    def frames(self) -> Frames:
+        """Return ``[N, H, W, 3]`` uint8 by camera."""
+        self._looked = True
+        if self._frames is None:
+            self._see(self._ask("look", [(True,)] * len(self._ends)))
+        assert self._frames is not None
+        return self._frames
+
+    def step(self, actions: NDArray[Any]) -> Step:
+        """Step every copy."""
+        draw = self._looked
+        self._forget()
+        found = self._ask("step", [(part, draw) for part in self._parts(np.asarray(actions))])
+        self._see(found)
+        steps: list[Step] = [part["step"] for part in found]
+        reward = np.concatenate([step.reward for step in steps])
+        flags = (
+            np.concatenate([getattr(step, name) for step in steps]) for name in ("success", "terminated", "truncated")
+        )
+        success, terminated, truncated = flags
+        return Step(reward, success, terminated, truncated, [info for step in steps for info in step.infos])
+
+    def _see(self, found: Sequence[Mapping[str, Any]]) -> None:
+        self._states = np.concatenate([part["states"] for part in found])
+        if "frames" in found[0]:
+            self._frames = {name: np.concatenate([part["frames"][name] for part in found]) for name in self.cameras}
+
+    def _forget(self) -> None:
+        self._states, self._frames, self._looked = None, None, False
+
+    def close(self) -> None:
+        """End the workers."""
+        self._team.close()
+
+
+class _Stored(WorkerEnvironment):
+    def get_state(self) -> Mapping[str, NDArray[Any]]:
+        """Return the state of all copies, as it is without workers."""
+        found = self._ask("get_state")
+        return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Put it back; it may come from another number of workers."""
+        split = {name: self._parts(value) for name, value in state.items()}
+        given: list[tuple[Any, ...] | None] = [
+            ({name: parts[place] for name, parts in split.items()},) for place in range(len(self._ends))
+        ]
+        self._forget()
+        self._ask("set_state", given)
+
+
+class _Scripted(WorkerEnvironment):
+    def scripted(self) -> NDArray[Any]:
+        """Return actions that lead towards success."""
+        return np.concatenate(self._ask("scripted"))
+
+
+class _Both(_Stored, _Scripted):
+    pass
+
+
+_CLASSES = {
+    (False, False): WorkerEnvironment, (True, False): _Stored, (False, True): _Scripted, (True, True): _Both
+}  # fmt: skip
+"""The two protocols are told by their methods: a class for each that has those of the environment."""
+
+
+def shared_environment(team: Team, counts: Sequence[int]) -> WorkerEnvironment:
+    """Return the environment that workers share; it offers ``Stored`` and ``Scripted`` where they do.
+
+    Args:
+        team: The workers.
+        counts: Copies of each.
+
+    Raises:
+        MotionkitError: One of them cannot open its part.
+    """
+    said = team.ask("open")[0]
+    return _CLASSES[said["stored"], said["scripted"]](team, counts, said)
+
+
+def error_of(document: Mapping[str, Any]) -> MotionkitError:
+    """Return the error of a `motionkit.success.environments.workers.Answer`."""
+    return MotionkitError(document["message"], why=document["why"], fix=document["fix"], code=document["code"])
+
+
+def death(number: int, workers: int, how: str) -> MotionkitError:
+    """Return the error of a worker that has died."""
+    return MotionkitError(
+        f"worker {number + 1} of {workers} died: {how}.",
+        why="a process that is killed from outside has often taken too much memory; episodes that had ended are kept.",
+        fix="--resume RUN goes on from the last checkpoint; fewer --num-envs or --workers need less memory.",
+        code=1,
+    )
+
+
+def _close(workers: Sequence[Worker], release: Callable[[], None]) -> None:
+    for worker in workers:
+        worker.close()
+    release()
+
+
+# Workers that are processes of this machine; frames come through shared memory.
+
+
+_PATIENCE = 5.0  # seconds in which a worker closes its environment
+_SHARE = "share"
+
+
+class ProcessWorker:
+    """A worker in a process of its own; see `motionkit.success.environments.workers.Worker`.
+
+    The process is spawned, not forked: threads and GPU contexts of this one do not survive a fork.
+
+    Args:
+        order: What it opens.
+        number: Which worker it is.
+        workers: Of how many.
+    """
+
+    def __init__(self, order: Order, number: int, workers: int) -> None:
+        self._number, self._workers, self._copies = number, workers, order.num_envs
+        context = get_context("spawn")
+        self._connection, far = context.Pipe()
+        self._process = context.Process(
+            target=serve, args=(far, order), name=f"motionkit-worker-{number + 1}", daemon=True
+        )
+        self._process.start()
+        far.close()  # so that a dead worker is the end of the file
+        self._memory: SharedMemory | None = None
+        self._views: dict[str, NDArray[np.uint8]] = {}
+        self._question = ""
+
+    def ask(self, question: str, *arguments: Any) -> None:
+        """See `motionkit.success.environments.workers.Worker.ask`."""
+        self._question = question
+        try:
+            self._connection.send((question, arguments))
+        except OSError as error:
+            raise self._death() from error
+
+    def answer(self) -> Any:
+        """See `motionkit.success.environments.workers.Worker.answer`."""
+        found = self._receive()
+        if self._question == "open":
+            self._share(found["cameras"])
+        elif isinstance(found, dict) and "frames" in found:
+            found["frames"] = self._views
+        return found
+
+    def _receive(self) -> Any:
+        # A process that dies while another holds the pipe's far end would never end the file.
+        wait([self._connection, self._process.sentinel])
+        try:
+            done, value = self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._death() from error
+        if not done:
+            raise error_of(value)
+        return value
+
+    def _share(self, cameras: Mapping[str, tuple[int, int]]) -> None:
+        if not cameras:
+            return
+        self._memory = SharedMemory(create=True, size=_bytes(cameras, self._copies))
+        self._connection.send((_SHARE, (self._memory.name, cameras)))
+        self._views = _views(self._memory, cameras, self._copies)
+        try:
+            self._receive()
+        finally:
+            self._memory.unlink()  # both have it open: nothing is left behind, whoever dies
+
+    def _death(self) -> Exception:
+        self._process.join(_PATIENCE)
+        code = self._process.exitcode
+        how = f"it ended with code {code}" if code is None or code >= 0 else f"killed by {_signal(-code)}"
+        return death(self._number, self._workers, how)
+
+    def close(self) -> None:
+        """See `motionkit.success.environments.workers.Worker.close`."""
+        if self._connection.closed:
+            return
+        with suppress(OSError):
+            self._connection.send(("close", ()))
+        self._connection.close()
+        self._process.join(_PATIENCE)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        self._process.close()
+        self._views.clear()
+        if self._memory is not None:
+            with suppress(BufferError):  # an error's traceback may hold a view
+                self._memory.close()
+
+
+def serve(connection: Connection, order: Order) -> None:
+    """Answer until the near end closes, or dies; the main function of the process."""
+    # Ctrl-C and a scheduler's SIGTERM go to every process: the near end saves its run and closes this one.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    work = Work(order)
+    memory: SharedMemory | None = None
+    views: dict[str, NDArray[np.uint8]] = {}
+    with suppress(EOFError, OSError):
+        while True:
+            question, arguments = connection.recv()
+            if question == _SHARE:
+                name, cameras = arguments
+                memory = SharedMemory(name=name)
+                views = _views(memory, cameras, order.num_envs)
+                connection.send((True, None))
+                continue
+            if question == "close":
+                break
+            done, value = work.answer(question, arguments)
+            if isinstance(value, dict) and "frames" in value:
+                for name, frames in value["frames"].items():
+                    views[name][:] = frames
+                value["frames"] = None
+            connection.send((done, value))
+    work.answer("close", ())
+    views.clear()
+    if memory is not None:
+        memory.close()
+
+
+def start_processes(orders: Sequence[Order]) -> list[ProcessWorker]:
+    """Start a process for each order."""
+    return [ProcessWorker(order, number, len(orders)) for number, order in enumerate(orders)]
+
+
+def _bytes(cameras: Mapping[str, tuple[int, int]], copies: int) -> int:
+    return sum(copies * height * width * 3 for height, width in cameras.values())
+
+
+def _views(memory: SharedMemory, cameras: Mapping[str, tuple[int, int]], copies: int) -> dict[str, NDArray[np.uint8]]:
+    """Return ``[copies, H, W, 3]`` by camera, one after the other in the memory."""
+    views, start = {}, 0
+    for name, (height, width) in cameras.items():
+        shape = (copies, height, width, 3)
+        views[name] = np.ndarray(shape, np.uint8, memory.buf, start)
+        start += copies * height * width * 3
+    return views
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,36 @@
+"""Episodes that cameras saw, with the success of each frame: what `reward-collect` writes and `reward-train` reads.
+
+Needs numpy, no torch. docs/reward-models.md describes the files.
+"""
+
+from motionkit.success.episodes.collector import Collector, Quota
+from motionkit.success.episodes.export import export_trajectories, open_whole
+from motionkit.success.episodes.labels import label_episodes
+from motionkit.success.episodes.lerobot import export_lerobot
+from motionkit.success.episodes.open import (
+    Trajectories,
+    import_trajectories,
+    is_episodes,
+    open_episodes,
+    open_trajectories,
+)
+from motionkit.success.episodes.read import ARTIFACT, ColumnName, EpisodeRecord, Episodes, task_of
+
+__all__ = [
+    "ARTIFACT",
+    "Collector",
+    "ColumnName",
+    "EpisodeRecord",
+    "Episodes",
+    "Quota",
+    "Trajectories",
+    "export_lerobot",
+    "export_trajectories",
+    "import_trajectories",
+    "is_episodes",
+    "label_episodes",
+    "open_episodes",
+    "open_trajectories",
+    "open_whole",
+    "task_of",
+]

@@ -1,0 +1,422 @@
+"""Opening episodes, whatever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit.config import cache_folder
+from motionkit.errors import MotionkitError
+from motionkit.runs import fingerprint, write_bytes_atomic
+from motionkit.success.episodes.collector import Collector
+from motionkit.success.episodes.lerobot import is_lerobot
+from motionkit.success.episodes.lerobot_read import cached_lerobot
+from motionkit.success.episodes.read import (
+    ARTIFACT,
+    FIX,
+    MANIFEST,
+    EpisodeRecord,
+    Episodes,
+    Manifest,
+    ShardReader,
+    plain_name,
+    read_folder,
+    task_of,
+)
+
+# One file of the guide: ``.npy`` around a pickled table. Nothing in it executes.
+#
+# A file is ``{"images": {camera: float [T, C, H, W]}, "labels": float [T]}``, in the folder of successes or of others.
+
+
+_LIMIT = 2 << 30
+_FIX = "give the folders that hold 000000.npy, ..."
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What a file holds.
+
+    Attributes:
+        images: ``[T, 3, H, W]`` by camera: whole numbers are of 0 to 255, others of 0 to 1 or of 0 to 255.
+        labels: ``[T]``.
+        called: What the file calls each camera.
+    """
+
+    images: Mapping[str, NDArray[Any]]
+    labels: NDArray[Any]
+    called: Mapping[str, str]
+
+    @property
+    def highest(self) -> float | None:
+        """The highest value of the pictures whose type does not say their range; None without such."""
+        return max((float(values.max()) for values in self.images.values() if values.dtype.kind == "f"), default=None)
+
+    @property
+    def fractions(self) -> bool:
+        """Whether pictures of floats hold values between whole numbers, as those of 0 to 1 do."""
+        floats = (values for values in self.images.values() if values.dtype.kind == "f")
+        return any(bool((values != np.floor(values)).any()) for values in floats)
+
+    def pictures(self, name: str, scale: float) -> NDArray[np.uint8]:
+        """Return ``[T, H, W, 3]`` uint8 of a camera, given what values that are not whole are multiplied by."""
+        values = self.images[name].transpose(0, 2, 3, 1)
+        if values.dtype.kind != "f":
+            return values.astype(np.uint8)
+        found: NDArray[np.uint8] = (values.astype(np.float32) * scale + 0.5).astype(np.uint8)
+        return found
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return height and width by camera."""
+        return {name: (values.shape[2], values.shape[3]) for name, values in self.images.items()}
+
+
+def list_files(positive: Path, negative: Path) -> list[tuple[bool, Path]]:
+    """Return the files of both folders, each with whether it is of the folder of successes.
+
+    Raises:
+        MotionkitError: A folder is missing or empty.
+    """
+    found: list[tuple[bool, Path]] = []
+    for folder, sign in ((positive.expanduser(), True), (negative.expanduser(), False)):
+        if not folder.is_dir():
+            raise MotionkitError(f"{folder} is no folder.", fix=_FIX)
+        own = sorted(path for path in folder.iterdir() if path.suffix == ".npy" and path.is_file())
+        if not own:
+            raise MotionkitError(f"{folder} holds no .npy file.", fix=_FIX)
+        found += [(sign, path) for path in own]
+    return found
+
+
+def read_file(path: Path) -> Trajectory | None:
+    """Read a file; None for one that was cut off or damaged on its way.
+
+    Raises:
+        MotionkitError: It names code, or it is sound and no trajectory.
+    """
+    from motionkit.weights import read_array
+
+    size = path.stat().st_size
+    try:
+        content = read_array(path, limit=min(_LIMIT, max(1 << 20, 64 * size)))
+    except MotionkitError as error:
+        # What was refused on purpose has no cause; what could not be decoded has the decoder's.
+        if error.__cause__ is None and size:
+            raise
+        return None
+    images = content.get("images") if isinstance(content, Mapping) else None
+    labels = np.asarray(content.get("labels")) if isinstance(content, Mapping) else np.zeros(0)
+    fix = "a trajectory holds {'images': {camera: [T, C, H, W]}, 'labels': [T]}."
+    if not isinstance(images, Mapping) or not images or labels.ndim != 1 or labels.dtype.kind not in "biuf":
+        raise MotionkitError(f"{path} is no trajectory.", fix=fix)
+    for name, values in images.items():
+        good = isinstance(name, str) and isinstance(values, np.ndarray) and values.dtype.kind in "uif"
+        if not good or values.ndim != 4 or values.shape[1] != 3 or len(values) != len(labels) or not values.size:
+            shape = getattr(values, "shape", type(values).__name__)
+            raise MotionkitError(f"{path} is no trajectory: {name} is {shape}, with {len(labels)} labels.", fix=fix)
+        if not np.isfinite(values).all() or values.min() < 0 or values.max() > 255:
+            raise MotionkitError(f"{path}: {name} holds values that are no picture's.", why="0 to 1 or 0 to 255.")
+    if not np.isfinite(labels).all():
+        raise MotionkitError(f"{path}: a label is not finite.")
+    called = {plain_name(name): name for name in images}
+    if len(called) < len(images):
+        raise MotionkitError(
+            f"{path}: cameras cannot be told apart.",
+            why=f"{', '.join(map(repr, images))} are all called {', '.join(called)} here, where names are of letters, "
+            "digits, '_', '.' and '-'.",
+            fix="give them names of these characters.",
+        )
+    return Trajectory({plain: images[name] for plain, name in called.items()}, labels, called)
+
+
+def open_episodes(*places: Path) -> Episodes:
+    """Open folders of episodes as one; runs of reward-collect hold theirs in ``RUN/episodes``.
+
+    Args:
+        places: Folders or runs, or LeRobot datasets of version 3, whose pictures are decoded into the cache once.
+
+    Raises:
+        MotionkitError: One is no such folder, holds none, or their cameras or their tasks differ.
+    """
+    opened = [_opened(Path(place).expanduser()) for place in places]
+    manifest = opened[0][1]
+    for folder, other, *_ in opened[1:]:
+        if other.cameras != manifest.cameras:
+            raise MotionkitError(
+                f"{folder} and {opened[0][0]} have different cameras.",
+                why=f"{dict(other.cameras)} and {dict(manifest.cameras)}.",
+            )
+        tasks = task_of(other.environment), task_of(manifest.environment)
+        if all(tasks) and tasks[0] != tasks[1]:
+            raise MotionkitError(
+                f"{folder} and {opened[0][0]} are of two tasks.",
+                why=f"{tasks[0]} and {tasks[1]}: a success of one is not a success of the other.",
+                fix="give episodes of one task.",
+            )
+    folders: list[Path] = []
+    names: list[str] = []
+    shards: list[int] = []
+    records: list[EpisodeRecord] = []
+    notes: list[str] = []
+    for folder, own, kept, said in opened:
+        here = {name: len(names) + number for number, name in enumerate(dict.fromkeys(one.shard for one in kept))}
+        folders += [folder] * len(here)
+        names += list(here)
+        shards += [here[record.shard] for record in kept]
+        records += kept
+        notes += said
+        if own.environment != manifest.environment:
+            known = own.environment and manifest.environment
+            other_one = "other options of the environment" if known else "an environment that is not known"
+            notes.append(f"{folder} is of {other_one}, compared with {opened[0][0]}.")
+    if not records:
+        raise MotionkitError(f"{', '.join(map(str, places))} holds no episode.", why=" ".join(notes), fix=FIX)
+    if odd := _columns_part([(folder, own) for folder, own, *_ in opened], records):
+        notes.append(odd)
+        manifest = manifest.model_copy(update={"columns": {}})
+    return Episodes(manifest, records, shards, ShardReader(folders, names, manifest.cameras), notes)
+
+
+def is_episodes(place: Path) -> bool:
+    """Return whether a place is a folder of episodes, a run of reward-collect, or a LeRobot dataset."""
+    return is_lerobot(place) or any((folder / MANIFEST).is_file() for folder in (place, place / ARTIFACT))
+
+
+def _columns_part(opened: Sequence[tuple[Path, Manifest]], records: Sequence[EpisodeRecord]) -> str:
+    """Return why actions and states of several folders do not go together, a sentence; empty where they do."""
+    (first, manifest), *others = opened
+    for folder, other in others:
+        if (other.columns, other.choices) != (manifest.columns, manifest.choices):
+            return f"actions and states are not read: {first} and {folder} have different ones."
+        if manifest.columns and 0 < other.fps != manifest.fps > 0:
+            return (
+                f"actions and states are not read: {first} has {manifest.fps:g} frames a second, {folder} "
+                f"{other.fps:g}, and what is done in a step differs."
+            )
+    if manifest.columns and (odd := sum(record.columns.keys() != manifest.columns.keys() for record in records)):
+        return f"actions and states are not read: {odd} of {len(records)} episodes have none."
+    return ""
+
+
+def _opened(place: Path) -> tuple[Path, Manifest, list[EpisodeRecord], list[str]]:
+    if not is_lerobot(place):
+        folder = _folder(place)
+        return folder, *read_folder(folder)
+    kept, notes = cached_lerobot(place)
+    manifest, records, said = read_folder(kept)
+    return kept, manifest, records, [*notes, *said]
+
+
+def _folder(place: Path) -> Path:
+    for folder in (place, place / ARTIFACT):
+        if (folder / MANIFEST).is_file():
+            return folder
+    what = "holds no episodes" if place.exists() else "does not exist"
+    raise MotionkitError(f"{place} {what}.", fix=FIX)
+
+
+# The guide's folders of trajectories, as episodes: looked through once, then read file by file.
+
+
+_DARK = 1.5  # a value above it is of 0 to 255
+_SHOWN = 5
+_READING = "2"  # how files are read; what was kept by another way is not used
+
+
+class Trajectories:
+    """The files of two folders that are whole; every one is read once here, so that bad input is known at once.
+
+    Args:
+        positive: Folder of episodes with a success.
+        negative: Folder of the others.
+        cameras: Cameras that are wanted; empty: those of the first file.
+
+    Attributes:
+        cameras: ``(height, width)`` in pixels by name.
+        notes: What was found odd, a sentence each: files that were left out, the range of values, labels.
+        fingerprint: Of the files' content.
+
+    Raises:
+        MotionkitError: A folder is missing or empty, a file names code, is no trajectory, or has other cameras or
+            sizes than the first; or some files hold values of 0 to 1 and others of 0 to 255.
+    """
+
+    def __init__(self, positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> None:
+        self._files: list[tuple[bool, Path]] = []
+        self.cameras: dict[str, tuple[int, int]] = {}
+        cut: list[Path] = []
+        positives, only_last = 0, 0
+        highest: dict[Path, float] = {}
+        small: list[Path] = []
+        marks: list[str] = []
+        self._called: dict[str, str] = {}
+        odd = {"positive": 0, "negative": 0}
+        for sign, path in list_files(positive, negative):
+            one = read_file(path)
+            if one is None:
+                cut.append(path)
+                continue
+            self._match(path, one, cameras)
+            self._files.append((sign, path))
+            marks += [fingerprint(name, values) for name, values in one.images.items()] + [fingerprint(one.labels)]
+            if one.highest is not None:
+                highest[path] = one.highest
+                if one.highest <= _DARK and one.fractions:
+                    small.append(path)
+            labels = one.labels >= 0.5
+            odd["positive" if sign else "negative"] += bool(labels.any()) is not sign
+            positives += bool(labels.any())
+            only_last += bool(labels.sum() == 1 and labels[-1])
+        for sign, folder in ((True, positive), (False, negative)):
+            if all(own is not sign for own, _ in self._files):
+                raise MotionkitError(f"no .npy file in {folder} is whole.", fix="copy the files again.")
+        self._scale = _scale_of(highest, small)
+        self.fingerprint = fingerprint(*marks)
+        self.notes = _notes(cut, odd, suspicious=bool(positives) and only_last == positives)
+        if highest and self._scale == 1.0:
+            most = max(highest.values())
+            self.notes.append(
+                f"pictures hold values up to {most:g}, not the guide's 0 to 1: they are read as 0 to 255."
+            )
+        if whole := len(self._files) - len(highest):
+            self.notes.append(f"{whole} of {len(self._files)} files hold whole numbers: those are read as 0 to 255.")
+        self.notes += [
+            f"the camera {name!r} is called {plain} here." for plain, name in self._called.items() if name != plain
+        ]
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def _match(self, path: Path, one: Trajectory, wanted: Sequence[str]) -> None:
+        """Take cameras and sizes from the first file; refuse another that differs."""
+        sizes = one.sizes()
+        wanted = [plain_name(name) for name in wanted]
+        if missing := [name for name in (wanted or self.cameras) if name not in sizes]:
+            raise MotionkitError(
+                f"{path} has no camera {missing[0]}.", why=f"it has {', '.join(sizes)}.", fix="--data.cameras"
+            )
+        if not self.cameras:
+            self.cameras = {name: sizes[name] for name in wanted or sizes}
+            self._called = {name: one.called[name] for name in self.cameras}
+            self._first = path
+        for name, size in self.cameras.items():
+            if sizes[name] != size:
+                raise MotionkitError(
+                    f"{path}: {name} is {sizes[name][0]} x {sizes[name][1]}.",
+                    why=f"it is {size[0]} x {size[1]} in {self._first}; a classifier is made for images of one size.",
+                    fix="give folders of one size, or resize the images.",
+                )
+
+    def add(self, number: int, collector: Collector) -> None:
+        """Give the episode of a file to a collector, which keeps it if its class is wanted.
+
+        Args:
+            number: Which one, from 0.
+            collector: Of the same cameras.
+
+        Raises:
+            MotionkitError: The file has changed meanwhile, or the disk is full.
+        """
+        _, path = self._files[number]
+        one = read_file(path)
+        if one is None:
+            raise MotionkitError(f"{path} has changed since it was first read.", fix="start again.", code=1)
+        self._match(path, one, tuple(self.cameras))
+        collector.source = str(path.parent)
+        labels = one.labels >= 0.5
+        frames = {name: one.pictures(name, self._scale) for name in self.cameras}
+        for step, label in enumerate(labels):
+            collector.add({name: values[step] for name, values in frames.items()}, label, step == len(labels) - 1)
+
+
+def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> Episodes:
+    """Open the guide's folders; their frames are kept as bytes in the cache, since a file must be read whole.
+
+    Args:
+        positive: As for `Trajectories`.
+        negative: As for `Trajectories`.
+        cameras: As for `Trajectories`.
+
+    Raises:
+        MotionkitError: As `Trajectories`.
+    """
+    mark = sha256("\0".join((_READING, *cameras)).encode())
+    for _, path in list_files(positive, negative):
+        status = path.stat()
+        mark.update(f"{path.absolute()}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    folder = cache_folder() / f"episodes-{mark.hexdigest()[:24]}"
+    done = folder / "notes.txt"  # written last
+    if not done.is_file():
+        notes = _convert(Trajectories(positive, negative, cameras=cameras), folder)
+        write_bytes_atomic(done, "\n".join(notes).encode())
+    found = open_episodes(folder)
+    found.notes = (*(line for line in done.read_text().splitlines() if line), *found.notes)
+    return found
+
+
+def import_trajectories(positive: Path, negative: Path, out: Path, *, cameras: Sequence[str] = ()) -> list[str]:
+    """Write the guide's folders in motionkit's format; returns what was found odd, a sentence each.
+
+    Args:
+        positive: As for `Trajectories`.
+        negative: As for `Trajectories`.
+        out: The new folder.
+        cameras: As for `Trajectories`.
+
+    Raises:
+        MotionkitError: As `Trajectories`, or `out` holds something already.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise MotionkitError(f"{out} is not empty.", fix="choose a new folder.")
+    return _convert(Trajectories(positive, negative, cameras=cameras), out)
+
+
+def _convert(trajectories: Trajectories, out: Path) -> list[str]:
+    with Collector(out, cameras=trajectories.cameras) as collector:
+        collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
+        for number in range(len(trajectories)):
+            trajectories.add(number, collector)
+    return trajectories.notes
+
+
+def _scale_of(highest: Mapping[Path, float], small: Sequence[Path]) -> float:
+    """Return what float values are multiplied by; a dark file of whole numbers may be of 0 to 255, too.
+
+    Args:
+        highest: The highest value of each file.
+        small: Files of 0 to 1.
+
+    Raises:
+        MotionkitError: Some files are of 0 to 1, others of 0 to 255.
+    """
+    large = [path for path, value in highest.items() if value > _DARK]
+    if large and small:
+        raise MotionkitError(
+            f"{len(small)} files hold float values of 0 to 1 and {len(large)} of 0 to 255.",
+            why=f"{small[0]} goes up to {highest[small[0]]:g}, {large[0]} up to {highest[large[0]]:g}: with one range "
+            "for all, some would be black, and a classifier would learn which file a frame is from.",
+            fix="save the pictures of all files as uint8, whose range is known, or all in one range.",
+        )
+    return 1.0 if large else 255.0
+
+
+def _notes(cut: Sequence[Path], odd: dict[str, int], *, suspicious: bool) -> list[str]:
+    notes = []
+    if cut:
+        named = ", ".join(map(str, cut[:_SHOWN])) + (f" and {len(cut) - _SHOWN} more" if len(cut) > _SHOWN else "")
+        notes.append(f"{named}: cut off or damaged, left out.")
+    for folder, count in odd.items():
+        if count:
+            notes.append(f"{count} files in the {folder} folder are of the other class by their labels; labels count.")
+    if suspicious:
+        notes.append(
+            "all episodes with a success end with it, and their last frame alone is labelled: if they were collected "
+            "with automatic resets, that frame shows the next episode."
+        )
+    return notes

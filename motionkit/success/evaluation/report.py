@@ -1,0 +1,224 @@
+"""The whole measurement of a classifier: figures, intervals, checks, curves and the worst errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit.contracts.evaluation import write_record
+from motionkit.metrics import (
+    AtThreshold,
+    Reliability,
+    average_precision,
+    calibration_error,
+    classifier_auroc,
+    episode_interval,
+    pr_curve,
+    roc_curve,
+)
+from motionkit.runs import disk_errors
+from motionkit.success.classifier import Check, SuccessClassifier
+from motionkit.success.evaluation.checks import FILE, Strip, run_checks, save_strips, verdict, worst_strips
+from motionkit.success.evaluation.data import Episodes, Scored, score
+
+# The figures of a success classifier on held-out frames.
+
+
+FIGURES = ("auroc", "average_precision", "precision", "recall", "ece")
+"""Figures in the order of tables."""
+
+_POINTS = 200
+"""Most points of a curve that are kept."""
+
+_HISTOGRAM = 20
+
+
+def figures(scored: Scored, threshold: float) -> dict[str, float | int]:
+    """Return ``auroc``, ``average_precision``, ``precision``, ``recall``, ``ece``, ``threshold`` and what is beside.
+
+    ``accuracy`` is there to be held against ``majority_accuracy``, that of always saying the more frequent label:
+    with few successes it says nothing. ``n`` counts frames, ``positives`` those of label 1.
+    """
+    p, labels = scored.probabilities, scored.labels
+    at = AtThreshold.of(p, labels, threshold)
+    positives = int((labels > 0.5).sum())
+    return {
+        "auroc": classifier_auroc(p, labels),
+        "average_precision": average_precision(p, labels),
+        "precision": at.precision,
+        "recall": at.recall,
+        "ece": calibration_error(p, labels),
+        "threshold": threshold,
+        "accuracy": at.accuracy,
+        "majority_accuracy": max(positives, len(scored) - positives) / max(1, len(scored)),
+        "n": len(scored),
+        "positives": positives,
+        "episodes": len(scored.episode.unique()),
+    }
+
+
+def intervals(scored: Scored, *, seed: int) -> dict[str, list[float]]:
+    """Return 95 % intervals over episodes by figure; those that cannot be had are left out."""
+    found = episode_interval(scored.probabilities, scored.labels, scored.episode, seed=seed)
+    return {name: list(pair) for name, pair in found.items() if all(map(math.isfinite, pair))}
+
+
+def curves(scored: Scored) -> dict[str, Any]:
+    """Return what the charts of a page show: ``roc``, ``pr``, ``reliability`` and ``scores``, JSON-able."""
+    p, labels = scored.probabilities, scored.labels
+    recall, precision, _ = pr_curve(p, labels)
+    bins = Reliability.of(p, labels)
+    used = bins.count > 0
+    spread = {
+        name: torch.histc(p[of].double(), _HISTOGRAM, 0, 1).long().tolist()
+        for name, of in (("success", labels > 0.5), ("other", labels <= 0.5))
+    }
+    return {
+        "roc": _thinned(*roc_curve(p, labels)),
+        "pr": _thinned(recall.flip(0), precision.flip(0)),
+        "reliability": {
+            "said": bins.said[used].tolist(), "was": bins.was[used].tolist(), "count": bins.count[used].tolist(),
+        },
+        "scores": spread,
+    }  # fmt: skip
+
+
+def heldout_block(found: Mapping[str, float | int], digits: int = 4) -> dict[str, float | int]:
+    """Return figures rounded for a document."""
+    return {name: value if isinstance(value, int) else round(value, digits) for name, value in found.items()}
+
+
+def _thinned(x: Tensor, y: Tensor) -> list[list[float]]:
+    """Return points ``[[x, y], ...]``; of many, some that are evenly spread over the curve, with both ends."""
+    if len(x) > _POINTS:
+        # By the way along the curve, so that the steep part of an ROC keeps its points.
+        way = torch.cat([x.new_zeros(1), (x.diff().abs() + y.diff().abs()).cumsum(0)])
+        places = torch.searchsorted(way, torch.linspace(0, float(way[-1]), _POINTS, dtype=way.dtype))
+        places = places.clamp_max(len(x) - 1).unique()
+        x, y = x[places], y[places]
+    return [[round(a, 5), round(b, 5)] for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+
+
+_WORDS = {
+    "auroc": ("AUROC", "higher is better; 0.5 is chance"),
+    "average_precision": ("average precision", "higher is better; chance is the share of successes"),
+    "precision": ("precision", "of the frames above the threshold, how many are successes"),
+    "recall": ("recall", "of the successes, how many are above the threshold"),
+    "ece": ("calibration error", "lower is better; 0 is perfect"),
+    "accuracy": ("accuracy", "to be held against the next row"),
+    "majority_accuracy": ("majority accuracy", "of always saying the more frequent label"),
+}
+_MARKS = {"ok": "ok", "warn": "warning", "fail": "FAIL"}
+
+
+@dataclass(frozen=True)
+class RewardReport:
+    """What was measured.
+
+    Attributes:
+        heldout: Figures by name.
+        ci95: 95 % intervals over episodes, of some figures.
+        checks: The checks.
+        curves: What charts show, JSON-able.
+        strips: The worst errors.
+    """
+
+    heldout: Mapping[str, float | int]
+    ci95: Mapping[str, list[float]]
+    checks: tuple[Check, ...]
+    curves: Mapping[str, Any]
+    strips: tuple[Strip, ...]
+
+    @property
+    def verdict(self) -> str:
+        """The checks in a sentence."""
+        return verdict(self.checks)
+
+    @property
+    def sentence(self) -> str:
+        """The main figures and the verdict, in a sentence or two."""
+        found = self.heldout
+        return (
+            f"held-out AUROC {found['auroc']:.4f}; at threshold {found['threshold']:.3f} precision "
+            f"{found['precision']:.3f} and recall {found['recall']:.3f}. {self.verdict[:1].upper()}{self.verdict[1:]}"
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Return it as a JSON-able document, without the strips."""
+        return {
+            "heldout": dict(self.heldout),
+            "ci95": dict(self.ci95),
+            "checks": [check.model_dump() for check in self.checks],
+            "verdict": self.verdict,
+            "curves": dict(self.curves),
+        }
+
+    def tables(self, title: str) -> list[dict[str, Any]]:
+        """Return two tables for people: figures, and checks."""
+        rows = []
+        for name in (*FIGURES, "accuracy", "majority_accuracy"):
+            words, meaning = _WORDS[name]
+            span = " to ".join(f"{end:.3f}" for end in self.ci95[name]) if name in self.ci95 else ""
+            rows.append([words, f"{self.heldout[name]:.4f}", span, meaning])
+        first = {"title": title, "columns": ["", "value", "95 % interval", "what it says"], "rows": rows}
+        marks = [
+            [check.name, _MARKS[check.status], "-" if check.value is None else f"{check.value:.3g}", check.limit]
+            for check in self.checks
+        ]
+        second = {"title": "Checks", "columns": ["check", "", "value", "limit"], "rows": marks, "numbers": [2]}
+        return [{**first, "numbers": [1]}, second]
+
+
+def measure_classifier(
+    classifier: SuccessClassifier,
+    episodes: Episodes,
+    index: NDArray[np.int64] | None = None,
+    *,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> RewardReport:
+    """Measure a classifier at its own threshold.
+
+    Args:
+        classifier: The classifier, with its card.
+        episodes: A set of episodes with its cameras.
+        index: Frames to measure on, ascending, whole episodes; None: all.
+        seed: Of intervals and shuffles.
+        progress: Called with the number of frames that were done.
+
+    Raises:
+        MotionkitError: Cameras or sizes differ; both sides are named.
+    """
+    chosen = np.arange(len(episodes)) if index is None else index
+    scored = score(classifier, episodes, chosen, progress)
+    found = figures(scored, classifier.threshold)
+    camera = next(iter(classifier.card.cameras))
+    return RewardReport(
+        heldout_block(found),
+        intervals(scored, seed=seed),
+        run_checks(scored, found, classifier.card, seed=seed),
+        curves(scored),
+        worst_strips(scored, episodes, camera, classifier.threshold),
+    )
+
+
+# The folder of an evaluation of a classifier: its document, and the film strips of the worst errors.
+
+
+def write_reward_folder(path: Path, document: Mapping[str, Any], report: RewardReport) -> None:
+    """Write ``evaluation.json`` and ``strips.npz``.
+
+    Raises:
+        MotionkitError: They cannot be written (exit code 1).
+    """
+    write_record(path, "reward", document)
+    with disk_errors("write the evaluation", path):
+        save_strips(path / FILE, report.strips)

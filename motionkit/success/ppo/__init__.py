@@ -1,0 +1,1 @@
+"""`motionkit ppo`: an actor learns from a reward, such as a trained success classifier."""

@@ -1,0 +1,319 @@
+"""On-policy mining: the classifier learns from what the policy makes of its reward, and goes on rewarding it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from motionkit.config import OptimSettings
+from motionkit.contracts.environment import Frames, Step
+from motionkit.errors import MotionkitError
+from motionkit.metrics import AtThreshold
+from motionkit.runs import Run, TrainedOn
+from motionkit.success.classifier import ARTIFACT as CLASSIFIER
+from motionkit.success.classifier import save_classifier
+from motionkit.success.collected import Collected, start_anew
+from motionkit.success.episodes import Collector, Episodes, open_episodes
+from motionkit.success.evaluation.data import Split
+from motionkit.success.evaluation.report import measure_classifier
+from motionkit.success.ppo.settings import MineSettings
+from motionkit.success.reward_frames import SuccessReward
+from motionkit.success.train import choose, loss_of
+from motionkit.success.train_data import Augmentation, Images, all_logits, generator_of
+from motionkit.success.train_episodes import data_of, run_of
+from motionkit.success.train_settings import AugmentSettings, ThresholdSettings
+from motionkit.training.learner import Learner, cosine_rate
+from motionkit.training.steps import Kept, ModelState, Parts
+
+# The frames of a mining round: those that the classifier was trained on, and those of the policy's own episodes.
+
+
+Index = NDArray[np.int64]
+
+
+class Joined:
+    """Frames of several sets, one set after the other; what `motionkit.success.train_settings` reads frames from.
+
+    Args:
+        sets: They have the same cameras.
+    """
+
+    def __init__(self, sets: Sequence[Episodes]) -> None:
+        self._sets = tuple(sets)
+        self._ends = np.cumsum([len(one) for one in sets])
+        self.labels = np.concatenate([one.labels for one in sets])
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def read(self, index: Index) -> Mapping[str, NDArray[np.uint8]]:
+        """Return frames ``[M, H, W, 3]`` uint8 by camera; `index` ``[M]`` is in any order."""
+        owner = np.searchsorted(self._ends, index, side="right")
+        found: dict[str, NDArray[np.uint8]] = {}
+        for number, one in enumerate(self._sets):
+            mine = np.flatnonzero(owner == number)
+            start = int(self._ends[number]) - len(one)
+            for name, values in one.read(index[mine] - start).items():
+                whole = found.setdefault(name, np.empty((len(index), *values.shape[1:]), np.uint8))
+                whole[mine] = values
+        return found
+
+
+@dataclass(frozen=True)
+class MinedParts:
+    """Frames of `Joined` by what they are for, each ascending.
+
+    Attributes:
+        train: Learned from.
+        val: Choose calibration and threshold.
+        fresh: Those that this round adds, of both.
+    """
+
+    train: Index
+    val: Index
+    fresh: Index
+
+
+def divide(collected: Episodes, split: Split, mined: Episodes, *, known: int, val_share: float) -> MinedParts:
+    """Say what each frame of ``Joined([collected, mined])`` is for; test episodes of `collected` stay untouched.
+
+    Args:
+        collected: What the classifier was trained on.
+        split: Its parts.
+        mined: The policy's own episodes.
+        known: How many of them earlier rounds have seen.
+        val_share: Share of mined episodes that are for `Parts.val`: every so many-th, whatever the round.
+    """
+    every = max(2, round(1 / val_share))
+    held = mined.episode % every == every - 1
+    start = len(collected)
+    own = np.arange(len(mined)) + start
+    # The policy may do again what a test episode shows.
+    test = set(split.test)
+    other = np.array([record.content not in test for record in mined.records], np.bool_)[mined.episode]
+    return MinedParts(
+        np.concatenate([split.frames(collected, split.train), own[~held & other]]),
+        np.concatenate([split.frames(collected, split.val), own[held & other]]),
+        own[(mined.episode >= known) & other],
+    )
+
+
+class HardBatches:
+    """Batches of which a quarter are successes; the others are drawn where the classifier is wrong.
+
+    Args:
+        index: ``[N]`` frames to draw from.
+        labels: ``[N]`` their labels.
+        probabilities: ``[N]`` what the classifier says of them.
+        size: Frames of a batch.
+        floor: A frame without success is drawn in proportion to ``floor + p``.
+        name: Fixes the draws, with the number of the step.
+    """
+
+    def __init__(
+        self, index: Index, labels: Tensor, probabilities: Tensor, *, size: int, floor: float, name: str
+    ) -> None:
+        self._index, self._name = torch.from_numpy(index), name
+        positive = labels > 0.5
+        many = max(1, size // 4)
+        self._draws = ((positive.double(), many), ((floor + probabilities.double()) * ~positive, size - many))
+
+    def __call__(self, step: int) -> Index:
+        """Return the frames of a step, ascending, which is how a disk reads them best; some may come twice."""
+        generator = generator_of(f"{self._name}/{step}")
+        parts = [
+            torch.multinomial(weights, count, replacement=True, generator=generator) for weights, count in self._draws
+        ]
+        found: Index = np.sort(self._index[torch.cat(parts)].numpy())
+        return found
+
+
+MINED = "mined"
+_FINAL, _WARMUP = 0.02, 10
+_logger = logging.getLogger("motionkit.ppo")
+
+
+class Miner:
+    """Keeps the policy's episodes and trains the classifier on them between stretches of updates.
+
+    A round measures the classifier on the frames of the stretch, which no part of it was trained on, trains it on all
+    frames so far with negatives drawn where it is wrong, and chooses calibration and threshold anew on episodes that
+    are held out.
+
+    Args:
+        rewards: The rewards of the run.
+        settings: How it mines.
+        total: Updates of the run.
+        seed: Fixes the draws.
+        device: Where the classifier is.
+
+    Raises:
+        MotionkitError: No reward is a classifier, or its data are not known, not there or not the same any more.
+    """
+
+    def __init__(
+        self, rewards: list[Any], settings: MineSettings, *, total: int, seed: int, device: torch.device
+    ) -> None:
+        found = next((one for one in rewards if isinstance(one, SuccessReward)), None)
+        if found is None:
+            raise MotionkitError(
+                "--mine has no classifier to train.", why="no reward is one.", fix="--reward success-classifier"
+            )
+        if settings.rounds >= total:
+            raise MotionkitError(
+                f"--mine {settings.rounds} does not fit into {total} updates.", fix="fewer rounds, or more --num-steps."
+            )
+        run = run_of(found.place)
+        if run is None:
+            raise MotionkitError(
+                f"{found.place} does not say what it was trained on.",
+                why="--mine trains the classifier on: what it has learned would be forgotten without its own episodes.",
+                fix="--reward.checkpoint RUN, a run of motionkit reward-train; or leave --mine out.",
+            )
+        self.classifier, self._settings, self._seed, self._device = found.classifier, settings, seed, device
+        self.source, self._split = data_of(run, self.classifier.card.dataset)
+        self.due = {total * number // (settings.rounds + 1) for number in range(1, settings.rounds + 1)}
+        self._collector: Collector | None = None
+        self._kept, self._before = Kept(values={"rounds": []}), self.classifier.card.step
+
+    @property
+    def rounds(self) -> list[dict[str, float]]:
+        """The rounds so far: step, frames, figures before and after."""
+        found: list[dict[str, float]] = self._kept.values["rounds"]
+        return found
+
+    def begin(self, run: Run, environment: Mapping[str, object]) -> Parts:
+        """Open the folder of the run that mined episodes go to; returns what a checkpoint holds of it all."""
+        self._run = run
+        cameras = self.source.episodes.cameras
+        self._collector = Collector(run.artifact(MINED), cameras=cameras, environment=environment)
+        if run.checkpoint() is None:
+            start_anew(self._collector)
+        return {MINED: Collected(self._collector), CLASSIFIER: ModelState(self.classifier), "rounds": self._kept}
+
+    def watch(self, step: Step, frames: Frames, seeds: NDArray[np.int64]) -> None:
+        """Keep a step of the policy, with the environment's word on success."""
+        assert self._collector is not None
+        self._collector.source = f"on-policy, round {len(self.rounds) + 1}"
+        self._collector.add(frames, step.success, step.done, seeds=seeds.tolist())
+
+    def round(self, step: int) -> dict[str, float]:
+        """Train the classifier on what was mined; returns metrics, none where no episode has ended."""
+        assert self._collector is not None
+        counts = self._collector.counts
+        episodes = sum(one["trajectories"] for one in counts.values())
+        known = int(self.rounds[-1]["episodes"]) if self.rounds else 0
+        if episodes == known:
+            _logger.warning("no episode has ended since the last round of mining: it is left out.")
+            return {}
+        collected, mined = self.source.episodes, open_episodes(self._collector.folder)
+        parts = divide(collected, self._split, mined, known=known, val_share=self._settings.val_share)
+        joined, augment = Joined([collected, mined]), AugmentSettings()
+        seen = Images(
+            self.classifier.network, joined, Augmentation(augment.shift, augment.brightness, self._seed), self._device
+        )
+        self.classifier.network.eval()
+        labels = torch.from_numpy(joined.labels)
+        said = self.classifier.calibrated(all_logits(seen, np.arange(len(joined))))
+        paid = AtThreshold.of(said[parts.fresh], labels[parts.fresh], self.classifier.threshold)
+        self._train(seen, labels, said, parts.train, step)
+        chosen = choose(
+            all_logits(seen, parts.val), labels[parts.val], ThresholdSettings(),
+            learning_rate=self._settings.learning_rate,
+        )  # fmt: skip
+        calibration = chosen.calibration
+        self.classifier.update(
+            threshold=chosen.threshold, temperature=calibration.temperature, bias=calibration.bias, checks=(),
+            heldout={}, step=self._before + self._settings.steps * (len(self.rounds) + 1),
+        )  # fmt: skip
+        self._save(mined)
+        metrics = {
+            "mining/frames": float(len(mined)),
+            "mining/positives": float(mined.labels.sum()),
+            "mining/precision": paid.precision,
+            "mining/recall": paid.recall,
+            "mining/average_precision": chosen.figures["classifier/average_precision"],
+            "mining/threshold": chosen.threshold,
+        }
+        row = {name.removeprefix("mining/"): value for name, value in metrics.items()}
+        self._kept.values = {"rounds": [*self.rounds, {"step": step, "episodes": episodes, **row}]}
+        _logger.info(
+            "mining round %d: on the policy's own frames precision was %.3f and recall %.3f; threshold %.3f now",
+            len(self.rounds), paid.precision, paid.recall, chosen.threshold,
+        )  # fmt: skip
+        return metrics
+
+    def _train(
+        self, seen: Images, labels: torch.Tensor, said: torch.Tensor, index: NDArray[np.int64], step: int
+    ) -> None:
+        settings, network = self._settings, self.classifier.network
+        frozen = nn.ModuleList(network.backbones()) if self.classifier.card.frozen else None
+        optim = OptimSettings(learning_rate=settings.learning_rate, weight_decay=1e-4, warmup_steps=_WARMUP)
+        rate = cosine_rate(optim.learning_rate, _WARMUP, settings.steps, _FINAL)
+        learner = Learner(self.classifier, optim, rate, frozen=frozen)
+        batches = HardBatches(
+            index, labels[index], said[index], size=settings.batch_size, floor=settings.floor,
+            name=f"ppo/mine/{self._seed}/{step}",
+        )  # fmt: skip
+        network.train()
+        for number in range(settings.steps):
+            batch = batches(number)
+            learner.zero_grad()
+            # Steps count on over the rounds: each image is changed in another way.
+            logits = seen.logits(batch, step=step * settings.steps + number + 1)
+            loss_of(logits, labels[batch].to(self._device)).backward()
+            learner.descend(number)
+        network.eval()
+
+    def finish(self) -> dict[str, Any]:
+        """Measure the classifier on the test episodes of its own data, write it, and return the run's summary of it."""
+        if not self.rounds:
+            return {}
+        episodes = self.source.episodes
+        report = measure_classifier(
+            self.classifier, episodes, self._split.frames(episodes, self._split.test), seed=self._seed
+        )
+        # A checkpoint holds weights and calibration; the rest of the card is put in again here.
+        step = self._before + self._settings.steps * len(self.rounds)
+        self.classifier.update(checks=report.checks, heldout=dict(report.heldout), step=step)
+        assert self._collector is not None
+        mined = open_episodes(self._collector.folder)
+        self._save(mined.chosen(range(int(self.rounds[-1]["episodes"]))))
+        return {"mining": {"rounds": self.rounds, "heldout": dict(report.heldout), "verdict": report.verdict}}
+
+    def _save(self, mined: Episodes) -> None:
+        """Write the classifier, which was trained on its own episodes and on these."""
+        seen = {*self._split.train, *self._split.val, *(record.content for record in mined.records)}
+        self.classifier.trained_on = TrainedOn.of(seen - set(self._split.test))
+        save_classifier(self._run.artifact(CLASSIFIER), self.classifier)
+
+    def close(self) -> None:
+        """Let others write the mined episodes; those that have not ended are forgotten, or are in the checkpoint."""
+        if self._collector is not None:
+            self._collector.close()
+
+    def table(self) -> dict[str, Any]:
+        """Return the rounds as a table for people."""
+        rows = [
+            [str(place), f"{one['step']:.0f}", f"{one['frames']:,.0f}", f"{one['positives']:,.0f}",
+             f"{one['precision']:.3f}", f"{one['recall']:.3f}", f"{one['threshold']:.3f}"]
+            for place, one in enumerate(self.rounds, 1)
+        ]  # fmt: skip
+        columns = [
+            "round",
+            "after update",
+            "frames mined",
+            "successes",
+            "precision before",
+            "recall before",
+            "threshold",
+        ]
+        return {"title": "Mining: the classifier on the policy's own frames", "columns": columns, "rows": rows,
+                "numbers": list(range(7))}  # fmt: skip

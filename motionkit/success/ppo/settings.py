@@ -1,0 +1,376 @@
+"""`motionkit ppo`: a policy learns from a reward, such as a trained success classifier. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, Field, model_validator
+
+from motionkit import plugins
+from motionkit.config import (
+    Chosen,
+    Cli,
+    Foreign,
+    Group,
+    Layer,
+    Preset,
+    RunSettings,
+    TrainerSettings,
+    slot,
+    slots,
+    slots_of,
+    split_choice,
+)
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.plugins import Component, reads_of
+from motionkit.success.actor_settings import ActorSettings
+from motionkit.success.environments.tasks import as_recorded
+from motionkit.success.ppo.guide import is_foreign, translate_stage, translate_words
+
+# The environment that the inputs of a command come from: its default, instead of another task. Imports no torch.
+
+
+_REWARD = "success-classifier"
+_LEARNED = ("actor", "objective", "optim")  # groups of settings
+_ARTIFACT, _DOCUMENT = "classifier", "classifier.json"  # as motionkit.success.classifier has them, which imports torch
+_TRAINED = "reward-train"
+_OF_RUNS = ("actor", "episodes")  # folders of runs
+_MANIFESTS = ("manifest.json", "meta/motionkit.json")  # of episodes, and of those that were exported to LeRobot
+
+
+def environment_of_inputs(
+    model: type[BaseModel], layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]
+) -> Layer | None:
+    """Return the environment of the actor or the classifier that is named; None where ``--env`` chooses one.
+
+    Args:
+        model: Settings of the command.
+        layers: Files, variables and the choices of the command line, lowest first.
+        typed: The command line's options, each with what stands behind it.
+
+    Raises:
+        MotionkitError: The classifier's document is damaged.
+    """
+    if _chosen(model, layers, "env") is not None:
+        return None
+    actor = "init" if "init" in model.model_fields else "policy"
+    place = _given(layers, typed, (actor,), f"--{actor}")
+    if place and (table := _of_run(Path(place)) or _of_episodes(Path(place))):
+        return _layer(model, table, place)
+    if "reward" in slots_of(model):
+        chosen = _chosen(model, layers, "reward") or [_REWARD]
+        if any(str(one).partition("=")[0] == _REWARD for one in chosen):
+            flags = ("--reward.checkpoint", f"--reward.{_REWARD}.checkpoint")
+            place = _given(layers, typed, ("reward", "checkpoint"), *flags)
+            place = place or _given(layers, typed, ("reward", _REWARD, "checkpoint")) or _newest()
+            if place and (table := _of_classifier(Path(place))):
+                return _layer(model, table, place)
+    return None
+
+
+def usual_settings(
+    command: str, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]
+) -> Preset | None:
+    """Return what an environment replaces defaults of a command with; see `Settings.preset_of`."""
+    policy, env = given.get("policy"), given.get("env")
+    kind = policy.get("kind") if isinstance(policy, Mapping) else None
+    for model in options.get("env", ()):
+        if (usual := getattr(model, "usual", None)) is not None:
+            table = env if isinstance(env, Mapping) else {}
+            values = usual(command, table, "pixels" if kind == "pixels" else "mlp")
+            if isinstance(policy, str) and policy != "ppo":  # of reward-collect: nothing is learned
+                values = {key: value for key, value in values.items() if key.partition(".")[0] not in _LEARNED}
+            return Preset("the environment", values, "a flag sets another") if values else None
+    return None
+
+
+def with_recorded_environment(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of a run with the environment that they meant when they were recorded."""
+    env = table.get("env")
+    return {**table, "env": dict(as_recorded(env))} if isinstance(env, Mapping) else table
+
+
+def _layer(model: type[BaseModel], table: Mapping[str, Any], place: str) -> Layer | None:
+    if [table["name"]] == [*slots_of(model)["env"].default]:
+        usual = plugins.get("environments", str(table["name"])).options().model_dump(mode="json")
+        if usual == {key: value for key, value in table.items() if key != "name"}:
+            return None
+    notes = (f"env: {table['name']} {table.get('id', '')}".rstrip() + f", which {place} is of; --env chooses another",)
+    return Layer(f"the environment of {place}", {"env": dict(table)}, from_file=True, notes=notes)
+
+
+def _chosen(model: type[BaseModel], layers: Sequence[Layer], name: str) -> list[Any] | None:
+    """Return what fills a slot; None where no layer says."""
+    slot, found = slots_of(model)[name], None
+    for layer in layers:
+        wanted, table = split_choice(slot, layer.table.get(name))
+        tables = [word for word, value in table.items() if isinstance(value, Mapping)] if slot.many else []
+        found = wanted or (tables if layer.from_file and tables else found)
+    return found
+
+
+def _given(layers: Sequence[Layer], typed: Mapping[str, Sequence[str]], path: tuple[str, ...], *flags: str) -> str:
+    """Return the text of an option; empty where it was not given."""
+    for flag in flags:
+        if words := typed.get(flag):
+            return words[-1]
+    for layer in reversed(layers):
+        value: Any = layer.table
+        for part in path:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def _of_run(place: Path) -> Mapping[str, Any] | None:
+    """Return the environment in the settings of a run; None where `place` is no run of an environment."""
+    from motionkit.runs import peek  # it loads numpy
+
+    try:
+        table = peek(place.parent if place.name in _OF_RUNS else place).config.get("env")
+    except MotionkitError:
+        return None
+    return as_recorded(table) if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
+
+
+def _of_episodes(place: Path) -> Mapping[str, Any] | None:
+    """Return the environment that episodes were collected in; None where it is not known."""
+    for path in (place.expanduser() / name for name in _MANIFESTS):
+        if path.is_file():
+            table = read_json(path, dict).get("environment")
+            return table if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
+    return None
+
+
+def _of_classifier(place: Path) -> Mapping[str, Any] | None:
+    """Return the environment that a classifier's frames were made with; None where it is not known."""
+    from motionkit.runs import find_model
+
+    folder = place.expanduser()
+    try:
+        found = find_model(folder.parent if folder.is_file() else folder, _ARTIFACT, _DOCUMENT)
+    except MotionkitError:  # said when the classifier is opened
+        return None
+    table = None if found is None else read_json(found.document, dict).get("environment")
+    return as_recorded(table) if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
+
+
+def _newest() -> str:
+    """Return the newest finished run with a classifier; empty where there is none."""
+    from motionkit.runs import find
+
+    done = (info.directory for info in find(_TRAINED, "runs") if info.status == "done")
+    return next((str(place) for place in done if (place / _ARTIFACT / _DOCUMENT).is_file()), "")
+
+
+# Settings of `motionkit ppo`. Imports no torch.
+
+
+STEPS = {"mlp": 16, "pixels": 40}
+"""Updates by default: about 33,000 and 82,000 environment steps."""
+
+
+class PpoRunSettings(RunSettings):
+    """Where the run goes and how long it lasts."""
+
+    num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
+        0, ge=0, description="Total updates, including those before a resume; 0: 16 for mlp, 40 for pixels."
+    )
+
+
+class EpisodesSettings(Group):
+    """How experience is gathered."""
+
+    num_envs: Annotated[int, Cli("--num-envs")] = Field(
+        16, ge=1, le=65_536, description="Copies of the environment that are stepped together."
+    )
+    steps: int = Field(128, ge=1, le=1_000_000, description="Steps of each copy per update.")
+    workers: Annotated[int, Cli("--workers")] = Field(
+        0, ge=0, le=1024, description="Processes that share the copies; 0: none but this one."
+    )
+    backend: Annotated[Literal["processes", "ray"], Cli("--worker-backend")] = Field(
+        "processes", description="What workers are: processes of this machine, or actors of Ray (extra ray)."
+    )
+
+
+class PpoObjectiveSettings(Group):
+    """PPO (Schulman et al. 2017)."""
+
+    epochs: int = Field(0, ge=0, le=1000, description="Passes over each rollout; 0: 8 for mlp, 4 for pixels.")
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(256, ge=2, description="Steps per minibatch.")
+    clip_range: Annotated[float, Cli("--clip-range")] = Field(0.2, gt=0, lt=1, description="Clip of the ratio.")
+    gamma: float = Field(0.95, ge=0, le=1, description="Discount.")
+    gae_lambda: float = Field(0.95, ge=0, le=1, description="Lambda of generalised advantage estimation.")
+    entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
+    value: float = Field(0.5, ge=0, description="Weight of the value loss.")
+    kl_stop: float = Field(0.0, ge=0, description="KL from which the passes over a rollout end; 0: never.")
+
+
+class PpoOptimSettings(Group):
+    """Adam."""
+
+    learning_rate: Annotated[float, Cli("--learning-rate")] = Field(1e-3, gt=0, description="Learning rate.")
+    grad_clip: float = Field(0.5, gt=0, description="Largest gradient norm.")
+
+
+class PictureSettings(Group):
+    """Changes of the pictures that a pixel policy learns from; those that it acts on are not changed."""
+
+    shift: int = Field(0, ge=0, le=64, description="Most pixels that a picture is moved by, each way; 0: none.")
+
+
+class ScoringSettings(Group):
+    """When image rewards pay. They look at the frame after the action."""
+
+    mode: Annotated[Literal["per-step", "terminal", "k-of-n"], Cli("--reward-mode")] = Field(
+        "per-step", description="Pay in every step, for an episode's last frame, or where k of the last n steps paid."
+    )
+    k: int = Field(2, ge=1, le=1000, description="k of k-of-n.")
+    n: int = Field(3, ge=1, le=1000, description="n of k-of-n.")
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.mode == "k-of-n" else dict.fromkeys(("k", "n"), "--reward-mode is not k-of-n")
+
+    @model_validator(mode="after")
+    def _some_of_all(self) -> Self:
+        if self.k > self.n:
+            raise ValueError(f"k {self.k} is more than n {self.n}")
+        return self
+
+
+class AlarmSettings(Group):
+    """The warning that predicted and true success part: the policy learns to please the reward alone."""
+
+    gap: float = Field(0.2, gt=0, le=1, description="Predicted minus true success from which it warns.")
+    window: int = Field(200, ge=10, le=1_000_000, description="Newest episodes that are compared.")
+    stop: Annotated[bool, Cli("--stop-on-gap")] = Field(False, description="End the run with the warning.")
+
+
+class MineSettings(Group):
+    """On-policy mining: between stretches of training the classifier learns from what the policy did."""
+
+    rounds: Annotated[int, Cli("--mine")] = Field(
+        0, ge=0, le=1000, description="Rounds, evenly spaced over the updates; 0: the classifier stays as it is."
+    )
+    steps: int = Field(220, ge=1, le=1_000_000, description="Steps of the classifier in a round.")
+    batch_size: int = Field(128, ge=2, le=65_536, description="Frames of a step, a quarter of them successes.")
+    learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate of a round.")
+    floor: float = Field(
+        0.05, gt=0, le=10, description="A frame without success is drawn in proportion to this plus its probability."
+    )
+    val_share: float = Field(0.2, gt=0, lt=1, description="Share of mined episodes that choose the threshold.")
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.rounds else dict.fromkeys(set(type(self).model_fields) - {"rounds"}, "--mine is 0")
+
+
+class CloneSettings(Group):
+    """Behaviour cloning of the episodes of ``--init``, before PPO begins."""
+
+    episodes: int = Field(0, ge=0, description="Episodes with a success that are cloned, the first ones; 0: all.")
+    epochs: int = Field(500, ge=1, le=1_000_000, description="Passes at most.")
+    patience: int = Field(100, ge=1, description="Passes without a lower held-out loss after which it ends.")
+    batch_size: int = Field(64, ge=1, le=1_000_000, description="Pairs of state and action in a batch.")
+    learning_rate: float = Field(1e-3, gt=0, description="Learning rate.")
+    val_share: float = Field(0.1, gt=0, lt=1, description="Share of episodes that are held out.")
+    spread: float = Field(
+        0.2, gt=0, le=10, description="Least standard deviation that PPO explores with then, in halves of the range."
+    )
+
+
+class SuccessEvalSettings(Group):
+    """Success before and after, from starts that training does not use."""
+
+    episodes: int = Field(200, ge=2, le=100_000, description="Episodes.")
+    every: int = Field(4, ge=0, description="Updates between measurements on as many other starts; 0: none.")
+    watched: int = Field(64, ge=2, le=100_000, description="Episodes of these; the best policy is chosen by them.")
+
+
+FLOAT32 = {"precision": "stable-baselines3 computes in float32"}
+
+
+def _reads(chosen: Chosen) -> str:
+    return reads_of(chosen.kind, plugins.get(chosen.kind, chosen.name))
+
+
+class PpoSettings(TrainerSettings):
+    """Train a policy with PPO on a reward."""
+
+    run: PpoRunSettings = PpoRunSettings()
+    env: Chosen = slot("environments", "reach", gives="episodes", description="Which environment to act in.")
+    reward: tuple[Chosen, ...] = slots("rewards", ("success-classifier",), reads=("image", "step", "motion"))
+    scoring: ScoringSettings = ScoringSettings()
+    policy: ActorSettings = ActorSettings()
+    init: Annotated[Path | None, Cli("--init")] = Field(
+        None,
+        description="Run or folder whose actor is trained on, its shape wins over the policy's settings; or episodes, "
+        "such as a run of reward-collect --policy scripted or a LeRobot dataset, which are cloned first.",
+    )
+    clone: CloneSettings = CloneSettings()
+    episodes: EpisodesSettings = EpisodesSettings()
+    objective: PpoObjectiveSettings = PpoObjectiveSettings()
+    optim: PpoOptimSettings = PpoOptimSettings()
+    augment: PictureSettings = PictureSettings()
+    alarm: AlarmSettings = AlarmSettings()
+    heldout: SuccessEvalSettings = SuccessEvalSettings()
+    mine: MineSettings = MineSettings()
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        seen = [chosen for chosen in self.reward if _reads(chosen) == "image"]
+        found = {f"reward.{chosen.name}.mode": "ppo scores frame by frame; --reward-mode says when" for chosen in seen}
+        if not seen:
+            found |= dict.fromkeys(("scoring.mode", "scoring.k", "scoring.n"), "no reward looks at images")
+            found |= dict.fromkeys(("alarm.gap", "alarm.window", "alarm.stop"), "no reward predicts success")
+        if self.init is None:
+            found |= {f"clone.{name}": "--init names no episodes" for name in CloneSettings.model_fields}
+        if self.policy.kind != "pixels" and self.init is None:
+            found["augment.shift"] = "--policy is not pixels"
+        return {**super().idle(), **FLOAT32, **found}
+
+    @classmethod
+    def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
+        """Return the environment of the classifier's data, or of ``--init``; see `Settings.inherited`."""
+        return environment_of_inputs(cls, layers, typed)
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return what the environment replaces defaults with; see `Settings.preset_of`."""
+        return usual_settings("ppo", given, options)
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a run's settings with the environment that they meant; see `Translated.recorded`.
+
+        Runs that are older than cloning and moved pictures had neither.
+        """
+        later = {"augment": {"shift": 0}, "clone": CloneSettings().model_dump(mode="json")}
+        return {**later, **with_recorded_environment(table)}
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what the guide's ``maniskill_ppo_cnn.yaml`` means; see `Settings.translate`."""
+        return translate_stage(table, path, "ppo")
+
+    @classmethod
+    def is_foreign(cls, key: str) -> bool:
+        """Whether it is a dotted name of the guide; see `Settings.is_foreign`."""
+        return is_foreign(key)
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
+        """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
+        return translate_words(sets, "ppo")
+
+
+component = Component(
+    summary="Train a policy with PPO on a learned reward, and say how often it really succeeds.",
+    options=PpoSettings,
+    factory="motionkit.success.ppo.train:PpoTrainer",
+)

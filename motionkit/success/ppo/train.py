@@ -1,0 +1,469 @@
+"""`motionkit ppo`: the trainer."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import shlex
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import closing, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from motionkit.contracts.environment import Floats, Frames
+from motionkit.errors import MotionkitError
+from motionkit.plugins import reads_of
+from motionkit.runs import Run, fingerprint_tensors, write_bytes_atomic
+from motionkit.success.actor import ARTIFACT, Actor, is_actor, load_actor, save_actor
+from motionkit.success.actor_settings import ActorSettings, spec_of
+from motionkit.success.environments.open import open_environment
+from motionkit.success.environments.tasks import as_recorded
+from motionkit.success.episodes import ARTIFACT as EPISODES
+from motionkit.success.episodes import is_episodes, task_of
+from motionkit.success.ppo.backend import PolicyLearner, Sb3Ppo
+from motionkit.success.ppo.clone import Demonstrations, clone, open_demonstrations, said_of
+from motionkit.success.ppo.mining import Miner
+from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term, refuse_unreadable
+from motionkit.success.ppo.settings import STEPS, CloneSettings, PpoSettings
+from motionkit.success.true_success import Episodes, change_of, rate_interval, run_episodes, start_seeds
+from motionkit.tracking import result_table, results
+from motionkit.training.base import REWARD, Figure, inputs_of
+from motionkit.training.device import describe_device, set_up
+from motionkit.training.learner import Best
+from motionkit.training.steps import Kept, Parts, State, restore, run_steps
+
+# The warning that predicted and true success part, or are not of the same episodes.
+
+
+_FEWEST = 32
+_HALF = 0.5
+
+
+class SuccessAlarm:
+    """Compares true and predicted success of the newest episodes.
+
+    A policy that pleases the reward without fulfilling the task is seen by it: the reward predicts more success than
+    there is (reward hacking). A reward that misses much of the true success is seen as well. Where success is rare,
+    neither makes a gap: then it counts that, beyond doubt, fewer than half of the episodes that succeed are seen, or
+    fewer than half of those that are taken for successes are some.
+
+    Args:
+        gap: Difference from which it fires.
+        window: Newest episodes that count.
+
+    Attributes:
+        fired_at: Step in which it fired first; 0 before.
+        at: True and predicted success then.
+        why: What was wrong then, in words.
+    """
+
+    def __init__(self, gap: float, window: int) -> None:
+        self._gap, self._newest = gap, deque[tuple[bool, bool]](maxlen=window)
+        self.fired_at = 0
+        self.at = (0.0, 0.0)
+        self.why = ""
+
+    def add(self, episodes: Iterable[tuple[bool, bool]]) -> None:
+        """Count finished episodes, ``(true, predicted)`` each."""
+        self._newest.extend(episodes)
+
+    def forget(self) -> None:
+        """Count anew: the reward is another one now."""
+        self._newest.clear()
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """True and predicted success of the newest episodes."""
+        count = max(1, len(self._newest))
+        return sum(true for true, _ in self._newest) / count, sum(seen for _, seen in self._newest) / count
+
+    def wrong(self) -> str:
+        """Return what is wrong with the newest episodes, in words; empty where nothing is."""
+        if len(self._newest) < _FEWEST:
+            return ""
+        true, predicted = self.rates
+        if predicted - true > self._gap:
+            return "the policy learns what pleases the reward, not the task."
+        if true - predicted > self._gap:
+            return "the reward misses much of it."
+        both = sum(one and seen for one, seen in self._newest)
+        if _below_half(both, sum(one for one, _ in self._newest)):
+            return "the reward sees fewer than half of the episodes that succeed."
+        if _below_half(both, sum(seen for _, seen in self._newest)):
+            return "fewer than half of the episodes that the reward takes for successes are some."
+        return ""
+
+    def check(self, step: int) -> bool:
+        """Return whether something is wrong; the first time is kept."""
+        why = self.wrong()
+        if why and not self.fired_at:
+            self.fired_at, self.at, self.why = step, self.rates, why
+        return bool(why)
+
+    def document(self) -> dict[str, object]:
+        """Return whether and when it fired, JSON-able."""
+        true, predicted = self.at
+        return {
+            "fired": bool(self.fired_at), "step": self.fired_at, "true": true, "predicted": predicted, "why": self.why
+        }  # fmt: skip
+
+    def state(self) -> State:
+        """Return the newest episodes and the first alarm."""
+        newest = [list(pair) for pair in self._newest]
+        return State(values={"newest": newest, "fired": self.fired_at, "at": self.at, "why": self.why})
+
+    def load_state(self, state: State) -> None:
+        """Put them back."""
+        self._newest.clear()
+        self._newest.extend((bool(true), bool(seen)) for true, seen in state.values["newest"])
+        self.fired_at = int(state.values["fired"])
+        true, predicted = state.values["at"]
+        self.at, self.why = (float(true), float(predicted)), str(state.values["why"])
+
+
+def _below_half(hits: int, count: int) -> bool:
+    """Return whether a rate is below a half with its whole 95 % interval."""
+    return count > 0 and rate_interval(hits, count)[1] < _HALF
+
+
+# Films of episodes, as animated WebP.
+
+
+_SHOWN = 192  # pixels; small pictures are enlarged
+_MILLISECONDS, _LAST = 80, 800
+
+
+def write_films(folder: Path, episodes: Episodes) -> None:
+    """Write the films of episodes and ``films.json``, which says how each ended.
+
+    Args:
+        folder: Created when absent; nothing is written where there are no films.
+        episodes: Episodes with films.
+    """
+    if not episodes.films:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    said = []
+    for number, film in enumerate(episodes.films):
+        name = f"{number}.webp"
+        factor = max(1, _SHOWN // max(film.shape[1:3]))
+        frames = [Image.fromarray(frame.repeat(factor, 0).repeat(factor, 1)) for frame in film]
+        data = io.BytesIO()
+        durations = [_MILLISECONDS] * (len(frames) - 1) + [_LAST]
+        frames[0].save(data, "WEBP", save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=80)
+        write_bytes_atomic(folder / name, data.getvalue())
+        predicted = None if episodes.predicted is None else bool(np.asarray(episodes.predicted)[number])
+        said.append({"file": name, "success": bool(episodes.success[number]), "predicted": predicted})
+    write_bytes_atomic(folder / "films.json", (json.dumps(said, indent=2) + "\n").encode())
+
+
+# Whether a classifier judges the task that a policy is trained on.
+
+
+def compare_environments(trained: Mapping[str, Any], own: Mapping[str, Any], place: str) -> str:
+    """Return what a user should know of a classifier in an environment; empty where it is the one of its data.
+
+    Args:
+        trained: ``spec`` of the environment that the classifier's frames were made with; empty where it is not known.
+        own: That of this run.
+        place: Where the classifier is from.
+
+    Raises:
+        MotionkitError: They are two tasks.
+    """
+    theirs, here = task_of(trained), task_of(own)
+    if theirs and theirs != here:
+        words = ["--env", str(trained["name"]), *(("--env.id", str(trained["id"])) if trained.get("id") else ())]
+        raise MotionkitError(
+            f"the classifier of {place} was trained on frames of {theirs}, and the environment of this run is {here}.",
+            why="a success of one task is not a success of another, even where cameras have the same names and sizes.",
+            fix=f"{shlex.join(words)}, or a classifier that was trained on frames of {here}.",
+        )
+    if not theirs:
+        return f"it is not known what environment the classifier of {place} was trained on: this run's is {here}."
+    trained, own = as_recorded(trained), as_recorded(own)
+    odd = [f"{key} {trained[key]}, not {own[key]}" for key in trained if key in own and trained[key] != own[key]]
+    return f"the classifier's frames were made with other options of {here}: {'; '.join(odd)}." if odd else ""
+
+
+# What a run of `motionkit ppo` comes to, in a sentence.
+
+
+_LEARNED = 0.5
+"""Success from which it is said so."""
+
+
+def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:
+    """Return the run's result in a sentence."""
+    low, _ = success["ci95"]
+    before, after = success["before"], success["after"]
+    if low > 0:
+        head = "the policy learned the task: " if after >= _LEARNED else ""
+        said = f"{head}true success rose from {before:.0%} to {after:.0%}."
+    elif after < before:
+        said = f"the policy got worse: true success fell from {before:.0%} to {after:.0%}."
+    else:
+        said = f"true success went from {before:.0%} to {after:.0%}, which is no more than chance."
+    if alarm.fired_at:
+        true, predicted = alarm.at
+        said += f" The alarm fired in step {alarm.fired_at}: {true:.0%} true, {predicted:.0%} predicted success."
+    return said
+
+
+_logger = logging.getLogger("motionkit.ppo")
+_FILMS = 4
+_LATER = 1e-9
+FILMS, FILMS_BEFORE = "films", "films-before"
+
+
+class PpoTrainer:
+    """Trains an actor; see `motionkit.training.base.Trainer`.
+
+    A step is a rollout of every copy of the environment and the passes over it. The actor that was best on watched
+    starts, by true success where the environment tells it, is kept beside the last one.
+
+    Args:
+        settings: All settings.
+    """
+
+    unshared: ClassVar[str] = (
+        "stable-baselines3 collects and updates in one process, and --workers spreads its environments over cores"
+    )
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "env", "reward", "scoring", "policy", "init", "clone", "episodes.num_envs", "episodes.steps", "objective",
+        "optim", "augment", "alarm", "heldout", "mine", "seed",
+    )  # fmt: skip
+
+    figures: ClassVar[tuple[Figure, ...]] = (Figure("success", ("success/true",), instead_of=("reward",)), REWARD)
+
+    def __init__(self, settings: PpoSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Open the environment, the rewards and the actor.
+
+        Raises:
+            MotionkitError: An input is missing, or the parts do not fit each other.
+        """
+        settings = self.settings
+        self.device = set_up(settings, small=True)
+        episodes = settings.episodes
+        self.environment = open_environment(
+            settings.env, episodes.num_envs, workers=episodes.workers, backend=episodes.backend
+        )
+        self.terms: list[Term] = []
+        self.notes: list[str] = []
+        for chosen in settings.reward:
+            reads = reads_of(chosen.kind, chosen.component)
+            refuse_unreadable([(chosen.label, reads)], self.environment)
+            reward = chosen.build(dataset=None, device=self.device)
+            self.terms.append(Term(reward, chosen.weight, reads))
+            if classifier := getattr(reward, "classifier", None):
+                card = classifier.card
+                if note := compare_environments(card.environment, self.environment.spec, reward.origin):
+                    self.notes.append(note)
+                classifier.refuse_cameras(self.environment.cameras)
+                self.notes.append(f"reward: {reward.origin}")
+                self.notes += [
+                    f"the classifier failed a check when it was trained: {check.name}: {check.meaning}"
+                    for check in card.checks
+                    if check.status == "fail"
+                ]
+        self.demonstrations: Demonstrations | None = None
+        cloned = settings.init is not None and not is_actor(settings.init) and is_episodes(settings.init.expanduser())
+        if settings.init is None or cloned:
+            spec = spec_of(settings.policy.kind, settings.policy.width, self.environment)
+            self.actor = Actor(spec, device=self.device)
+            if settings.init is not None:
+                self.demonstrations = open_demonstrations(
+                    settings.init.expanduser(), spec, settings.clone, seed=settings.seed
+                )
+                self.notes += [f"cloned first: {settings.init}", *self.demonstrations.notes]
+        else:
+            self.actor = load_actor(settings.init, device=self.device)
+            if settings.clone != CloneSettings():
+                raise MotionkitError(
+                    f"clone has no effect: {settings.init} is an actor, no episodes.",
+                    fix=f"leave it out, or --init {settings.init / EPISODES}, where it has them.",
+                )
+            self.actor.spec.require_fit(self.environment, str(settings.init))
+            own, asked = (self.actor.spec.kind, self.actor.spec.width), (settings.policy.kind, settings.policy.width)
+            if asked not in (own, (ActorSettings().kind, ActorSettings().width)):
+                self.notes.append(
+                    f"the policy is a {own[0]} of width {own[1]}, as {settings.init} is; that of policy.kind and "
+                    f"policy.width, {asked[0]} of width {asked[1]}, has no effect."
+                )
+        steps = settings.run.num_steps or STEPS[self.actor.spec.kind]
+        self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
+        named = {f"reward.{one.name}": term.reward for one, term in zip(settings.reward, self.terms, strict=True)}
+        self.inputs = inputs_of(named, {f"reward.{one.name}": one for one in settings.reward})
+        if self.demonstrations is not None:
+            self.inputs["init"] = self.demonstrations.fingerprint
+        elif settings.init is not None:
+            self.inputs["init"] = fingerprint_tensors(self.actor.tensors())
+        self.scorer = Scorer(
+            self.terms, settings.scoring, episodes.num_envs, tuple(self.environment.cameras), self.device
+        )
+        self.miner: Miner | None = None
+        if settings.mine.rounds:
+            rewards = [term.reward for term in self.terms]
+            self.miner = Miner(rewards, settings.mine, total=steps, seed=settings.seed, device=self.device)
+            self.inputs["mine"] = self.miner.classifier.card.dataset
+        self.env = ScoredEnv(
+            self.environment, self.actor.spec, self.scorer, seed=settings.seed,
+            watch=self.miner.watch if self.miner is not None else None,
+        )  # fmt: skip
+        self.learner: PolicyLearner = Sb3Ppo(self.actor, self.env, settings)
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        settings, spec = self.settings, self.actor.spec
+        per_step = settings.episodes.num_envs * settings.episodes.steps
+        return {
+            "environment": f"{settings.env.label}, {settings.episodes.num_envs} copies",
+            "actor": f"{spec.kind}, {sum(weight.numel() for weight in self.actor.network.parameters())} parameters",
+            "rewards": {term.reward.name: term.weight for term in self.terms},
+            **({} if (data := self.demonstrations) is None else {"cloned": f"{len(data.episodes.records)} episodes"}),
+            "steps": f"{settings.run.num_steps} updates of {per_step} environment steps",
+            "device": describe_device(self.device),
+            "notes": list(self.notes),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.training.base.Trainer.train`."""
+        with closing(self.environment), closing(self.miner) if self.miner is not None else nullcontext():
+            return self._train(run)
+
+    def _train(self, run: Run) -> Mapping[str, object]:
+        settings = self.settings
+        for note in self.notes:
+            _logger.info("%s", note)
+        alarm = SuccessAlarm(settings.alarm.gap, settings.alarm.window)
+        best, start = Best(), Kept()
+        parts: Parts = {**self.learner.parts(), "alarm": alarm, "best": best, "before": start}
+        if self.miner is not None:
+            parts = {**parts, **self.miner.begin(run, self.environment.spec)}
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+            if not self.env.resumes:
+                _logger.info("the environment keeps no state: its running episodes begin anew.")
+        else:
+            cloned = self._clone()
+            _logger.info("running %d held-out episodes before training", settings.heldout.episodes)
+            first = self._held_out("eval", settings.heldout.episodes, films=_FILMS)
+            start.values = {**_kept(first), **cloned}
+            write_films(run.artifact(FILMS_BEFORE), first)
+        save_actor(run.artifact(ARTIFACT), self.actor, tensors=False)
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            metrics = {**self.learner.update(), **self.scorer.take_means()}
+            finished = self.env.take_finished()
+            alarm.add(finished)
+            true, predicted = alarm.rates
+            metrics |= {"success/true": true, "success/episodes": float(self.env.episodes)}
+            if self.scorer.predicts:
+                metrics |= {"success/predicted": predicted, "success/gap": predicted - true}
+                fired = alarm.fired_at
+                if alarm.check(step) and not fired:
+                    _logger.warning("%s", _parted(alarm))
+            if self.miner is not None and step in self.miner.due:
+                metrics |= self.miner.round(step)
+                alarm.forget()
+            every = settings.heldout.every
+            if every and (step % every == 0 or step == settings.run.num_steps):
+                watched = float(self._held_out("watch", settings.heldout.watched).success.mean())
+                metrics["success/watched"] = watched
+                # Of equal rates the later one: it has seen more.
+                best.offer(watched + _LATER * step, step, self.actor.tensors())
+            return metrics
+
+        stop = settings.alarm.stop
+        if not run_steps(run, settings, step_fn, parts, done=lambda: stop and bool(alarm.fired_at)):
+            return {}
+        save_actor(run.artifact(f"{ARTIFACT}-last"), self.actor)
+        if best.tensors:
+            self.actor.load_tensors(best.tensors)
+        mined = self.miner.finish() if self.miner is not None else {}
+        _logger.info("running %d held-out episodes after training", settings.heldout.episodes)
+        after = self._held_out("eval", settings.heldout.episodes, films=_FILMS)
+        kept = {"step": best.step or settings.run.num_steps, "success": round(float(after.success.mean()), 4)}
+        save_actor(run.artifact(ARTIFACT), self.actor, extra=kept)
+        write_films(run.artifact(FILMS), after)
+        return {**self._finish(start.values, after, alarm, best.step), **mined}
+
+    def _clone(self) -> dict[str, Any]:
+        """Clone the episodes of ``--init``; returns what is kept of it."""
+        if self.demonstrations is None:
+            return {}
+        found = clone(self.actor, self.demonstrations, self.settings.clone, seed=self.settings.seed)
+        _logger.info("%s", said_of(found))
+        return {"clone": found}
+
+    def _held_out(self, purpose: str, episodes: int, *, films: int = 0) -> Episodes:
+        """Run deterministic episodes in an environment of their own, so that those of training go on."""
+        settings = self.settings
+        other = open_environment(settings.env, min(settings.episodes.num_envs, episodes))
+        scorer = Scorer(self.terms, settings.scoring, other.num_envs, tuple(other.cameras), self.device)
+        try:
+            return run_episodes(
+                other,
+                partial(_act, self.actor),
+                start_seeds(purpose, settings.seed, 0, episodes),
+                frames=self.actor.spec.kind == "pixels",
+                predict=scorer.predict if scorer.predicts and purpose == "eval" else None,
+                films=films if other.cameras else 0,
+            )
+        finally:
+            other.close()
+
+    def _finish(self, before: Mapping[str, Any], after: Episodes, alarm: SuccessAlarm, step: int) -> dict[str, object]:
+        success = change_of(np.array(before["success"], np.bool_), after.success, self.settings.seed)
+        found: dict[str, object] = {"success": success}
+        heldout = {"success/true": success}
+        if after.predicted is not None:
+            predicted = change_of(np.array(before["predicted"], np.bool_), after.predicted, self.settings.seed)
+            found["predicted_success"] = heldout["success/predicted"] = predicted
+        said = verdict(success, alarm)
+        before_it = " Before is the policy that was cloned." if "clone" in before else ""
+        if "clone" in before:
+            found["clone"] = before["clone"]
+        _logger.info("%s", said)
+        count = len(after.success)
+        return {
+            **found,
+            "heldout": heldout,
+            "measured_on": f"{count:,} deterministic episodes from starts that training does not use, the same before "
+            f"and after. The interval is a 95 % bootstrap over episodes.{before_it}",
+            "metrics": {"success/true": success["after"]},
+            "alarm": alarm.document(),
+            "table": [
+                result_table(results(heldout), f"Share of {count:,} held-out episodes that succeed"),
+                *([self.miner.table()] if self.miner is not None and self.miner.rounds else []),
+            ],
+            "verdict": said,
+            "best_step": step,
+        }
+
+
+def _act(actor: Actor, states: Floats, frames: Frames) -> NDArray[Any]:
+    return actor.act(actor.observe(states, frames), deterministic=True)
+
+
+def _kept(found: Episodes) -> dict[str, Any]:
+    values = {"success": found.success.tolist()}
+    return values if found.predicted is None else {**values, "predicted": found.predicted.tolist()}
+
+
+def _parted(alarm: SuccessAlarm) -> str:
+    true, predicted = alarm.at
+    return (
+        f"alarm: true success is {true:.0%} and predicted success {predicted:.0%}: {alarm.why} Train the classifier "
+        "on frames of this policy too: --mine 3 does, and so do reward-collect --policy RUN and reward-train."
+    )

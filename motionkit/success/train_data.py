@@ -1,0 +1,423 @@
+"""What a classifier is trained on: opened episodes, frames as the network sees them, batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.rl import stable_hash
+from motionkit.runs import MappedPages, disk_errors, find, locate, write_bytes_atomic
+from motionkit.success.classifier import CHUNK, in_words, refuse_sizes
+from motionkit.success.classifier_network import SuccessNetwork, as_images
+from motionkit.success.episodes import Episodes, label_episodes, open_episodes, open_trajectories
+from motionkit.success.evaluation.data import Split
+from motionkit.success.train_settings import RewardDataSettings
+from motionkit.training.world import OneProcess, World, rows_of
+
+# Which frames a step sees, and how their images are changed: a function of seed and step alone.
+
+
+class _Stream:
+    """An endless shuffled sequence of frames: each once before any comes again."""
+
+    def __init__(self, frames: NDArray[np.int64], name: str, seed: int) -> None:
+        self._frames, self._name, self._seed = frames, name, seed
+        self._round: tuple[int, NDArray[np.int64]] = (-1, frames)
+
+    def part(self, start: int, count: int) -> NDArray[np.int64]:
+        """Return the frames at places `start` to ``start + count`` of the sequence."""
+        found: list[NDArray[np.int64]] = []
+        while count > 0:
+            turn, place = divmod(start, len(self._frames))
+            if self._round[0] != turn:
+                generator = generator_of(f"{self._name}/{self._seed}/{turn}")
+                order = torch.randperm(len(self._frames), generator=generator).numpy()
+                self._round = (turn, self._frames[order])
+            found.append(self._round[1][place : place + count])
+            start, count = start + len(found[-1]), count - len(found[-1])
+        return np.concatenate(found)
+
+
+class FrameBatches:
+    """Batches with a fixed share of each label.
+
+    An epoch has as many steps as it takes to see as many frames as there are; with a fixed share, frames of the rarer
+    label come several times in it.
+
+    Args:
+        frames: ``[N]`` frames to draw from.
+        labels: ``[N]`` their labels; both occur.
+        size: Frames of a batch; fewer when there are fewer.
+        negatives: Frames of label 0 for each of label 1; 0: as they come.
+        seed: Fixes everything.
+    """
+
+    def __init__(
+        self, frames: NDArray[np.int64], labels: NDArray[np.float32], size: int, *, negatives: float, seed: int
+    ) -> None:
+        size = min(size, len(frames))
+        self.per_epoch = -(-len(frames) // size)
+        one = labels > 0.5
+        if negatives:
+            many = min(max(1, round(size / (1 + negatives))), size - 1)
+            self._streams = [
+                (_Stream(frames[one], "reward-train/1", seed), many),
+                (_Stream(frames[~one], "reward-train/0", seed), size - many),
+            ]
+        else:
+            self._streams = [(_Stream(frames, "reward-train", seed), size)]
+
+    def __call__(self, step: int) -> NDArray[np.int64]:
+        """Return the frames of step number `step` (1-based), ascending, which is how a disk reads them best."""
+        parts = [stream.part((step - 1) * count, count) for stream, count in self._streams]
+        return np.sort(np.concatenate(parts))
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Changes of images.
+
+    Attributes:
+        shift: Most pixels that an image is moved by; its edge is repeated.
+        brightness: Most that values are changed by, as a share.
+        seed: Fixes everything.
+        world: The processes that share a batch; the draws are those of the whole batch.
+    """
+
+    shift: int
+    brightness: float
+    seed: int
+    world: World = field(default_factory=OneProcess)
+
+    def __call__(self, images: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
+        """Return changed images ``[N, 3, H, W]`` in 0 to 1; each image by itself, all cameras by draws of their own."""
+        generator = generator_of(f"reward-train/augment/{self.seed}/{step}")
+        return {name: self._changed(values, generator) for name, values in sorted(images.items())}
+
+    def _changed(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        count, _, height, width = images.shape
+        everyone, own = rows_of(images, self.world)
+        if self.shift:
+            moves = torch.randint(-self.shift, self.shift + 1, (everyone, 2), generator=generator)[own]
+            moves = moves.to(images.device)
+            # Rows and columns are picked by index, clamped at the edges: no padding, no interpolation.
+            rows = (torch.arange(height, device=images.device) + moves[:, :1]).clamp(0, height - 1)
+            columns = (torch.arange(width, device=images.device) + moves[:, 1:]).clamp(0, width - 1)
+            place = torch.arange(count, device=images.device)[:, None, None]
+            # Indexing with the channels last keeps the memory format: [N, H, W, 3].
+            images = images.permute(0, 2, 3, 1)[place, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+        if self.brightness:
+            scale = 1 + self.brightness * (2 * torch.rand(everyone, 1, 1, 1, generator=generator)[own] - 1)
+            images = (images * scale.to(images.device)).clamp(0, 1)
+        return images
+
+
+def generator_of(purpose: str) -> torch.Generator:
+    """Return a generator of its own for a purpose."""
+    return torch.Generator().manual_seed(stable_hash(purpose) % 2**63)
+
+
+# How the network sees frames: as images, or, where the encoder is frozen, as features that were computed once.
+
+
+class FrameSet(Protocol):
+    """Frames by their number; see `motionkit.success.episodes.Episodes`."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, index: NDArray[np.int64], /) -> Mapping[str, NDArray[np.uint8]]:
+        """Return frames ``[M, H, W, 3]`` by camera."""
+        ...
+
+
+class Seen(Protocol):
+    """Logits of frames."""
+
+    def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
+        """Return ``[N]``, with a graph where one is wanted; images are changed in training steps (from 1) only."""
+        ...
+
+
+class Images:
+    """Reads frames, changes them, and runs the whole network.
+
+    Args:
+        network: The network.
+        episodes: The frames.
+        augmentation: Changes of the images of training steps.
+        device: Where the network is.
+    """
+
+    def __init__(
+        self, network: SuccessNetwork, episodes: FrameSet, augmentation: Augmentation, device: torch.device
+    ) -> None:
+        self._network, self._episodes, self._augmentation, self._device = network, episodes, augmentation, device
+
+    def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
+        """See `Seen.logits`."""
+        images = _images(self._network, self._episodes, index, self._device)
+        logits: Tensor = self._network(self._augmentation(images, step) if step else images)
+        return logits
+
+
+class Features:
+    """Reads feature maps of a frozen encoder from files, and runs the head alone.
+
+    Args:
+        network: The network.
+        maps: ``[F, C, h, w]`` float32 by camera, memory-mapped.
+        device: Where the network is.
+    """
+
+    def __init__(
+        self, network: SuccessNetwork, maps: Mapping[str, np.memmap[Any, np.dtype[np.float32]]], device: torch.device
+    ) -> None:
+        self._network, self._maps, self._device = network, maps, device
+        self._pages = MappedPages()
+
+    def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
+        """See `Seen.logits`; there are no images to change."""
+        found = {
+            name: torch.from_numpy(np.array(values[index])).to(self._device) for name, values in self._maps.items()
+        }
+        for values in self._maps.values():
+            self._pages.touched(values, len(index))
+        return self._network.head(found)
+
+
+def cache_features(
+    folder: Path,
+    network: SuccessNetwork,
+    episodes: FrameSet,
+    device: torch.device,
+    progress: Callable[[int], None] | None = None,
+) -> Features:
+    """Compute the feature maps of all frames into files and return what reads them.
+
+    They are computed again when a run is resumed: that takes seconds, and files that were cut short would not be
+    noticed.
+
+    Args:
+        folder: Where the files go; created when absent.
+        network: The network; its backbones stay as they are.
+        episodes: The frames.
+        device: Where the network is.
+        progress: Called with the number of frames that were done.
+
+    Raises:
+        MotionkitError: The disk is full (exit code 1).
+    """
+    with disk_errors("store the encoder's features", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {name: folder / f"{place}.npy" for place, name in enumerate(network.maps())}
+        written = {
+            name: np.lib.format.open_memmap(files[name], "w+", np.float32, (len(episodes), *shape))
+            for name, shape in network.maps().items()
+        }
+        pages = MappedPages()
+        for start in range(0, len(episodes), CHUNK):
+            index = np.arange(start, min(start + CHUNK, len(episodes)))
+            with torch.no_grad():
+                found = network.features(_images(network, episodes, index, device))
+            for name, values in found.items():
+                written[name][start : start + len(index)] = values.float().cpu().numpy()
+                pages.touched(written[name], len(index))
+            if progress is not None:
+                progress(len(index))
+        for part in written.values():
+            part.flush()
+    del written, pages
+    maps = {name: np.load(path, mmap_mode="r") for name, path in files.items()}
+    return Features(network, maps, device)
+
+
+def all_logits(seen: Seen, index: NDArray[np.int64]) -> Tensor:
+    """Return the logits of many frames ``[N]`` on the CPU, without a graph; the network is in eval mode."""
+    with torch.no_grad():
+        parts = [seen.logits(index[start : start + CHUNK]).float().cpu() for start in range(0, len(index), CHUNK)]
+    return torch.cat(parts) if parts else torch.zeros(0)
+
+
+def _images(
+    network: SuccessNetwork, episodes: FrameSet, index: NDArray[np.int64], device: torch.device
+) -> dict[str, Tensor]:
+    frames = episodes.read(index)
+    return {name: as_images(torch.from_numpy(frames[name]).to(device)) for name in network.names}
+
+
+RECORD = "data.json"
+"""What a run keeps of its data: where they are, their fingerprint, and which episodes are for what."""
+
+_COLLECT, _FOLDER = "reward-collect", "episodes"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Episodes with the words that name them.
+
+    Attributes:
+        episodes: The episodes.
+        places: Folders that they were read from; of the guide's, those of successes and of others.
+        trajectories: Whether they are the guide's files.
+        labels: File of a person's labels; None for the data's own.
+        note: How they were found, where the settings do not say; else empty.
+    """
+
+    episodes: Episodes
+    places: tuple[str, ...]
+    trajectories: bool
+    labels: Path | None = None
+    note: str = ""
+
+
+def open_source(settings: RewardDataSettings, resume: Path | None) -> Source:
+    """Open what the settings name, or the newest finished run of reward-collect.
+
+    Raises:
+        MotionkitError: There is nothing, it cannot be read, or cameras and sizes are others than the settings say.
+    """
+    if settings.positive_dir is not None and settings.negative_dir is not None:
+        places = str(settings.positive_dir), str(settings.negative_dir)
+        return _checked(reopen(places, trajectories=True, cameras=settings.cameras), settings)
+    if settings.path:
+        return _checked(reopen(settings.path, trajectories=False, labels=settings.labels), settings)
+    if resume is not None:
+        record = read_record(locate(str(resume))[0])
+        return _checked(reopen_record(record), settings)
+    newest = newest_collection()
+    if newest is None:
+        raise MotionkitError(
+            "there are no episodes to train on.",
+            why="--data was not given, and ./runs holds no finished run of reward-collect.",
+            fix="motionkit reward-collect, then this command again; or --data FOLDER",
+        )
+    found = reopen((str(newest),), trajectories=False, labels=settings.labels)
+    note = f"data: {newest}, the newest finished run of {_COLLECT}; --data names another"
+    return _checked(replace(found, note=note), settings)
+
+
+def reopen_record(record: Mapping[str, Any]) -> Source:
+    """Open what `read_record` gave again.
+
+    Raises:
+        MotionkitError: As `reopen`.
+    """
+    labels = record.get("labels")
+    return reopen(
+        record["places"], trajectories=record["trajectories"], labels=None if labels is None else Path(str(labels))
+    )
+
+
+def reopen(
+    places: Sequence[str], *, trajectories: bool, cameras: Sequence[str] = (), labels: Path | None = None
+) -> Source:
+    """Open folders again: one episode of each content, its frames compared with the hashes of when they were written.
+
+    Raises:
+        MotionkitError: One cannot be read, frames have changed, or nothing says which are a success.
+    """
+    paths = [Path(place).expanduser() for place in places]
+    if trajectories:
+        episodes = open_trajectories(paths[0], paths[1], cameras=tuple(cameras))
+    else:
+        episodes = open_episodes(*paths)
+    episodes.require_whole()
+    if labels is not None:
+        episodes = label_episodes(episodes, labels.expanduser())
+    elif not episodes.labelled:
+        raise MotionkitError(
+            f"{', '.join(map(str, paths))}: nothing says which frames are a success.",
+            why="a LeRobot dataset says so in a column success or next.success, and this one has neither.",
+            fix="motionkit reward-train --data.labels labels.csv, with the columns episode, label and frame.",
+        )
+    return Source(episodes.distinct(), tuple(places), trajectories, labels)
+
+
+def newest_collection(root: str | Path = "runs") -> Path | None:
+    """Return the newest run of reward-collect below `root` that has come to its end; None without one."""
+    for info in find(_COLLECT, root):
+        if info.status == "done" and (info.directory / _FOLDER).is_dir():
+            return info.directory
+    return None
+
+
+def cameras_of(episodes: Episodes, settings: RewardDataSettings) -> dict[str, tuple[int, int]]:
+    """Return the cameras that the classifier looks through, in the order of the settings or of the data."""
+    return {name: episodes.cameras[name] for name in settings.cameras or episodes.cameras}
+
+
+def counts_of(episodes: Episodes) -> list[str]:
+    """Return trajectories, frames and labels of each source, a line each."""
+    places: dict[str, list[int]] = {}
+    for place, record in enumerate(episodes.records):
+        places.setdefault(record.source, []).append(place)
+    lines = []
+    for source, own in places.items():
+        inside = np.zeros(len(episodes.records), dtype=bool)
+        inside[own] = True
+        frames = inside[episodes.episode]
+        many, ones = int(frames.sum()), int((episodes.labels[frames] > 0.5).sum())
+        good = sum(episodes.records[place].positive for place in own)
+        lines.append(
+            f"{source}: {good:,} positive and {len(own) - good:,} negative trajectories, {many:,} frames: "
+            f"{ones:,} of label 1 ({ones / max(1, many):.1%}), {many - ones:,} of label 0"
+        )
+    return lines
+
+
+def write_record(path: Path, source: Source, split: Split) -> None:
+    """Write `RECORD`, with absolute places, so that the run can be measured from anywhere."""
+    document = {
+        "schema": 2,
+        "places": [str(Path(place).expanduser().absolute()) for place in source.places],
+        "trajectories": source.trajectories,
+        **({} if source.labels is None else {"labels": str(source.labels.expanduser().absolute())}),
+        "fingerprint": source.episodes.fingerprint,
+        "split": {"train": split.train, "val": split.val, "test": split.test},
+    }
+    write_bytes_atomic(path, (json.dumps(document, indent=1) + "\n").encode())
+
+
+def read_record(run: Path) -> dict[str, Any]:
+    """Read `RECORD` of a run.
+
+    Raises:
+        MotionkitError: It is missing or damaged.
+    """
+    path = run / RECORD
+    found = read_json(path, dict, fix="name the data: --data FOLDER")
+    places, split = found.get("places"), found.get("split")
+    good = isinstance(places, list) and all(isinstance(place, str) for place in places) and places
+    named = isinstance(split, Mapping) and all(isinstance(split.get(part), list) for part in ("train", "val", "test"))
+    if not good or not named or not isinstance(found.get("trajectories"), bool):
+        raise MotionkitError(f"{path} is damaged.", fix="name the data: --data FOLDER")
+    return found
+
+
+def _checked(source: Source, settings: RewardDataSettings) -> Source:
+    """Return the source; refuse cameras that it lacks, and another size than the settings say."""
+    has = source.episodes.cameras
+    if missing := [name for name in settings.cameras if name not in has]:
+        raise MotionkitError(
+            f"there is no camera {missing[0]}.", why=f"the data have {in_words(has)}.", fix="--data.cameras NAME"
+        )
+    refuse_sizes(cameras_of(source.episodes, settings))
+    wanted = tuple(settings.image_size[-2:])
+    for name, size in cameras_of(source.episodes, settings).items():
+        if wanted and tuple(size) != wanted:
+            raise MotionkitError(
+                f"images of {name} are {size[0]}x{size[1]}, and data.image_size says {wanted[0]}x{wanted[1]}.",
+                why="a classifier is made for images of one size.",
+                fix="leave data.image_size out, or collect images of that size.",
+            )
+    return source

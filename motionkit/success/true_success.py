@@ -1,0 +1,143 @@
+"""How often an actor fulfils its task: by the environment, and by a learned reward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit.contracts.environment import Environment, Flags, Floats, Frames
+from motionkit.metrics.paired import compare
+from motionkit.rl import stable_hash
+
+# Episodes of an actor, from chosen starts.
+
+
+Act = Callable[[Floats, Frames], NDArray[Any]]
+"""``act(states, frames) -> actions``."""
+
+Predict = Callable[[Frames], Flags]
+"""``predict(frames) -> [N] bool``: whether a learned reward sees success."""
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """What E episodes came to.
+
+    Attributes:
+        success: ``[E]`` bool: the environment saw success after some step.
+        predicted: ``[E]`` bool: the learned reward did; None without one.
+        films: Frames ``[T, H, W, 3]`` of the first camera, of the first episodes.
+    """
+
+    success: Flags
+    predicted: Flags | None
+    films: tuple[NDArray[np.uint8], ...]
+
+
+def start_seeds(purpose: str, seed: int, first: int, count: int) -> NDArray[np.int64]:
+    """Return the seeds of episodes `first`, `first` + 1, ... of one purpose; those of two purposes differ.
+
+    Args:
+        purpose: Such as ``train`` or ``eval``.
+        seed: Seed of the run.
+        first: Number of the first episode.
+        count: How many.
+    """
+    numbers = range(first, first + count)
+    return np.array([stable_hash(f"episode/{purpose}/{seed}/{number}") % 2**62 for number in numbers], np.int64)
+
+
+def run_episodes(
+    environment: Environment,
+    act: Act,
+    seeds: NDArray[np.int64],
+    *,
+    frames: bool = False,
+    predict: Predict | None = None,
+    films: int = 0,
+) -> Episodes:
+    """Run one episode from each start to its end.
+
+    Args:
+        environment: Its copies run so many episodes at a time; their episodes before are lost.
+        act: Called before every step with states and frames.
+        seeds: ``[E]`` the starts.
+        frames: Whether `act` needs frames; without, and with nothing else that needs them, none are drawn.
+        predict: A learned reward.
+        films: Episodes whose frames are kept.
+    """
+    count, size = len(seeds), environment.num_envs
+    success = np.zeros(count, np.bool_)
+    predicted = np.zeros(count, np.bool_)
+    kept: list[NDArray[np.uint8]] = []
+    camera = next(iter(environment.cameras), "")
+    for start in range(0, count, size):
+        part = seeds[start : start + size]
+        own = np.arange(len(part))
+        # The last wave may need fewer copies than there are: the others run its first start again, and do not count.
+        filled = np.concatenate([part, np.repeat(part[:1], size - len(part))])
+        environment.reset(np.arange(size), filled)
+        over = np.zeros(size, np.bool_)
+        rolls: list[list[NDArray[np.uint8]]] = [[] for _ in range(max(0, min(films - start, len(part))))]
+        drawing = frames or bool(rolls)
+        seen: Frames = environment.frames() if drawing else {}
+        while not over[: len(part)].all():
+            for number, roll in enumerate(rolls):
+                if not over[number]:
+                    roll.append(seen[camera][number].copy())
+            step = environment.step(act(environment.states(), seen))
+            seen = environment.frames() if drawing or predict is not None else {}
+            success[start + own] |= step.success[own] & ~over[own]
+            if predict is not None:
+                predicted[start + own] |= predict(seen)[own] & ~over[own]
+            for number, roll in enumerate(rolls):
+                if step.done[number] and not over[number]:
+                    roll.append(seen[camera][number].copy())
+            over |= step.done
+        kept += [np.stack(roll) for roll in rolls]
+    return Episodes(success, None if predict is None else predicted, tuple(kept))
+
+
+# Rates with intervals.
+
+
+_Z = 1.959964
+_RESAMPLES = 2000
+
+
+def rate_interval(hits: int, count: int) -> tuple[float, float]:
+    """Return the 95 % interval of a rate (Wilson 1927).
+
+    Args:
+        hits: Successes.
+        count: Trials, at least one.
+
+    Example:
+        >>> [round(end, 3) for end in rate_interval(200, 200)]
+        [0.981, 1.0]
+    """
+    rate, z2 = hits / count, _Z * _Z
+    middle = (rate + z2 / (2 * count)) / (1 + z2 / count)
+    half = _Z / (1 + z2 / count) * math.sqrt(rate * (1 - rate) / count + z2 / (4 * count * count))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def change_of(before: Flags, after: Flags, seed: int = 0) -> dict[str, object]:
+    """Return a rate before and after, from the same starts.
+
+    Args:
+        before: ``[E]`` bool.
+        after: ``[E]`` bool.
+        seed: Of the bootstrap over episodes.
+
+    Returns:
+        ``before``, ``after``, ``delta``, ``ci95`` of the delta (bootstrap over starts), ``after_ci95`` and ``n``.
+    """
+    rates = [flags[:, None].astype(np.float64) for flags in (before, after)]
+    found = compare(*rates, seed=seed, resamples=_RESAMPLES).document()
+    return {**found, "after_ci95": list(rate_interval(int(after.sum()), len(after)))}

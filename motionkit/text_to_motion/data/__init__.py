@@ -1,0 +1,1 @@
+"""Text-motion datasets: the starter, folders in the layout of HumanML3D, and prompts of several actions."""

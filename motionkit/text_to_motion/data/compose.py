@@ -1,0 +1,505 @@
+"""Joins single clips into composite samples (`motionkit compose`)."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from motionkit.contracts.dataset import Split, TextMotionDataset
+from motionkit.errors import MotionkitError
+from motionkit.text import Prompt, TextEncoder
+from motionkit.text_to_motion.data.clip_sets import FittingSets, extremes, least_kept, next_total
+from motionkit.text_to_motion.data.composite import TMR_LEAST, Metadata, Sample, Tower
+from motionkit.text_to_motion.data.composite_set import Arrays
+from motionkit.text_to_motion.data.joined import (
+    MIN_SEGMENT,
+    Source,
+    fingerprint,
+    join_texts,
+    read_sources,
+    reference_joints,
+    shared_groups,
+)
+from motionkit.text_to_motion.tmr.model import TMR
+
+# Chooses one caption for each clip of a sample, all different when possible.
+
+
+def draw_captions(parts: Sequence[Source], rng: random.Random) -> tuple[tuple[str, ...], bool]:
+    """Return a caption of each clip, and whether they are all different.
+
+    Different captions are found whenever they exist (bipartite matching by augmenting paths). Captions that differ only
+    in case, spaces or the full stop are the same.
+    """
+    offers = [[text for text in part.clip.captions if text.strip()] for part in parts]
+    for offer in offers:
+        rng.shuffle(offer)
+    owners: dict[str, tuple[int, str]] = {}
+
+    def place(part: int, tried: set[str]) -> bool:
+        for text in offers[part]:
+            words = same_words(text)
+            if words in tried:
+                continue
+            tried.add(words)
+            if words not in owners or place(owners[words][0], tried):
+                owners[words] = part, text
+                return True
+        return False
+
+    placed = [place(part, set()) for part in rng.sample(range(len(parts)), len(parts))]
+    given = dict(owners.values())
+    return tuple(given.get(part, offers[part][0]) for part in range(len(parts))), all(placed)
+
+
+def same_words(text: str) -> str:
+    """Return a caption without case, extra spaces and final punctuation, for comparison."""
+    return " ".join(text.lower().split()).rstrip(".,;:!? ")
+
+
+# What is to be composed.
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be composed.
+
+    Attributes:
+        split: Split the clips come from.
+        k_segments: Clips per sample, at least 2.
+        target_length: Longest total in frames.
+        tolerance: Totals are at least ``target_length - tolerance``.
+        max_samples: Samples wanted.
+        seed: Seed of the draw.
+        crop: Whether clips may be cut to windows of at least `joining.MIN_SEGMENT` frames; None: from four segments on.
+    """
+
+    split: Split = "train"
+    k_segments: int = 3
+    target_length: int = 196
+    tolerance: int = 20
+    max_samples: int = 1000
+    seed: int = 0
+    crop: bool | None = None
+
+    @property
+    def cuts(self) -> bool:
+        """Whether clips may be cut."""
+        return self.k_segments >= 4 if self.crop is None else self.crop
+
+    @property
+    def low(self) -> int:
+        """Smallest total in frames."""
+        return max(self.target_length - self.tolerance, 1)
+
+
+# Draws samples: clips that fit the length, their windows, and different captions.
+
+
+Windows = tuple[tuple[int, int], ...]
+
+ATTEMPTS = 200
+"""Most draws per requested sample, as in the original code."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One drawn sample, before its arrays are computed.
+
+    Attributes:
+        parts: Its clips, in order.
+        windows: The half-open frame range that is taken of each.
+        texts: A caption of each.
+    """
+
+    parts: tuple[Source, ...]
+    windows: Windows
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """All samples that were drawn.
+
+    Attributes:
+        samples: At most as many as requested.
+        attempts: Number of sets examined.
+        exhausted: Whether these were all sets that fit.
+        repeats: Samples in which two segments have one caption, because the clips have no others.
+    """
+
+    samples: tuple[Drawn, ...]
+    attempts: int
+    exhausted: bool
+    repeats: int
+
+
+def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
+    """Draw samples uniformly without replacement from all sets of clips that fit.
+
+    Of sets of the same motions (which differ in the captioned part) only the first is taken. Sets whose captions are
+    not all different are used last.
+    """
+    sets = FittingSets(sources, plan.k_segments, low=plan.low, high=plan.target_length, crop=plan.cuts)
+    rng = random.Random(f"compose {plan.seed} {plan.split} {plan.k_segments}")
+    found: list[Drawn] = []
+    alike: list[Drawn] = []
+    seen: set[tuple[str, ...]] = set()
+    attempts = 0
+    for number in _any_order(sets.count, rng):
+        if len(found) == plan.max_samples or attempts == ATTEMPTS * plan.max_samples:
+            break
+        attempts += 1
+        places = list(sets.nth(number))
+        rng.shuffle(places)
+        parts = tuple(sources[place] for place in places)
+        key = tuple(sorted(part.file for part in parts))
+        if key in seen:
+            continue
+        texts, different = draw_captions(parts, rng)
+        if different or len(alike) < plan.max_samples:
+            seen.add(key)
+            windows = _cut_windows(parts, plan.low, plan.target_length, rng)
+            (found if different else alike).append(Drawn(parts, windows, texts))
+    repeats = min(len(alike), plan.max_samples - len(found))
+    return Drawing((*found, *alike[:repeats]), attempts, attempts == sets.count, repeats)
+
+
+def _any_order(count: int, rng: random.Random) -> Iterator[int]:
+    """Yield 0 .. count - 1 in random order (a lazy Fisher-Yates shuffle that stores swapped places only)."""
+    moved: dict[int, int] = {}
+    at = 0
+    while at < count:
+        other = rng.randrange(at, count)
+        yield moved.get(other, other)
+        moved[other] = moved.pop(at, at)
+        at += 1
+
+
+def _cut_windows(parts: Sequence[Source], low: int, high: int, rng: random.Random) -> Windows:
+    """Return the half-open frame range of each clip of a set that fits `low` .. `high`.
+
+    Clips are whole unless their total is too long. Then a total is drawn, each clip keeps its minimum, and the other
+    frames are divided among the clips about uniformly; the places of the windows are drawn as well.
+    """
+    lengths = [part.frames for part in parts]
+    kept = list(lengths)
+    if sum(lengths) > high:
+        kept = [least_kept(part, crop=True) for part in parts]
+        spare = rng.randint(max(low, sum(kept)), high) - sum(kept)
+        dealt = [1] * len(parts)
+        for _ in range(spare):
+            # A Polya urn divides the frames; exactly uniform but for the clips' own lengths.
+            open_ones = [k for k, length in enumerate(lengths) if kept[k] < length]
+            (k,) = rng.choices(open_ones, [dealt[k] for k in open_ones])
+            kept[k] += 1
+            dealt[k] += 1
+    starts = [rng.randint(0, length - frames) for length, frames in zip(lengths, kept, strict=True)]
+    return tuple((start, start + frames) for start, frames in zip(starts, kept, strict=True))
+
+
+# Errors and warnings for too few or doubtful samples.
+
+
+MDM_LONGEST = 196
+"""Frames of the longest motion that the published MDM and the starter's policy make."""
+
+BIN = 20
+"""Frames per bin of the histogram of lengths."""
+
+
+def none_fits(sources: Sequence[Source], plan: Plan, name: str) -> MotionkitError:
+    """Return the error for a plan that no clips fit, with a target length that would work."""
+    clips, where = plan.k_segments, f"the {plan.split} split of {name}"
+    reach = extremes(sources, clips, crop=plan.cuts)
+    if reach is None:
+        groups = len({source.group for source in sources})
+        return MotionkitError(
+            f"samples of {clips} segments need {clips} different clips; {where} has {groups}.",
+            fix=f"--k-segments {groups} or fewer." if groups > 1 else "",
+        )
+    smallest, largest = reach
+    if smallest > plan.target_length:
+        most = largest + plan.tolerance
+        fixes = [f"--target-length {smallest} is the smallest that fits {clips} segments, {most} the largest"]
+        if not plan.cuts and plan.target_length >= MIN_SEGMENT * clips:
+            fixes.append("--crop, which cuts clips to windows")
+        if clips > 2:
+            long = f", as most policies make at most {MDM_LONGEST} frames" if smallest > MDM_LONGEST else ""
+            fixes.append(f"fewer segments{long}")
+    elif largest < plan.low:
+        fixes = [
+            f"--target-length {largest + plan.tolerance} is the largest that fits {clips} segments",
+            "more segments",
+        ]
+    else:
+        further = next_total(sources, clips, above=plan.target_length, crop=plan.cuts)
+        fixes = [f"--target-length {further} is the next that fits {clips} segments", "a larger --tolerance"]
+    cut = (
+        f"a cut window has at least {MIN_SEGMENT} frames, and clips shorter than that stay whole: " if plan.cuts else ""
+    )
+    return MotionkitError(
+        f"no {clips} clips of {where} add up to {plan.low}..{plan.target_length} frames.",
+        why=f"{cut}{clips} different clips have {smallest} to {largest} frames together.",
+        fix="; or ".join(fixes) + ".",
+    )
+
+
+def too_few(drawing: Drawing, plan: Plan, sources: Sequence[Source], histogram: dict[int, int]) -> str:
+    """Return the warning that there are fewer samples than were asked for, with the lengths that there are."""
+    bins = ", ".join(f"{start}-{start + BIN - 1}: {clips}" for start, clips in histogram.items())
+    reason = "no other clips fit" if drawing.exhausted else f"the limit of {ATTEMPTS} draws per sample was reached"
+    return (
+        f"{len(drawing.samples)} samples instead of {plan.max_samples}: {reason} ({drawing.attempts} draws from "
+        f"{len(sources)} clips). Clips by length in frames: {bins}."
+    )
+
+
+def alike(drawing: Drawing) -> str:
+    """Return the warning that captions repeat within samples."""
+    return (
+        f"{drawing.repeats} of {len(drawing.samples)} samples have one caption in two segments, because their clips "
+        "have no others: a reward that compares the segments of a sample cannot tell these apart."
+    )
+
+
+def leaks(dataset: TextMotionDataset, split: Split, sources: Sequence[Source]) -> list[str]:
+    """Return a warning for each other split that has motions of `sources` too."""
+    return [
+        f"{len(groups)} motion(s) of the {split} split are in the {other} split too (such as {groups[0]}): what is "
+        "trained on one would be measured on itself in the other."
+        for other, groups in shared_groups(dataset, split, sources).items()
+    ]
+
+
+# Computes the B-matrix of a sample, the similarity of its texts, with any text tower.
+
+
+_CHUNK = 64
+
+
+class TextTower(Protocol):
+    """Turns texts into vectors that can be compared by cosine.
+
+    Attributes:
+        name: What it is, for the file's metadata.
+        fingerprint: Changes when a text would get another vector.
+    """
+
+    name: str
+    fingerprint: str
+
+    def encode_texts(self, texts: Sequence[str]) -> Tensor:
+        """Return ``[N, D]``."""
+        ...
+
+
+class TmrTower:
+    """The text side of a TMR.
+
+    Args:
+        tmr: The model, with its text model.
+        name: Name that the user gave.
+    """
+
+    def __init__(self, tmr: TMR, name: str) -> None:
+        text_model = tmr.text_model
+        self.name = f"tmr {name}"
+        self.fingerprint = f"tmr-{_digest(tmr.text_encoder)}-{text_model.fingerprint if text_model else 'none'}"
+        self._tmr = tmr.eval()
+
+    def encode_texts(self, texts: Sequence[str]) -> Tensor:
+        """Return the latent means ``[N, D]``."""
+        return self._tmr.encode_texts(texts).detach().cpu()
+
+
+class EncoderTower:
+    """A plain text encoder; a text is the mean of its tokens.
+
+    Args:
+        encoder: The encoder.
+    """
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        self.name = encoder.name
+        self.fingerprint = encoder.fingerprint
+        self._encoder = encoder
+
+    def encode_texts(self, texts: Sequence[str]) -> Tensor:
+        """Return the mean token ``[N, F]``."""
+        features = self._encoder.encode(texts)
+        mask = features.mask[..., None].to(features.tokens.dtype)
+        return (features.tokens * mask).sum(1) / mask.sum(1)
+
+
+def similarities(
+    prompts: Sequence[Sequence[str]], tower: TextTower, progress: Callable[[int], None] | None = None
+) -> Tensor:
+    """Return the cosines between the texts of each sample, ``[N, K, K]`` float32, 1 on the diagonal.
+
+    Args:
+        prompts: N times K texts; each distinct text is encoded once.
+        tower: What encodes them.
+        progress: Called with the number of texts encoded, chunk after chunk.
+    """
+    texts = list(dict.fromkeys(text for row in prompts for text in row))
+    vectors = []
+    for start in range(0, len(texts), _CHUNK):
+        chunk = texts[start : start + _CHUNK]
+        vectors.append(functional.normalize(tower.encode_texts(chunk).double(), dim=-1))
+        if progress is not None:
+            progress(len(chunk))
+    places = {text: place for place, text in enumerate(texts)}
+    rows = torch.cat(vectors)[torch.tensor([[places[text] for text in row] for row in prompts])]
+    cosines = (rows @ rows.transpose(1, 2)).clamp(-1.0, 1.0)
+    cosines.diagonal(dim1=1, dim2=2).fill_(1.0)
+    return cosines.float()
+
+
+def _digest(module: nn.Module) -> str:
+    digest = hashlib.sha256()
+    for name, value in module.state_dict().items():
+        digest.update(f"{name}{tuple(value.shape)}".encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+_log = logging.getLogger("motionkit.datasets")
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A composite set in memory.
+
+    Attributes:
+        metadata: How it was made.
+        samples: The samples.
+        arrays: Statistics, reference motions and B-matrices.
+        asked: Samples requested.
+        attempts: Number of draws.
+        histogram: Usable clips by length: lower end of a bin of 20 frames to their number.
+        warnings: What the user should know.
+    """
+
+    metadata: Metadata
+    samples: tuple[Sample, ...]
+    arrays: Arrays
+    asked: int
+    attempts: int
+    histogram: dict[int, int]
+    warnings: tuple[str, ...]
+
+
+def compose(
+    dataset: TextMotionDataset,
+    plan: Plan,
+    *,
+    tower: TextTower | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Composed:
+    """Join clips of one split into samples of K actions, the same ones for the same seed.
+
+    Samples are drawn uniformly without replacement from all sets of K clips of different motions whose lengths fit, and
+    no set of motions is taken twice. When fewer fit than requested, all are taken. A caption of each clip is drawn,
+    different for each segment; sets of clips without different captions are used last.
+
+    Args:
+        dataset: Where clips and statistics come from.
+        plan: What is wanted.
+        tower: Computes the B-matrices; None leaves them out.
+        progress: Called with the number of samples made.
+
+    Raises:
+        MotionkitError: No clips fit; the error names a target length that some would fit.
+    """
+    if dataset.name == "composite":
+        raise MotionkitError("composite data are composed already.", fix="name the dataset of the single clips.")
+    sources = read_sources(dataset, plan.split)
+    drawing = draw_samples(sources, plan)
+    if not drawing.samples:
+        raise none_fits(sources, plan, dataset.name)
+    warnings = leaks(dataset, plan.split, sources)
+    histogram = dict(sorted(Counter(source.frames // BIN * BIN for source in sources).items()))
+    if len(drawing.samples) < plan.max_samples:
+        warnings.append(too_few(drawing, plan, sources, histogram))
+    if drawing.repeats:
+        warnings.append(alike(drawing))
+    samples, joints = [], []
+    for number, drawn in enumerate(drawing.samples):
+        samples.append(_sample(number, drawn, plan, dataset.fps))
+        joints.append(_motion(drawn, dataset))
+        if progress is not None:
+            progress(1)
+    short = sum(any(sample.outside_tmr_range) for sample in samples)
+    if short:
+        warnings.append(
+            f"{short} of {len(samples)} samples have a segment under {TMR_LEAST:g} s ({TMR_LEAST * dataset.fps:g} "
+            "frames), which is shorter than what TMR was trained on; outside_tmr_range marks them."
+        )
+    metadata = Metadata(
+        dataset_name=dataset.name,
+        split=plan.split,
+        k_segments=plan.k_segments,
+        target_length=plan.target_length,
+        tolerance=plan.tolerance,
+        fps=dataset.fps,
+        num_samples=len(samples),
+        seed=plan.seed,
+        crop=plan.cuts,
+        skeleton=dataset.skeleton.name,
+        source=fingerprint(dataset, plan.split, sources, (part for drawn in drawing.samples for part in drawn.parts)),
+        text_tower=Tower(name=tower.name, fingerprint=tower.fingerprint) if tower is not None else None,
+        physics_reference=_physics(dataset),
+    )
+    similarity = similarities([sample.sub_prompts for sample in samples], tower) if tower is not None else None
+    arrays = Arrays(dataset.normalizer, tuple(joints), similarity)
+    return Composed(metadata, tuple(samples), arrays, plan.max_samples, drawing.attempts, histogram, tuple(warnings))
+
+
+def _sample(number: int, drawn: Drawn, plan: Plan, fps: float) -> Sample:
+    texts, windows, parts = drawn.texts, drawn.windows, drawn.parts
+    frames = tuple(end - start for start, end in windows)
+    key = f"composite-{plan.split}-k{plan.k_segments}-s{plan.seed}-{number:05d}"
+    return Sample(
+        id=key,
+        text=Prompt(texts, frames).text,
+        composite_prompt=join_texts(texts),
+        sub_prompts=texts,
+        durations=tuple(count / fps for count in frames),
+        durations_frames=frames,
+        source_ids=tuple(part.file for part in parts),
+        source_frames=tuple(
+            (part.start + start, part.start + end) for part, (start, end) in zip(parts, windows, strict=True)
+        ),
+        outside_tmr_range=tuple(count / fps < TMR_LEAST for count in frames),
+        total_frames=sum(frames),
+    )
+
+
+def _motion(drawn: Drawn, dataset: TextMotionDataset) -> Tensor:
+    pieces = [part.clip.features[start:end] for part, (start, end) in zip(drawn.parts, drawn.windows, strict=True)]
+    joints = reference_joints(pieces, dataset.skeleton, dataset.fps)
+    if not bool(joints.isfinite().all()):
+        broken = next(
+            part.clip.key for part, piece in zip(drawn.parts, pieces, strict=True) if not piece.isfinite().all()
+        )
+        raise MotionkitError(f"clip {broken} of {dataset.name} is not finite (NaN or infinite).")
+    return joints.float()
+
+
+def _physics(dataset: TextMotionDataset) -> tuple[float, float] | None:
+    """Return the reference of the physics reward, or None for a dataset without training clips."""
+    try:
+        return dataset.physics_reference()
+    except MotionkitError as error:
+        _log.warning("the physics reward will have no reference: %s", error.message)
+        return None

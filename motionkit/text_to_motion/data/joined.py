@@ -1,0 +1,294 @@
+"""Prompts and motions of several actions, joined from single clips."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from motionkit.contracts.dataset import Split, TextClip, TextMotionDataset
+from motionkit.errors import MotionkitError
+from motionkit.geometry import bones_from_positions, heading, positions_from_bones, rotate_yaw, rotation_between
+from motionkit.motion import Skeleton, joints_to_features, original, with_frame_after
+from motionkit.text import Prompt
+from motionkit.text_to_motion.data.reference import shared_motions
+
+# Blends two pieces of a motion where they meet, without changing bone lengths.
+
+
+BLEND = 0.2
+"""Seconds on each side of a seam over which the two poses are blended."""
+
+
+def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) -> None:
+    """Let the last pose of one piece and the first of the next meet half-way, in place.
+
+    Every bone is turned by its part of the smallest rotation between its directions in the two poses, so that limbs
+    keep their lengths; a length that differs between the pieces changes over in the same way. The body is then set
+    down so that its lowest joint is between those of the two pieces: feet that are on the ground before and after stay
+    there. All of it fades out over `BLEND` seconds on both sides.
+
+    Args:
+        before: ``[T, J, 3]`` metres; its last frame is the instant of the first frame of `after`.
+        after: ``[T', J, 3]``.
+        skeleton: The body.
+        fps: Frames per second.
+    """
+    import roma
+
+    parents = skeleton.parents
+    first, second = bones_from_positions(before[-1], parents), bones_from_positions(after[0], parents)
+    # One rotation for both sides: opposite directions have no smallest one, and each side would choose another.
+    turn = roma.rotmat_to_rotvec(rotation_between(first, second))
+    # [J, 3] rotation vectors from the directions of the bones before the seam to those after it; [J, 1] metres.
+    longer = (second.norm(dim=-1) - first.norm(dim=-1))[:, None]
+    ground = 0.5 * (before[-1, :, 1].min() + after[0, :, 1].min())
+    frames = [min(max(round(BLEND * fps), 1), len(piece) - 1) for piece in (before, after)]
+    for part, share, sign in (
+        (before[len(before) - frames[0] :], _fading(frames[0]).flip(0), 1.0),
+        (after[: frames[1]], _fading(frames[1]), -1.0),
+    ):
+        # [frames, 1, 1] share of the correction: the last pose goes half-way forward, the next half-way back.
+        step = (0.5 * sign * share).to(part)[:, None, None]
+        bones = bones_from_positions(part, parents)
+        turned = (roma.rotvec_to_rotmat(step * turn) @ bones[..., None])[..., 0]
+        turned = turned * (1 + step * longer / bones.norm(dim=-1, keepdim=True).clamp_min(1e-9))
+        turned[:, 0] = bones[:, 0] + step[:, 0] * (second - first)[0]
+        joints = positions_from_bones(turned, parents)
+        lowest = torch.lerp(part[..., 1].amin(1), ground, share.to(part))
+        joints[..., 1] += (lowest - joints[..., 1].amin(1))[:, None]
+        part.copy_(joints)
+
+
+def _fading(frames: int) -> Tensor:
+    """Return the share of the correction at a seam and in the frames away from it, from 1 to nearly 0."""
+    return 0.5 * (1 + torch.cos(math.pi * torch.arange(frames, dtype=torch.float64) / frames))
+
+
+# The reference motion of a sample: its windows one after the other, with the seams blended.
+
+
+def reference_joints(windows: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Tensor:
+    """Join feature windows into one motion.
+
+    Each window starts at the place and with the heading that the one before it ends with. At the seam the two poses
+    meet half-way (`blend_seam`). There is no ground truth for how a person would have gone from one action to the
+    next: the result is a rough reference, not captured motion.
+
+    Args:
+        windows: K feature windows ``[T_k, D]``, not normalised.
+        skeleton: Their body.
+        fps: Frames per second.
+
+    Returns:
+        ``[sum T_k + 1, J, 3]`` float64 metres; one frame more than the features that are computed from it have.
+    """
+    pieces: list[Tensor] = []
+    for window in windows:
+        joints = with_frame_after(window.double(), skeleton)
+        if pieces:
+            # Of the body itself, not of the features: their heading is smoothed over a second and lags in turns.
+            end = pieces[-1][-1]
+            turn = _bearing(end, skeleton) - _bearing(joints[0], skeleton)
+            joints = rotate_yaw(joints, turn)
+            # Move on the floor only: heights are the clips' own.
+            joints = joints + (end[0] - joints[0, 0]) * joints.new_tensor([1.0, 0.0, 1.0])
+        pieces.append(joints)
+    # The last frame of a piece and the first of the next are the same instant.
+    for before, after in pairwise(pieces):
+        blend_seam(before, after, skeleton, fps)
+    return torch.cat([*(piece[:-1] for piece in pieces[:-1]), pieces[-1]])
+
+
+def reference_features(joints: Tensor, skeleton: Skeleton) -> Tensor:
+    """Return the ``[T, D]`` float32 features of `reference_joints` (``[T + 1, J, 3]``)."""
+    return joints_to_features(joints.double(), skeleton, target=False).float()
+
+
+def _bearing(pose: Tensor, skeleton: Skeleton) -> Tensor:
+    """Return the yaw of the line through hips and shoulders of a pose ``[J, 3]``."""
+    right_hip, left_hip, right_shoulder, left_shoulder = skeleton.face_joints
+    return heading(pose[right_hip] - pose[left_hip] + pose[right_shoulder] - pose[left_shoulder])
+
+
+# The single clips that composite samples are joined from.
+
+
+@dataclass(frozen=True)
+class Source:
+    """One clip that may become a segment.
+
+    Attributes:
+        clip: Its features and captions.
+        file: Id of the motion it comes from; several timed captions may share one.
+        start: Its first frame in that motion.
+        group: Clips of one group are never in one sample: a motion, its parts, and its mirror image.
+    """
+
+    clip: TextClip
+    file: str
+    start: int
+    group: str
+
+    @property
+    def frames(self) -> int:
+        """Length of the clip."""
+        return len(self.clip.features)
+
+
+def read_sources(dataset: TextMotionDataset, split: Split) -> list[Source]:
+    """Return the clips of one split that have a caption.
+
+    Raises:
+        MotionkitError: No clip has a caption.
+    """
+    clips = [clip for clip in dataset.clips(split) if any(text.strip() for text in clip.captions)]
+    if not clips:
+        raise MotionkitError(f"the {split} split of {dataset.name} has no clip with a caption.")
+    files = {_file(clip) for clip in clips}
+    return [Source(clip, _file(clip), getattr(clip, "start", 0), original(_file(clip), files)) for clip in clips]
+
+
+def shared_groups(dataset: TextMotionDataset, split: Split, sources: Sequence[Source]) -> dict[Split, list[str]]:
+    """Return, for each other split, the groups of `sources` that are in it too.
+
+    Such clips would be used for training and for measuring. A split that the dataset lacks shares none.
+    """
+    found: dict[Split, list[str]] = {}
+    own = {source.group for source in sources}
+    for other in get_args(Split):
+        if other == split:
+            continue
+        try:
+            ids = set(_ids(dataset, other))
+        except MotionkitError:
+            continue
+        if both := shared_motions(own, ids):
+            found[other] = both
+    return found
+
+
+def fingerprint(dataset: TextMotionDataset, split: Split, sources: Sequence[Source], used: Iterable[Source]) -> str:
+    """Return a hash of the split's clip ids, lengths and captions, and of the motions that were used."""
+    digest = hashlib.sha256(f"{dataset.name} {split} {dataset.skeleton.name} {dataset.fps}\n".encode())
+    for source in sources:
+        digest.update(f"{source.clip.key} {source.frames} {source.clip.captions}\n".encode())
+    taken = {id(source) for source in used}
+    for source in sources:
+        if id(source) in taken:
+            digest.update(source.clip.features.contiguous().numpy().tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _ids(dataset: TextMotionDataset, split: Split) -> Iterable[str]:
+    """Return the motion ids of a split, without reading motions where the dataset can list ids."""
+    if (listed := getattr(dataset, "split_ids", None)) is not None:
+        ids: Iterable[str] = listed(split)
+        return ids
+    return [name for prompt in dataset.prompts(split, k_segments=1) for name in prompt.source_ids]
+
+
+def _file(clip: TextClip) -> str:
+    return getattr(clip, "source", "") or clip.key
+
+
+MIN_SEGMENT = 36
+"""Shortest segment in frames: the shortest window that TMR and the evaluator were trained on."""
+
+
+def join_prompts(
+    singles: Sequence[Prompt], k_segments: int, *, seed: int, max_length: int, unit: int = 4
+) -> tuple[Prompt, ...]:
+    """Join K one-segment prompts into each of ``len(singles)`` prompts, the same ones for the same seed.
+
+    Prompt i begins with ``singles[i]``; the others are drawn from different clips. A segment is as long as
+    its source, unless the total exceeds `max_length`: then the longest are cut to one common length (a multiple of
+    `unit`, at least `MIN_SEGMENT`).
+
+    Args:
+        singles: One-segment prompts with a source clip each; those shorter than `MIN_SEGMENT` are not used.
+        k_segments: K >= 2.
+        seed: Chooses what is joined.
+        max_length: Longest total in frames.
+        unit: Segment lengths are multiples of it.
+
+    Returns:
+        Prompts in the order of their first segments.
+
+    Raises:
+        MotionkitError: K segments do not fit, or there are fewer than K clips to draw from.
+    """
+    if k_segments * MIN_SEGMENT > max_length:
+        raise MotionkitError(
+            f"{k_segments} segments do not fit into {max_length} frames.",
+            why=f"a segment has at least {MIN_SEGMENT} frames.",
+            fix="use fewer segments or a larger --dataset.max-length.",
+        )
+    usable = [prompt for prompt in singles if prompt.length >= MIN_SEGMENT]
+    clips = {_clip(prompt) for prompt in usable}
+    if len(clips) < k_segments:
+        raise MotionkitError(
+            f"prompts of {k_segments} segments need {k_segments} different clips, this split has {len(clips)}."
+        )
+    rng = random.Random(f"join {seed} {k_segments}")
+    joined = []
+    for first in usable:
+        parts, taken = [first], {_clip(first)}
+        while len(parts) < k_segments:
+            other = usable[rng.randrange(len(usable))]
+            if _clip(other) not in taken:
+                parts.append(other)
+                taken.add(_clip(other))
+        joined.append(_joined(parts, max_length, unit))
+    return tuple(joined)
+
+
+def fit_lengths(lengths: Sequence[int], max_length: int, *, unit: int = 4) -> tuple[int, ...]:
+    """Cut the longest of some lengths to a common one, so that all fit into `max_length`; a multiple of `unit`.
+
+    Example:
+        >>> fit_lengths([60, 120, 100], max_length=196)
+        (60, 68, 68)
+    """
+    remaining, cap = max_length, max(lengths)
+    for place, length in enumerate(sorted(lengths)):
+        share = remaining // (len(lengths) - place)
+        if length > share:
+            cap = max(share // unit * unit, unit)
+            break
+        remaining -= length
+    return tuple(min(length, cap) for length in lengths)
+
+
+def join_texts(texts: Sequence[str]) -> str:
+    """Return captions as one sentence: "First a, then b, finally c".
+
+    Punctuation at the end of captions is removed ("kicks.," would result otherwise).
+
+    Example:
+        >>> join_texts(["a man walks.", "he jumps", "he sits down"])
+        'First a man walks, then he jumps, finally he sits down'
+    """
+    parts = [text.strip().rstrip(".,;:!? ") or text.strip() for text in texts]
+    middle = [f"then {part}" for part in parts[1:-1]]
+    return ", ".join([f"First {parts[0]}", *middle, f"{'finally' if middle else 'then'} {parts[-1]}"])
+
+
+def _clip(prompt: Prompt) -> str:
+    return prompt.source_ids[0] if prompt.source_ids else prompt.key
+
+
+def _joined(parts: Sequence[Prompt], max_length: int, unit: int) -> Prompt:
+    return Prompt(
+        segments=tuple(part.segments[0] for part in parts),
+        frames=fit_lengths([part.length for part in parts], max_length, unit=unit),
+        key=" + ".join(part.key for part in parts),
+        source_ids=tuple(_clip(part) for part in parts),
+    )

@@ -1,0 +1,256 @@
+"""The starter dataset: implements `TextMotionDataset` on clips that are generated at their first use."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit.config import cache_folder
+from motionkit.contracts.dataset import Split, TextClip
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, Normalizer, Skeleton, feature_stats, joints_to_features
+from motionkit.starter import CATALOGUE, Order, perform
+from motionkit.starter.plan import UNIT, PlannedClip, draw_caption, draw_length, generator, half, plan
+from motionkit.text import Prompt
+from motionkit.text_to_motion.data.joined import MIN_SEGMENT, fit_lengths
+from motionkit.text_to_motion.data.reference import physics_medians
+from motionkit.text_to_motion.data.starter import StarterOptions
+
+# Caches arrays between runs, under a hash of the code that makes them.
+
+
+_VERSION = 1
+
+
+@cache
+def _source() -> str:
+    """Fingerprint of the code that generates clips and turns them into features."""
+    digest = hashlib.sha256(str(_VERSION).encode())
+    for package in ("motionkit.starter", "motionkit.motion.features"):
+        for item in sorted(files(package).iterdir(), key=lambda item: item.name):
+            if item.name.endswith(".py"):
+                digest.update(item.name.encode() + item.read_bytes())
+    return digest.hexdigest()
+
+
+def kept(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True) -> NDArray[np.float32]:
+    """Return the array called `key`, from the cache or from `make`.
+
+    A damaged file is made again, and a cache that cannot be written is no error. The array is mapped from the file:
+    only the parts that are read take memory.
+
+    Args:
+        key: Everything the array depends on besides the code.
+        make: Called when it is not there.
+        keep: False neither reads nor writes.
+    """
+    if not keep:
+        return make()
+    name = hashlib.sha256(f"{_source()} {key}".encode()).hexdigest()[:24]
+    path = cache_folder() / f"starter-{name}.npy"
+    try:
+        # Mapped copy-on-write: torch needs writable memory, and the file must not change.
+        return np.load(path, mmap_mode="c", allow_pickle=False)  # type: ignore[no-any-return]  # numpy types it as Any
+    except (OSError, ValueError, EOFError):
+        array = make()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".starter-", suffix=".part", delete=False) as file:
+            partial = Path(file.name)
+            try:
+                np.save(file, array)
+            except OSError:
+                partial.unlink(missing_ok=True)
+                raise
+        partial.replace(path)
+    except OSError:
+        return array
+    return array
+
+
+# Prompts of the starter dataset: single captions, or several actions in a row, which no clip shows.
+
+
+_BEGINS_LOW = ("sit/up", "kneel/up")
+"""Actions that begin seated or kneeling cannot follow an arbitrary other action."""
+
+_FIRST = tuple(i for i, entry in enumerate(CATALOGUE) if not entry.name.startswith(_BEGINS_LOW))
+
+
+def composites(
+    split: Split, options: StarterOptions, *, k_segments: int, seed: int, max_length: int
+) -> tuple[Prompt, ...]:
+    """Draw prompts of several different actions.
+
+    Args:
+        split: Which wordings to use.
+        options: Number of prompts and lengths of segments.
+        k_segments: Segments per prompt; 0 alternates two and three.
+        seed: Seed of the draw.
+        max_length: Longest total in frames.
+
+    Raises:
+        MotionkitError: The segments do not fit.
+    """
+    if k_segments * MIN_SEGMENT > max_length:
+        raise MotionkitError(
+            f"{k_segments} segments do not fit into {max_length} frames.",
+            why=f"a segment has at least {MIN_SEGMENT} frames.",
+            fix=f"use at most {max_length // MIN_SEGMENT} segments.",
+        )
+    prompts = []
+    for number in range(options.prompts):
+        rng = generator(options.seed, split, 1, seed, k_segments, number)
+        count = k_segments or 2 + number % 2
+        classes: list[int] = []
+        while len(classes) < count:
+            choice = _FIRST[int(rng.integers(len(_FIRST)))]
+            if all(CATALOGUE[choice].action != CATALOGUE[other].action for other in classes):
+                classes.append(choice)
+        frames = [draw_length(rng, options.min_segment, options.max_segment) for _ in classes]
+        prompts.append(
+            Prompt(
+                segments=tuple(draw_caption(rng, choice, split, options.unseen) for choice in classes),
+                frames=fit_lengths(frames, max_length, unit=UNIT),
+                key=f"{split}-k{k_segments}-s{seed}-{number:05d}",
+            )
+        )
+    return tuple(prompts)
+
+
+_BATCH = 128
+_LEAST_SKATE = 0.1
+"""m/s. Procedural feet stand still to the bit; captured ones do not (walks of the CMU library: 0.5 m/s)."""
+
+
+class Starter:
+    """Procedural clips of single actions with captions, and composite prompts that have no ground truth.
+
+    Args:
+        options: How much is generated and which part is used.
+    """
+
+    name = "starter"
+    skeleton: Skeleton = HUMANML
+    fps: float = 20.0
+    max_length: int = 196
+    random_crop: bool = True
+    inputs: Mapping[str, str] = {}  # no file is read
+
+    def __init__(self, options: StarterOptions) -> None:
+        self._options = options
+        self._clips: dict[str, tuple[TextClip, ...]] = {}
+
+    def __repr__(self) -> str:
+        return f"Starter({self._options.clips} training clips, {self.fps:g} fps, {self.skeleton.name})"
+
+    def clips(self, split: Split) -> Sequence[TextClip]:
+        """Return the split's clips; training clips are those of the chosen part."""
+        if split not in self._clips:
+            everything = self._all(split)
+            chosen = half(self._plan(split), self._options.part) if split == "train" else range(len(everything))
+            self._clips[split] = tuple(everything[i] for i in chosen)
+            if not self._clips[split]:
+                raise MotionkitError(
+                    f"{self._options.clips} training clips are too few for the {self._options.part} part.",
+                    fix=f"--dataset.clips {2 * len(CATALOGUE)} or more.",
+                )
+        return self._clips[split]
+
+    def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        """Return prompts: composites of two and three actions by default (``k_segments=0``).
+
+        With ``k_segments=1`` every caption of the split's clips is a prompt as long as its clip. No clip is generated
+        in either case.
+
+        Raises:
+            MotionkitError: `k_segments` segments do not fit into the longest motion.
+        """
+        if k_segments != 1:
+            return composites(split, self._options, k_segments=k_segments, seed=seed, max_length=self.max_length)
+        planned = self._plan(split)
+        chosen = half(planned, self._options.part) if split == "train" else range(len(planned))
+        return tuple(
+            Prompt((text,), (clip.order.frames - 1,), f"{clip.key}#{number}", (clip.key,))
+            for clip in (planned[i] for i in chosen)
+            for number, text in enumerate(clip.captions)
+        )
+
+    def action(self, caption: str) -> str:
+        """Return the class of the catalogue that a caption describes; empty for any other text."""
+        return _actions().get(caption, "")
+
+    @cached_property
+    def normalizer(self) -> Normalizer:
+        """Mean and block-averaged Std over all training clips, whichever part is chosen."""
+        o = self._options
+
+        def make() -> NDArray[np.float32]:
+            mean, std = feature_stats((clip.features for clip in self._all("train")), self.skeleton)
+            return torch.stack([mean, std]).numpy()
+
+        stats = torch.from_numpy(np.array(kept(f"stats {self._train_key}", make, keep=o.cache)))
+        return Normalizer(stats[0], stats[1])
+
+    def physics_reference(self) -> tuple[float, float]:
+        """Return the median foot skate (at least 0.1 m/s) and jerk (m/s^3) over the training clips."""
+        skate, jerk = self._physics
+        return max(skate, _LEAST_SKATE), jerk
+
+    @cached_property
+    def _physics(self) -> tuple[float, float]:
+        o = self._options
+
+        def make() -> NDArray[np.float32]:
+            return np.array(physics_medians(self._all("train"), self.skeleton, self.fps), dtype=np.float32)
+
+        skate, jerk = kept(f"physics {self._train_key}", make, keep=o.cache)
+        return float(skate), float(jerk)
+
+    @property
+    def _train_key(self) -> str:
+        o = self._options
+        return f"{o.seed} {o.clips} {o.min_frames} {o.max_frames}"
+
+    def _plan(self, split: Split) -> tuple[PlannedClip, ...]:
+        o = self._options
+        count = {"train": o.clips, "val": o.val_clips, "test": o.test_clips}[split]
+        return plan(split, count, seed=o.seed, lengths=(o.min_frames, o.max_frames), unseen=o.unseen)
+
+    def _all(self, split: Split) -> tuple[TextClip, ...]:
+        o, planned = self._options, self._plan(split)
+        orders = [clip.order for clip in planned]
+        key = f"features {o.seed} {split} {len(planned)} {o.min_frames} {o.max_frames}"
+        table = torch.from_numpy(kept(key, lambda: torch.cat(_features(orders)).numpy(), keep=o.cache))
+        rows = torch.split(table, [order.frames - 1 for order in orders])
+        return tuple(TextClip(clip.key, row, clip.captions) for clip, row in zip(planned, rows, strict=True))
+
+
+@cache
+def _actions() -> Mapping[str, str]:
+    """Return the class of every caption of the catalogue."""
+    return {caption: entry.name for entry in CATALOGUE for caption in entry.captions}
+
+
+def _features(orders: Sequence[Order]) -> list[Tensor]:
+    """Perform orders and return ``[frames - 1, 263]`` float32 features of each; sorted by length inside."""
+    out: list[Tensor] = [torch.empty(0)] * len(orders)
+    by_length = sorted(range(len(orders)), key=lambda i: orders[i].frames)
+    for start in range(0, len(by_length), _BATCH):
+        index = by_length[start : start + _BATCH]
+        joints = [torch.from_numpy(clip.joints) for clip in perform([orders[i] for i in index], fps=Starter.fps)]
+        lengths = torch.tensor([len(j) for j in joints])
+        padded = torch.nn.utils.rnn.pad_sequence(joints, batch_first=True)
+        features = joints_to_features(padded, HUMANML, lengths, target=False).float()
+        for i, row, length in zip(index, features, lengths.tolist(), strict=True):
+            out[i] = row[: length - 1].clone()
+    return out

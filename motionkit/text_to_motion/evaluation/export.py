@@ -1,0 +1,204 @@
+"""Generated motions as files that other tools read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from motionkit.clips.convert import (
+    ConvertReport,
+    FileKind,
+    FileSource,
+    FileTarget,
+    claim_folder,
+    convert,
+    generated_texts,
+    kind_of,
+    require_file,
+)
+from motionkit.contracts.generating import BATCH, generate_motions
+from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.documents import read_json
+from motionkit.motion import ReadOptions
+from motionkit.player import MAX_TRACKS, track_of, write_player
+from motionkit.rl import StepPlan
+from motionkit.runs import OutputFolder
+from motionkit.text import Prompt
+
+# Text to motion files.
+
+
+RECORD = "motions.json"
+PAGE = "motions.html"
+"""The page that plays the motions; `export_motions` makes it, and it belongs to the folder like the rest."""
+
+
+def generate(
+    policy: DiffusionPolicy,
+    prompts: Sequence[Prompt],
+    out: Path,
+    plan: StepPlan,
+    *,
+    samples: int = 1,
+    guidance: float = 2.5,
+    seed: int = 0,
+    batch: int = BATCH,
+    facts: dict[str, Any] | None = None,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Sample motions and write them.
+
+    ``OUT/new_joints/<id>.npy`` holds ``[T, J, 3]`` float32 joints (metres, Y up), ``OUT/new_joint_vecs/<id>.npy``
+    ``[T, D]`` features (not normalised), ``OUT/motions.json`` what each of them is. A motion depends on its text,
+    lengths, sample number and the seed, not on what else is generated with it. The folder is made beside its place and
+    moved there when it is whole.
+
+    Args:
+        policy: What is sampled.
+        prompts: What is asked for.
+        out: Folder to make.
+        plan: Reverse steps.
+        samples: Motions per prompt.
+        guidance: Classifier-free guidance scale.
+        seed: Seed of the noise.
+        batch: Motions that are sampled at once.
+        facts: Further entries of motions.json.
+        overwrite: Replace what an earlier call wrote into `out`; nothing else in it is ever touched.
+        progress: Called with 1 after each motion.
+
+    Returns:
+        One entry per motion, as in motions.json.
+
+    Raises:
+        MotionkitError: `out` is in use, or cannot be written.
+    """
+    place = OutputFolder(out, RECORD, "motionkit-motions", overwrite=overwrite)
+    place.claim()
+    names = [_name(number, sample) for number in range(len(prompts)) for sample in range(samples)]
+    place.require_free([*_files(names), RECORD, PAGE])
+    policy.condition(prompts)  # refuses a prompt before a folder is made
+    made = generate_motions(policy, prompts, plan, samples=samples, guidance=guidance, seed=seed, batch=batch)
+    entries: list[dict[str, Any]] = []
+    with place.beside() as part:
+        for folder in ("new_joints", "new_joint_vecs"):
+            (part / folder).mkdir()
+        for number, clip in enumerate(made):
+            entry = _entry(names[number], prompts[number // samples], number % samples, policy.fps)
+            assert clip.features is not None
+            np.save(part / entry["joints"], clip.positions().float().numpy())
+            np.save(part / entry["features"], clip.features.numpy())
+            entries.append(entry)
+            if progress is not None:
+                progress(1)
+    document = {
+        "schema": 1,
+        "skeleton": policy.skeleton.name,
+        "fps": policy.fps,
+        "seed": seed,
+        "guidance_scale": guidance,
+        "timesteps": plan.timesteps.tolist(),
+        **(facts or {}),
+        "motions": entries,
+    }
+    place.settle(part, document, also=(PAGE,))
+    return entries
+
+
+def _name(prompt: int, sample: int) -> str:
+    return f"{prompt:04d}_{sample:02d}"
+
+
+def _files(names: Sequence[str]) -> list[str]:
+    """Return the files of motions: joints, then features, of each."""
+    return [f"{folder}/{name}.npy" for name in names for folder in ("new_joints", "new_joint_vecs")]
+
+
+def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]:
+    """Return what a motion is; one that a dataset asked for says which of its prompts it answers."""
+    asked: dict[str, Any] = {"prompt": prompt.key, "source_ids": list(prompt.source_ids)} if prompt.key else {}
+    return {
+        "id": name,
+        "text": " | ".join(prompt.segments),
+        **asked,
+        "sample": sample,
+        "frames": prompt.length,
+        "seconds": prompt.length / fps,
+        "segments": [
+            {"text": text, "start": start, "end": end}
+            for text, (start, end) in zip(prompt.segments, prompt.bounds, strict=True)
+        ],
+        **dict(zip(("joints", "features"), _files([name]), strict=True)),
+    }
+
+
+_LIMIT = 64 << 20
+
+
+def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrite: bool = False) -> None:
+    """Refuse what could not be written at the end, before anything is sampled.
+
+    Args:
+        out: Folder or file to make.
+        kinds: Further formats in a folder.
+        count: Motions to be made.
+        overwrite: Whether what an earlier call wrote may be replaced.
+
+    Raises:
+        MotionkitError: A place is taken, its folder is missing, or a file cannot hold so many motions.
+    """
+    if (kind := kind_of(out)) is not None:
+        require_file(out, kind, count, overwrite=overwrite)
+    for kind in kinds:
+        claim_folder(out / kind, overwrite=overwrite)
+
+
+def export_motions(folder: Path, kinds: Sequence[FileKind], *, overwrite: bool = False) -> dict[str, ConvertReport]:
+    """Write the motions of a folder that `generate` made in further formats, and a page that plays them.
+
+    Args:
+        folder: The folder; each kind becomes ``folder/KIND``, the page ``folder/motions.html``.
+        kinds: Formats to write.
+        overwrite: Replace what an earlier call wrote there.
+
+    Returns:
+        What was done for each kind; rotations that had to be found come with their residual.
+
+    Raises:
+        MotionkitError: A format cannot be written.
+    """
+    sources = _sources(folder)
+    reports: dict[str, ConvertReport] = {
+        kind: convert(sources, folder / kind, FileTarget(kind), overwrite=overwrite) for kind in dict.fromkeys(kinds)
+    }
+    _write_page(folder, folder / PAGE, sources[:MAX_TRACKS])
+    return reports
+
+
+def _write_page(folder: Path, path: Path, sources: Sequence[FileSource]) -> None:
+    """Write a page of motions that go by their ids, as their files do: texts of one prompt set begin alike."""
+    document = read_json(folder / RECORD, dict, limit=_LIMIT)
+    motions, fps = document["motions"], float(document["fps"])
+    tracks = []
+    for source, entry in zip(sources, motions, strict=False):
+        (clip,) = source.load()
+        segments = [(part["text"], part["start"] / fps, part["end"] / fps) for part in entry["segments"]]
+        features = torch.from_numpy(np.load(folder / entry["features"], allow_pickle=False))
+        tracks.append(track_of(clip.motion, entry["id"], segments=segments, features=features))
+    some = f"{len(tracks)} of {len(motions)}" if len(tracks) < len(motions) else f"{len(motions)}"
+    write_player(path, tracks, title=motions[0]["text"] if len(motions) == 1 else f"{some} generated motions")
+
+
+def _sources(folder: Path) -> list[FileSource]:
+    """Return a generated folder's joints as clips; whatever a policy makes can be looked at, sound or not."""
+    document = read_json(folder / RECORD, dict, limit=_LIMIT)
+    texts = generated_texts(folder)
+    options = ReadOptions(up="y", unit="m", fps=float(document["fps"]))
+    return [
+        FileSource(folder / entry["joints"], entry["id"], "joints", options, texts.get(entry["id"], ()))
+        for entry in document["motions"]
+    ]

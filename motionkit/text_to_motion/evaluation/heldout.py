@@ -1,0 +1,377 @@
+"""Held-out measurement: fixed prompts, fixed noise, fixed guidance, so that before and after can be paired."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from motionkit.contracts.generating import sample
+from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.contracts.reward import Reward
+from motionkit.kernels import physics_sums
+from motionkit.metrics import (
+    KineticReference,
+    body_positions,
+    joint_speed,
+    kinetic_features,
+    npss_rows,
+    root_path,
+    sample_spread,
+)
+from motionkit.metrics.paired import RESAMPLES, Paired, compare
+from motionkit.motion import MotionBatch, segments_of
+from motionkit.rl import DDIM, NoiseSource, Sampler, StepPlan
+from motionkit.runs import disk_errors, write_bytes_atomic
+from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.quality import RealMotions, Shown
+from motionkit.text_to_motion.rewards.ask import ask
+from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
+
+# Figures that a set of held-out motions has as a whole: kinetic FID and NPSS, before and after training.
+
+
+_RESAMPLES = 200  # of kinetic FID, whose every resample takes a covariance
+Floats = NDArray[np.floating[Any]]
+Arrays = dict[str, NDArray[np.float32]]
+
+
+def set_columns(motions: MotionBatch, prompts: Sequence[Prompt], real: RealMotions, most: int) -> dict[str, Tensor]:
+    """Return what kinetic FID and NPSS are made of, by segment.
+
+    Args:
+        motions: N motions.
+        prompts: What each of them was asked for.
+        real: Real motions of the prompts' split.
+        most: Most segments of a prompt, K.
+
+    Returns:
+        ``kinetic`` ``[N, K, F]`` (`motionkit.metrics.kinetic_features`; NaN past a prompt's last segment) and
+        ``npss`` ``[N, 2]``, the sums of `motionkit.metrics.npss_terms` over the segments whose own real clip is known
+        and as long; NaN where none is.
+    """
+    parts = segments_of(motions, prompts)
+    place = [number for prompt in prompts for number in range(len(prompt.segments))]
+    found = kinetic_features(parts.joints, parts.lengths, motions.fps)
+    kinetic = found.new_full((len(prompts), most, found.shape[1]), torch.nan)
+    kinetic[parts.owner, torch.tensor(place, device=parts.owner.device)] = found
+    body = body_positions(parts.joints, parts.headings).flatten(2)
+    made = [body[row, :length] for row, length in enumerate(parts.lengths.tolist())]
+    terms = torch.stack(npss_rows(made, real.own_bodies(prompts)), dim=-1)
+    known = terms.isfinite().all(-1)
+    npss = terms.new_zeros(len(prompts), 2).index_add(0, parts.owner[known], terms[known])
+    count = terms.new_zeros(len(prompts)).index_add(0, parts.owner, known.to(terms))
+    return {"kinetic": kinetic, "npss": torch.where(count[:, None] > 0, npss, torch.nan)}  # float32: exact in files
+
+
+@dataclass(frozen=True)
+class SetFigure:
+    """One figure of two sets of motions of the same prompts.
+
+    Attributes:
+        paired: Before and after; the interval resamples prompts.
+        real: The figure of as many real motions; None where it says nothing.
+    """
+
+    paired: Paired
+    real: float | None = None
+
+
+def compare_sets(before: Arrays, after: Arrays, prompts: Sequence[Prompt], real: RealMotions) -> dict[str, SetFigure]:
+    """Return kinetic FID and NPSS of the motions of P prompts, S samples each.
+
+    Kinetic FID is taken of segments, against the clips of the split. Its real figure is that of as many segments of
+    real clips of the same actions, so that all three have the same bias.
+
+    Args:
+        before: Of the policy as it started: ``kinetic`` ``[P, S, K, F]`` and ``npss`` ``[P, S, 2]``.
+        after: The same of the trained policy.
+        prompts: The P prompts.
+        real: Real motions of their split.
+
+    Returns:
+        ``kinetic_fid`` where there are more segments, and more clips, than features; ``npss`` where a prompt has a real
+        motion of its own.
+    """
+    found = {}
+    if "kinetic" in before and "kinetic" in after:
+        rows = [of["kinetic"].reshape(len(prompts), -1, of["kinetic"].shape[-1]) for of in (before, after)]
+        clips, answers = real.kinetic(), real.kinetic(prompts, after["kinetic"].shape[1])
+        if (paired := pair_kinetic_fid(rows[0], rows[1], clips)) is not None:
+            enough = len(answers) > clips.shape[1]
+            found["kinetic_fid"] = SetFigure(paired, KineticReference(clips).distance(answers) if enough else None)
+    if "npss" in before and "npss" in after and (paired := pair_npss(before["npss"], after["npss"])) is not None:
+        found["npss"] = SetFigure(paired)
+    return found
+
+
+def pair_kinetic_fid(before: Floats, after: Floats, clips: Tensor) -> Paired | None:
+    """Return kinetic FID of two sets of motions of the same P prompts.
+
+    Args:
+        before: ``[P, K, F]`` kinetic features of K motions or segments of each prompt; NaN where there are fewer.
+        after: The same of other motions.
+        clips: ``[M, F]`` those of real clips.
+
+    Returns:
+        The pair, whose interval resamples prompts; None where there are no more motions, or clips, than features.
+    """
+    first, second = torch.from_numpy(before), torch.from_numpy(after)
+    known = first.isfinite().all(-1) & second.isfinite().all(-1)  # [P, K]
+    if min(int(known.sum()), len(clips)) <= first.shape[-1]:
+        return None
+    reference, count = KineticReference(clips), len(first)
+
+    def both(rows: Tensor) -> tuple[float, float]:
+        return reference.distance(first[rows][known[rows]]), reference.distance(second[rows][known[rows]])
+
+    whole = both(torch.arange(count))
+    rng = np.random.default_rng(0)
+    draws = [both(torch.from_numpy(rng.integers(0, count, count))) for _ in range(_RESAMPLES)]
+    spread = np.array([two - one for one, two in draws])
+    delta = whole[1] - whole[0]
+    # Repeated prompts bias both distances alike; what is left of it is taken off.
+    low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
+    return Paired(whole[0], whole[1], delta, (float(low), float(high)), int(known.any(1).sum()))
+
+
+def pair_npss(before: Floats, after: Floats) -> Paired | None:
+    """Return NPSS of two sets of motions of the same P prompts.
+
+    Args:
+        before: ``[P, S, 2]`` sums of `motionkit.metrics.npss_terms` of S motions of each prompt; NaN without a truth.
+        after: The same of other motions.
+
+    Returns:
+        The pair, whose interval resamples prompts; None where no prompt has a truth.
+    """
+    known: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(before) & np.isfinite(after), axis=-1)  # [P, S]
+    rows: NDArray[np.bool_] = np.logical_or.reduce(known, axis=1)
+    one, two = (np.where(known[..., None], of.astype(np.float64), 0.0).sum(1)[rows] for of in (before, after))  # [P, 2]
+    if not len(one) or not (one[:, 1].sum() > 0 and two[:, 1].sum() > 0):
+        return None
+    draws = np.random.default_rng(0).integers(0, len(one), size=(RESAMPLES, len(one)))
+    sums = [of[draws].sum(1) for of in (one, two)]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = sums[1][:, 0] / sums[1][:, 1] - sums[0][:, 0] / sums[0][:, 1]
+    low, high = np.nanquantile(spread, [0.025, 0.975])
+    first, second = (float(of[:, 0].sum() / of[:, 1].sum()) for of in (one, two))
+    return Paired(first, second, second - first, (float(low), float(high)), len(one))
+
+
+_LARGEST = 64 << 20  # bytes of kept figures that are read
+_CHUNK = 64  # motions sampled and scored at a time
+_SHOWN = 12  # prompts whose first sample is kept
+_SET = "set/"  # how names of tensors begin that are of `Measured.sets`
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measurement, every quantity ``[P, S]`` float64 (P prompts, S samples).
+
+    Attributes:
+        quantities: By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s), ``jerk``
+            (m/s^3), ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m), where real motions
+            are known ``movement``, ``statues`` and ``side`` (see `motionkit.motion.RealActions.measure`) and, with
+            several samples per prompt, ``diversity`` (see `motionkit.metrics.sample_spread`, of normalised features).
+        sets: What kinetic FID and NPSS are made of, ``[P, S, ...]`` float32 (see `set_columns`); empty where no real
+            motions are known.
+        shown: Some of the motions, to be looked at; None for a measurement that was read from a checkpoint.
+    """
+
+    quantities: dict[str, NDArray[np.float64]]
+    shown: Shown | None = field(default=None, compare=False)
+    sets: Arrays = field(default_factory=dict)
+
+    def mean(self, name: str) -> float:
+        """Return the mean over finite samples; NaN where there is none."""
+        values = self.quantities[name]
+        return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else float("nan")
+
+    def first(self, count: int) -> Measured:
+        """Return the measurement of the first `count` prompts, with the motions that are shown."""
+        quantities = {name: values[:count] for name, values in self.quantities.items()}
+        return Measured(quantities, self.shown, {name: values[:count] for name, values in self.sets.items()})
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, torch.Tensor]) -> Measured:
+        """Return the measurement that `tensors` was made of."""
+        sets = {name.removeprefix(_SET): values.numpy() for name, values in tensors.items() if name.startswith(_SET)}
+        plain = {name: values.double().numpy() for name, values in tensors.items() if not name.startswith(_SET)}
+        return cls(plain, sets=sets)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return quantities and sets as tensors, for a checkpoint."""
+        sets = {f"{_SET}{name}": torch.from_numpy(values) for name, values in self.sets.items()}
+        return {name: torch.from_numpy(values) for name, values in self.quantities.items()} | sets
+
+    def keep(self, path: Path) -> None:
+        """Write quantities and sets, without the motions."""
+        with disk_errors("write the held-out figures", path.parent):
+            path.parent.mkdir(exist_ok=True)
+            write_bytes_atomic(path, save({name: values.clone() for name, values in self.tensors().items()}))
+
+    @classmethod
+    def kept(cls, path: Path, like: Measured) -> Measured | None:
+        """Return what `keep` wrote; None where it is not there, damaged, or of other names or sizes than `like`."""
+        try:
+            tensors = load(path.read_bytes()) if path.stat().st_size <= _LARGEST else {}
+        except (OSError, SafetensorError):
+            return None
+        wanted = {name: (one.shape, one.dtype) for name, one in like.tensors().items()}
+        same = {name: (one.shape, one.dtype) for name, one in tensors.items()} == wanted
+        return cls.from_tensors(tensors) if same else None
+
+
+def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:
+    """Pair two measurements by the same `HeldOut`, quantity by quantity."""
+    both = [name for name in before.quantities if name in after.quantities]
+    return {name: compare(before.quantities[name], after.quantities[name]) for name in both}
+
+
+class HeldOut:
+    """A fixed question put to policies.
+
+    Args:
+        prompts: Held-out prompts.
+        samples: Motions per prompt.
+        steps: Timesteps that the sampler visits, or how many evenly spaced ones; None visits all.
+        guidance: Guidance scale.
+        rewards: The training rewards.
+        judge: A score that is never trained on.
+        sampler: Reverse process; deterministic DDIM when None.
+        seed: Seed of the noise, apart from any training noise.
+        real: Real motions of the prompts' split, which ``movement``, ``statues`` and ``side`` are measured against.
+
+    Example:
+        >>> from motionkit import load_dataset, load_policy, load_reward
+        >>> prompts = load_dataset("starter").prompts("val", k_segments=2)[:2]
+        >>> rewards = RewardMix([(load_reward("tmr-dense"), 1.0)])
+        >>> heldout = HeldOut(prompts, samples=2, steps=5, guidance=1.0, rewards=rewards)
+        >>> heldout.measure(load_policy("starter")).quantities["reward"].shape
+        (2, 2)
+    """
+
+    def __init__(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        samples: int,
+        steps: int | Sequence[int] | None,
+        guidance: float,
+        rewards: RewardMix,
+        judge: Reward | None = None,
+        sampler: Sampler | None = None,
+        seed: int = 0,
+        real: RealMotions | None = None,
+    ) -> None:
+        self.prompts = list(prompts)
+        self.samples = samples
+        self.steps = steps
+        self.guidance = guidance
+        self.rewards = rewards
+        self.judge = judge
+        self.sampler = sampler or DDIM(0.0)
+        self.noise = NoiseSource(seed)
+        self.real = real
+
+    @torch.no_grad()
+    def measure(self, policy: DiffusionPolicy, *, first: bool = False, guidance: float | None = None) -> Measured:
+        """Sample and score `policy`; two calls with the same weights return the same numbers.
+
+        Args:
+            policy: What is measured.
+            first: Whether the rewards are asked for the first time: one without any finite score is refused then.
+            guidance: Another guidance scale than that of the question.
+
+        Raises:
+            MotionkitError: A reward is refused (exit code 1).
+        """
+        guidance = self.guidance if guidance is None else guidance
+        plan = StepPlan.build(policy.schedule, self.sampler, steps=self.steps)
+        columns: dict[str, list[torch.Tensor]] = {}
+        sets: dict[str, list[torch.Tensor]] = {}
+        shown = None
+        dead = {reward.name for reward, _ in self.rewards.terms}
+        size = max(1, _CHUNK // self.samples)
+        for start in range(0, len(self.prompts), size):
+            chunk = self.prompts[start : start + size]
+            done = sample(policy, chunk, plan, self.noise, samples=self.samples, guidance=guidance, step=-1)
+            scored = self.rewards.score(done.motions, done.prompts)
+            if shown is None:
+                shown = Shown.first(done.motions, done.prompts, scored, self.samples, _SHOWN)
+            dead &= set(scored.dead)
+            values = self._values(done.motions, done.prompts, scored)
+            if self.samples > 1:
+                grouped = done.rollout.x0.unflatten(0, (len(chunk), self.samples))
+                spread = sample_spread(grouped, done.mask[:: self.samples])
+                values["diversity"] = spread.repeat_interleave(self.samples)
+            for name, column in values.items():
+                columns.setdefault(name, []).append(column)
+            if self.real is not None:
+                for name, part in set_columns(done.motions, done.prompts, self.real, self._most_segments).items():
+                    sets.setdefault(name, []).append(part)
+        shape = (len(self.prompts), self.samples)
+        if first:
+            refuse_dead(sorted(dead), f"{shape[0] * shape[1]} held-out motions")
+        found = {name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()}
+        parts = {name: torch.cat(v).float().cpu().unflatten(0, shape).numpy() for name, v in sets.items()}
+        return Measured(found, shown, parts)
+
+    @property
+    def _most_segments(self) -> int:
+        return max(len(prompt.segments) for prompt in self.prompts)
+
+    @torch.no_grad()
+    def measure_real(self, *, device: torch.device | str = "cpu") -> Measured | None:
+        """Score real motions that do what the prompts ask for, one each (see `RealMotions.answers`).
+
+        Returns:
+            Quantities ``[P, 1]``, without ``diversity``; NaN for prompts without a real motion. None where no prompt
+            has one.
+        """
+        answers = None if self.real is None else self.real.answers(self.prompts, device=device)
+        if answers is None:
+            return None
+        scored = self.rewards.score(answers.motions, answers.prompts)
+        found = {}
+        for name, values in self._values(answers.motions, answers.prompts, scored).items():
+            found[name] = np.full((len(self.prompts), 1), np.nan)
+            found[name][list(answers.places), 0] = values.double().cpu().numpy()
+        return Measured(found, Shown.first(answers.motions, answers.prompts, scored, 1, _SHOWN))
+
+    def compare_sets(self, before: Measured, after: Measured) -> dict[str, SetFigure]:
+        """Compare what sets of motions have as a whole (see `compare_sets`); empty where no real motions are known."""
+        return {} if self.real is None else compare_sets(before.sets, after.sets, self.prompts, self.real)
+
+    def _values(self, motions: MotionBatch, asked: Sequence[Prompt], scored: Scored) -> dict[str, torch.Tensor]:
+        """Return ``[N]`` of each quantity."""
+        skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
+        values = {
+            "reward": torch.where(scored.finite, scored.total, torch.nan),
+            "skate": skate,
+            "jerk": jerk,
+            "speed": joint_speed(motions.joints, motions.lengths, motions.fps),
+            "path": root_path(motions.joints, motions.lengths),
+        }
+        if self.real is not None:
+            values |= self.real.actions.measure(motions, asked)
+        if self.judge is not None:
+            values["judge"] = self._judged(self.judge, scored, motions, asked)
+        return values
+
+    def _judged(self, judge: Reward, scored: Scored, motions: MotionBatch, asked: Sequence[Prompt]) -> torch.Tensor:
+        """Return the judge's totals ``[N]``, NaN where it does not apply; one that is a reward is not asked again."""
+        known = [
+            term.scores for (reward, _), term in zip(self.rewards.terms, scored.terms, strict=True) if reward is judge
+        ]
+        scores = known[0] if known else ask(judge, motions, asked)
+        return torch.where(scores.applying, scores.total, torch.nan)

@@ -1,0 +1,371 @@
+"""Judges and rewards before training: opened, calibrated on real motions, apart from what is trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from motionkit.config import Chosen, choose_one
+from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.device import resolve_device
+from motionkit.contracts.generating import sample
+from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.contracts.reward import Reward
+from motionkit.errors import MotionkitError
+from motionkit.motion import MotionBatch
+from motionkit.rl import DDIM, NoiseSource, StepPlan
+from motionkit.text import Prompt
+from motionkit.text_to_motion.data.joined import MIN_SEGMENT
+from motionkit.text_to_motion.data.reference import shared_motions
+from motionkit.text_to_motion.rewards.ask import Elsewhere
+from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
+
+# What rewards look like before training: scale, ties, spread within groups, and what real motions score.
+
+
+_CHUNK = 64  # motions sampled and scored at a time
+_DROWNED = 10.0  # ratio of what two rewards contribute from which the smaller one is hardly heard
+_TIED = 0.5  # share of tied pairs from which a line says so
+_EQUAL = 1e-6  # scores nearer than this share of the largest are tied
+
+
+@dataclass(frozen=True)
+class RewardFigures:
+    """One reward of a mix, in its own units.
+
+    Attributes:
+        name: Name of the reward.
+        weight: Its weight.
+        mean: Mean over samples of the policy as it starts.
+        std: Their standard deviation.
+        group_std: Standard deviation within a group, mean over groups: what comparing samples learns from.
+        ties: Share of the pairs within groups that score the same.
+        real: Mean over real motions with their own texts: what a perfect policy would get; NaN where there are none.
+        applies: Share of the samples that it applies to.
+    """
+
+    name: str
+    weight: float
+    mean: float
+    std: float
+    group_std: float
+    ties: float
+    real: float
+    applies: float
+
+    @property
+    def effect(self) -> float:
+        """What it contributes to the differences within a group: weight times spread."""
+        return abs(self.weight) * self.group_std
+
+    def document(self) -> dict[str, object]:
+        """Return the figures, JSON-able; what is not known is None."""
+        found = asdict(self) | {"effect": self.effect}
+        return {key: None if value != value else value for key, value in found.items()}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The figures of a mix.
+
+    Attributes:
+        rewards: One row per reward.
+        samples: Samples per prompt.
+        prompts: Prompts.
+        normalized: Whether the mix standardises its rewards, so that only weights count.
+    """
+
+    rewards: tuple[RewardFigures, ...]
+    samples: int
+    prompts: int
+    normalized: bool = False
+
+    def table(self) -> dict[str, object]:
+        """Return the figures as a table of a summary."""
+        columns = ["reward", "weight", "mean", "std", "std in group", "x weight", "ties", "real motions"]
+        rows = [
+            [row.name, f"{row.weight:g}", *map(_shown, (row.mean, row.std, row.group_std, row.effect)),
+             _percent(row.ties), _shown(row.real)]
+            for row in self.rewards
+        ]  # fmt: skip
+        title = f"Rewards before training: {self.prompts} prompts x {self.samples} samples"
+        return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns)))}
+
+    def lines(self) -> list[str]:
+        """Return the table as lines of text, its columns aligned."""
+        table = self.table()
+        head, body = cast("list[str]", table["columns"]), cast("list[list[str]]", table["rows"])
+        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+        rows = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in [head, *body]]
+        return [f"{table['title']}:", *rows]
+
+    def warnings(self) -> list[str]:
+        """Return what is worth a warning, a sentence each."""
+        found = [
+            f"the reward {row.name} is the same for all samples of a prompt: it cannot be learnt by comparing them"
+            if row.ties == 1.0
+            else f"{row.ties:.0%} of the pairs of samples of one prompt have the same {row.name}: it says little"
+            for row in self.rewards
+            if row.ties >= _TIED
+        ]
+        heard = [row for row in self.rewards if row.effect > 0]
+        if heard and not self.normalized:
+            loudest = max(heard, key=lambda row: row.effect)
+            found += [
+                f"the reward {loudest.name} drowns {row.name}: weight x spread within a group is {loudest.effect:.2g} "
+                f"against {row.effect:.2g}; --reward {row.name}={_rounded(row.weight * loudest.effect / row.effect)} "
+                "would make them equal; algorithms that compare samples can also --set reward_mix.normalize=group"
+                for row in heard
+                if _DROWNED * row.effect < loudest.effect
+            ]
+        return found
+
+
+@torch.no_grad()
+def calibrate(
+    policy: DiffusionPolicy,
+    prompts: Sequence[Prompt],
+    rewards: RewardMix,
+    real: tuple[MotionBatch, Sequence[Prompt]] | None,
+    *,
+    samples: int,
+    steps: Sequence[int],
+    guidance: float,
+) -> Calibration:
+    """Score samples of a policy and real motions by every reward of a mix.
+
+    Args:
+        policy: What is sampled, by the deterministic sampler.
+        prompts: What is asked; each is a group.
+        rewards: The rewards.
+        real: Real motions with what they show.
+        samples: Samples per prompt, at least 2.
+        steps: Timesteps that the sampler visits.
+        guidance: Guidance scale.
+    """
+    plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
+    size = max(1, _CHUNK // samples)
+    scored = []
+    for start in range(0, len(prompts), size):
+        chunk = prompts[start : start + size]
+        done = sample(policy, chunk, plan, NoiseSource(0), samples=samples, guidance=guidance, step=-1)
+        scored.append(rewards.score(done.motions, done.prompts))
+    truth = None if real is None else rewards.score(*real)
+    rows = []
+    for number, (reward, weight) in enumerate(rewards.terms):
+        total, applies = _column(scored, number)
+        known = torch.where(applies & total.isfinite(), total, torch.nan).view(-1, samples)
+        ceiling = float("nan")
+        if truth is not None:
+            own, fits = _column([truth], number)
+            own = own[fits & own.isfinite()]
+            ceiling = float(own.mean()) if len(own) else ceiling
+        finite = known[known.isfinite()]
+        nan = float("nan")
+        rows.append(
+            RewardFigures(
+                name=reward.name,
+                weight=weight,
+                mean=float(finite.mean()) if len(finite) else nan,
+                std=float(finite.std()) if len(finite) > 1 else nan,
+                group_std=_within(known),
+                ties=_ties(known),
+                real=ceiling,
+                applies=float(applies.double().mean()),
+            )
+        )
+    return Calibration(tuple(rows), samples, len(prompts), rewards.normalize == "group")
+
+
+def _column(scored: Sequence[Scored], number: int) -> tuple[Tensor, Tensor]:
+    """Return all scores of one reward ``[N]`` and which samples it applies to, in double precision."""
+    found = [one.terms[number].scores for one in scored]
+    return torch.cat([each.total for each in found]).double(), torch.cat([each.applying for each in found])
+
+
+def _within(known: Tensor) -> float:
+    """Return the standard deviation in a row of ``[P, S]``, mean over rows; NaN is left out."""
+    spreads = [float(row[row.isfinite()].std()) for row in known if int(row.isfinite().sum()) > 1]
+    return sum(spreads) / len(spreads) if spreads else float("nan")
+
+
+def _ties(known: Tensor) -> float:
+    """Return the share of pairs in a row of ``[P, S]`` whose scores are the same."""
+    first, second = torch.triu_indices(known.shape[1], known.shape[1], 1)
+    gap = (known[:, first] - known[:, second]).abs()
+    gap = gap[gap.isfinite()]
+    largest = float(known[known.isfinite()].abs().max()) if bool(known.isfinite().any()) else 0.0
+    return float((gap <= _EQUAL * largest).double().mean()) if len(gap) else float("nan")
+
+
+def _shown(value: float) -> str:
+    return "n/a" if value != value else f"{value:.3g}"
+
+
+def _rounded(weight: float) -> str:
+    return f"{float(f'{weight:.2g}'):g}"
+
+
+def _percent(value: float) -> str:
+    return "n/a" if value != value else f"{value:.0%}"
+
+
+# Whether a policy can be asked what a dataset asks.
+
+
+def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: float, label: str) -> None:
+    """Refuse prompts that the policy has too few frames for, or that count frames at another rate.
+
+    Args:
+        policy: What will be asked.
+        prompts: What it will be asked.
+        fps: Frames per second of the prompts' lengths.
+        label: Name of the dataset, for messages.
+
+    Raises:
+        MotionkitError: They do not fit.
+    """
+    if abs(policy.fps - fps) > 1e-6:
+        raise MotionkitError(
+            f"{label} has {fps:g} frames per second, the policy {policy.fps:g}.",
+            why="a prompt's length in frames would be another time.",
+            fix="choose a dataset and a checkpoint of the same rate.",
+        )
+    longest = max(prompts, key=lambda prompt: prompt.length, default=None)
+    if longest is not None and longest.length > policy.max_length:
+        raise MotionkitError(
+            f"{label} asks for {longest.length} frames ({longest.text!r}), the policy makes at most "
+            f"{policy.max_length}.",
+            fix=f"use prompts of at most {policy.max_length} frames ({_compose(longest, policy.max_length)}), or a "
+            "policy of longer motions.",
+        )
+
+
+def _compose(prompt: Prompt, most: int) -> str:
+    """Return how prompts that fit are composed: shorter ones, or of fewer segments where these leave no room."""
+    command, fitting = f"motionkit compose --target-length {most}", most // MIN_SEGMENT
+    if len(prompt.segments) <= fitting:
+        return command
+    return f"{command} --k-segments {fitting}: {len(prompt.segments)} segments of {MIN_SEGMENT} frames are longer"
+
+
+Trained = Sequence[tuple[Chosen, Reward]]
+"""The rewards that a run is trained with, as they were chosen and built."""
+
+
+def open_reward(chosen: Chosen, dataset: TextMotionDataset, *, device: torch.device) -> Reward:
+    """Open a reward on the device that its option ``device`` names, else on that of the samples.
+
+    Args:
+        chosen: A reward with its options.
+        dataset: Training data.
+        device: Where the samples are.
+
+    Raises:
+        MotionkitError: An option or the device is refused.
+    """
+    named = getattr(chosen.options, "device", "")
+    place = resolve_device(named, flag=f"--reward.{chosen.label}.device") if named else device
+    reward: Reward = chosen.build(dataset=dataset, device=place)
+    return reward if place == device else Elsewhere(reward, place)
+
+
+def open_judge(
+    chosen: Chosen | None, dataset: TextMotionDataset, *, device: torch.device, trained: Trained = ()
+) -> tuple[Reward | None, str]:
+    """Open the judge.
+
+    Args:
+        chosen: Any reward with its options. None takes the starter's judge on starter data, elsewhere the twin that one
+            of the rewards names (`motionkit.plugins.Component.twin`).
+        dataset: Training data.
+        device: Where the samples are.
+        trained: The rewards of the run. A judge that is one of them is not opened twice.
+
+    Returns:
+        The judge, or None with the reason why there is none. With a judge the reason is empty, or what is odd about it.
+
+    Raises:
+        MotionkitError: The weights are refused.
+    """
+    if chosen is None:
+        # Prompts composed of the starter's clips are the starter's captions.
+        source = getattr(dataset, "source_name", dataset.name)
+        if source == "starter":
+            chosen = choose_one("rewards", "tmr-dense", {"weights": "starter:judge"})
+        else:
+            return _twin(trained, dataset, device, source)
+    for other, reward in trained:
+        if (other.name, other.options) == (chosen.name, chosen.options):
+            return reward, f"the judge is the reward {reward.name} itself, so it cannot tell whether that is gamed"
+    return open_reward(chosen, dataset, device=device), ""
+
+
+def _twin(trained: Trained, dataset: TextMotionDataset, device: torch.device, source: str) -> tuple[Reward | None, str]:
+    why = f"none is known for {source} data; --judge tmr-dense --judge.weights DIR gives a second TMR"
+    for chosen, _ in trained:
+        name = chosen.component.twin
+        if name and name not in {other.label for other, _ in trained}:
+            try:
+                return open_reward(choose_one("rewards", name, {}), dataset, device=device), ""
+            except MotionkitError as error:  # the twin was not asked for: its error must not stop the run
+                why = f"{name}, which {chosen.label} names as its twin, cannot be used: {error.message}"
+    return None, why
+
+
+# Prompts that are measured must not be the ones, nor come from the motions, that are trained on.
+
+
+def refuse_one_split(trained: str, measured: str) -> None:
+    """Refuse to measure on the split that is trained on.
+
+    Args:
+        trained: ``prompts.split``.
+        measured: ``heldout.split``.
+
+    Raises:
+        MotionkitError: They are one.
+    """
+    if trained != measured:
+        return
+    raise MotionkitError(
+        f"prompts.split and heldout.split are both {trained}.",
+        why="what is measured would be what was trained on, not held out.",
+        fix="--set prompts.split=train, or --set heldout.prompts=0 to measure nothing.",
+    )
+
+
+def shared_sources(trained: Sequence[Prompt], asked: Sequence[Prompt], *, allowed: bool, what: str) -> list[str]:
+    """Return the motions that prompts of both sides come from, mirrored or not; sorted.
+
+    Args:
+        trained: Prompts that are trained on.
+        asked: Prompts that are measured.
+        allowed: ``heldout.allow_shared``.
+        what: Names both sides in the message, such as ``the train and the val prompts of humanml``.
+
+    Raises:
+        MotionkitError: There are some, and they are not allowed.
+    """
+    names = [{name for prompt in prompts for name in prompt.source_ids} for prompts in (trained, asked)]
+    shared = shared_motions(*names)
+    if shared and not allowed:
+        raise MotionkitError(
+            f"{what} share {len(shared)} of {len(names[1])} motions, such as {shared[0]}.",
+            why="what is measured would partly be what was trained on, not held out.",
+            fix="make splits that share no motion, or --set heldout.prompts=0 to measure nothing; "
+            "--set heldout.allow_shared=true measures all the same and notes it in the run.",
+        )
+    return shared
+
+
+def describe_shared(shared: Sequence[str]) -> str:
+    """Return the warning of a run that is measured on motions it trains on."""
+    return (
+        f"{len(shared)} motion(s), such as {shared[0]}, are both trained on and measured (heldout.allow_shared); "
+        "held-out scores will be optimistic."
+    )

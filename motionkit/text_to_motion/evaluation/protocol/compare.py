@@ -1,0 +1,305 @@
+"""Policies on the same prompts with the same noise, compared prompt by prompt."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit.config import Chosen, choose_one
+from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.open_model import FoundModel, open_model
+from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.errors import MotionkitError
+from motionkit.metrics import FrechetReference, distances, match_hits
+from motionkit.metrics.paired import Paired, compare
+from motionkit.text_to_motion.evaluation.heldout import pair_kinetic_fid, pair_npss
+from motionkit.text_to_motion.evaluation.protocol.figures import (
+    EMBEDDED,
+    MOVING,
+    QUANTITIES,
+    REWARD,
+    Sheet,
+    titled,
+    tracked,
+)
+from motionkit.text_to_motion.evaluation.protocol.measure import Embedded, Measurement, Sampling
+from motionkit.tracking import definition, towards
+
+_RESAMPLES = 200
+"""Of FID, whose every resample takes a covariance; other quantities take `_paired.RESAMPLES`."""
+
+_BATCH = 32
+NO_DIFFERENCE = "no difference"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare_policies` found.
+
+    Attributes:
+        names: The policies; the first is what the others are compared with.
+        means: Figure of each policy, by quantity.
+        differences: By quantity and other policy.
+        truth: Figures of the real motions.
+        missing: Why a quantity is not there.
+        notes: What to know about one that is.
+        prompts: Prompts that each policy was asked.
+    """
+
+    names: list[str]
+    means: dict[str, dict[str, float]]
+    differences: dict[str, dict[str, Paired]]
+    truth: dict[str, float]
+    missing: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    prompts: int = 0
+
+    def verdict(self, quantity: str, name: str) -> str:
+        """Return better, worse, higher, lower, or `NO_DIFFERENCE` where the interval of the difference holds 0."""
+        paired = self.differences[quantity][name]
+        low, high = paired.ci95
+        if not paired.n or low <= 0 <= high:
+            return NO_DIFFERENCE
+        better = towards(definition(tracked(quantity)), paired.before, paired.after)
+        if better == "none":
+            return "higher" if low > 0 else "lower"
+        return "better" if (low > 0) == (better == "up") else "worse"
+
+    def document(self) -> dict[str, Any]:
+        """Return the figures as ``--json`` has them."""
+        found: dict[str, Any] = {}
+        for quantity, means in self.means.items():
+            pairs = self.differences.get(quantity, {})
+            found[quantity] = {
+                "means": means,
+                "ground_truth": self.truth.get(quantity),
+                "differences": {
+                    name: {**pair.document(), "verdict": self.verdict(quantity, name)} for name, pair in pairs.items()
+                },
+                **({"note": self.notes[quantity]} if quantity in self.notes else {}),
+            }
+        found |= {name: {"means": None, "why": why} for name, why in self.missing.items()}
+        return found
+
+    def remarks(self) -> list[str]:
+        """Return why figures are n/a, and what to know about those that are there."""
+        said: dict[str, list[str]] = {}
+        for name, why in (self.missing | self.notes).items():
+            said.setdefault(f"{'n/a: ' if name in self.missing else ''}{why}", []).append(titled(name))
+        return [f"{', '.join(names)} {why}" for why, names in said.items()]
+
+    def table(self, title: str) -> dict[str, Any]:
+        """Return a row per quantity: every policy, then each difference to the first with its interval."""
+        base, *others = self.names
+        heads = ["", base, *others, "real"]
+        for name in others:
+            heads += [f"{name} - {base}" if len(others) > 1 else "difference", "95 %", "verdict"]
+        rows: list[tuple[str, ...]] = []
+        for quantity in _ordered([*self.means, *self.missing]):
+            if quantity in self.missing:
+                rows.append((titled(quantity), *["n/a"] * len(self.names), *[""] * (len(heads) - len(self.names) - 1)))
+                continue
+            unit = definition(tracked(quantity)).unit
+            row = [f"{titled(quantity)} ({unit})" if unit != "1" else titled(quantity)]
+            row += [_number(self.means[quantity][name]) for name in self.names]
+            row.append(_number(self.truth[quantity]) if quantity in self.truth else "")
+            for name in others:
+                if pair := self.differences.get(quantity, {}).get(name):
+                    low, high = pair.ci95
+                    row += [f"{pair.delta:+.3f}", f"{low:+.3f} .. {high:+.3f}", self.verdict(quantity, name)]
+                else:
+                    row += ["", "", ""]
+            rows.append(tuple(row))
+        return {"title": title, "columns": heads, "rows": rows, "numbers": list(range(1, len(self.names) + 2))}
+
+
+@torch.no_grad()
+def compare_policies(
+    policies: Mapping[str, tuple[DiffusionPolicy, Sampling]],
+    measurement: Measurement,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Comparison:
+    """Ask every policy the same prompts with the same noise, and compare each with the first.
+
+    Differences are paired by prompt; the interval is a percentile bootstrap over prompts (of both FIDs over the prompts
+    that both covariances are taken of, the real motions fixed). It holds no variance of training seeds.
+
+    Args:
+        policies: The policies with their sampling, by name; the first is the base.
+        measurement: Evaluator, questions, number of prompts, seed.
+        progress: Called with how many motions are done since its last call.
+
+    Raises:
+        MotionkitError: A motion is not finite (exit code 1).
+    """
+    evaluator, questions = measurement.evaluator, measurement.questions
+    asked = questions.draw(0, measurement.amount.prompts)
+    text = evaluator.encode_texts([evaluator.whole_text(one.prompt) for one in asked])
+    first = next(iter(policies.values()))[0]
+    real_text, real = measurement.real(first, 0)
+    reference = measurement.real(first, -1)[1]
+    made = {name: measurement.generated(policy, how, asked, progress) for name, (policy, how) in policies.items()}
+    sheets = {name: measurement.sheet(text, found, reference, measurement.seed) for name, found in made.items()}
+    truth = measurement.sheet(real_text, real, reference, measurement.seed)
+    truth.values.pop("npss", None)  # a real motion is compared with itself
+    base, *others = made
+    columns = {name: _per_prompt(text, found) for name, found in made.items()}
+    means: dict[str, dict[str, float]] = {}
+    differences: dict[str, dict[str, Paired]] = {}
+    for quantity in _ordered(sheets[base].values):
+        if all(quantity in sheet.values for sheet in sheets.values()):
+            means[quantity] = {name: sheet.values[quantity] for name, sheet in sheets.items()}
+        if quantity in means and quantity in columns[base]:
+            differences[quantity] = {name: compare(columns[base][quantity], columns[name][quantity]) for name in others}
+    if "fid" in means:
+        differences["fid"] = _fid_differences(made, reference.motion, base, others)
+    sets = _set_differences(made, reference, base, others)
+    differences |= {name: pairs for name, pairs in sets.items() if name in means}
+    merged = Sheet()
+    for sheet in sheets.values():
+        merged.add(sheet)
+    wanted = {*EMBEDDED, *MOVING, "kinetic_fid", "npss"} - {"multimodality"}
+    missing = {name: why for name, why in merged.missing.items() if name in wanted}
+    return Comparison(list(made), means, differences, truth.values, missing, merged.notes, measurement.amount.prompts)
+
+
+def _ordered(names: Iterable[str]) -> list[str]:
+    """Return names of figures in the order of tables: rewards first."""
+    found = dict.fromkeys(names)
+    return [*(name for name in found if name.startswith(REWARD)), *(name for name in QUANTITIES if name in found)]
+
+
+def _per_prompt(text: Tensor, found: Embedded) -> dict[str, NDArray[np.float64]]:
+    """Return ``[P, 1]`` of each quantity that every prompt has a value of; a remainder of batches of 32 is NaN."""
+    count, whole = len(text), len(text) // _BATCH * _BATCH
+    columns: dict[str, Tensor] = dict(found.columns)
+    if whole:
+        hits = match_hits(text, found.motion)
+        own = distances(text[:whole, None], found.motion[:whole, None])[:, 0, 0]
+        rest = hits.new_full((count - whole,), torch.nan)
+        columns |= {f"r_precision_{k}": torch.cat([row, rest]) for k, row in enumerate(hits, 1)}
+        columns["mm_dist"] = torch.cat([own.double(), rest])
+    return {name: values.double().cpu().numpy()[:, None] for name, values in columns.items()}
+
+
+def _fid_differences(made: Mapping[str, Embedded], real: Tensor, base: str, others: Sequence[str]) -> dict[str, Paired]:
+    reference = FrechetReference(real)
+    count = len(made[base].motion)
+    rng = np.random.default_rng(0)
+    draws = [torch.from_numpy(rng.integers(0, count, count)) for _ in range(_RESAMPLES)]
+    whole = {name: reference.distance(found.motion) for name, found in made.items()}
+    resampled = {
+        name: np.array([reference.distance(found.motion[draw.to(found.motion.device)]) for draw in draws])
+        for name, found in made.items()
+    }
+    found = {}
+    for name in others:
+        delta = whole[name] - whole[base]
+        # The bias of resampling (repeated prompts) is that of both; what is left of it is taken off.
+        spread = resampled[name] - resampled[base]
+        low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
+        found[name] = Paired(whole[base], whole[name], delta, (float(low), float(high)), count)
+    return found
+
+
+def _set_differences(
+    made: Mapping[str, Embedded], real: Embedded, base: str, others: Sequence[str]
+) -> dict[str, dict[str, Paired]]:
+    """Return the differences of kinetic FID and NPSS, where they can be taken."""
+
+    def rows(name: str, *columns: str) -> NDArray[np.float64]:
+        found = torch.stack([made[name].moving[column] for column in columns], dim=-1)
+        return found.double().cpu().numpy()[:, None]
+
+    differences: dict[str, dict[str, Paired]] = {"kinetic_fid": {}, "npss": {}}
+    if "kinetic" not in real.moving:
+        return differences
+    clips = real.moving["kinetic"]
+    clips = clips[clips.isfinite().all(1)].cpu()
+    terms = ("npss_moved", "npss_power")
+    for name in others:
+        kinetic = [rows(one, "kinetic")[..., 0] for one in (base, name)]
+        pairs = {
+            "kinetic_fid": pair_kinetic_fid(kinetic[0], kinetic[1], clips),
+            "npss": pair_npss(rows(base, *terms), rows(name, *terms)),
+        }
+        for quantity, pair in pairs.items():
+            if pair is not None:
+                differences[quantity][name] = pair
+    return differences
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < 0.1 else f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
+
+
+# Opening a policy to be evaluated.
+
+
+_SMALL = 4_000_000
+"""Parameters of a network whose layers are done before a second thread has woken up."""
+
+
+def set_threads(policies: Sequence[DiffusionPolicy], wanted: int) -> None:
+    """Set torch's CPU threads: `wanted`, or for 0 one where all networks are small."""
+    sizes = [sum(parameter.numel() for parameter in policy.network.parameters()) for policy in policies]
+    if wanted or max(sizes) < _SMALL:
+        torch.set_num_threads(wanted or 1)
+
+
+def find_policy(path: str) -> FoundModel:
+    """Say which policy a path holds.
+
+    Raises:
+        MotionkitError: It is no policy.
+    """
+    found = open_model(path)
+    if "evaluator" in found.what:
+        raise MotionkitError(
+            f"{found.describe()}; what is measured is a policy.",
+            fix=f"motionkit eval text-to-motion --evaluator {shlex.quote(str(path))}",
+        )
+    if found.kind != "policies":
+        raise MotionkitError(
+            f"{found.describe()}; what is measured is a policy.",
+            fix=f"motionkit eval retrieval {shlex.quote(str(path))} measures a TMR.",
+        )
+    return found
+
+
+def open_policy(
+    found: FoundModel, chosen: Chosen, dataset: TextMotionDataset, *, full: bool, device: torch.device | str
+) -> DiffusionPolicy:
+    """Open a policy with its moving average, its adapters and the options that were given.
+
+    Args:
+        found: The policy.
+        chosen: ``--policy`` with its options.
+        dataset: Gives statistics to a released checkpoint.
+        full: Whether padded frames are attended to where nothing else was asked for, as in the original's evaluation.
+        device: Where it goes.
+
+    Raises:
+        MotionkitError: It cannot be opened, or does not fit the dataset.
+    """
+    if chosen.label != found.plugin and found.plugin:
+        chosen = choose_one("policies", found.plugin, {})
+    given = chosen.options.model_fields_set
+    if getattr(chosen.options, "reference", ""):
+        raise MotionkitError(
+            "--reference has no effect in eval.", why="it is what training measures KL to.", fix="leave it out."
+        )
+    more: dict[str, object] = {"checkpoint": found.path}
+    if full and "padding" in type(chosen.options).model_fields and "padding" not in given:
+        more["padding"] = "full"
+    options = chosen.options.model_copy(update=more)
+    policy: DiffusionPolicy = Chosen(chosen.kind, chosen.name, options).build(device=device, dataset=dataset)
+    return policy

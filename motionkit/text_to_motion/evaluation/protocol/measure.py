@@ -1,0 +1,564 @@
+"""One replication: motions of every prompt, embedded, with all their figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit.contracts.dataset import (
+    Split,
+    TextClip,
+    TextMotionDataset,
+    clips_fingerprint,
+    leave_out_clips,
+    leave_out_prompts,
+    prompt_fingerprint,
+)
+from motionkit.contracts.generating import plan_steps, sample
+from motionkit.contracts.open_model import STARTER, FoundModel
+from motionkit.contracts.policy import GUIDANCE, DiffusionPolicy, StoresGuidance, guidance_of
+from motionkit.errors import MotionkitError
+from motionkit.metrics import kinetic_features
+from motionkit.motion import MotionBatch, RealActions
+from motionkit.rl import DDIM, NoiseSource, StepPlan, length_mask, stable_hash
+from motionkit.runs import TrainedOn, fingerprint
+from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.protocol.figures import (
+    EMBEDDED,
+    MOVING,
+    QUANTITIES,
+    REWARD,
+    Sheet,
+    embedding_figures,
+    guide_figure,
+    moving_figures,
+    multimodality_figure,
+    npss_columns,
+    physics_figures,
+    require_finite,
+)
+from motionkit.text_to_motion.evaluator.model import T2MEvaluator
+from motionkit.text_to_motion.rewards.mix import RewardMix
+
+# How a policy is sampled and how often: what was asked for, else what suits where it comes from.
+
+
+Mode = Literal["auto", "wo_mm", "mm_short", "debug", "full"]
+MDM_PROMPTS = 1024
+"""The original asks for 1,000 in whole batches of 32: 32 batches."""
+
+_FEW = 5
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much is sampled.
+
+    Attributes:
+        replications: How often everything is repeated with new prompts and noise.
+        prompts: Prompts per replication.
+        mm_prompts: Prompts of MultiModality per replication; 0 leaves it out.
+        mm_repeats: Motions of each of them.
+        mm_pairs: Pairs among these.
+    """
+
+    replications: int
+    prompts: int
+    mm_prompts: int = 0
+    mm_repeats: int = 0
+    mm_pairs: int = 10
+
+    @property
+    def motions(self) -> int:
+        """Motions sampled per replication."""
+        return self.prompts + self.mm_prompts * self.mm_repeats
+
+
+MODES: dict[str, tuple[int, int, int]] = {
+    "wo_mm": (20, 0, 0),
+    "mm_short": (5, 100, 30),
+    "debug": (5, 0, 0),
+    "full": (20, 100, 30),
+    STARTER: (5, 50, 10),
+}
+"""Replications, and prompts and repeats of MultiModality, of the original's modes; `STARTER` is ours."""
+
+
+def amount_of(
+    mode: str, protocol: str, *, starter: bool, available: int, replications: int = 0, limit: int = 0
+) -> tuple[str, Amount]:
+    """Return the name of the mode that acts, and what it means.
+
+    Args:
+        mode: As in `MODES`, or ``auto``: that of the starter pack on its data, else ``wo_mm``.
+        protocol: ``mdm`` asks for 1,024 prompts, ``whole`` for every item of the split once.
+        starter: Whether the data are the starter's.
+        available: Items of the split.
+        replications: How many instead; 0 keeps the mode's.
+        limit: Prompts per replication instead; 0 keeps the protocol's.
+    """
+    name = (STARTER if starter else "wo_mm") if mode == "auto" else mode
+    own, mm_prompts, mm_repeats = MODES[name]
+    prompts = limit or (MDM_PROMPTS if protocol == "mdm" else available)
+    return name, Amount(replications or own, prompts, min(mm_prompts, prompts), mm_repeats)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How motions are made.
+
+    Attributes:
+        plan: Reverse steps.
+        guidance: Classifier-free guidance scale.
+        words: Sampler, steps, guidance and padding, for tables.
+    """
+
+    plan: StepPlan
+    guidance: float
+    words: str
+
+
+def sampling_of(
+    found: FoundModel,
+    policy: DiffusionPolicy,
+    *,
+    starter: bool,
+    kind: Literal["auto", "ddpm", "ddim"] = "auto",
+    steps: int = 0,
+    guidance: float | None = None,
+) -> Sampling:
+    """Decide how a policy is sampled.
+
+    Args:
+        found: Where it comes from.
+        policy: The policy.
+        starter: Whether it is evaluated on the starter's data.
+        kind: ``auto`` takes what the policy is meant for: few deterministic steps on the starter's data (a run of
+            `grpo`: those that it was measured with), else the ancestral sampler, as MDM is evaluated.
+        steps: Number of steps; 0 leaves it to `kind` and to the policy, which may have a number of its own.
+        guidance: Guidance scale; None takes that of the run, else the policy's own, else 2.5.
+
+    Raises:
+        MotionkitError: There are not so many steps.
+    """
+    own = _of_run(found)
+    scale = guidance if guidance is not None else float(own.get("guidance_scale", guidance_of(policy)))
+    total = len(policy.schedule)
+    if kind == "auto" and starter and not steps:
+        count = min(int(own.get("inference_timesteps") or _FEW), total)
+        spacing: Literal["early", "even"] = "even" if own.get("spacing") == "even" else "early"
+        plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=policy.schedule.visited(spacing, count))
+        kind = "ddim"
+    else:
+        kind = "ddpm" if kind == "auto" else kind
+        plan = plan_steps(policy, kind, steps)
+    visited = f"all {total} steps" if len(plan) == total else f"{len(plan)} steps of {total}"
+    padding = getattr(policy, "padding", "exact")
+    return Sampling(plan, scale, f"{kind.upper()}, {visited}, guidance {scale:g}, masks {padding}")
+
+
+def common_guidance(policies: Sequence[tuple[FoundModel, DiffusionPolicy]], guidance: float | None) -> float:
+    """Return one guidance scale for several policies: the one asked for, else that of tuned ones among them, else 2.5.
+
+    Raises:
+        MotionkitError: They were tuned with different ones.
+    """
+    if guidance is not None:
+        return guidance
+    own = (
+        _of_run(found).get("guidance_scale", policy.guidance if isinstance(policy, StoresGuidance) else None)
+        for found, policy in policies
+    )
+    scales = {float(scale) for scale in own if scale is not None}
+    if len(scales) > 1:
+        listed = ", ".join(f"{scale:g}" for scale in sorted(scales))
+        raise MotionkitError(
+            f"the runs were made with different guidance scales: {listed}.",
+            why="guidance raises R-precision by itself; policies are compared at one value.",
+            fix="--guidance-scale X",
+        )
+    return scales.pop() if scales else GUIDANCE
+
+
+def _of_run(found: FoundModel) -> Mapping[str, Any]:
+    """Return the sampler settings of the run of `grpo` that made a policy; empty where there is none."""
+    if found.run is None or found.run.command != "grpo":
+        return {}
+    own = found.run.config.get("sampler")
+    return own if isinstance(own, Mapping) else {}
+
+
+# What a policy is asked: captions of a split with lengths, drawn anew for each replication.
+
+
+_UNIT = 4
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prompt, and the real motion that it describes.
+
+    Attributes:
+        prompt: As long as `truth`; its key is unique in the evaluation, so that the noise is too.
+        truth: ``[T, F]`` unnormalised features; None where there is no real motion.
+    """
+
+    prompt: Prompt
+    truth: Tensor | None
+
+
+class Questions:
+    """Questions of one split, the same for every policy and machine.
+
+    A clip is asked for as the public loaders serve it: one of its captions at random, cut to a multiple of 4 frames,
+    once in three times 4 frames shorter, at a random place. A composite prompt is asked for as it is.
+
+    Args:
+        dataset: Where clips and captions come from.
+        split: Which of them.
+        longest: Longest motion of the policy in frames.
+        k_segments: Segments per prompt; composite data only.
+        seed: Seed of the draw.
+        trained: What the policies were trained on, which is not asked for.
+
+    Attributes:
+        kept: What was left out.
+
+    Raises:
+        MotionkitError: There are none, none that the policies were not trained on, or `dataset` was composed of
+            training clips.
+    """
+
+    def __init__(
+        self,
+        dataset: TextMotionDataset,
+        split: Split,
+        *,
+        longest: int,
+        k_segments: int = 0,
+        seed: int = 0,
+        trained: TrainedOn | None = None,
+    ) -> None:
+        self._seed, self._longest, self._crop = seed, longest, dataset.random_crop
+        splits: Sequence[Split] | None = getattr(dataset, "splits", None)
+        self.composite = splits is not None
+        if splits == ("train",):
+            raise MotionkitError(
+                f"this {dataset.name} set was composed from the train split.",
+                why="a policy may have been trained on its clips; the figures would not be held out.",
+                fix=f"motionkit compose --split {split} ... OUT, then --dataset.path OUT",
+            )
+        if not self.composite and k_segments > 1:
+            raise MotionkitError(
+                f"--k-segments {k_segments} acts with composite data only.",
+                why="prompts that are joined on the way have no real motion to compare with.",
+                fix=f"motionkit compose --k-segments {k_segments} --split {split} ... OUT, then --dataset composite.",
+            )
+        self._prompts = list(dataset.prompts(split, k_segments=k_segments)) if self.composite else []
+        self._clips = list(dataset.clips(split))
+        if not (self._prompts or self._clips):
+            raise MotionkitError(f"the {split} split of {dataset.name} has nothing to ask for.")
+        trained = trained or TrainedOn()
+        if self.composite:
+            self.kept = leave_out_prompts(trained, dataset, split, self._prompts)
+            self._prompts = [self._prompts[place] for place in self.kept.places]
+        else:
+            self.kept = leave_out_clips(trained, dataset, self._clips)
+            self._clips = [self._clips[place] for place in self.kept.places]
+        self.kept.require(self.what, f"the {split} split of {dataset.name}", f"give --dataset with other {self.what}.")
+        self._truth = {clip.key: clip.features for clip in self._clips} if self.composite else {}
+        self.count = len(self._prompts) if self.composite else len(self._clips)
+
+    @property
+    def what(self) -> str:
+        """What an item is called, in the plural."""
+        return "composite prompts" if self.composite else "clips"
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the clips and prompts that are asked for."""
+        return fingerprint(clips_fingerprint(self._clips), *map(prompt_fingerprint, self._prompts))
+
+    @property
+    def clips(self) -> Sequence[TextClip]:
+        """The real clips of the split."""
+        return self._clips
+
+    @property
+    def prompts(self) -> Sequence[Prompt]:
+        """The composite prompts of the split; none of other data."""
+        return self._prompts
+
+    @property
+    def captions(self) -> int:
+        """Number of captions, or of composite prompts."""
+        return len(self._prompts) or sum(len(clip.captions) for clip in self._clips)
+
+    def tokens(self) -> dict[str, Sequence[str]]:
+        """Return the stored ``word/POS`` tokens of captions, where the dataset has them."""
+        return {
+            caption: tokens
+            for clip in self._clips
+            for caption, tokens in zip(clip.captions, getattr(clip, "tokens", ()), strict=False)
+        }
+
+    def draw(self, replication: int, count: int) -> list[Question]:
+        """Return the questions of a replication.
+
+        The split is gone through in a new random order; where it has fewer than `count` items this starts again with
+        another order, so that an item comes again only after all others, with a new caption, cut and noise.
+        """
+        rng = self._generator("ask", replication)
+        order: list[int] = []
+        while len(order) < count:
+            order += rng.permutation(self.count).tolist()
+        return [self._question(rng, place, f"{replication}.{n}") for n, place in enumerate(order[:count])]
+
+    def real(self, replication: int) -> list[Question]:
+        """Return every item of the split once, in a new random order; those of a composite set that have a motion."""
+        rng = self._generator("real", replication)
+        found = [self._question(rng, place, f"real {replication}") for place in rng.permutation(self.count).tolist()]
+        return [question for question in found if question.truth is not None]
+
+    def _generator(self, name: str, replication: int) -> np.random.Generator:
+        return np.random.default_rng([abs(stable_hash(f"{name} {self._seed} {replication}"))])
+
+    def _question(self, rng: np.random.Generator, place: int, label: str) -> Question:
+        if self.composite:
+            prompt = self._prompts[place]
+            truth = self._truth.get(prompt.key)
+            key = f"{prompt.key}/{label}"
+            return Question(Prompt(prompt.segments, prompt.frames, key, prompt.source_ids), truth)
+        clip = self._clips[place]
+        number = int(rng.integers(len(clip.captions)))
+        units = min(len(clip.features), self._longest) // _UNIT
+        if self._crop:
+            units = max(units - int(rng.integers(3) == 0), 1)  # "single, single, double" of the public loaders
+        length = max(units * _UNIT, 1)
+        start = int(rng.integers(len(clip.features) - length + 1)) if self._crop else 0
+        prompt = Prompt((clip.captions[number],), (length,), f"{clip.key}#{number}/{label}", (clip.key,))
+        return Question(prompt, clip.features[start : start + length])
+
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Replication:
+    """The figures of one replication.
+
+    Attributes:
+        metrics: Of the policy.
+        truth: Of the real motions.
+    """
+
+    metrics: Sheet
+    truth: Sheet
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """N motions in the evaluator's space.
+
+    Attributes:
+        motion: ``[N, E]``.
+        columns: ``[N]`` per physics figure, per figure of `MOVING`, and per reward that was asked for.
+        moving: What `moving_figures` takes beside the columns.
+    """
+
+    motion: Tensor
+    columns: dict[str, Tensor]
+    moving: dict[str, Tensor]
+
+
+class Measurement:
+    """Everything that replications share.
+
+    Args:
+        evaluator: Embeds texts and motions.
+        questions: What is asked.
+        amount: How much.
+        seed: Seed of the noise and of pairs.
+        batch: Motions that are sampled at once.
+        doubt: Why the evaluator's figures would mean nothing; empty when they do.
+        singles: Clips of single actions, for the guide's FID of composite motions.
+        actions: What real clips of an action do.
+        rewards: Scores of motions that are wanted beside the figures.
+    """
+
+    def __init__(
+        self,
+        evaluator: T2MEvaluator,
+        questions: Questions,
+        *,
+        actions: RealActions,
+        amount: Amount,
+        seed: int = 0,
+        batch: int = 64,
+        doubt: str = "",
+        singles: Questions | None = None,
+        rewards: RewardMix | None = None,
+    ) -> None:
+        self.rewards = rewards
+        self.actions = actions
+        self.evaluator = evaluator
+        self.questions = questions
+        self.amount = amount
+        self.seed = seed
+        self.batch = batch
+        self.doubt = doubt
+        self.singles = singles
+        self._passes: dict[int, tuple[Tensor, Embedded]] = {}
+
+    @torch.no_grad()
+    def replicate(
+        self, policy: DiffusionPolicy, how: Sampling, replication: int, progress: Progress | None = None
+    ) -> Replication:
+        """Measure a policy and the real motions.
+
+        Raises:
+            MotionkitError: A motion is not finite (exit code 1).
+        """
+        asked = self.questions.draw(replication, self.amount.prompts)
+        made = self.generated(policy, how, asked, progress)
+        text = self.evaluator.encode_texts([self.evaluator.whole_text(one.prompt) for one in asked])
+        real_text, real = self.real(policy, replication)
+        seed = self.seed * 1_000_003 + replication
+        metrics = self.sheet(text, made, real, seed)
+        if self.singles is not None and "fid" in {*metrics.values, *metrics.missing}:
+            single = self._embed(policy, self.singles.real(replication)).motion
+            metrics.add(guide_figure(made.motion, single))
+        if self.amount.mm_prompts:
+            repeats = self._repeated(policy, how, asked[: self.amount.mm_prompts], progress)
+            metrics.add(multimodality_figure(repeats, pairs=self.amount.mm_pairs, seed=seed))
+        else:
+            metrics.missing["multimodality"] = "this mode samples one motion per prompt"
+        # Another pass over the split: the same clips, cut and captioned anew, as the original's ground truth is.
+        _, again = self.real(policy, replication - 1)
+        truth = self.sheet(real_text, real, again, seed)
+        truth.missing["multimodality"] = "a text has one real motion"
+        truth.values.pop("npss", None)
+        truth.missing["npss"] = "a real motion is compared with itself"
+        self._passes = {key: value for key, value in self._passes.items() if key >= replication}
+        for sheet in (metrics, truth):
+            self._withhold(sheet)
+        return Replication(metrics, truth)
+
+    def generated(
+        self, policy: DiffusionPolicy, how: Sampling, asked: Sequence[Question], progress: Progress | None = None
+    ) -> Embedded:
+        """Return the motions of a policy in the order of the questions; each depends on its own prompt alone."""
+
+        def make(part: list[int]) -> MotionBatch:
+            prompts = [asked[i].prompt for i in part]
+            done = sample(policy, prompts, how.plan, NoiseSource(self.seed), guidance=how.guidance)
+            if progress is not None:
+                progress(len(part))
+            return done.motions
+
+        exact = getattr(policy, "padding", "exact") == "exact"
+        return self._in_batches(asked, make, "generated", padded=not exact)
+
+    def _embed(self, policy: DiffusionPolicy, questions: Sequence[Question]) -> Embedded:
+        """Return the real motions of questions."""
+
+        def read(part: list[int]) -> MotionBatch:
+            truths = [questions[i].truth for i in part]
+            features = torch.nn.utils.rnn.pad_sequence([one for one in truths if one is not None], batch_first=True)
+            lengths = torch.tensor([questions[i].prompt.length for i in part], device=self.evaluator.mean.device)
+            device = self.evaluator.mean.device
+            return MotionBatch(features.float().to(device), lengths, skeleton=policy.skeleton, fps=policy.fps)
+
+        return self._in_batches(questions, read, "real")
+
+    def _repeated(
+        self, policy: DiffusionPolicy, how: Sampling, asked: Sequence[Question], progress: Progress | None
+    ) -> Tensor:
+        """Return ``[C, R, E]`` embeddings of R motions of each of C questions."""
+        repeats, found = self.amount.mm_repeats, []
+        each = max(1, self.batch // repeats)
+        for first in range(0, len(asked), each):
+            prompts = [one.prompt for one in asked[first : first + each]]
+            done = sample(policy, prompts, how.plan, NoiseSource(self.seed), samples=repeats, guidance=how.guidance)
+            padded = getattr(policy, "padding", "exact") != "exact"
+            found.append(self._latents(done.motions, padded=padded).unflatten(0, (len(prompts), repeats)))
+            if progress is not None:
+                progress(len(prompts) * repeats)
+        return require_finite(torch.cat(found), "generated")
+
+    def real(self, policy: DiffusionPolicy, replication: int) -> tuple[Tensor, Embedded]:
+        """Return the real motions of one pass over the split, with their texts; each pass is embedded once."""
+        if replication not in self._passes:
+            questions = self.questions.real(replication)
+            text = self.evaluator.encode_texts([self.evaluator.whole_text(one.prompt) for one in questions])
+            self._passes[replication] = (text, self._embed(policy, questions))
+        return self._passes[replication]
+
+    def sheet(self, text: Tensor, found: Embedded, real: Embedded, seed: int) -> Sheet:
+        """Return the figures of motions beside real ones, without those that are doubtful."""
+        if not len(found.motion):
+            return Sheet(missing=dict.fromkeys(QUANTITIES, "the set holds no real motions"))
+        sheet = embedding_figures(text, found.motion, real.motion, count=len(real.motion), seed=seed)
+        plain = {name: values for name, values in found.columns.items() if name not in MOVING}
+        sheet.values |= {name: float(values.double().nanmean()) for name, values in plain.items()}
+        sheet.add(moving_figures(found.columns | found.moving, real.moving.get("kinetic", found.moving["kinetic"][:0])))
+        self._withhold(sheet)
+        return sheet
+
+    def _withhold(self, sheet: Sheet) -> None:
+        """Leave out what the evaluator says where it cannot be trusted."""
+        if self.doubt:
+            sheet.missing |= {name: self.doubt for name in EMBEDDED if name in sheet.values}
+            sheet.values = {name: value for name, value in sheet.values.items() if name not in EMBEDDED}
+            sheet.notes = {name: note for name, note in sheet.notes.items() if name not in EMBEDDED}
+
+    def _in_batches(
+        self, asked: Sequence[Question], make: Callable[[list[int]], MotionBatch], what: str, *, padded: bool = False
+    ) -> Embedded:
+        """Embed motions in batches of similar lengths and return them in their own order."""
+        order = sorted(range(len(asked)), key=lambda i: asked[i].prompt.length)
+        motion: list[Tensor] = []
+        columns: dict[str, list[Tensor]] = {}
+        moving: dict[str, list[Tensor]] = {}
+        for first in range(0, len(order), self.batch):
+            part = order[first : first + self.batch]
+            batch, prompts = make(part), [asked[i].prompt for i in part]
+            motion.append(self._latents(batch, padded=padded))
+            found = physics_figures(batch) | self.actions.measure(batch, prompts) | self._scores(batch, prompts)
+            for name, values in found.items():
+                columns.setdefault(name, []).append(values)
+            moved, power = npss_columns(batch, [asked[i].truth for i in part])
+            kinetic = kinetic_features(batch.joints, batch.lengths, batch.fps)
+            for name, values in {"npss_moved": moved, "npss_power": power, "kinetic": kinetic}.items():
+                moving.setdefault(name, []).append(values)
+        if not order:
+            return Embedded(self.evaluator.mean.new_zeros(0, self.evaluator.latent), {}, {})
+        back = torch.empty(len(order), dtype=torch.int64)
+        back[torch.tensor(order)] = torch.arange(len(order))
+        back = back.to(motion[0].device)
+        latents = require_finite(torch.cat(motion)[back], what)
+        sorted_back = [{name: torch.cat(values)[back] for name, values in part.items()} for part in (columns, moving)]
+        return Embedded(latents, *sorted_back)
+
+    def _scores(self, batch: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
+        """Return ``[N]`` of each reward; NaN where it does not apply or cannot be computed."""
+        if self.rewards is None:
+            return {}
+        terms = self.rewards.score(batch, prompts).terms
+        nan = batch.features.new_full((), torch.nan)
+        return {
+            f"{REWARD}{term.name}": torch.where(term.scores.applying, term.scores.total, nan).to(batch.device)
+            for term in terms
+        }
+
+    def _latents(self, batch: MotionBatch, *, padded: bool) -> Tensor:
+        """Embed a batch; without `padded` the frames past an end are the evaluator's zeros, whatever they hold."""
+        features = batch.features
+        if not padded:
+            mask = length_mask(batch.lengths, features.shape[1])
+            features = torch.where(mask[..., None], features, self.evaluator.mean.to(features))
+        return self.evaluator.encode_motions(features, batch.lengths)

@@ -1,0 +1,480 @@
+"""`motionkit eval text-to-motion` from opened inputs to the result."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from motionkit.contracts.dataset import Split, TextClip, TextMotionDataset
+from motionkit.contracts.open_model import STARTER, FoundModel
+from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.motion import Normalizer
+from motionkit.page import definitions, details, html_page, note
+from motionkit.page import table as page_table
+from motionkit.runs import LOCK, TrainedOn, disk_errors, fingerprint_tensors, hold, write_bytes_atomic
+from motionkit.text_to_motion.evaluation.judge import require_fit
+from motionkit.text_to_motion.evaluation.protocol.figures import TITLES, Sheet, explain, summarise, table, verdict
+from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Measurement, Questions, Replication, Sampling
+from motionkit.text_to_motion.evaluation.quality import RealMotions, single_clips
+from motionkit.text_to_motion.evaluator.files import is_native, open_evaluator
+from motionkit.text_to_motion.evaluator.model import T2MEvaluator
+from motionkit.text_to_motion.rewards.mix import RewardMix
+from motionkit.version import __version__
+
+# A check on real motions that the evaluator has its own statistics, not those of the dataset or of another body.
+
+
+_CLIPS = 256
+_LEAST, _MOST = 0.2, 5.0
+"""Standard deviations of normalised real motions, median over the body's features; 1 in training."""
+_CENTRE = 3.0
+_HEADS, _CONTACTS = 4, 4
+
+
+def doubt_of(
+    evaluator: T2MEvaluator,
+    clips: Sequence[TextClip],
+    *,
+    released: bool,
+    dataset: Normalizer,
+    known: Normalizer | None = None,
+) -> str:
+    """Return why the evaluator's figures would mean nothing; empty where nothing speaks against them.
+
+    Args:
+        evaluator: The evaluator; reads the features of `clips`.
+        clips: Real motions.
+        released: Whether it is in the layout of its authors, whose standard deviation of the root and the contacts is
+            25 times smaller than the dataset's (their ``feat_bias`` of 5, applied twice).
+        dataset: Mean and Std of the dataset, which the generator uses.
+        known: The evaluator's statistics that lie beside the dataset, where there are any.
+    """
+    frames = torch.cat([clip.features.float() for clip in clips[:_CLIPS]]).to(evaluator.mean)
+    body = slice(_HEADS, -_CONTACTS)
+    normal = evaluator.normalize(frames)[:, body]
+    spread, centre = float(normal.std(0).median()), float(normal.mean(0).abs().median())
+    if not (_LEAST < spread < _MOST and centre < _CENTRE):
+        return (
+            f"the evaluator's statistics do not fit these motions: normalised, real ones have a median standard "
+            f"deviation of {spread:.3g} and a mean of {centre:.3g}, instead of about 1 and 0"
+        )
+    if released and _alike(evaluator.std, dataset.std):
+        return (
+            "the evaluator was given the dataset's own Mean and Std; its own are those of Comp_v6_KLD01/meta "
+            "(t2m_mean.npy, t2m_std.npy of MDM)"
+        )
+    if released and known is not None and not _alike(evaluator.std, known.std):
+        return "the evaluator's statistics are not those that lie beside the dataset (t2m_std.npy)"
+    return ""
+
+
+def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two standard deviations agree within 2 %, root and contacts included."""
+    return first.shape == second.shape and bool(torch.allclose(first.cpu(), second.cpu().to(first.dtype), rtol=0.02))
+
+
+# The page of an evaluation: what was measured, how, and what each figure means.
+
+
+def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[str, Any], notes: Sequence[str]) -> str:
+    """Return the page.
+
+    Args:
+        title: Its title.
+        sentence: The verdict.
+        facts: How it was measured, by name.
+        shown: The table, as the command line prints it.
+        notes: What to know before comparing.
+    """
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="lead-in">{escape(sentence)}</p>',
+        "<h2>Figures</h2>",
+        page_table(shown["columns"], shown["rows"], numbers=shown.get("numbers", ())),
+        *(note(text) for text in notes),
+        "<h2>How it was measured</h2>",
+        definitions(facts),
+    ]
+    meaning = {name: f"{text} Unit {unit}; better: {better}." for name, unit, better, text in explain()}
+    assert len(meaning) == len(TITLES)
+    body.append(details("What each figure means", definitions(meaning), opened=True))
+    return html_page(title, "".join(body), made_by="eval")
+
+
+# A folder with one file per replication, so that an evaluation that was stopped goes on where it was.
+
+
+RECORD, PAGE, FOLDER = "evaluation.json", "evaluation.html", "replications"
+KIND = "motionkit-evaluation"
+
+
+class ReplicationStore:
+    """The folder of an evaluation.
+
+    Args:
+        path: The folder.
+        key: Everything that the figures depend on; JSON-able.
+        overwrite: Whether an evaluation that is there may be replaced.
+    """
+
+    def __init__(self, path: Path, key: Mapping[str, Any], *, overwrite: bool = False) -> None:
+        self.path = path
+        self._key = json.loads(json.dumps(key, default=str))
+        self._overwrite = overwrite
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """Claim the folder, and hold it while the block runs.
+
+        Yields:
+            How many replications it holds already.
+
+        Raises:
+            MotionkitError: It holds other files, another evaluation, a finished one, or another process works on it.
+        """
+        before = self._before()
+        with disk_errors("make the folder", self.path, code=2):
+            (self.path / FOLDER).mkdir(parents=True, exist_ok=True)
+        with hold(self.path):
+            if before is None or self._overwrite:
+                for file in sorted((self.path / FOLDER).glob("[0-9]*.json")):
+                    file.unlink()
+                self._write(RECORD, {"kind": KIND, "schema": 1, "status": "running", "settings": self._key})
+            yield sum(1 for _ in (self.path / FOLDER).glob("[0-9]*.json"))
+
+    def read(self, number: int) -> Replication | None:
+        """Return a replication that was measured before; None where there is none."""
+        file = self.path / FOLDER / f"{number:04d}.json"
+        if not file.is_file():
+            return None
+        document = read_json(file, dict, fix="delete that file, and it is measured again.")
+        try:
+            return Replication(*(_sheet(document[part]) for part in ("metrics", "ground_truth")))
+        except (KeyError, TypeError, ValueError) as error:
+            raise MotionkitError(
+                f"{file} is damaged.", why=str(error), fix="delete that file, and it is measured again."
+            ) from error
+
+    def write(self, number: int, found: Replication, seconds: float) -> None:
+        """Keep a replication.
+
+        Raises:
+            MotionkitError: It cannot be written (exit code 1).
+        """
+        parts = {"metrics": found.metrics, "ground_truth": found.truth}
+        document = {name: vars(sheet) for name, sheet in parts.items()}
+        self._write(f"{FOLDER}/{number:04d}.json", {"replication": number, "seconds": seconds, **document})
+
+    def finish(self, document: Mapping[str, Any], page: str) -> None:
+        """Write the result and its page.
+
+        Raises:
+            MotionkitError: They cannot be written (exit code 1).
+        """
+        with disk_errors("write the page", self.path):
+            write_bytes_atomic(self.path / PAGE, page.encode())
+        record = {"kind": KIND, "schema": 1, "status": "done", "settings": self._key, "result": dict(document)}
+        self._write(RECORD, record)
+
+    def _before(self) -> dict[str, Any] | None:
+        """Return the record of an evaluation that may go on or be replaced; None for a new place."""
+        if self.path.exists() and not self.path.is_dir():
+            raise MotionkitError(f"--out {self.path} is a file.", fix="choose another --out.")
+        if not self.path.is_dir() or not {file.name for file in self.path.iterdir()} - {FOLDER, LOCK}:
+            return None  # new, or stopped before anything was measured
+        record: dict[str, Any] = {}
+        if (self.path / RECORD).is_file():
+            record = read_json(self.path / RECORD, dict, fix="choose another --out.")
+        if record.get("kind") != KIND:
+            raise MotionkitError(f"{self.path} exists and holds something else.", fix="choose another --out.")
+        if self._overwrite:
+            return record
+        if record.get("status") == "done":
+            raise MotionkitError(
+                f"{self.path} holds a finished evaluation.", fix="choose another --out, or --overwrite it."
+            )
+        settings = record.get("settings")
+        changed = [
+            name for name, value in self._key.items() if not isinstance(settings, dict) or settings.get(name) != value
+        ]
+        if changed:
+            raise MotionkitError(
+                f"{self.path} holds an evaluation with another {', '.join(changed)}.",
+                why="its replications would not be repetitions of one thing.",
+                fix="give the same options to go on, choose another --out, or --overwrite it.",
+            )
+        return record
+
+    def _write(self, name: str, document: Mapping[str, Any]) -> None:
+        text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+        with disk_errors(f"write {name}", self.path):
+            write_bytes_atomic(self.path / name, text.encode(errors="backslashreplace"))
+
+
+def _sheet(document: Mapping[str, Any]) -> Sheet:
+    values = {str(name): float(value) for name, value in document["values"].items()}
+    missing, notes = ({str(k): str(v) for k, v in document[name].items()} for name in ("missing", "notes"))
+    return Sheet(values, missing, notes)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Inputs of an evaluation.
+
+    Attributes:
+        evaluator: Embeds texts and motions.
+        questions: What is asked.
+        singles: Clips of single actions behind a composite set, where they are known.
+        real: Real motions of the split, by what they do.
+        doubt: Why the evaluator's figures would mean nothing; empty when they do.
+        dataset: Name of the data.
+        split: Their split.
+        evaluator_name: ``starter`` or a path.
+    """
+
+    evaluator: T2MEvaluator
+    questions: Questions
+    singles: Questions | None
+    real: RealMotions
+    doubt: str
+    dataset: str
+    split: Split
+    evaluator_name: str
+
+    def measurement(self, amount: Amount, *, seed: int, batch: int, rewards: RewardMix | None = None) -> Measurement:
+        """Return what replications share."""
+        return Measurement(
+            self.evaluator,
+            self.questions,
+            actions=self.real.actions,
+            amount=amount,
+            seed=seed,
+            batch=batch,
+            doubt=self.doubt,
+            singles=self.singles,
+            rewards=rewards,
+        )
+
+
+def open_all(
+    dataset: TextMotionDataset,
+    split: Split,
+    policies: Mapping[str, DiffusionPolicy],
+    *,
+    label: str,
+    evaluator: str = STARTER,
+    glove: Path | None = None,
+    stats: Path | None = None,
+    k_segments: int = 0,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    trained: TrainedOn | None = None,
+) -> Opened:
+    """Open the evaluator and the questions, and check that everything fits.
+
+    Args:
+        dataset: Where captions and real motions come from.
+        split: Which of them.
+        policies: What will be asked, by name.
+        label: Name of the dataset.
+        evaluator: ``starter``, or a folder or file.
+        glove: Folder of a released evaluator's ``our_vab`` files.
+        stats: Folder of a released evaluator's statistics.
+        k_segments: Segments per prompt, of composite data.
+        seed: Seed of the draw.
+        device: Where the evaluator goes.
+        trained: What the policies were trained on, which is not asked for.
+
+    Raises:
+        MotionkitError: Something is refused, or does not fit.
+    """
+    opened = open_evaluator(evaluator, glove=glove, stats=stats, device=device)
+    longest = min(policy.max_length for policy in policies.values())
+    questions = Questions(dataset, split, longest=longest, k_segments=k_segments, seed=seed, trained=trained)
+    asked = [question.prompt for question in questions.draw(0, questions.count)]
+    for policy in policies.values():
+        require_fit(policy, asked, fps=dataset.fps, label=label)
+    opened.use_tokens(questions.tokens())
+    source = single_clips(dataset)
+    singles = Questions(source, split, longest=longest, seed=seed) if source is not None else None
+    real = [*questions.clips] or [*(singles.clips if singles is not None else [])]
+    doubt = ""
+    if real:
+        opened.check_width(real[0].features)
+        released = evaluator != STARTER and not is_native(Path(opened.origin))
+        doubt = doubt_of(
+            opened,
+            real,
+            released=released,
+            dataset=dataset.normalizer,
+            known=getattr(dataset, "evaluator_normalizer", None),
+        )
+    motions = RealMotions(dataset, split, questions.prompts)
+    return Opened(opened, questions, singles, motions, doubt, label, split, evaluator)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of an evaluation.
+
+    Attributes:
+        document: What ``--json`` prints.
+        table: The table, as the command line prints it.
+        notes: What to know before comparing.
+        sentence: The verdict.
+    """
+
+    document: dict[str, Any]
+    table: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+    sentence: str = ""
+
+
+def evaluate(
+    found: FoundModel,
+    policy: DiffusionPolicy,
+    opened: Opened,
+    how: Sampling,
+    amount: Amount,
+    out: Path,
+    *,
+    protocol: str,
+    mode: str,
+    seed: int = 0,
+    batch: int = 64,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Outcome:
+    """Measure a policy, or go on with a measurement that was stopped.
+
+    Args:
+        found: Where the policy comes from.
+        policy: The policy.
+        opened: The other inputs.
+        how: How it is sampled.
+        amount: How much.
+        out: Folder; see `ReplicationStore`.
+        protocol: Name of the protocol, for the record.
+        mode: Name of the mode, for the record.
+        seed: Seed of prompts and noise.
+        batch: Motions sampled at once; changes nothing but memory and time.
+        overwrite: Replace an evaluation in `out`.
+        progress: Called with how many motions are done since its last call, those of earlier attempts included.
+
+    Raises:
+        MotionkitError: `out` is refused (exit code 2), or motions are not finite or files cannot be written (1).
+    """
+    measurement = opened.measurement(amount, seed=seed, batch=batch)
+    key = {
+        "policy": found.path,
+        "policy weights": fingerprint_tensors(policy.tensors()),
+        "text model": getattr(policy, "inputs", {}).get("text_model", ""),
+        "evaluator": opened.evaluator.fingerprint(),
+        "dataset": opened.dataset,
+        "data": opened.questions.fingerprint(),
+        "split": opened.split,
+        "protocol": protocol,
+        "mode": mode,
+        **{f"amount {name}": value for name, value in vars(amount).items() if name != "replications"},
+        "sampler": how.words,
+        "timesteps": how.plan.timesteps.tolist(),
+        "seed": seed,
+        "version": __version__,
+    }
+    store = ReplicationStore(out, key, overwrite=overwrite)
+    sheets: list[Replication] = []
+    with store.opened():
+        for number in range(amount.replications):
+            begun = time.process_time()
+            done = store.read(number)
+            if done is None:
+                done = measurement.replicate(policy, how, number, progress)
+                store.write(number, done, time.process_time() - begun)
+            elif progress is not None:
+                progress(amount.motions)
+            sheets.append(done)
+        outcome = _outcome(found, opened, how, amount, sheets, protocol=protocol, mode=mode, out=out)
+        facts = {name: str(value) for name, value in outcome.document["how"].items()}
+        title = f"{found.path}: text to motion, {opened.split} split of {opened.dataset}"
+        store.finish(outcome.document, page_of(title, outcome.sentence, facts, outcome.table, outcome.notes))
+    return outcome
+
+
+def _outcome(
+    found: FoundModel,
+    opened: Opened,
+    how: Sampling,
+    amount: Amount,
+    sheets: list[Replication],
+    *,
+    protocol: str,
+    mode: str,
+    out: Path,
+) -> Outcome:
+    metrics, truth = (summarise([getattr(one, part) for one in sheets]) for part in ("metrics", "truth"))
+    notes = _notes(opened, amount, protocol)
+    multi = f", MultiModality {amount.mm_prompts} x {amount.mm_repeats}" if amount.mm_prompts else ""
+    title = (
+        f"{found.path}, {opened.split} split of {opened.dataset}, protocol {protocol}: {amount.prompts} prompts x "
+        f"{amount.replications}{multi}; {how.words}"
+    )
+    sentence = verdict(metrics, truth)
+    facts = {
+        "policy": found.describe(),
+        "dataset": f"{opened.dataset}, {opened.split} split: {opened.questions.count} items, "
+        f"{opened.questions.captions} captions",
+        "evaluator": f"{opened.evaluator_name}, {opened.evaluator.latent} wide",
+        "sampler": how.words,
+        "protocol": f"{protocol}, mode {mode}",
+        "prompts": f"{amount.prompts} x {amount.replications} replications{multi}",
+        "interval": "mean ± 1.96 std / sqrt(replications)",
+    }
+    document = {
+        "policy": found.path,
+        "protocol": protocol,
+        "mode": mode,
+        "replications": amount.replications,
+        "prompts": amount.prompts,
+        "dataset": opened.dataset,
+        "split": opened.split,
+        "sampler": how.words,
+        "guidance_scale": how.guidance,
+        "evaluator": {"name": opened.evaluator_name, "width": opened.evaluator.latent},
+        "metrics": metrics,
+        "ground_truth": truth,
+        "verdict": sentence,
+        "notes": notes,
+        "how": facts,
+        "out": str(out),
+        "page": str(out / PAGE),
+    }
+    return Outcome(document, table(title, {"policy": metrics, "ground truth": truth}), notes, sentence)
+
+
+def _notes(opened: Opened, amount: Amount, protocol: str) -> list[str]:
+    notes = [opened.doubt] if opened.doubt else []
+    count, what = opened.questions.count, opened.questions.what
+    if said := opened.questions.kept.sentence(what):
+        notes.insert(0, said)
+    if amount.prompts > count:
+        notes.append(
+            f"the {opened.split} split has {count} {what}: each is asked {amount.prompts / count:.2g} times per "
+            "replication, each time with a new caption, cut and noise, and again only after all others."
+        )
+    if opened.evaluator_name == STARTER:
+        notes.append("figures in the space of the starter's evaluator compare with each other only.")
+    elif protocol == "mdm":
+        notes.append(
+            "MDM's figures compare 1,024 motions with the whole split; others of the field generate all of it."
+        )
+    return notes

@@ -1,0 +1,232 @@
+"""Text-motion retrieval of a TMR by the four protocols of its paper."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from motionkit.contracts.dataset import TextClip
+from motionkit.contracts.open_model import STARTER, FoundModel, open_model
+from motionkit.documents import read_text
+from motionkit.errors import MotionkitError
+from motionkit.metrics import Ties, dissimilar, retrieval, retrieval_guo, retrieval_subset
+from motionkit.text_to_motion.tmr.files import open_tmr
+from motionkit.text_to_motion.tmr.model import TMR, encode_captions, encode_clips
+
+NSIM_ITEMS = 100
+"""Items of protocol ``nsim``, where there is no list."""
+
+PROTOCOLS = {
+    "normal": "all candidates",
+    "threshold": "all; captions that say nearly the same count as right",
+    "nsim": "items whose captions are unlike each other",
+    "guo": "batches of 32, averaged",
+}
+"""The protocols (a) to (d) of Petrovich et al., "TMR" (ICCV 2023), section 4.1, by their names in its code."""
+
+_RELEASED = ("text_encoder.pt", "last_weights/text_encoder.pt")
+_WAYS = {"t2m": "text to motion", "m2t": "motion to text"}
+_COLUMNS = {"R01": "R@1", "R02": "R@2", "R03": "R@3", "R05": "R@5", "R10": "R@10", "MedR": "MedR"}
+
+
+@dataclass(frozen=True)
+class RetrievalResult:
+    """What `measure_retrieval` found.
+
+    Attributes:
+        protocols: ``{protocol: {ties: {"t2m": {"R01": ...}, "m2t": ...}}}``, recalls in percent; a protocol that cannot
+            be used holds ``{"why": ...}`` instead.
+        candidates: Items of each protocol.
+        notes: What a reader should know before comparing.
+        right_action: Percent of queries whose first hit shows the action that the caption names, side and tempo
+            included, by direction; empty where the dataset does not name its actions.
+    """
+
+    protocols: dict[str, dict[str, Any]]
+    candidates: dict[str, int]
+    notes: tuple[str, ...] = ()
+    right_action: Mapping[str, float] = field(default_factory=dict)
+
+    def table(self, title: str) -> dict[str, Any]:
+        """Return the rows as the command line prints them: one per protocol, direction and convention of ties."""
+        rows: list[tuple[object, ...]] = []
+        for name, found in self.protocols.items():
+            what = f"{name} ({self.candidates[name]})"
+            if "why" in found:
+                rows.append((what, "n/a", found["why"]))
+                continue
+            for way, words in _WAYS.items():
+                for ties, values in found.items():
+                    rows.append((what, words, ties, *(f"{values[way][key]:.2f}" for key in _COLUMNS)))
+        count = self.candidates["normal"]
+        for way, share in self.right_action.items():
+            rows.append((f"first hit shows the right action ({count})", _WAYS[way], "average", f"{share:.2f}"))
+        columns = ["protocol (candidates)", "direction", "ties", *_COLUMNS.values()]
+        blank = ("",) * len(columns)
+        full = [(*row, *blank[len(row) :]) for row in rows]
+        return {"title": title, "columns": columns, "rows": full, "numbers": list(range(3, len(columns)))}
+
+
+def open_retrieval(
+    path: str, *, stats: Path | None = None, text_model: str = "", device: torch.device | str = "cpu"
+) -> tuple[FoundModel, TMR]:
+    """Open the TMR that a path holds: ``starter``, a run, a folder or a file.
+
+    Raises:
+        MotionkitError: It is no TMR, or cannot be opened.
+    """
+    if path.partition(":")[0] == STARTER:
+        found = FoundModel(path, "rewards", "tmr-dense", "a TMR of the starter pack")
+        return found, open_tmr(path, stats=stats, text_model=text_model, device=device)
+    place = Path(path).expanduser()
+    if place.is_dir() and any((place / name).is_file() for name in _RELEASED):
+        found = FoundModel(path, "rewards", "tmr-dense", "a released TMR")
+    else:
+        found = open_model(path)
+    other = "evaluator" in found.what
+    if found.kind != "rewards" or other:
+        wanted = shlex.join(["--evaluator", path] if other else [path])
+        raise MotionkitError(
+            f"{found.describe()}; retrieval measures a TMR.",
+            fix=f"motionkit eval text-to-motion {wanted}",
+        )
+    folder = place / "tmr" if (place / "tmr").is_dir() else place
+    return found, open_tmr(folder, stats=stats, text_model=text_model, device=device)
+
+
+def retrieval_protocols(
+    similarity: Tensor, sentences: Tensor, subset: Sequence[int], *, threshold: float, ties: Ties
+) -> dict[str, dict[str, float]]:
+    """Return all protocols that the number of items allows, each as `motionkit.metrics.retrieval` does.
+
+    Args:
+        similarity: ``[N, N]``, rows = texts, columns = motions, in the order of the sorted keys.
+        sentences: ``[N, F]`` unit-norm sentence embeddings.
+        subset: Items of protocol ``nsim``.
+        threshold: Of protocol ``threshold``; 0.95 means a cosine above 0.90.
+        ties: See `motionkit.metrics.ranks`.
+    """
+    found = {
+        "normal": retrieval(similarity, ties=ties),
+        "threshold": retrieval(similarity, sentences=sentences, threshold=threshold, ties=ties),
+        "nsim": retrieval_subset(similarity, subset, ties=ties),
+    }
+    return found | ({"guo": retrieval_guo(similarity, ties=ties)} if len(similarity) >= 32 else {})
+
+
+@torch.no_grad()
+def measure_retrieval(
+    tmr: TMR,
+    clips: Sequence[TextClip],
+    *,
+    threshold: float = 0.95,
+    nsim: Sequence[str] = (),
+    action: Callable[[str], str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> RetrievalResult:
+    """Measure retrieval with latent means, each clip with its first caption.
+
+    Args:
+        tmr: The model, with a text model.
+        clips: Clips of one split.
+        threshold: See `retrieval_protocols`.
+        nsim: Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
+        action: Returns the name of the action that a caption describes, side and tempo included, empty where it is not
+            known (`motionkit.motion.HasActions`).
+        progress: Called with how many clips are done since its last call.
+
+    Raises:
+        MotionkitError: There is no clip, `tmr` has no text model or reads other features, or a key is unknown.
+    """
+    clips = sorted(clips, key=lambda clip: clip.key)
+    if not clips:
+        raise MotionkitError("there are no clips to retrieve.", fix="choose another split or dataset.")
+    if tmr.text_model is None:
+        raise MotionkitError(f"the TMR of {tmr.origin} has no text model.", fix="name one with --text-model.")
+    tmr.check_width(clips[0].features)
+    texts, sentences = encode_captions(tmr, [clip.captions[0] for clip in clips])
+    similarity = texts @ encode_clips(tmr, [clip.features for clip in clips], progress=progress).T
+    subset = _named(clips, nsim) if nsim else dissimilar(sentences, NSIM_ITEMS)
+    options: dict[str, Any] = {"threshold": threshold}
+    found = {ties: retrieval_protocols(similarity, sentences, subset, **options, ties=ties) for ties in get_args(Ties)}
+    protocols: dict[str, dict[str, Any]] = {
+        name: {ties: _by_way(values[name]) for ties, values in found.items()} for name in found["average"]
+    }
+    if "guo" not in protocols:
+        protocols["guo"] = {"why": f"batches of 32 need at least 32 clips, there are {len(clips)}"}
+    counts = {"normal": len(clips), "threshold": len(clips), "nsim": len(subset), "guo": min(32, len(clips))}
+    right = {} if action is None else right_action(similarity, [action(clip.captions[0]) for clip in clips])
+    return RetrievalResult(protocols, counts, _notes(tmr, bool(nsim), len(subset)), right)
+
+
+def right_action(similarity: Tensor, actions: Sequence[str]) -> dict[str, float]:
+    """Return the percent of queries whose first hit shows the same action, by direction.
+
+    Of equal similarities each counts for its share. Items whose action is not known are neither asked for nor found.
+
+    Args:
+        similarity: ``[N, N]``, rows = texts, columns = motions.
+        actions: ``N`` names, empty where the action is not known.
+
+    Returns:
+        ``t2m`` and ``m2t``; empty where no action is known.
+
+    Example:
+        >>> right_action(torch.tensor([[0.9, 0.1, 0.0], [0.8, 0.3, 0.1], [0.2, 0.7, 0.6]]), ["a", "a", "b"])["t2m"]
+        66.66667175292969
+    """
+    known = [place for place, name in enumerate(actions) if name]
+    if not known:
+        return {}
+    names = [actions[place] for place in known]
+    same = torch.tensor([[one == other for other in names] for one in names], device=similarity.device)
+    found = {}
+    for way, rows in (("t2m", similarity), ("m2t", similarity.T)):
+        rows = rows[known][:, known]
+        first = rows == rows.amax(1, keepdim=True)
+        found[way] = float(100.0 * ((first & same).sum(1) / first.sum(1)).mean())
+    return found
+
+
+def read_nsim(path: Path) -> list[str]:
+    """Read a list of keys, one a line, such as TMR's ``splits/nsim_test.txt``.
+
+    Raises:
+        MotionkitError: It is missing, empty or no text.
+    """
+    keys = [line.strip() for line in read_text(path).splitlines() if line.strip()]
+    if not keys:
+        raise MotionkitError(f"{path} lists no clip.", fix="give the list of protocol nsim, or leave --nsim out.")
+    return keys
+
+
+def _named(clips: Sequence[TextClip], keys: Sequence[str]) -> list[int]:
+    places = {clip.key: place for place, clip in enumerate(clips)}
+    found = sorted({places[key] for key in keys if key in places})
+    if len(found) < 2:
+        raise MotionkitError(
+            f"{len(found)} of the {len(keys)} clips of the nsim list are in this split.",
+            fix="give the list of this dataset and split, or leave --nsim out.",
+        )
+    return found
+
+
+def _by_way(values: dict[str, float]) -> dict[str, dict[str, float]]:
+    return {way: {key: values[f"{way}/{key}"] for key in (*_COLUMNS, "len")} for way in _WAYS}
+
+
+def _notes(tmr: TMR, listed: bool, count: int) -> tuple[str, ...]:
+    assert tmr.text_model is not None
+    notes = [
+        f"threshold: sentences are compared by {tmr.text_model.name}; TMR's figures use all-mpnet-base-v2.",
+        "ties average is TMR's convention; optimistic gives the first of equal places.",
+    ]
+    if not listed:
+        notes.append(f"nsim: {count} items chosen here; --nsim FILE takes TMR's list.")
+    return tuple(notes)

@@ -1,0 +1,465 @@
+"""The audit: every row's clips scored as they are, changed, and with unrelated captions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.motion import Skeleton, feature_layout
+from motionkit.rl import stable_hash
+from motionkit.text import KINDS, Prompt, is_english, kinds_of, words_of
+from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, Bench, Clips, Scores
+from motionkit.text_to_motion.evaluation.sensitivity.rows import SOURCES, Example, Row
+
+# What a change gives away by itself: how often a classifier tells it without the other half of the pair.
+#
+# A reward is meant to compare a motion with a text. Where a change can be told from the motion alone, or from the text
+# alone, a reward may have learnt to smell what is changed and nothing about the text.
+
+
+FEWEST = 20
+"""Clips from which a classifier is trained."""
+
+_FOLDS = 5
+_RIDGE = 0.1
+"""Weight of the squared norm, in units of the mean squared value of a feature."""
+
+
+def motion_alone(examples: Sequence[Example], skeleton: Skeleton) -> float:
+    """Return how often a linear classifier tells changed motions from real ones, without their captions.
+
+    Args:
+        examples: Clips and their changes.
+        skeleton: Their body.
+
+    Returns:
+        Accuracy on clips that it was not trained on, chance is 0.5; NaN with fewer than `FEWEST` clips.
+    """
+    pairs = [(one.real, one.changed) for one in examples]
+    if len(pairs) < FEWEST:
+        return float("nan")
+    rows = [np.stack([summary(motion, skeleton) for motion in side]) for side in zip(*pairs, strict=True)]
+    return _accuracy(rows[0], rows[1])
+
+
+def text_alone(examples: Sequence[Example]) -> float:
+    """Return how often a linear classifier of words tells changed captions from own ones; as `motion_alone`."""
+    pairs = [(words_of(one.own.text), words_of(one.asked.text)) for one in examples]
+    if len(pairs) < FEWEST:
+        return float("nan")
+    known = sorted({word for pair in pairs for words in pair for word in words})
+    rows = [np.array([[float(word in words) for word in known] for words in side]) for side in zip(*pairs, strict=True)]
+    return _accuracy(rows[0], rows[1])
+
+
+def summary(features: Tensor, skeleton: Skeleton) -> NDArray[np.float64]:
+    """Return averages of a clip ``[T, D]``: where joints are and how they spread, how fast and how evenly they move."""
+    layout = feature_layout(skeleton)
+    rows = features.double()
+    places = torch.cat([rows[:, layout.positions], rows[:, layout.root_height]], dim=1)
+    steps = rows[:, layout.velocities].unflatten(1, (skeleton.joints, 3))
+    speed, jolt = steps.norm(dim=-1), steps.diff(n=2, dim=0).norm(dim=-1)
+    root = torch.cat([rows[:, layout.yaw_rate], rows[:, layout.root_velocity]], dim=1)
+    parts = [
+        places.mean(0), places.std(0, correction=0), speed.mean(0), speed.std(0, correction=0),
+        jolt.mean(0) if len(jolt) else torch.zeros(skeleton.joints, dtype=torch.float64),
+        root.mean(0), root.std(0, correction=0), rows[:, layout.contacts].mean(0),
+    ]  # fmt: skip
+    found: NDArray[np.float64] = torch.cat(parts).numpy()
+    return found
+
+
+def _accuracy(real: NDArray[np.float64], changed: NDArray[np.float64]) -> float:
+    """Return the accuracy of ridge regression to +1 and -1, by clip: a clip and its change are never parted.
+
+    Args:
+        real: ``[n, F]``.
+        changed: ``[n, F]``, row by row.
+    """
+    folds = np.random.default_rng(0).permutation(len(real)) % _FOLDS
+    right = 0
+    for fold in range(_FOLDS):
+        held = folds == fold
+        known = np.concatenate([real[~held], changed[~held]])
+        centre, scale = known.mean(0), known.std(0)
+        scale[scale < 1e-9] = 1.0
+        sides = [(part - centre) / scale for part in (real, changed)]
+        x = np.concatenate([part[~held] for part in sides])
+        y = np.repeat([1.0, -1.0], (~held).sum())
+        weights = np.linalg.solve(x.T @ x + _RIDGE * len(x) * np.eye(x.shape[1]), x.T @ y)
+        right += int((sides[0][held] @ weights > 0).sum() + (sides[1][held] @ weights < 0).sum())
+    return right / (2 * len(real))
+
+
+# How much of a change a reward sees: ratios of means, resampled by clip.
+
+
+_RESAMPLES = 1000
+_MANY = 2000  # clips from which fewer resamples do
+_APART = 1e-9
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a reward makes of a change.
+
+    Attributes:
+        real: Mean score of the clips.
+        changed: Mean score of the changed ones.
+        unrelated: Mean score of the clips with captions of other actions.
+        seen: ``(real - changed) / (real - unrelated)``: 1 where the change costs as much as a caption that has nothing
+            to do with the clip, 0 where it costs nothing; NaN where unrelated captions score no less.
+        ci95: Percentile bootstrap interval of `seen` over clips.
+        fall: ``real - changed`` in standard deviations over real clips: what is left to say of a reward that reads no
+            text.
+        told: Share of the clips that score higher than their change; a tie counts half.
+        n: Clips.
+    """
+
+    real: float
+    changed: float
+    unrelated: float
+    seen: float
+    ci95: tuple[float, float]
+    fall: float
+    told: float
+    n: int
+
+    def document(self) -> dict[str, object]:
+        """Return the figures as ``--json`` has them; what is not known is None."""
+        numbers = {
+            "seen": self.seen, "real": self.real, "changed": self.changed, "unrelated": self.unrelated,
+            "fall_in_std": self.fall, "told_apart": self.told,
+        }  # fmt: skip
+        low, high = (_known(value) for value in self.ci95)
+        return {"n": self.n, **{key: _known(value) for key, value in numbers.items()}, "ci95": [low, high]}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Scores of one reward, of one row.
+
+    Attributes:
+        real: ``[n]`` scores of the clips with their captions.
+        changed: ``[n]`` scores after the change.
+        unrelated: ``[n]`` scores with captions of other actions.
+        std: Standard deviation of the reward over real clips.
+        reads_text: Whether captions matter to the reward.
+    """
+
+    real: Scores
+    changed: Scores
+    unrelated: Scores
+    std: float = float("nan")
+    reads_text: bool = True
+
+    def figure(self, keep: NDArray[np.bool_] | None = None) -> Figure:
+        """Return what the reward sees of those clips that `keep` (``[n]``, all by default) marks."""
+        valid = np.isfinite(self.real) & np.isfinite(self.changed)
+        if self.reads_text:
+            valid &= np.isfinite(self.unrelated)
+        valid = valid if keep is None else valid & keep
+        real, changed = self.real[valid], self.changed[valid]
+        away = self.unrelated[valid] if self.reads_text else real
+        n, nan = len(real), float("nan")
+        if not n:
+            return Figure(nan, nan, nan, nan, (nan, nan), nan, nan, 0)
+        fall, scale = real - changed, real - away
+        told = float(((fall > 0) + 0.5 * (fall == 0)).mean())
+        in_std = float(fall.mean()) / self.std if self.std > _APART else nan
+        means = float(real.mean()), float(changed.mean()), float(away.mean())
+        if not self.reads_text or scale.mean() <= _APART:
+            return Figure(*means, nan, (nan, nan), in_std, told, n)
+        tops, bottoms = (_counts(n) @ np.stack([fall, scale], axis=1) / n).T
+        ratios = tops[bottoms > _APART] / bottoms[bottoms > _APART]
+        low, high = (float(end) for end in np.quantile(ratios, [0.025, 0.975])) if len(ratios) > 1 else (nan, nan)
+        return Figure(*means, float(fall.mean() / scale.mean()), (low, high), in_std, told, n)
+
+    def tells_apart(self) -> bool:
+        """Whether the clips score higher with their captions than with unrelated ones, by two standard errors."""
+        scale = (self.real - self.unrelated)[np.isfinite(self.real) & np.isfinite(self.unrelated)]
+        return len(scale) > 1 and bool(
+            scale.mean() > 2.0 * scale.std(ddof=1) / np.sqrt(len(scale)) and scale.mean() > 0
+        )
+
+    def share(self, keep: NDArray[np.bool_]) -> tuple[float, int]:
+        """Return what is seen of a few of the clips, and how many they are.
+
+        It is their mean fall over the mean ``real - unrelated`` of all clips of the row: of a few clips alone that is
+        too uncertain to divide by.
+        """
+        valid = np.isfinite(self.real) & np.isfinite(self.changed) & np.isfinite(self.unrelated)
+        scale = float((self.real - self.unrelated)[valid].mean()) if valid.any() else 0.0
+        kept = valid & keep
+        fall = float((self.real - self.changed)[kept].mean()) if kept.any() else float("nan")
+        return (fall / scale if scale > _APART else float("nan")), int(kept.sum())
+
+
+@lru_cache(maxsize=64)
+def _counts(n: int) -> NDArray[np.uint16]:
+    """Return how often each of `n` clips is drawn in each resample, ``[resamples, n]``."""
+    size = _RESAMPLES if n <= _MANY else _RESAMPLES // 5
+    return np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=size).astype(np.uint16)
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+PLAIN = "none of these"
+"""The kind of English captions that name nothing besides the action."""
+
+_UNKNOWN = frozenset({"not English"})
+"""The kind of other captions in which nothing was found: what they name is not known."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One row of an audit.
+
+    Attributes:
+        row: The row.
+        examples: Clips and what became of them.
+        columns: Scores by reward.
+        alone: How often a classifier tells the change without the other half of the pair: of a changed motion without
+            its caption, of a changed caption without its motion; chance is 0.5, NaN where clips are few or it was not
+            asked.
+    """
+
+    row: Row
+    examples: tuple[Example, ...]
+    columns: Mapping[str, Columns]
+    alone: float = float("nan")
+
+    @property
+    def n(self) -> int:
+        """Number of clips."""
+        return len(self.examples)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What rewards see of changed clips.
+
+    Attributes:
+        names: The rewards, and their weighted sum.
+        rows: The rows that have clips.
+        missing: Why other rows have none.
+        actions: Action of each clip, empty where it is not known.
+        kinds: By reward, the changes that it was trained against.
+        reads_text: By reward, whether captions matter to it.
+        constant: Rewards that return the same for everything.
+        dead: Rewards that give no clip a finite score.
+        unread: By reward, why captions could not be scored, by caption.
+        notes: What a reader should know.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[Measured, ...]
+    missing: Mapping[str, str]
+    actions: tuple[str, ...]
+    kinds: Mapping[str, frozenset[str]]
+    reads_text: Mapping[str, bool]
+    constant: frozenset[str]
+    dead: frozenset[str] = frozenset()
+    unread: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    _figures: dict[tuple[str, str, str], Figure] = field(default_factory=dict, repr=False, compare=False)
+    _named: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
+
+    def figure(self, row: Measured, name: str) -> Figure:
+        """Return a row's figure over all its captions."""
+        return self._of_kind(row, name, "")
+
+    def by_kind(self, row: Measured, name: str) -> dict[str, Figure]:
+        """Return a row's figures by what captions name; English ones that name nothing are `PLAIN`."""
+        found = {kind: self._of_kind(row, name, kind) for kind in (*KINDS, PLAIN)}
+        return {kind: figure for kind, figure in found.items() if figure.n}
+
+    def _of_kind(self, row: Measured, name: str, kind: str) -> Figure:
+        key = row.row.name, name, kind
+        if key not in self._figures:
+            keep = None
+            if kind:
+                named = [self._kinds_of(example.caption) for example in row.examples]
+                keep = np.array([not own if kind == PLAIN else kind in own for own in named], dtype=bool)
+            self._figures[key] = row.columns[name].figure(keep)
+        return self._figures[key]
+
+    def _kinds_of(self, caption: str) -> frozenset[str]:
+        if caption not in self._named:
+            self._named[caption] = kinds_of(caption) or (frozenset() if is_english(caption) else _UNKNOWN)
+        return self._named[caption]
+
+    def by_action(self, row: Measured, name: str) -> dict[str, tuple[float, int]]:
+        """Return what is seen and the number of clips by action, where actions are known; see `Columns.share`."""
+        own = np.array([self.actions[example.place] for example in row.examples])
+        return {action: row.columns[name].share(own == action) for action in sorted(set(own.tolist()) - {""})}
+
+
+def audit(
+    clips: Clips,
+    audited: Sequence[Audited],
+    *,
+    device: torch.device,
+    limit: int = 0,
+    rows: Sequence[str] = (),
+    seed: int = 0,
+    classify: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Audit:
+    """Change real clips and score them.
+
+    Args:
+        clips: The clips.
+        audited: The rewards.
+        device: Where they score.
+        limit: Most clips of a row; 0 takes all that the change applies to.
+        rows: Names of rows, of `SOURCES`; empty for all.
+        seed: Of what changes draw.
+        classify: Also train classifiers of motions alone and of captions alone on each change.
+        progress: Called with 1 after each row.
+
+    Raises:
+        MotionkitError: A reward returns something else than scores (exit code 1).
+    """
+    bench = Bench(audited, clips.skeleton, clips.fps, device)
+    known: dict[tuple[Prompt, int], dict[str, float]] = {}
+    chosen = {name: source for name, source in SOURCES.items() if not rows or name in rows}
+    found: list[tuple[Row, tuple[Example, ...], tuple[dict[str, Scores], ...]]] = []
+    missing: dict[str, str] = {}
+    for name, source in chosen.items():
+        generator = torch.Generator().manual_seed(stable_hash(f"sensitivity {seed} {name}") % 2**63)
+        examples = tuple(source.examples(clips, generator, limit))
+        try:
+            changed = _changed(bench, examples)
+        except MotionkitError:
+            if source.row.family != "text":
+                raise
+            examples = _readable(bench, examples)
+            changed = _changed(bench, examples)
+        if examples:
+            real = _cached(bench, known, examples, [one.own for one in examples])
+            away = _cached(bench, known, examples, [one.unrelated for one in examples])
+            found.append((source.row, examples, (real, changed, away)))
+        else:
+            missing[name] = _why_not(clips, source.row)
+        if progress is not None:
+            progress(1)
+    reads = {name: any(_differ(real[name], away[name]) for _, _, (real, _, away) in found) for name in bench.names}
+    spread = {name: _std([scores[0][name] for _, _, scores in found]) for name in bench.names}
+    dead = {
+        name for name in bench.names if found and not any(np.isfinite(real[name]).any() for _, _, (real, _, _) in found)
+    }
+    same = {
+        name
+        for name in bench.names
+        if not reads[name]
+        and name not in dead
+        and not any(_differ(real[name], changed[name]) for _, _, (real, changed, _) in found)
+        and not spread[name] > 0
+    }
+    measured = [
+        Measured(
+            row,
+            examples,
+            {name: Columns(real[name], changed[name], away[name], spread[name], reads[name]) for name in bench.names},
+            _alone(row, examples, clips) if classify else float("nan"),
+        )
+        for row, examples, (real, changed, away) in found
+    ]
+    kinds = {one.name: one.kinds for one in audited}
+    return Audit(
+        tuple(bench.names),
+        tuple(measured),
+        missing,
+        tuple(clips.actions),
+        kinds,
+        reads,
+        frozenset(same),
+        frozenset(dead),
+        {name: own for name, own in bench.unread.items() if own},
+        tuple(_notes(clips, bench)),
+    )
+
+
+def _changed(bench: Bench, examples: Sequence[Example]) -> dict[str, Scores]:
+    return bench.score([one.changed for one in examples], [one.asked for one in examples]) if examples else {}
+
+
+def _readable(bench: Bench, examples: tuple[Example, ...]) -> tuple[Example, ...]:
+    """Return the examples whose changed captions can be read: stored texts have no encoder for others."""
+    found = []
+    for one in examples:
+        try:
+            _changed(bench, [one])
+        except MotionkitError:
+            continue
+        found.append(one)
+    return tuple(found)
+
+
+def _cached(
+    bench: Bench, known: dict[tuple[Prompt, int], dict[str, float]], examples: Sequence[Example], asked: list[Prompt]
+) -> dict[str, Scores]:
+    """Return the scores of unchanged clips, each scored once."""
+    keys = [(prompt, one.place) for one, prompt in zip(examples, asked, strict=True)]
+    new = [place for place, key in enumerate(keys) if key not in known]
+    if new:
+        scores = bench.score([examples[place].real for place in new], [asked[place] for place in new])
+        for number, place in enumerate(new):
+            known[keys[place]] = {name: float(values[number]) for name, values in scores.items()}
+    return {name: np.array([known[key][name] for key in keys]) for name in bench.names}
+
+
+def _alone(row: Row, examples: Sequence[Example], clips: Clips) -> float:
+    if row.family == "text" or row.name == "other-wording":
+        return text_alone(examples)
+    return motion_alone(examples, clips.skeleton)
+
+
+def _differ(first: Scores, second: Scores) -> bool:
+    both = np.isfinite(first) & np.isfinite(second)
+    return bool(both.any()) and not np.allclose(first[both], second[both], rtol=1e-6, atol=1e-9)
+
+
+def _std(columns: Sequence[Scores]) -> float:
+    """Return the standard deviation over real clips: of the row that has most of them."""
+    values = max((column[np.isfinite(column)] for column in columns), key=len, default=np.empty(0))
+    return float(values.std()) if len(values) > 1 and np.ptp(values) > 0 else float("nan")
+
+
+def _why_not(clips: Clips, row: Row) -> str:
+    texts = [text for own in clips.captions for text in own]
+    if row.family in ("text", "tempo") and not any(map(is_english, texts)):
+        return "captions are not English"
+    return f"no clip fits: {row.where}" if row.where else "no clip fits"
+
+
+def _notes(clips: Clips, bench: Bench) -> list[str]:
+    texts = [text for own in clips.captions for text in own]
+    foreign = [text for text in texts if not is_english(text)]
+    notes = []
+    if clips.left_out:
+        notes.append(f"{clips.left_out} clips without a caption, or of one frame, are left out")
+    if foreign:
+        who = "no caption is" if len(foreign) == len(texts) else f"{len(foreign)} of {len(texts)} captions are not"
+        notes.append(
+            f"{who} English: tempo, direction, count and order are looked for in English words alone, sides in English "
+            "and Chinese ones"
+        )
+    for name, why in bench.unread.items():
+        if why:
+            text, reason = next(iter(why.items()))
+            told = reason if repr(text) in reason else f"{text!r}: {reason}"
+            notes.append(f"{name} cannot read {len(why)} captions, which it is not asked: {told}")
+    for name, lost in bench.not_finite.items():
+        notes.append(f"{name} gave no finite score {lost} times; what it did not score is left out")
+    return notes

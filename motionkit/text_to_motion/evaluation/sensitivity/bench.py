@@ -1,0 +1,321 @@
+"""What is audited: rewards of any kind, asked for the scores of motions and texts that they can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from motionkit.contracts.dataset import Split, TextMotionDataset
+from motionkit.contracts.reward import Reward
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.motion import HasActions, MotionBatch, Skeleton
+from motionkit.motion.changes._place import clip_features, clip_joints
+from motionkit.motion.changes._registry import Scene
+from motionkit.starter import weights_path
+from motionkit.text import Prompt, words_of
+from motionkit.text_to_motion.evaluation.quality import single_clips
+from motionkit.text_to_motion.rewards.ask import ask
+
+Scores = NDArray[np.float64]
+
+_BATCH = 64
+_FOLDERS = ("", "tmr", "evaluator")
+"""Where a reward's weights lie below what its option ``weights`` names."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One reward under audit.
+
+    Attributes:
+        name: What it is called; unique in an audit.
+        reward: The reward.
+        weight: Its weight in the sum of all rewards.
+        summed: Whether it is part of that sum; a judge and an evaluator are not.
+        kinds: Changes that its weights were trained against (`motionkit.motion.changes._registry.CHANGES`,
+            `motionkit.text.CAPTION_CHANGES`), as they say themselves.
+        own: Whether it is one of motionkit's, whose cost is known.
+    """
+
+    name: str
+    reward: Reward
+    weight: float = 1.0
+    summed: bool = True
+    kinds: frozenset[str] = frozenset()
+    own: bool = True
+
+
+@dataclass
+class Bench:
+    """Asks rewards for scores, NaN where one has none.
+
+    Args:
+        audited: The rewards.
+        skeleton: Body of the motions.
+        fps: Their frames per second.
+        device: Where the rewards score.
+    """
+
+    audited: Sequence[Audited]
+    skeleton: Skeleton
+    fps: float
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    unread: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Why a text could not be scored, by reward and text."""
+    not_finite: dict[str, int] = field(default_factory=dict)
+    """Number of scores that were NaN or infinite though the reward applied, by reward."""
+
+    @property
+    def names(self) -> list[str]:
+        """The rewards, and their weighted sum where several are summed."""
+        return [one.name for one in self.audited] + ([self.sum] if self.sum else [])
+
+    @property
+    def sum(self) -> str:
+        """What the weighted sum is called; empty for fewer than two rewards."""
+        parts = [f"{one.weight:g} {one.name}" if one.weight != 1 else one.name for one in self.audited if one.summed]
+        return " + ".join(parts) if len(parts) > 1 else ""
+
+    @torch.no_grad()
+    def score(self, features: Sequence[Tensor], prompts: Sequence[Prompt]) -> dict[str, Scores]:
+        """Return the scores ``[N]`` by each name of `names`.
+
+        Args:
+            features: N clips ``[T, D]``, not normalised.
+            prompts: What each is scored against.
+
+        Raises:
+            MotionkitError: A reward returns something else than scores (exit code 1).
+        """
+        found = {one.name: np.full(len(features), np.nan) for one in self.audited}
+        # Clips of one length together: little padding.
+        order = sorted(range(len(features)), key=lambda place: len(features[place]))
+        for start in range(0, len(order), _BATCH):
+            places = order[start : start + _BATCH]
+            motions = self._batch([features[place] for place in places])
+            asked = [prompts[place] for place in places]
+            for one in self.audited:
+                found[one.name][places] = self._ask(one, motions, asked)
+        if self.sum:
+            found[self.sum] = np.sum([one.weight * found[one.name] for one in self.audited if one.summed], axis=0)
+        return found
+
+    def _batch(self, features: Sequence[Tensor]) -> MotionBatch:
+        lengths = torch.tensor([len(rows) for rows in features], device=self.device)
+        padded = pad_sequence(list(features), batch_first=True).to(self.device)
+        return MotionBatch(padded, lengths, skeleton=self.skeleton, fps=self.fps)
+
+    def _ask(self, one: Audited, motions: MotionBatch, prompts: Sequence[Prompt]) -> Scores:
+        unread = self.unread.setdefault(one.name, {})
+        known = [place for place, prompt in enumerate(prompts) if prompt.text not in unread]
+        try:
+            return self._scores(one, motions, prompts, known)
+        except MotionkitError as error:
+            if len(known) < 2:
+                unread.update({prompts[place].text: error.message for place in known})
+                return np.full(len(prompts), np.nan)
+        # Some text cannot be read: each alone, so that the others keep their scores.
+        found = np.full(len(prompts), np.nan)
+        for place in known:
+            try:
+                found[place] = self._scores(one, motions, prompts, [place])[place]
+            except MotionkitError as error:
+                unread[prompts[place].text] = error.message
+        if len(known) == sum(prompts[place].text in unread for place in known) and len(unread) == len(known):
+            # Not one text of the first batch could be scored: the reward is at fault, and says why.
+            self._scores(one, motions, prompts, known)
+        return found
+
+    def _scores(self, one: Audited, motions: MotionBatch, prompts: Sequence[Prompt], places: Sequence[int]) -> Scores:
+        """Return the scores of `places`, NaN elsewhere, where the reward does not apply and where it is not finite."""
+        found = np.full(len(prompts), np.nan)
+        if not places:
+            return found
+        part = motions
+        if len(places) < len(prompts):
+            index = torch.tensor(places, device=motions.device)
+            lengths = motions.lengths[index]
+            part = MotionBatch(
+                motions.features[index, : int(lengths.max())], lengths, skeleton=motions.skeleton, fps=motions.fps
+            )
+        scores = ask(one.reward, part, [prompts[place] for place in places])
+        finite = scores.total.isfinite()
+        if lost := int((scores.applying & ~finite).sum()):
+            self.not_finite[one.name] = self.not_finite.get(one.name, 0) + lost
+        total = torch.where(scores.applying & finite, scores.total, torch.nan)
+        found[list(places)] = total.double().cpu().numpy()
+        return found
+
+
+def kinds_of_reward(name: str, options: object) -> frozenset[str]:
+    """Return what the weights that a reward's options name were trained against; see `trained_kinds`."""
+    weights = str(getattr(options, "weights", ""))
+    return trained_kinds("starter:evaluator" if weights == "starter" and name.startswith("mdm-") else weights)
+
+
+def trained_kinds(weights: str) -> frozenset[str]:
+    """Return the kinds of changes that a model was trained against, by its own ``training.train.negatives``.
+
+    Args:
+        weights: What a reward's option ``weights`` holds: ``starter``, ``starter:judge``, a run or a folder.
+
+    Returns:
+        The names; empty for a model that names none, and for weights without such a document.
+    """
+    head, _, name = weights.partition(":")
+    place = weights_path(name or "tmr") if head == "starter" else Path(weights).expanduser()
+    for folder in _FOLDERS:
+        file = place / folder / "config.json"
+        if not weights or not file.is_file():
+            continue
+        try:
+            found: object = read_json(file, dict)
+        except MotionkitError:
+            return frozenset()
+        for key in ("training", "train", "negatives"):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if isinstance(found, str):
+            found = [part.partition("=")[0].strip() for part in found.split(",")]
+        if isinstance(found, (Mapping, Sequence)):
+            return frozenset(str(kind) for kind in found if kind and kind != "none")
+    return frozenset()
+
+
+# Real clips as an audit changes them: joints, captions, and a clip of another action beside each.
+
+
+_TRIES = 16
+"""Captions among which the one is taken that shares the fewest words, where classes are not known."""
+
+
+class Clips:
+    """The clips of a split.
+
+    Args:
+        dataset: Where they come from; of composite data the single clips, where they are known.
+        split: Which split.
+        seed: Chooses the clips of another action.
+
+    Raises:
+        MotionkitError: There are no clips, none has a caption, or all have the same first one.
+    """
+
+    def __init__(self, dataset: TextMotionDataset, split: Split, *, seed: int = 0) -> None:
+        source = single_clips(dataset)
+        dataset = dataset if source is None else source
+        self.skeleton, self.fps, self.longest = dataset.skeleton, dataset.fps, dataset.max_length
+        name = f"the {split} split of {dataset.name}"
+        clips = list(dataset.clips(split))
+        if not clips:
+            raise MotionkitError(f"{name} has no clips to change.", fix="choose another split or dataset.")
+        self.clips = [clip for clip in clips if any(text.strip() for text in clip.captions) and len(clip.features) > 1]
+        self.left_out = len(clips) - len(self.clips)
+        if not self.clips:
+            raise MotionkitError(
+                f"no clip of {name} has a caption.",
+                why="a reward is asked how well a motion fits its caption, and an unrelated one.",
+                fix="choose another dataset, or give its clips captions: motionkit convert --captions CSV",
+            )
+        self.captions = [tuple(text for text in clip.captions if text.strip()) for clip in self.clips]
+        if len({texts[0] for texts in self.captions}) < 2:
+            who = f"all clips of {name} have the same" if len(self.clips) > 1 else f"{name} has one clip with a"
+            raise MotionkitError(
+                f"{who} caption: {self.captions[0][0]!r}.",
+                why="what a reward sees is measured against an unrelated caption, and there is none.",
+                fix="choose a dataset with several captions.",
+            )
+        self.actions = _actions(dataset, self.captions)
+        self.others = _others(self.captions, self.actions, np.random.default_rng(seed))
+        self._joints: dict[int, Tensor] = {}
+        self._features: dict[int, Tensor] = {}
+
+    def __len__(self) -> int:
+        return len(self.clips)
+
+    def joints(self, place: int) -> Tensor:
+        """Return all frames of a clip, ``[T + 1, J, 3]``."""
+        if place not in self._joints:
+            rows = self.clips[place].features[: self.longest]
+            self._joints[place] = clip_joints([rows], self.skeleton)[0]
+        return self._joints[place]
+
+    def features(self, place: int) -> Tensor:
+        """Return a clip ``[T, D]`` as changed ones are made: features of its joints."""
+        if place not in self._features:
+            self._features[place] = clip_features([self.joints(place)], self.skeleton)[0]
+        return self._features[place]
+
+    def scene(self, place: int, caption: str, generator: torch.Generator) -> Scene:
+        """Return a clip that is to be changed."""
+        other = self.joints(self.others[place])
+        return Scene(self.joints(place), self.skeleton, self.fps, caption, other, self.longest, generator)
+
+    def unrelated(self, place: int) -> str:
+        """Return a caption of another action."""
+        return self.captions[self.others[place]][0]
+
+    def spread(self) -> Iterator[int]:
+        """Yield all clips in an order whose every beginning is spread over the split."""
+        # Steps of the golden ratio; a step that shares no divisor with the count reaches every clip.
+        count = len(self)
+        step = max(1, round(0.618 * count))
+        while np.gcd(step, count) != 1:
+            step += 1
+        yield from ((number * step) % count for number in range(count))
+
+    @cached_property
+    def by_action(self) -> dict[str, list[int]]:
+        """Clips by their action, where it is known."""
+        found: dict[str, list[int]] = {}
+        for place, action in enumerate(self.actions):
+            if action:
+                found.setdefault(action, []).append(place)
+        return found
+
+    def other_wording(self, place: int) -> str:
+        """Return another caption of the same motion or action; empty where there is none."""
+        own = self.captions[place]
+        for text in own[1:]:
+            if text != own[0]:
+                return text
+        same = self.by_action.get(self.actions[place], [place])
+        start = same.index(place)
+        return next((text for other in [*same[start:], *same] if (text := self.captions[other][0]) != own[0]), "")
+
+
+def _actions(dataset: TextMotionDataset, captions: Sequence[tuple[str, ...]]) -> list[str]:
+    if not isinstance(dataset, HasActions):
+        return [""] * len(captions)
+    return [dataset.action(own[0]) for own in captions]
+
+
+def _others(captions: Sequence[tuple[str, ...]], actions: Sequence[str], rng: np.random.Generator) -> list[int]:
+    """Return for each clip another one whose caption says something else.
+
+    Where actions are known (``walk/slow``), what stands before the slash differs; otherwise the caption that shares the
+    fewest words among a few is taken.
+    """
+    count, found = len(captions), []
+    words = [frozenset(words_of(texts[0])) for texts in captions]
+    for place in range(count):
+        drawn = [int(other) for other in rng.integers(count, size=_TRIES)]
+        drawn = [other for other in drawn if captions[other][0] != captions[place][0]]
+        if not drawn:
+            drawn = [other for other in range(count) if captions[other][0] != captions[place][0]]
+        own = actions[place].partition("/")[0]
+        apart = [other for other in drawn if own and actions[other].partition("/")[0] not in ("", own)]
+        found.append(apart[0] if apart else min(drawn, key=lambda other: _shared(words[place], words[other])))
+    return found
+
+
+def _shared(first: frozenset[str], second: frozenset[str]) -> float:
+    return len(first & second) / max(len(first | second), 1)

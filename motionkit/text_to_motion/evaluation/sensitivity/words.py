@@ -1,0 +1,314 @@
+"""What an audit says: a sentence, the tables, the document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from motionkit.text import KINDS
+from motionkit.text_to_motion.evaluation.sensitivity.audit import PLAIN, Audit, Figure, Measured
+from motionkit.text_to_motion.evaluation.sensitivity.rows import SOURCES
+
+UNSEEN, SEEN = 0.2, 0.6
+"""Below the first a change is not seen, from the second on it is; between them it is seen in part."""
+
+UNSEEN_STD, SEEN_STD = 0.2, 1.0
+"""The same for the fall of a reward that reads no text, in standard deviations over real clips."""
+
+DISTURBED = 0.1
+"""What a change that should not matter may cost at most."""
+
+FEWEST = 5
+"""Clips from which a figure is shown, and counts in the sentence."""
+
+_WIDEST = 1.0
+"""Widest interval of a figure that counts in the sentence."""
+
+ASKED: Mapping[str, tuple[str, ...]] = {
+    "movement": ("mean-pose", "held-frame", "swing-0.3", "lively-statue"),
+    "order": ("shuffled-pieces", "swapped-quarters", "reversed"),
+    "order of segments": ("swapped-segments", "text-segments"),
+    "order of events": ("text-order",),
+    "left and right": ("mirrored", "text-side"),
+    "tempo": ("tempo-0.5", "tempo-2", "text-tempo"),
+    "path": ("no-path",),
+    "direction": ("other-direction", "text-direction"),
+    "counts": ("text-count",),
+}
+"""What captions ask for, and the rows that test it. The row that is seen least counts: an optimiser finds it."""
+
+PHYSICS: Mapping[str, tuple[str, ...]] = {
+    "the floor": ("above-floor", "below-floor"),
+    "sliding feet": ("sliding-feet",),
+    "noise": ("noise",),
+}
+"""What every motion should have, whatever the caption."""
+
+_BADLY = 6
+"""Actions that are shown as the worst."""
+
+_LEAST_ROWS = 3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a reward sees, by what captions ask for.
+
+    Attributes:
+        name: The reward.
+        reads_text: Whether captions matter to it.
+        constant: Whether it returns the same for everything.
+        levels: By topic of `ASKED` and `PHYSICS`, the figure of the row that is seen least: `Figure.seen`, or
+            `Figure.fall` for a reward that reads no text.
+        disturbed: Rows that should not matter and cost more than `DISTURBED`, with that cost.
+        unrelated: Whether unrelated captions score less than own ones, by two standard errors; True where fewer than
+            `FEWEST` clips say so.
+        dead: Whether it gives no clip a finite score.
+    """
+
+    name: str
+    reads_text: bool
+    constant: bool
+    levels: Mapping[str, float]
+    disturbed: Mapping[str, float]
+    unrelated: bool = True
+    dead: bool = False
+
+    def topics(self, level: str) -> list[str]:
+        """Return the topics that are ``unseen``, seen in ``part``, or ``seen``."""
+        low, high = (UNSEEN, SEEN) if self.reads_text else (UNSEEN_STD, SEEN_STD)
+        ranges = {"unseen": (-np.inf, low), "part": (low, high), "seen": (high, np.inf)}
+        return [name for name, value in self.levels.items() if ranges[level][0] <= value < ranges[level][1]]
+
+    @property
+    def sees_nothing(self) -> bool:
+        """Whether it sees nothing of what captions ask for: no gain in it says that a caption is met better."""
+        asked = [name for name in self.levels if name in ASKED]
+        return (
+            self.dead
+            or self.constant
+            or not self.unrelated
+            or (bool(asked) and set(asked) <= set(self.topics("unseen")))
+        )
+
+    @property
+    def sentence(self) -> str:
+        """Return the verdict in a sentence or two."""
+        if self.dead:
+            return f"{self.name} gives no clip a finite score: nothing can be said of what it sees"
+        if self.constant:
+            return f"{self.name} returns the same for every clip, changed or not, and every text: it sees nothing"
+        if self.reads_text and not self.unrelated:
+            return (
+                f"{self.name} scores unrelated captions no lower than a clip's own, within the error of these clips: "
+                "it does not tell captions apart"
+            )
+        unseen, part, seen = (", ".join(self.topics(level)) for level in ("unseen", "part", "seen"))
+        parts = [f"does not see: {unseen}" if unseen else "", f"sees in part: {part}" if part else ""]
+        parts.append(f"sees: {seen}" if seen else "")
+        said = "; ".join(part for part in parts if part) or f"was asked too little: fewer than {FEWEST} clips a change"
+        if self.disturbed:
+            worst = ", ".join(f"{name} ({cost:.0%})" for name, cost in self.disturbed.items())
+            said += f"; falls where nothing is wrong: {worst}"
+        return f"{self.name} {'' if self.reads_text else '(reads no text) '}{said}"
+
+
+def verdict(found: Audit, name: str) -> Verdict:
+    """Return what an audit says of a reward."""
+    rows = {row.row.name: row for row in found.rows}
+    reads = found.reads_text[name]
+    if not (apart := _tells_apart(found, name)):  # shares of what an unrelated caption costs would be noise
+        return Verdict(name, reads, name in found.constant, {}, {}, apart, name in found.dead)
+    levels: dict[str, float] = {}
+    for topic, tests in {**ASKED, **PHYSICS}.items():
+        figures = [found.figure(rows[test], name) for test in tests if test in rows]
+        values = [one.seen if reads else one.fall for one in figures if one.n >= FEWEST and not _vague(one)]
+        if not reads and topic in ("order of segments", "order of events"):
+            continue  # without texts there is no right order
+        if any(np.isfinite(values)):
+            levels[topic] = float(np.nanmin(values))
+    disturbed = {}
+    for row in found.rows:
+        figure = found.figure(row, name)
+        known = reads and figure.n >= FEWEST and not _vague(figure)
+        if row.row.family == "harmless" and known and figure.seen > DISTURBED:
+            disturbed[row.row.name] = figure.seen
+    return Verdict(name, reads, name in found.constant, levels, disturbed, apart, name in found.dead)
+
+
+def _tells_apart(found: Audit, name: str) -> bool:
+    """Whether unrelated captions score less than own ones, see `Verdict.unrelated`."""
+    largest = max(found.rows, key=lambda row: row.n, default=None)
+    if largest is None or not found.reads_text[name] or found.figure(largest, name).n < FEWEST:
+        return True
+    return largest.columns[name].tells_apart()
+
+
+def _vague(figure: Figure) -> bool:
+    """Whether an interval is so wide that a figure says nothing."""
+    low, high = figure.ci95
+    return bool(high - low > _WIDEST)
+
+
+def tables(found: Audit, title: str, names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the tables of an audit: all rewards, then what each sees by kind of caption and of which actions least.
+
+    Args:
+        found: The audit.
+        title: Title of the first table.
+        names: Rewards that get the further tables; all that read texts by default.
+    """
+    detailed = [
+        name
+        for name in found.names
+        if found.reads_text[name] and (not names or name in names) and _tells_apart(found, name)
+    ]
+    further = [one(found, name) for one in (kind_table, action_table) for name in detailed]
+    return [main_table(found, title), *(table for table in further if table["rows"])]
+
+
+def main_table(found: Audit, title: str) -> dict[str, Any]:
+    """Return a row per change, a column per reward; one of what is told without the other half, where it is known."""
+    alone = any(np.isfinite(row.alone) for row in found.rows)
+    body: list[list[str]] = []
+    by_name = {row.row.name: row for row in found.rows}
+    for name, source in SOURCES.items():
+        if name in by_name:
+            row = by_name[name]
+            cells = [_cell(found, row, reward) for reward in found.names]
+            own = [_percent(row.alone)] if alone else []
+            body.append([_family(source.row.family), name, str(row.n), *cells, *own])
+        elif name in found.missing:
+            body.append([_family(source.row.family), name, "0", *["n/a"] * (len(found.names) + alone)])
+    columns = ["", "change", "clips", *found.names, *(["told alone"] if alone else [])]
+    return {"title": title, "columns": columns, "rows": body, "numbers": list(range(2, len(columns)))}
+
+
+def kind_table(found: Audit, name: str) -> dict[str, Any]:
+    """Return a row per change, a column per kind of caption."""
+    kinds = [*KINDS, PLAIN]
+    body = []
+    for row in found.rows:
+        figures = found.by_kind(row, name)
+        shown = {kind: _short(figure) for kind, figure in figures.items() if figure.n >= FEWEST}
+        if shown:
+            body.append([row.row.name, *(shown.get(kind, "") for kind in kinds)])
+    columns = ["change", *(f"names {kind}" if kind != PLAIN else kind for kind in kinds)]
+    return {
+        "title": f"{name}: seen, by what the caption names (clips)",
+        "columns": columns,
+        "rows": body,
+        "numbers": list(range(1, len(columns))),
+    }
+
+
+def action_table(found: Audit, name: str) -> dict[str, Any]:
+    """Return the actions of which a reward sees least."""
+    body = []
+    for action, mean, worst in worst_actions(found, name)[:_BADLY]:
+        share, count = found.by_action(worst, name)[action]
+        body.append([action, _percent(mean), worst.row.name, f"{_percent(share)} ({count})"])
+    columns = ["action", "seen", "least", "of it (clips)"]
+    title = f"{name}: the actions of which it sees least, on average over what should be seen"
+    return {"title": title, "columns": columns, "rows": body, "numbers": [1, 3]}
+
+
+def worst_actions(found: Audit, name: str) -> list[tuple[str, float, Measured]]:
+    """Return actions with the mean of what is seen of them and the row that is seen least, the worst first.
+
+    Rows about physics, about captions and about two segments, and those that should not matter, are left out, and so
+    are actions with fewer than three rows.
+    """
+    by_action: dict[str, list[tuple[float, Measured]]] = {}
+    for row in found.rows:
+        if row.row.family in ("harmless", "physics", "text") or row.row.name == "swapped-segments":
+            continue
+        for action, (share, _) in found.by_action(row, name).items():
+            if np.isfinite(share):
+                by_action.setdefault(action, []).append((share, row))
+    listed = [
+        (action, float(np.mean([share for share, _ in seen])), min(seen, key=lambda pair: pair[0])[1])
+        for action, seen in by_action.items()
+        if len(seen) >= _LEAST_ROWS
+    ]
+    return sorted(listed, key=lambda one: one[1])
+
+
+def document(found: Audit) -> dict[str, Any]:
+    """Return the audit as ``--json`` has it."""
+    verdicts = {name: verdict(found, name) for name in found.names}
+    return {
+        "rewards": {
+            name: {
+                "sentence": one.sentence,
+                "reads_text": one.reads_text,
+                "constant": one.constant,
+                "dead": one.dead,
+                "sees_nothing": one.sees_nothing,
+                "does_not_see": one.topics("unseen"),
+                "sees_in_part": one.topics("part"),
+                "sees": one.topics("seen"),
+                "levels": dict(one.levels),
+                "disturbed_by": dict(one.disturbed),
+                "trained_against": sorted(found.kinds.get(name, ())),
+                "cannot_read": len(found.unread.get(name, ())),
+            }
+            for name, one in verdicts.items()
+        },
+        "rows": [_row_document(found, row) for row in found.rows],
+        "missing": dict(found.missing),
+        "notes": list(found.notes),
+    }
+
+
+def _row_document(found: Audit, row: Measured) -> dict[str, Any]:
+    scores = {}
+    for name in found.names:
+        scores[name] = {
+            **found.figure(row, name).document(),
+            "trained_against": row.row.name in found.kinds.get(name, ()),
+            "by_kind": {kind: figure.document() for kind, figure in found.by_kind(row, name).items()},
+            "by_action": {
+                action: {"n": count, "seen": share if np.isfinite(share) else None}
+                for action, (share, count) in found.by_action(row, name).items()
+            },
+        }
+    about = {"change": row.row.name, "family": row.row.family, "meaning": row.row.meaning, "where": row.row.where}
+    told = row.alone if np.isfinite(row.alone) else None
+    return {**about, "n": row.n, "told_alone": told, "scores": scores}
+
+
+def _cell(found: Audit, row: Measured, name: str) -> str:
+    figure = found.figure(row, name)
+    if name in found.dead:
+        return "no score"
+    if name in found.constant:
+        return "0"
+    mark = " *" if row.row.name in found.kinds.get(name, ()) else ""
+    if not found.reads_text[name] and (row.row.family == "text" or row.row.name == "other-wording"):
+        return "reads no text"
+    if figure.n < FEWEST:
+        return "too few"
+    if not found.reads_text[name] or not _tells_apart(found, name):
+        return f"{figure.fall:+.2f} std{mark}" if np.isfinite(figure.fall) else "n/a"
+    if not np.isfinite(figure.seen):
+        return "n/a"
+    low, high = figure.ci95
+    told = f", {figure.told:.0%} right" if row.row.family == "text" else ""
+    return f"{_percent(figure.seen)} ({round(100 * low)}..{round(100 * high)}){told}{mark}"
+
+
+def _short(figure: Figure) -> str:
+    return f"{_percent(figure.seen)} ({figure.n})"
+
+
+def _percent(value: float) -> str:
+    # Rounded to a whole number first: a value just below nought is "0%", not "-0%".
+    return f"{round(100 * value)}%" if np.isfinite(value) else "n/a"
+
+
+def _family(family: str) -> str:
+    return {"harmless": "should not matter", "text": "caption"}.get(family, family)

@@ -1,0 +1,478 @@
+"""Opens an evaluator: the released checkpoints, or one that motionkit trained."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit import weights
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.motion import DataRecord
+from motionkit.runs import write_bytes_atomic
+from motionkit.starter import weights_path
+from motionkit.text_to_motion.evaluator.model import (
+    CONTACTS,
+    EvaluatorSizes,
+    MotionEncoder,
+    MovementEncoder,
+    T2MEvaluator,
+    Tagger,
+    TextEncoder,
+    WordTable,
+)
+from motionkit.weights import components, describe
+
+# Finds and reads what an evaluator needs beside its weights: statistics and word vectors.
+
+
+_STEMS = {263: "t2m_", 251: "kit_"}
+_META = "Comp_v6_KLD*/meta"
+_VOCABULARY = ("our_vab_data.npy", "our_vab_words.pkl", "our_vab_idx.pkl")
+_ABOVE = 5
+_DATASET_SPREAD = 0.45
+"""Standard deviation of the contacts over sqrt(p (1 - p)) of their mean p: 1 in a dataset's statistics, 0.04 in the
+released evaluators', whose feat_bias of 5 was applied twice (0.2 once)."""
+
+
+def read_stats(named: Path | None, file: Path, width: int) -> tuple[Tensor, Tensor]:
+    """Return the evaluator's own mean and std ``[width]``.
+
+    Args:
+        named: Folder that the user names; ``mean.npy`` and ``std.npy``, or ``t2m_mean.npy`` and ``t2m_std.npy``
+            (``kit_...``), are in it or in its ``meta``.
+        file: The checkpoint; ``Comp_v6_KLD01/meta`` and ``dataset/t2m_mean.npy`` are looked for above it when `named`
+            is None.
+        width: Features per frame.
+
+    Raises:
+        MotionkitError: No such files, another width, or values that cannot be the evaluator's.
+    """
+    stem = _STEMS.get(width, "")
+    if named is not None:
+        places = [named, named / "meta", *sorted(named.glob(_META))]
+    else:
+        # KLD01 is the one of t2m; sorted() puts KLD005, kit's, before it, and only one of them is in a release.
+        places = [
+            place
+            for folder in _above(file)
+            for place in (*sorted(folder.glob(_META), reverse=True), folder, folder / "dataset")
+        ]
+    for place in places:
+        for prefix in ("", stem):
+            pair = place / f"{prefix}mean.npy", place / f"{prefix}std.npy"
+            if all(part.is_file() for part in pair) and (named is not None or prefix or place.name == "meta"):
+                return _checked(*pair, width)
+    where = f"in {named}" if named is not None else f"beside {file}"
+    raise MotionkitError(
+        f"no mean and std of the evaluator {where}.",
+        why="it normalises motions with statistics of its own; with the dataset's, its figures mean nothing.",
+        fix="name the folder with Comp_v6_KLD01/meta/mean.npy and std.npy of the evaluator's download, or with "
+        "t2m_mean.npy and t2m_std.npy of MDM's dataset folder: --reward.stats DIR (eval: --evaluator-stats DIR).",
+    )
+
+
+def _checked(mean_file: Path, std_file: Path, width: int) -> tuple[Tensor, Tensor]:
+    mean, std = (_vector(path, width) for path in (mean_file, std_file))
+    if not bool((std[:-CONTACTS] > 0).all()):
+        raise MotionkitError(f"{std_file} holds a standard deviation that is not positive.", fix="copy it again.")
+    # A contact is 0 or 1, so that its mean p tells its standard deviation; the four of them share one, of the mean.
+    share = mean[-CONTACTS:].double().clamp(0.0, 1.0)
+    binary = float((share * (1 - share)).sqrt().mean())
+    found = float(std[-CONTACTS:].mean())
+    if binary and found / binary > _DATASET_SPREAD:
+        stem = _STEMS.get(width, "")
+        raise MotionkitError(
+            f"{std_file} holds the statistics of the dataset, not the evaluator's.",
+            why=f"its contacts have a standard deviation of {found:.2g}, which is that of contacts as they are; the "
+            "evaluator's divides root and contacts by 25.",
+            fix=f"name the folder with the evaluator's own meta, or with {stem}mean.npy and {stem}std.npy.",
+        )
+    return mean, torch.where(std > 0, std, torch.ones_like(std))
+
+
+def _above(file: Path) -> list[Path]:
+    """Return the folders above a checkpoint; of a link first those above the link, then those above its file."""
+    places = Path(os.path.abspath(file)), file.resolve()  # noqa: PTH100 (Path.absolute keeps "..")
+    return list(dict.fromkeys(folder for place in places for folder in place.parents[:_ABOVE]))
+
+
+def _vector(path: Path, width: int) -> Tensor:
+    values = torch.from_numpy(weights.cast(weights.read_numbers(path, limit=1 << 20), np.float64))
+    if values.numel() != width:
+        raise MotionkitError(
+            f"{path} has {values.numel()} values, this evaluator reads {width} features.",
+            why="HumanML3D has 263 features, KIT-ML has 251.",
+            fix="use the statistics that belong to this evaluator.",
+        )
+    if not bool(values.isfinite().all()):
+        raise MotionkitError(f"{path} holds values that are not finite.", fix="copy it again.")
+    return values.reshape(width).float()
+
+
+def read_words(named: Path | None, file: Path) -> WordTable:
+    """Read the vocabulary of the released evaluators: ``our_vab_data.npy``, ``our_vab_words.pkl``, ``our_vab_idx.pkl``.
+
+    Args:
+        named: Folder that the user names; the files are in it or in its ``glove``.
+        file: The checkpoint; a folder ``glove`` is looked for above it when `named` is None.
+
+    Raises:
+        MotionkitError: The three files are not there, are damaged or do not fit each other.
+    """
+    above = _above(file) if named is None else [named]
+    places = [place for folder in above for place in (folder, folder / "glove")]
+    found = [place for place in places if any((place / name).is_file() for name in _VOCABULARY)]
+    folder = found[0] if found else places[0]
+    missing = [name for name in _VOCABULARY if not (folder / name).is_file()]
+    if missing:
+        where = f"beside {file}" if named is None else f"in {named}"
+        raise MotionkitError(
+            f"the word vectors of the evaluator are not {where}: {', '.join(missing)} missing.",
+            why="it reads captions as GloVe vectors, from our_vab_data.npy, our_vab_words.pkl and our_vab_idx.pkl.",
+            fix="unpack glove.zip, which is published with the evaluator, and name its folder: --reward.glove DIR "
+            "(eval: --glove DIR).",
+        )
+    data = weights.read_numbers(folder / _VOCABULARY[0])
+    words, rows = (weights.read(folder / name) for name in _VOCABULARY[1:])
+    if not isinstance(words, list) or not isinstance(rows, Mapping) or data.ndim != 2:
+        raise MotionkitError(
+            f"the files our_vab_* in {folder} are no vocabulary.",
+            why="a table, a list of words and their rows were expected.",
+            fix="unpack glove.zip again.",
+        )
+    try:
+        index = {str(word): _row(rows[word]) for word in words}
+    except (KeyError, TypeError) as error:
+        raise MotionkitError(
+            f"{folder / _VOCABULARY[2]} does not fit {_VOCABULARY[1]}.", why=str(error), fix="unpack glove.zip again."
+        ) from error
+    return WordTable(torch.from_numpy(weights.cast(data, np.float32)), index, str(folder))
+
+
+def _row(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{value!r} is no row.")
+    return int(value)
+
+
+# Finds the files of an evaluator in a released folder, and its three networks in a file.
+
+
+MOVEMENT, MOTION, TEXT = "movement_encoder", "motion_encoder", "text_encoder"
+NETWORKS = (MOVEMENT, MOTION, TEXT)
+_FILE = "finest.tar"
+_BELOW = ("", "model", "text_mot_match/model")
+_SETS = ("t2m", "kit", "checkpoints/t2m", "checkpoints/kit")
+_OTHERS = ("model.safetensors", "tmr/model.safetensors", "text_encoder.pt", "last_weights/text_encoder.pt")
+FIX = (
+    "give text_mot_match/model/finest.tar of the evaluator's download (t2m.zip or kit.zip), a folder that holds it, "
+    "or a folder written by motionkit pretrain t2m-evaluator."
+)
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The filled networks of an evaluator and their sizes."""
+
+    movement: MovementEncoder
+    motion: MotionEncoder
+    text: TextEncoder
+    sizes: EvaluatorSizes
+
+
+def find_file(root: Path) -> Path:
+    """Return the checkpoint at or below `root`, or the file of another model.
+
+    Raises:
+        MotionkitError: There is none, or one of each dataset.
+    """
+    if root.is_file():
+        return root
+    found = [file for below in _BELOW if (file := root / below / _FILE).is_file()][:1]
+    found = found or [file for name in _SETS if (file := root / name / "text_mot_match" / "model" / _FILE).is_file()]
+    if len(found) > 1:
+        raise MotionkitError(
+            f"{root} holds {len(found)} evaluators.",
+            why="each dataset has its own: t2m is HumanML3D's, kit is KIT-ML's.",
+            fix=f"name one of them: {found[0]} or {found[1]}.",
+        )
+    # Files of other models that a folder is likely to hold: `split_file` names them.
+    found = found or [file for name in _OTHERS if (file := root / name).is_file()]
+    if found:
+        return found[0]
+    if (root / "run.json").is_file():
+        raise MotionkitError(
+            f"the run {root} has no evaluator.",
+            why="only a run of pretrain t2m-evaluator that has come to an end has one.",
+            fix=f"motionkit pretrain t2m-evaluator --resume {shlex.quote(str(root))}",
+        )
+    raise MotionkitError(f"{root} holds no evaluator.", why=f"there is no {_BELOW[-1]}/{_FILE} in it.", fix=FIX)
+
+
+def split_file(obj: Any, origin: str) -> Mapping[str, Mapping[str, Tensor]]:
+    """Return the tensors of the three networks.
+
+    Raises:
+        MotionkitError: It is another kind of file (named), or one network is missing.
+    """
+    parts = components(obj) if isinstance(obj, Mapping) else {}
+    what = describe(obj)
+    if any("TMR" in describe(tensors) for tensors in (parts or {"": weights.find_tensors(obj) or {}}).values()):
+        raise MotionkitError(
+            f"{origin} is a TMR, not the text-to-motion evaluator: {what}.",
+            why="the two have the same component names, but other networks.",
+            fix=f"use it with a TMR reward (--reward tmr-dense --reward.weights {origin}); for an evaluator {FIX}",
+        )
+    missing = [name for name in NETWORKS if name not in parts]
+    if missing:
+        raise MotionkitError(
+            f"{origin} is not the text-to-motion evaluator: it is {what}.",
+            why=f"it has no {' and no '.join(missing)}.",
+            fix=FIX,
+        )
+    return parts
+
+
+def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
+    """Build and fill the networks; any tensor too many or too few is an error.
+
+    Raises:
+        MotionkitError: The tensors are not those of an evaluator, or the three do not fit each other.
+    """
+    movement, motion, text = (parts[name] for name in NETWORKS)
+    try:
+        hidden, channels, _ = movement["main.0.weight"].shape
+        sizes = EvaluatorSizes(
+            features=channels + CONTACTS,
+            movement_hidden=hidden,
+            movement=movement["out_net.weight"].shape[0],
+            motion_hidden=motion["input_emb.weight"].shape[0],
+            text_hidden=text["input_emb.weight"].shape[0],
+            latent=text["output_net.3.weight"].shape[0],
+            word=text["input_emb.weight"].shape[1],
+        )
+    except (KeyError, ValueError, IndexError) as error:
+        found = "; ".join(f"{name} = {describe(parts[name])}" for name in NETWORKS)
+        raise MotionkitError(
+            f"{origin} is not the text-to-motion evaluator: {found}.", why=f"missing or misshaped: {error}", fix=FIX
+        ) from error
+    return Networks(
+        weights.build(lambda: MovementEncoder(sizes), movement, origin),
+        weights.build(lambda: MotionEncoder(sizes), motion, origin),
+        weights.build(lambda: TextEncoder(sizes), text, origin),
+        sizes,
+    )
+
+
+# Evaluator folders that motionkit writes: safetensors and one config.json.
+
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+FORMAT = "motionkit-t2m-evaluator"
+_AGAIN = "train it again: motionkit pretrain t2m-evaluator"
+
+
+def save_evaluator(
+    folder: Path, model: T2MEvaluator, *, extra: Mapping[str, object] | None = None, half: bool = False
+) -> None:
+    """Write an evaluator folder: ``model.safetensors`` (weights, statistics, word vectors) and ``config.json``.
+
+    Each file is written aside and renamed. Tensor names are those of the released checkpoint with their network in
+    front.
+
+    Args:
+        folder: Created when absent.
+        model: The model.
+        extra: JSON-able additions to the config, such as the training settings.
+        half: Store weights and word vectors as float16 (statistics stay float32).
+    """
+    from safetensors.torch import save
+
+    tensors = {
+        f"{name}.{key}": value for name in NETWORKS for key, value in getattr(model, name).state_dict().items()
+    } | {"words.vectors": model.words.vectors}
+    stored = {
+        key: (value.half() if half else value).detach().cpu().contiguous().clone() for key, value in tensors.items()
+    }
+    stored |= {"stats.mean": model.mean.cpu().clone(), "stats.std": model.std.cpu().clone()}
+    config = {"format": FORMAT, "schema": 1, "tagger": model.tagger, "words": model.words.rows, **dict(extra or {})}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_bytes_atomic(folder / WEIGHTS, save(stored))
+    # One line for the words, which are many; they stand before `extra`, where another "words" may be.
+    words = f'"words": {json.dumps(config["words"])}'
+    text = json.dumps({**config, "words": None}, indent=2).replace('"words": null', words, 1)
+    write_bytes_atomic(folder / CONFIG, (text + "\n").encode())
+
+
+class Stored(NamedTuple):
+    """What a folder holds: tensors by network, statistics, vocabulary, tagger, the data it was trained on."""
+
+    parts: dict[str, dict[str, Tensor]]
+    mean: Tensor
+    std: Tensor
+    words: WordTable
+    tagger: Tagger
+    trained_on: DataRecord | None
+
+
+def is_native(folder: Path) -> bool:
+    """Whether `folder` was written by `save_evaluator`."""
+    return (folder / WEIGHTS).is_file() and _config(folder).get("format") == FORMAT
+
+
+def _config(folder: Path) -> Mapping[str, Any]:
+    path = folder / CONFIG
+    return read_json(path, dict, fix="copy it again.") if path.is_file() else {}
+
+
+def read_native(folder: Path) -> Stored:
+    """Read a folder.
+
+    Raises:
+        MotionkitError: A part is missing or damaged.
+    """
+    parts: dict[str, dict[str, Tensor]] = {}
+    for key, value in (weights.find_tensors(weights.read(folder / WEIGHTS)) or {}).items():
+        name, _, rest = key.partition(".")
+        parts.setdefault(name, {})[rest] = value.float()
+    stats, vectors = parts.pop("stats", {}), parts.pop("words", {})
+    config = _config(folder)
+    words = config.get("words")
+    for what, there in (
+        *((name, name in parts) for name in NETWORKS),
+        ("statistics", {"mean", "std"} <= stats.keys()),
+        ("word vectors", "vectors" in vectors),
+    ):
+        if not there:
+            raise MotionkitError(f"{folder / WEIGHTS} has no {what}.", fix=_AGAIN)
+    if not isinstance(words, dict) or not all(type(row) is int for row in words.values()):
+        raise MotionkitError(f"{folder / CONFIG} has no list of words with their rows.", fix=_AGAIN)
+    tagger: Tagger = "built-in" if config.get("tagger") == "built-in" else "auto"
+    table = WordTable(vectors["vectors"], words, str(folder))
+    return Stored(parts, stats["mean"], stats["std"], table, tagger, DataRecord.read(config))
+
+
+RUN_PART = "evaluator"
+"""Folder of the model in a run of `pretrain t2m-evaluator`."""
+
+
+def load_evaluator(
+    path: str | Path,
+    *,
+    glove: Path | None = None,
+    stats: Path | None = None,
+    device: torch.device | str = "cpu",
+) -> T2MEvaluator:
+    """Open a text-to-motion evaluator strictly: every tensor must be known, and every network complete.
+
+    Args:
+        path: ``finest.tar``; a folder that holds it, up to the ``checkpoints`` of the release; a folder written by
+            motionkit, or the run that wrote it.
+        glove: Folder of the ``our_vab_*`` files; looked for above the checkpoint when None.
+        stats: Folder with the evaluator's own mean and std; looked for above the checkpoint when None.
+        device: Where to put it.
+
+    Returns:
+        The model in eval mode.
+
+    Raises:
+        MotionkitError: What is wrong with which file, and what it really is.
+    """
+    root = Path(path)
+    if not root.exists():
+        raise MotionkitError(
+            f"{root} does not exist.", fix="give an evaluator's folder or file, or leave it at 'starter'."
+        )
+    for folder in (root, root / RUN_PART, root.parent):
+        if is_native(folder) and (folder in (root, root / RUN_PART) or root == folder / WEIGHTS):
+            return _native(folder, glove, stats).to(device).eval()
+    file = find_file(root)
+    networks = build(split_file(weights.read(file), str(file)), str(file))
+    mean, std = read_stats(stats, file, networks.sizes.features)
+    words = read_words(glove, file)
+    model = T2MEvaluator(
+        networks.movement,
+        networks.motion,
+        networks.text,
+        mean,
+        std,
+        words,
+        sizes=networks.sizes,
+        origin=str(file),
+    )
+    return model.to(device).eval()
+
+
+def _native(folder: Path, glove: Path | None, stats: Path | None) -> T2MEvaluator:
+    if glove is not None or stats is not None:
+        raise MotionkitError(
+            f"{folder} has its own {'statistics' if stats is not None else 'words'}.",
+            why="an evaluator only understands those it was trained with.",
+            fix="leave the option out; it is for the released checkpoints.",
+        )
+    stored = read_native(folder)
+    networks = build(stored.parts, str(folder))
+    return T2MEvaluator(
+        networks.movement,
+        networks.motion,
+        networks.text,
+        stored.mean,
+        stored.std,
+        stored.words,
+        sizes=networks.sizes,
+        tagger=stored.tagger,
+        origin=str(folder),
+        trained_on=stored.trained_on,
+    )
+
+
+# Opening the evaluator a user named, the starter's included. Used by the rewards and by evaluation.
+
+
+STARTER = "starter"
+
+
+@runtime_checkable
+class HasCaptionTokens(Protocol):
+    """A dataset, as far as the evaluator's words are concerned."""
+
+    def caption_tokens(self) -> Mapping[str, Sequence[str]]:
+        """Return stored ``word/POS`` tokens by caption."""
+        ...
+
+
+def open_evaluator(
+    weights: str | Path = STARTER,
+    *,
+    glove: Path | None = None,
+    stats: Path | None = None,
+    device: torch.device | str = "cpu",
+) -> T2MEvaluator:
+    """Open a text-to-motion evaluator by name or path.
+
+    Args:
+        weights: ``starter``, or a path; see `motionkit.text_to_motion.evaluator.files.load_evaluator`.
+        glove: Folder of the ``our_vab_*`` files of a released evaluator.
+        stats: Folder with the mean and std of a released evaluator.
+        device: Where to put it.
+
+    Raises:
+        MotionkitError: It cannot be opened; see `load_evaluator`.
+    """
+    path = weights_path("evaluator") if str(weights) == STARTER else Path(weights).expanduser()
+    return load_evaluator(path, glove=glove, stats=stats, device=device)
+
+
+def stored_tokens(dataset: object) -> Mapping[str, Sequence[str]]:
+    """Return the ``word/POS`` tokens that a dataset stores with its captions; nothing where it stores none."""
+    return dataset.caption_tokens() if isinstance(dataset, HasCaptionTokens) else {}

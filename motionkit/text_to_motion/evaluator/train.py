@@ -1,0 +1,326 @@
+"""`motionkit pretrain t2m-evaluator`: the trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from motionkit.contracts.dataset import TextClip
+from motionkit.metrics import distances as all_distances
+from motionkit.motion import tag_caption
+from motionkit.rl import stable_hash
+from motionkit.runs import Run
+from motionkit.starter import student_path
+from motionkit.text import StudentEncoder
+from motionkit.text_to_motion.crops import Crop, encode_clips
+from motionkit.text_to_motion.evaluator.files import RUN_PART, read_words, save_evaluator
+from motionkit.text_to_motion.evaluator.model import (
+    EvaluatorSizes,
+    Sentences,
+    T2MEvaluator,
+    Tagger,
+    WordTable,
+    new_evaluator,
+)
+from motionkit.text_to_motion.evaluator.settings import PretrainEvaluatorSettings
+from motionkit.text_to_motion.pairs.data import PairBatch, below
+from motionkit.text_to_motion.pairs.negatives import ChangedCaptions, ChangedMotions
+from motionkit.text_to_motion.pairs.train import Beside, PairTrainer, info_nce, retrieval_figures, short_crops
+from motionkit.training.device import autocast
+from motionkit.training.world import joined
+
+# The losses of the evaluator, on distances between texts and motions.
+#
+# Source of `hinge`: Guo et al., "Generating Diverse and Natural 3D Human Motions from Text" (CVPR 2022), the loss
+# of its feature extractors, after Hadsell et al. (2006).
+
+
+def distances(text: Tensor, motion: Tensor) -> Tensor:
+    """Return ``[B, B]`` euclidean distances, texts in rows, with a gradient at 0.
+
+    By differences: the three-term expansion of `motionkit.metrics.distances` loses the small distances that count here.
+    """
+    return ((text[:, None] - motion[None]).square().sum(-1) + 1e-12).sqrt()
+
+
+def same_caption(tokens: Sequence[Sequence[str]]) -> Tensor:
+    """Return ``[B, B]`` bool, True for two different rows whose captions have the same words: no wrong pair."""
+    words = [tuple(row) for row in tokens]
+    same = torch.tensor([[a == b for b in words] for a in words])
+    return same & ~torch.eye(len(words), dtype=torch.bool)
+
+
+def hinge(distance: Tensor, shift: int, *, margin: float, same: Tensor) -> Tensor:
+    """Pull pairs together, push one wrong pair per text apart: ``mean d_ii^2 + mean relu(margin - d_ij)^2``.
+
+    Args:
+        distance: ``[B, B]``.
+        shift: The wrong motion of text i is ``j = (i + shift) mod B``.
+        margin: Distance from which a wrong pair costs nothing.
+        same: See `same_caption`; such a pair is left out.
+    """
+    rows = torch.arange(len(distance), device=distance.device)
+    other = (rows + shift) % len(rows)
+    wrong = (margin - distance[rows, other]).relu().square()
+    keep = ~same[rows, other] & (rows != other)
+    return distance.diagonal().square().mean() + torch.where(keep, wrong, wrong.new_zeros(())).mean()
+
+
+def nce(distance: Tensor, *, temperature: float, same: Tensor, beside: Beside | None = None) -> Tensor:
+    """Symmetric InfoNCE of ``-distance / temperature`` over ``[B, B]``, without the pairs of `same_caption`.
+
+    Args:
+        distance: ``[B, B]``.
+        temperature: In units of distance.
+        same: See `same_caption`.
+        beside: Changed copies as further wrong answers, which are never left out; see `info_nce`.
+    """
+    return info_nce((-distance / temperature).masked_fill(same, -torch.inf), beside)
+
+
+def copies_apart(beside: Beside, *, temperature: float, margin: float) -> Tensor:
+    """Push changed copies as far away as the published loss pushes wrong pairs: ``mean relu(margin - d)^2``.
+
+    A copy that only has to score below its clip stays a few units away, where an unrelated pair is `margin` away: the
+    change would cost a third of what a wrong caption costs.
+
+    Args:
+        beside: Scores of the copies, see `scores`. A row without a copy costs nothing.
+        temperature: That of the scores.
+        margin: Distance from which a copy costs nothing.
+    """
+    found = [(margin + temperature * copies).relu().square().mean() for copies in beside if copies is not None]
+    return torch.stack(found).sum()
+
+
+def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
+    """Return ``[B]``, minus the distance of each row of two ``[B, D]``, divided by the temperature."""
+    return -((text - motion).square().sum(-1) + 1e-12).sqrt() / temperature
+
+
+# The tokens and the word vectors that an evaluator is trained with.
+
+
+_SPECIAL = ("sos", "eos", "unk")
+
+
+def caption_tokens(clips: Sequence[TextClip]) -> tuple[dict[str, tuple[str, ...]], bool]:
+    """Return the ``word/POS`` tokens of every caption, and whether the dataset stores them.
+
+    Captions without stored tokens get those of the built-in tagger, which is the same on every machine.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    stored = False
+    for clip in clips:
+        own: Sequence[tuple[str, ...]] = getattr(clip, "tokens", ()) or [()] * len(clip.captions)
+        for caption, tokens in zip(clip.captions, own, strict=True):
+            stored |= bool(tokens)
+            if tokens or caption not in found:
+                found[caption] = tokens or tag_caption(caption, builtin=True)
+    return found, stored
+
+
+def starter_words(tokens: Mapping[str, Sequence[str]], width: int) -> WordTable:
+    """Make a table of word vectors from those of the starter's small copy of MiniLM.
+
+    Its words are reduced to the forms that captions have, as the mean of all words of one form, and to the `width`
+    directions in which they differ most, scaled to a mean square of 1. Words of `tokens` that it lacks get a random
+    vector, the same for a word at any time.
+
+    Args:
+        tokens: Tokens of the training captions.
+        width: Numbers per word.
+    """
+    student = StudentEncoder(student_path())
+    known = student.word_vectors()
+    forms: dict[str, list[Tensor]] = {}
+    for word, vector in known.items():
+        for form in _forms(word):
+            forms.setdefault(form, []).append(vector)
+    words = list(forms)
+    table = torch.stack([torch.stack(forms[word]).mean(0) for word in words]).double()
+    table = table - table.mean(0)
+    # Principal directions by the eigenvectors of the covariance; signs are fixed by the largest entry.
+    vectors = torch.linalg.eigh(table.T @ table).eigenvectors.flip(1)[:, :width]
+    vectors = vectors * vectors.gather(0, vectors.abs().argmax(0)[None]).sign()
+    table = table @ vectors
+    table = table / table.square().mean().sqrt()
+    new = [word for word in (*_SPECIAL, *_words(tokens.values())) if word not in forms]
+    rows = [*table.float(), *(_random(word, width) for word in dict.fromkeys(new))]
+    return WordTable(
+        torch.stack(rows), {word: row for row, word in enumerate((*words, *dict.fromkeys(new)))}, "starter"
+    )
+
+
+def _forms(word: str) -> list[str]:
+    """Return what a tagger may make of a word, as a noun or as a verb."""
+    contexts = (word, f"a {word}", f"is {word}")
+    found = [token.rpartition("/")[0] for text in contexts for token in tag_caption(text, builtin=True)[-1:]]
+    return list(dict.fromkeys(found))
+
+
+def _words(tokens: Iterable[Sequence[str]]) -> list[str]:
+    return sorted({token.rpartition("/")[0] for row in tokens for token in row})
+
+
+def _random(word: str, width: int) -> Tensor:
+    return torch.randn(width, generator=torch.Generator().manual_seed(stable_hash(f"word/{word}") % 2**63))
+
+
+class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
+    """Trains a text-to-motion evaluator from scratch; see `motionkit.training.base.Trainer`.
+
+    The movement encoder is trained together with the other two networks; the original trained it beforehand, as one
+    half of an autoencoder. The loss is the published one plus an InfoNCE of distances (``loss.nce=0`` leaves it out).
+    Statistics are computed from the training clips. The model becomes ``RUN/evaluator``.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "dataset",
+        "model",
+        "words",
+        "loss",
+        "train",
+        "optim",
+        "seed",
+        "run.num_steps",
+    )
+
+    stream, folder = "t2m", RUN_PART
+
+    @property
+    def model(self) -> T2MEvaluator:
+        """What is trained."""
+        return self.evaluator
+
+    def prepare(self) -> None:
+        """Open dataset and word vectors and build the networks.
+
+        Raises:
+            MotionkitError: An input is missing or unusable.
+        """
+        settings, model = self.settings, self.settings.model
+        dataset, mean, std = self.open_clips()
+        trained, stored = caption_tokens(self.train_clips)
+        self._tokens = {**caption_tokens(self.val_clips)[0], **trained}
+        glove = settings.words.glove
+        words = starter_words(trained, settings.words.width) if glove is None else read_words(glove, glove)
+        if glove is not None:
+            self.inputs["words.glove"] = words.fingerprint()
+        sizes = EvaluatorSizes(
+            len(mean),
+            model.movement_hidden,
+            model.movement,
+            model.motion_hidden,
+            model.text_hidden,
+            model.latent_dim,
+            words.width,
+            model.dropout,
+        )
+        tagger: Tagger = "auto" if stored else "built-in"
+        self.evaluator: T2MEvaluator = new_evaluator(sizes, mean, std, words, tagger=tagger, seed=settings.seed).to(
+            self.device
+        )
+        self.open_negatives(dataset, frozenset)
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        return {"model": "t2m-evaluator", "words": len(self.evaluator.words.rows), **self.plan()}
+
+    def save(self, run: Run, provenance: Mapping[str, object]) -> None:
+        """Write ``RUN/evaluator``."""
+        save_evaluator(run.artifact(RUN_PART), self.evaluator, half=self.settings.train.save_half, extra=provenance)
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        """Measure retrieval by distance in the co-embedding, each clip with its first caption."""
+        evaluator, clips = self.evaluator.eval(), self.val_clips
+        texts = evaluator.encode_tokens([self._tokens[clip.captions[0]] for clip in clips])
+        whole = [Crop(0, 0, min(len(clip.features), self.max_length)) for clip in clips]
+        short = short_crops(clips, self.settings.train.short)
+        motions = [clip.features for clip in clips]
+        similarities = [-all_distances(texts, encode_clips(evaluator, motions, crops)) for crops in (whole, short)]
+        return retrieval_figures(*similarities)
+
+    def losses(self, batch: PairBatch) -> dict[str, Tensor]:
+        """Return the unweighted parts by the names of `EvaluatorLossSettings`."""
+        evaluator, loss, device = self.evaluator, self.settings.loss, self.device
+        raw, lengths = batch.features.to(device), batch.lengths.to(device)
+        mask = torch.arange(raw.shape[1], device=device) < lengths[:, None]
+        x = torch.where(mask[..., None], evaluator.normalize(raw), raw.new_zeros(()))
+        if self.settings.train.noise:
+            x = torch.where(mask[..., None], self.noisy(x, batch.generator), x)
+        tokens = [self._tokens_of(caption) for caption in batch.captions]
+        sentences = Sentences(*(part[self.share] for part in self._disturbed(tokens, batch.generator)))
+        with autocast(device, self.settings.precision):
+            text = evaluator.encode_sentences(sentences.to(device))
+            motion = evaluator.encode_normalized(x[self.share], lengths[self.share])
+        texts, motions = joined(text.float(), self.world), joined(motion.float(), self.world)
+        distance = distances(texts, motions)
+        same = same_caption(tokens).to(device)
+        shift = 1 + below(max(len(tokens) - 1, 1), batch.generator)
+        parts = {"hinge": hinge(distance, shift, margin=loss.margin, same=same)}
+        beside = self.beside(batch, texts, motions)
+        if loss.nce:
+            parts["nce"] = nce(distance, temperature=loss.temperature, same=same, beside=beside)
+        if beside is not None:
+            parts["negatives"] = copies_apart(beside, temperature=loss.temperature, margin=loss.margin)
+        return {name: value / self.world.size for name, value in parts.items()}
+
+    def encode_copies(self, copies: ChangedMotions) -> Tensor:
+        """Encode changed motions: ``[K, D]``."""
+        raw, lengths = copies.features.to(self.device), copies.lengths.to(self.device)
+        mask = torch.arange(raw.shape[1], device=self.device) < lengths[:, None]
+        x = self.evaluator.normalize(raw)
+        if self.settings.train.noise:
+            x = self.noisy(x, copies.generator)
+        x = torch.where(mask[..., None], x, raw.new_zeros(()))
+        with autocast(self.device, self.settings.precision):
+            return self.evaluator.encode_normalized(x, lengths).float()
+
+    def encode_changed(self, captions: ChangedCaptions) -> Tensor:
+        """Encode changed captions: ``[K, D]``."""
+        seed = captions.generator.initial_seed()
+        # What is drawn for a caption follows from its place in the batch, whichever process has it.
+        rows = [
+            self._disturbed([self._tokens_of(text)], torch.Generator().manual_seed((seed + place) % 2**63))
+            for place, text in zip(captions.places, captions.captions, strict=True)
+        ]
+        words, parts = (pad_sequence([row[part][0] for row in rows], batch_first=True) for part in (0, 1))
+        sentences = Sentences(words, parts, torch.cat([row[2] for row in rows])).to(self.device)
+        with autocast(self.device, self.settings.precision):
+            return self.evaluator.encode_sentences(sentences).float()
+
+    def score(self, texts: Tensor, motions: Tensor) -> Tensor:
+        """Return the scores of pairs, ``[B]``."""
+        return scores(texts, motions, temperature=self.settings.loss.temperature)
+
+    def _tokens_of(self, caption: str) -> Sequence[str]:
+        """Return the tokens of a caption; one that is not in the data is tagged at its first use."""
+        if caption not in self._tokens:
+            self._tokens[caption] = tag_caption(caption, builtin=True)
+        return self._tokens[caption]
+
+    def _disturbed(self, tokens: Sequence[Sequence[str]], generator: torch.Generator) -> Sentences:
+        """Return captions with words left out and noise on the rest, so that other wordings are near."""
+        settings, table = self.settings.words, self.evaluator.words
+        kept = [_thinned(row, settings.dropout, generator) for row in tokens]
+        sentences = table.look_up(kept)
+        if not settings.noise:
+            return sentences
+        scale = settings.noise * float(table.vectors.square().mean().sqrt())
+        noise = scale * torch.randn(sentences.words.shape, generator=generator)
+        return sentences._replace(words=sentences.words + noise)
+
+
+def _thinned(tokens: Sequence[str], share: float, generator: torch.Generator) -> list[str]:
+    """Leave each token out with chance `share`, but not all of them."""
+    kept = torch.rand(len(tokens), generator=generator) >= share
+    return [token for token, keep in zip(tokens, kept.tolist(), strict=True) if keep] or list(tokens)

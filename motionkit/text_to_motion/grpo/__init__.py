@@ -1,0 +1,1 @@
+"""`motionkit grpo`: reinforcement learning of a motion diffusion policy."""

@@ -1,0 +1,164 @@
+"""EasyTune: the gradient of the reward of each step's own prediction, with the chain stopped between the steps.
+
+Source: EasyTune (arXiv:2602.07967). A rollout visits x_1 .. x_K without a graph. At each of them the network predicts
+the finished motion, ``x0_k = f(sg(x_k), t_k; theta)``. The loss is ``-sum_k w_k R(x0_k)``; the weights sum to 1.
+The steps share no graph and are differentiated one after another, so memory is that of one step, whatever their number,
+without computing any twice. It is for networks whose chain does not fit into memory: on the starter `reward-gradient`
+gains more for the same time, and more of it is seen by the judge, since a step here is not credited for what the later
+steps make of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import torch
+from torch import Tensor
+
+from motionkit.contracts.generating import Samples
+from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.motion import MotionBatch
+from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, Visited, rollout
+from motionkit.text_to_motion.grpo.algorithms.options import EasyTuneOptions
+from motionkit.text_to_motion.grpo.algorithms.terms import (
+    GradientTerms,
+    require_declared,
+    require_gradient,
+    require_graph,
+)
+from motionkit.text_to_motion.grpo.reference import Reference
+from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
+from motionkit.training.world import OneProcess, World, sum_over
+
+
+class EasyTune:
+    """The algorithm ``easytune``; see `motionkit.text_to_motion.grpo.algorithms.base.Algorithm`.
+
+    Args:
+        options: How the policy is sampled, and what is minimised beside the negative reward.
+        policy: The policy that is trained.
+        reference: What the hold is measured to.
+        rewards: The rewards, which must be differentiable. With a physics reward among them the options' own jerk and
+            skate terms are off unless they are set.
+        seed: Seed of all noise.
+        precision: Not needed; every algorithm is given it.
+        shuffle: Negative control: the sign of each sample's reward is drawn at random, and physics terms are off.
+        world: The processes that train together.
+
+    Raises:
+        MotionkitError: A reward has no gradient.
+    """
+
+    graph = False
+    passes = 1
+    samples = 1
+    averaged = False
+
+    def __init__(
+        self,
+        options: EasyTuneOptions,
+        *,
+        policy: DiffusionPolicy,
+        reference: Reference,
+        rewards: RewardMix,
+        seed: int = 0,
+        precision: str = "fp32",
+        shuffle: bool = False,
+        world: World | None = None,
+    ) -> None:
+        require_declared(rewards, "easytune")
+        sampler = options.sampler
+        self.policy = policy
+        self.rewards = rewards
+        self.guidance = sampler.guidance_scale
+        self.noise = NoiseSource(seed)
+        self.terms = GradientTerms(
+            options.objective,
+            policy=policy,
+            reference=reference,
+            rewards=rewards,
+            guidance=sampler.guidance_scale,
+            seed=seed,
+            shuffle=shuffle,
+            world=world or OneProcess(),
+        )
+        steps = policy.schedule.visited(sampler.spacing, sampler.train_timesteps)
+        self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
+        # [K], sums to 1. alpha-bar is the share of signal in x_k, so of what the prediction is sure of.
+        signal = policy.schedule.alphas_cumprod[self.plan.timesteps]
+        weights = signal if options.objective.step_weight == "signal" else torch.ones_like(signal)
+        self.weights: list[float] = (weights / weights.sum()).tolist()
+
+    def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
+        """Sample and keep every state."""
+        states: list[Tensor] = []
+
+        def seen(x: Tensor, timestep: Tensor) -> Tensor:
+            states.append(x)
+            return predict(x, timestep)
+
+        done = rollout(seen, self.plan, start, noise, record=False)
+        return Rollout(done.x0, None, Visited(torch.stack(states), self.plan.timesteps.to(done.x0.device)))
+
+    def update(self, batch: Samples, scored: Scored, number: int) -> StepwiseUpdate:
+        """Take the visited states; the scores of the finished motions are for the record.
+
+        Raises:
+            MotionkitError: In the first update, a policy without a graph, or a reward whose gradient is zero or not
+                finite everywhere (exit code 1).
+        """
+        found = StepwiseUpdate(self, batch, number)
+        if number == 0:
+            x0, motions = found.predicted(len(self.plan) - 1)  # the nearest to a finished motion
+            require_graph(x0, "easytune")
+            for reward, _ in self.rewards.terms:
+                require_gradient(reward, motions, batch.prompts, x0, "easytune")
+        return found
+
+
+class StepwiseUpdate:
+    """One update of `EasyTune`; see `motionkit.text_to_motion.grpo.algorithms.base.Update`."""
+
+    def __init__(self, rule: EasyTune, batch: Samples, number: int) -> None:
+        self._rule = rule
+        self._batch = batch
+        self._number = number
+        self._losses: dict[str, float] = {}
+
+    def predicted(self, position: int) -> tuple[Tensor, MotionBatch]:
+        """Return the motions predicted at a step, with the graph of that step alone.
+
+        They come normalised, ``[N, T, D]``, and as a reward takes them.
+        """
+        rule, batch, visited = self._rule, self._batch, self._batch.rollout.rest
+        assert visited is not None, "the rollout keeps its states"
+        asked = visited.timesteps[position].expand(len(batch.lengths))
+        x = visited.x_t[position]
+        x0 = rule.policy.predict(x, asked, batch.condition, batch.lengths, guidance=rule.guidance).to(torch.float32)
+        policy = rule.policy
+        features = policy.normalizer.denormalize(x0)
+        return x0, MotionBatch(features, batch.lengths, skeleton=policy.skeleton, fps=policy.fps)
+
+    def backward(self) -> bool:
+        """Add the gradient of the negative reward, jerk and skate at each step in turn, and of the hold."""
+        rule, terms, number = self._rule, self._rule.terms, self._number
+        losses: dict[str, float] = defaultdict(float)
+        for position, weight in enumerate(rule.weights):
+            _, motions = self.predicted(position)
+            scored = rule.rewards.score(motions, self._batch.prompts, leave_out=True)
+            share = weight / terms.world.size
+            parts = {"policy": share * terms.negative_reward(scored, number)}
+            if terms.jerk or terms.skate:
+                parts["physics"] = share * terms.physics(motions)
+            torch.stack(list(parts.values())).sum().backward()
+            for name, value in parts.items():
+                losses[name] += float(value.detach())
+        anchor, hold = terms.hold(self._batch, number)
+        torch.add(anchor, hold).backward()
+        losses |= {"anchor": float(anchor.detach()), "hold": float(hold.detach())}
+        self._losses = sum_over({f"loss/{name}": value for name, value in losses.items()}, terms.world)
+        return True
+
+    def metrics(self) -> dict[str, float]:
+        """Return the losses, weighted means over the steps."""
+        return {"loss/total": sum(self._losses.values()), **self._losses}

@@ -1,0 +1,88 @@
+"""DiffusionNFT (Zheng et al. 2025, arXiv:2509.16117), for a policy that predicts x0.
+
+The prediction f_old of the policy that samples and the trained one f define a better and a worse policy,
+
+    x+ = f_old + beta (f - f_old),    x- = f_old - beta (f - f_old).
+
+A frame of a sample is matched by x+ with weight r, its probability of being good, and by x- with 1 - r:
+
+    (r |x+ - x|^2 + (1 - r) |x- - x|^2) / (beta v),    r = 1/2 + clip(A, -1, 1) / 2
+
+with v the present error of f, as in `awm`. Where f is f_old the gradient is that of AWM with A clipped to +-1; away
+from it both errors hold f back. The paper samples from a moving average of the weights: ``rollout.averaged``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from motionkit.contracts.generating import Samples
+from motionkit.text_to_motion.grpo.algorithms.credit import assign_credit, frame_weights
+from motionkit.text_to_motion.grpo.algorithms.matching import Matching, MatchingUpdate, Noised, mean_frames
+from motionkit.text_to_motion.grpo.algorithms.options import NftObjective
+from motionkit.text_to_motion.rewards.mix import Scored
+
+
+class NFT(Matching):
+    """The algorithm ``nft``; arguments as `Matching`."""
+
+    settings: NftObjective
+
+    def update(self, batch: Samples, scored: Scored, number: int) -> MatchingUpdate:
+        """Turn advantages into probabilities of being good, and keep the predictions of the policy that samples."""
+        credit = assign_credit(scored, batch, self.settings, number, world=self.world, shuffle_seed=self.shuffle_seed)
+        good = 0.5 + frame_weights(credit.values.clamp(-1, 1), credit.bounds, batch.mask) / 2
+        noised = self.noised(batch, number)
+        # With one pass and the trained weights sampling, f_old is f.
+        old = self._old(noised, len(batch.lengths)) if self.averaged or self.passes > 1 else None
+        return MatchingUpdate(
+            self,
+            batch,
+            number,
+            partial(contrast, noised, good, batch.mask, old, self.settings.nft_beta),
+            units=len(batch.lengths),
+            total=len(batch.lengths) * self.world.size,
+            metrics=credit.metrics,
+        )
+
+    @torch.no_grad()
+    def _old(self, noised: Noised, samples: int) -> Tensor:
+        """Return the predictions at all states of the update, ``[draws, N, T, D]``."""
+        draws = self.passes * self.settings.draws
+        rows = torch.arange(samples * draws, device=noised.clean.device)
+        parts = [
+            noised.predict(noised.at(chunk % samples, torch.div(chunk, samples, rounding_mode="floor")))
+            for chunk in rows.split(self.micro_batch)
+        ]
+        return torch.cat(parts).view(draws, samples, *noised.clean.shape[1:])
+
+
+def contrast(
+    noised: Noised, good: Tensor, mask: Tensor, old: Tensor | None, beta: float, sample: Tensor, draw: Tensor
+) -> dict[str, Tensor]:
+    """Return the errors of the better and the worse policy.
+
+    Args:
+        noised: Where the states come from.
+        good: ``[N, T]`` probability of each frame of being good.
+        mask: ``[N, T]`` bool, True = valid.
+        old: ``[draws, N, T, D]`` predictions of the policy that samples; None where it is the trained one.
+        beta: How far the two lie from it.
+        sample: ``[M]`` rows of the batch.
+        draw: ``[M]`` numbers of the draws.
+
+    Returns:
+        ``[M]`` values by metric name.
+    """
+    states = noised.at(sample, draw)
+    x0 = noised.predict(states)
+    before = x0.detach() if old is None else old[draw, sample]
+    step = beta * (x0 - before)
+    better, worse = noised.errors(before + step, states), noised.errors(before - step, states)  # [M, T]
+    valid = mask[sample]
+    error = mean_frames(noised.errors(x0.detach(), states), valid)
+    frames = good[sample] * better + (1 - good[sample]) * worse
+    return {"loss/policy": mean_frames(frames, valid) / (beta * error.clamp(min=1e-8)), "match/error": error}

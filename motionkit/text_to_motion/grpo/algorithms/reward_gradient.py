@@ -1,0 +1,183 @@
+"""Reward gradient: the reward is differentiated through the deterministic sampler.
+
+Sources: Clark et al. 2023 (DRaFT, arXiv:2309.17400), Prabhudesai et al. 2023 (AlignProp, arXiv:2310.03739). A sample
+``x_0 = ODE(x_T; theta)`` is a function of the parameters, so the gradient of ``-mean_i R(x_0^i)`` is exact: there are
+no advantages and no log-probabilities. A prompt is sampled more than once only to keep its motions apart, by the
+gradient of their spread through the same chain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit.contracts.generating import Samples
+from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.errors import MotionkitError
+from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout
+from motionkit.text_to_motion.grpo.algorithms.options import GradientOptions
+from motionkit.text_to_motion.grpo.algorithms.terms import (
+    GradientTerms,
+    log_spread,
+    require_declared,
+    require_gradient,
+    require_graph,
+)
+from motionkit.text_to_motion.grpo.reference import Reference
+from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
+from motionkit.training.world import OneProcess, World, sum_over
+
+_LARGE = 5_000_000  # parameters from which a step's activations are computed twice rather than kept
+_LONG = 10  # steps from which they are
+
+
+class RewardGradient:
+    """The algorithm ``reward-gradient``; see `motionkit.text_to_motion.grpo.algorithms.base.Algorithm`.
+
+    Args:
+        options: How the policy is sampled, and what is minimised beside the negative reward.
+        policy: The policy that is trained.
+        reference: What the hold is measured to.
+        rewards: The rewards, which must be differentiable. With a physics reward among them the options' own jerk and
+            skate terms are off unless they are set.
+        seed: Seed of all noise.
+        precision: Not needed; every algorithm is given it.
+        shuffle: Negative control: the sign of each sample's reward is drawn at random; physics and diversity are off.
+        world: The processes that train together.
+
+    Raises:
+        MotionkitError: A reward has no gradient, the chain is longer than the rollout, or one motion shall be spread.
+    """
+
+    graph = True
+    passes = 1
+    averaged = False
+
+    def __init__(
+        self,
+        options: GradientOptions,
+        *,
+        policy: DiffusionPolicy,
+        reference: Reference,
+        rewards: RewardMix,
+        seed: int = 0,
+        precision: str = "fp32",
+        shuffle: bool = False,
+        world: World | None = None,
+    ) -> None:
+        require_declared(rewards, "reward-gradient")
+        objective, sampler = options.objective, options.sampler
+        self.policy = policy
+        self.rewards = rewards
+        self.settings = objective
+        self.samples = options.rollout.samples
+        self.guidance = sampler.guidance_scale
+        self.jitter = sampler.jitter
+        self.noise = NoiseSource(seed)
+        steps = policy.schedule.visited(sampler.spacing, sampler.train_timesteps)
+        self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
+        self.save_memory = saves_memory(objective.save_memory, policy, self.plan)
+        self.terms = GradientTerms(
+            objective,
+            policy=policy,
+            reference=reference,
+            rewards=rewards,
+            guidance=sampler.guidance_scale,
+            seed=seed,
+            shuffle=shuffle,
+            world=world or OneProcess(),
+            # A network small enough to keep its activations is small enough for merging to pay.
+            merge=not self.save_memory and not is_large(policy),
+        )
+        if objective.chain != "all" and objective.chain_steps > len(self.plan):
+            raise MotionkitError(
+                f"objective.chain_steps = {objective.chain_steps} is more than the {len(self.plan)} sampling steps.",
+                fix="set it to fewer, or --train-timesteps to more.",
+            )
+        if objective.diversity and self.samples == 1:
+            raise MotionkitError(
+                "objective.diversity needs two motions per prompt, and rollout.samples is 1.",
+                fix="--set rollout.samples=2, or leave objective.diversity at 0.",
+            )
+        self.diversity = 0.0 if shuffle else objective.diversity
+
+    def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
+        """Sample with the graph on, at timesteps of its own: then what is learnt is not for five of them only."""
+        plan = self.plan
+        if self.jitter:
+            draw = np.random.default_rng((self.noise.seed, number, 1))
+            steps = self.policy.schedule.drawn_around(plan.timesteps.tolist(), draw)
+            plan = StepPlan.build(self.policy.schedule, DDIM(0.0), steps=steps)
+        with self.terms.merged():
+            done = graph_rollout(
+                predict,
+                plan,
+                start,
+                noise,
+                network=self.policy.network,
+                chain=self.settings.chain,
+                length=self.settings.chain_steps,
+                save_memory=self.save_memory,
+            )
+        require_graph(done.x0, "reward-gradient")
+        return done
+
+    def update(self, batch: Samples, scored: Scored, number: int) -> GradientUpdate:
+        """Take the scores, which carry the graph.
+
+        Raises:
+            MotionkitError: In the first update, a reward whose gradient is zero or not finite everywhere (exit code 1).
+        """
+        if number == 0:
+            for reward, _ in self.rewards.terms:
+                require_gradient(reward, batch.motions, batch.prompts, batch.rollout.x0, "reward-gradient")
+        apart = self.diversity * log_spread(batch, self.samples).mean() if self.diversity else None
+        return GradientUpdate(self.terms, batch, scored, number, apart)
+
+
+class GradientUpdate:
+    """One update by the gradient of scores that carry a graph; see `base.Update`."""
+
+    def __init__(
+        self, terms: GradientTerms, batch: Samples, scored: Scored, number: int, apart: Tensor | None = None
+    ) -> None:
+        self._terms = terms
+        self._apart = apart
+        self._batch = batch
+        self._scored = scored
+        self._number = number
+        self._losses: dict[str, float] = {}
+
+    def backward(self) -> bool:
+        """Add the gradient of the negative mean reward, of jerk, skate and diversity, and of the hold."""
+        terms = self._terms
+        losses = {"policy": terms.negative_reward(self._scored, self._number)}
+        if terms.jerk or terms.skate:
+            losses["physics"] = terms.physics(self._batch.motions)
+        if self._apart is not None:
+            losses["diversity"] = -self._apart
+        # The hold has a graph of its own; freeing the chain's first keeps the peak at one of the two.
+        losses = {name: value / terms.world.size for name, value in losses.items()}
+        total = torch.stack(list(losses.values())).sum()
+        if total.requires_grad:  # there may be no reward to follow, and no physics
+            total.backward()
+        losses["anchor"], losses["hold"] = terms.hold(self._batch, self._number)
+        torch.add(losses["anchor"], losses["hold"]).backward()
+        found = {f"loss/{name}": float(value.detach()) for name, value in losses.items()}
+        self._losses = sum_over(found, terms.world)
+        return True
+
+    def metrics(self) -> dict[str, float]:
+        """Return the losses."""
+        return {"loss/total": sum(self._losses.values()), **self._losses}
+
+
+def saves_memory(choice: str, policy: DiffusionPolicy, plan: StepPlan) -> bool:
+    """Return whether each step is computed twice and one is kept in memory; `choice` is ``on``, ``off`` or ``auto``."""
+    return is_large(policy) or len(plan) > _LONG if choice == "auto" else choice == "on"
+
+
+def is_large(policy: DiffusionPolicy) -> bool:
+    """Return whether the network has more parameters than it pays to keep the activations of."""
+    return sum(parameter.numel() for parameter in policy.network.parameters()) > _LARGE

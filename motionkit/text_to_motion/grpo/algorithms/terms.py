@@ -1,0 +1,314 @@
+"""What an algorithm that follows a reward's gradient minimises, whatever the gradient goes through."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit.contracts.generating import Samples
+from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.contracts.reward import Reward
+from motionkit.errors import MotionkitError
+from motionkit.kernels import physics_sums
+from motionkit.metrics import joint_speed
+from motionkit.motion import MotionBatch
+from motionkit.nn import adapters_merged
+from motionkit.rl import NoiseSource, Trajectory, Visited, stable_hash, valid_dims
+from motionkit.text import Prompt
+from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
+from motionkit.text_to_motion.grpo.reference import Reference
+from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
+from motionkit.training.world import World
+
+# A term that keeps the predictions as smooth over time as the reference's.
+
+
+_EVERY = 4
+
+
+def add_hold(
+    policy: DiffusionPolicy,
+    reference: Reference,
+    batch: Samples,
+    trajectory: Trajectory,
+    rest: Visited,
+    weight: float,
+    number: int,
+    *,
+    guidance: float,
+    micro_batch: int,
+    world: World,
+) -> float:
+    """Add the gradient of ``weight * roughness(x0 - x0_reference)`` at all visited states.
+
+    The noise of the policy's gradient makes motions jitter long before it changes what they show. It does so at the
+    deterministic steps too, which neither the reward nor the KL sees. The policy may move away from the reference,
+    but only smoothly over time. A quarter of the (sample, step) pairs per update, another quarter each time, is enough.
+
+    Args:
+        policy: The policy that is trained.
+        reference: What it is compared to.
+        batch: The samples.
+        trajectory: The stochastic states they passed through.
+        rest: The deterministic ones.
+        weight: Weight of the roughness of the difference.
+        number: Number of the update; chooses the quarter.
+        guidance: Guidance scale of the rollout.
+        micro_batch: Pairs per forward and backward pass.
+        world: The processes that share the batch.
+
+    Returns:
+        The loss; those of all processes add up.
+    """
+    # [S, N, T, D]: the scored steps first, then the deterministic ones.
+    states = torch.cat([trajectory.x_t, rest.x_t])
+    timesteps = torch.cat([trajectory.timesteps, rest.timesteps])
+    samples = len(batch.lengths)
+    other = reference.condition(batch.prompts, batch.condition)
+    # Pair p is step p // N of sample p % N, N counted over all processes, so that the quarter is theirs together.
+    everyone = samples * world.size
+    pairs = torch.arange(number % _EVERY, len(timesteps) * everyone, _EVERY, device=batch.lengths.device)
+    total = len(pairs)
+    pairs = pairs[torch.div(pairs % everyone, samples, rounding_mode="floor") == world.rank]
+    loss = 0.0
+    for chunk in pairs.split(micro_batch) if len(pairs) else ():  # a process may have none of a quarter
+        step, sample = torch.div(chunk, everyone, rounding_mode="floor"), chunk % samples
+        x, timestep, lengths = states[step, sample], timesteps[step], batch.lengths[sample]
+        x0 = policy.predict(x, timestep, batch.condition.select(sample), lengths, guidance=guidance)
+        aim = reference.predict(x, timestep, other.select(sample), lengths, guidance=guidance)
+        part = weight * roughness(x0 - aim, batch.mask[sample]).sum() / total
+        part.backward()
+        loss += float(part.detach())
+    return loss
+
+
+def roughness(moved: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean squared second difference over time of ``[M, T, D]``, ``[M]``; padding does not count."""
+    moved = moved.masked_fill(~mask[..., None], 0.0)
+    # A second difference is valid where all three of its frames are.
+    valid = mask[:, 2:] & mask[:, 1:-1] & mask[:, :-2]
+    bend = (moved[:, 2:] - 2 * moved[:, 1:-1] + moved[:, :-2]).square().sum(-1).masked_fill(~valid, 0.0)
+    return bend.sum(1) / valid_dims(valid, moved.shape[-1])
+
+
+_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a motion that stands still finite
+_SPEED_FLOOR = 1e-2  # m/s; a motion that stands still has no ratio
+_SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
+
+
+class GradientTerms:
+    """Minus the reward, jerk and skate, and the distance to the reference.
+
+    Args:
+        objective: Weights of the terms.
+        policy: The policy that is trained.
+        reference: What the hold is measured to.
+        rewards: The rewards. With a physics reward among them jerk and skate are off unless they are set.
+        guidance: Guidance scale of the rollout.
+        seed: Seed of all noise.
+        shuffle: Negative control: the sign of each sample's reward is drawn at random, and jerk and skate are off.
+        world: The processes that train together.
+        merge: Call the network with adapters merged, which is faster at small widths.
+
+    Attributes:
+        jerk: Weight of the logarithm of the jerk per speed.
+        skate: Weight of the skate in m/s.
+    """
+
+    def __init__(
+        self,
+        objective: HoldObjective,
+        *,
+        policy: DiffusionPolicy,
+        reference: Reference,
+        rewards: RewardMix,
+        guidance: float,
+        seed: int,
+        shuffle: bool,
+        world: World,
+        merge: bool = False,
+    ) -> None:
+        self.settings = objective
+        self.policy = policy
+        self.reference = reference
+        self.guidance = guidance
+        self.noise = NoiseSource(seed)
+        self.shuffle = shuffle
+        self.world = world
+        self._merge = merge
+        _require_plain(rewards)
+        physics = not any(reward.name == "physics" for reward, _ in rewards.terms)
+        self.jerk, self.skate = (
+            0.0 if shuffle else weight if weight is not None else default if physics else 0.0
+            for weight, default in ((objective.jerk, 0.12), (objective.skate, 0.02))
+        )
+
+    def merged(self) -> AbstractContextManager[None]:
+        """Return where the network is called with adapters merged, if it is."""
+        return adapters_merged(self.policy.network) if self._merge else nullcontext()
+
+    def negative_reward(self, scored: Scored, number: int) -> Tensor:
+        """Return ``-mean_i R_i`` over this process's samples that could be scored; `number` is that of the update."""
+        total = scored.total[scored.finite]
+        if self.shuffle:
+            draws = np.random.default_rng((self.noise.seed, number)).choice((-1.0, 1.0), len(total))
+            total = total * torch.as_tensor(draws, dtype=total.dtype, device=total.device)
+        return -total.sum() / max(1, len(total))
+
+    def physics(self, motions: MotionBatch) -> Tensor:
+        """Return ``w_j mean log(jerk / speed) + w_s mean skate``.
+
+        The ratio stays when a motion is made larger or smaller, as the dimensionless jerk does (Hogan and Sternad
+        2009): the logarithm of the jerk alone is lowered most easily by moving less. The speed is that of the joints
+        relative to the root; with the root's in it, walking farther would do.
+        """
+        joints, lengths, fps = motions.joints, motions.lengths, motions.fps
+        skate, jerk = physics_sums(joints, lengths, fps=fps, feet=motions.skeleton.feet)
+        known = skate.isfinite() & jerk.isfinite()
+        moving = joints[known]
+        speed = joint_speed(moving - moving[:, :, :1], lengths[known], fps)
+        rough = (jerk[known] + _JERK_FLOOR).log() - (speed + _SPEED_FLOOR).log()
+        return (self.jerk * rough + self.skate * skate[known]).sum() / max(1, int(known.sum()))
+
+    def hold(self, batch: Samples, number: int) -> tuple[Tensor, Tensor]:
+        """Return the roughness of ``d = x0 - x0_ref`` and ``abar_t mean d^2``, weighted, at one state of some samples.
+
+        alpha-bar is the share of signal in x_t: near 0 where a motion is decided and near 1 where its details are
+        made. The early steps are free to change what a motion shows, the late ones keep the reference's details.
+        Every second sample takes part, the others in the next update, at half the cost. Both numbers are this process's
+        share of the mean over the samples of all processes.
+        """
+        count = len(batch.lengths)
+        total = count * self.world.size
+        everyone = torch.arange(number % 2 if total > 1 else 0, total, 2, device=batch.lengths.device)
+        rows = everyone[torch.div(everyone, count, rounding_mode="floor") == self.world.rank] % count
+        if len(rows) == 0:  # one sample per process, and it is the others' turn
+            return self._nothing(), self._nothing()
+        x, timestep = self._noised(batch, rows, number)
+        lengths, mask = batch.lengths[rows], batch.mask[rows]
+        other = self.reference.condition(batch.prompts, batch.condition).select(rows)
+        with self.merged():
+            x0 = self.policy.predict(x, timestep, batch.condition.select(rows), lengths, guidance=self.guidance)
+        aim = self.reference.predict(x, timestep, other, lengths, guidance=self.guidance)
+        moved = x0 - aim  # d, [M, T, D]
+        # [M]: alpha-bar of each sample's own timestep, then the mean of d^2 over its valid frames and features.
+        signal = self.policy.schedule.gather("alphas_cumprod", timestep, 1)
+        square = moved.square().sum(-1).masked_fill(~mask, 0.0).sum(1) / valid_dims(mask, moved.shape[-1])
+        rough = self.settings.anchor * roughness(moved, mask)
+        return rough.sum() / len(everyone), (self.settings.hold * signal * square).sum() / len(everyone)
+
+    def _nothing(self) -> Tensor:
+        """Return a zero that can be differentiated."""
+        return torch.zeros((), requires_grad=True)
+
+    def _noised(self, batch: Samples, rows: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        """Return the finished motions `rows` (``[M]``) noised to a timestep drawn for each, and the timesteps.
+
+        States at all timesteps, not the few of the rollout, so that what other samplers visit is held too.
+        """
+        clean = batch.rollout.x0.detach()[rows]
+        schedule, count = self.policy.schedule, len(batch.lengths)
+        keys = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=clean.device)[rows]
+        draws = np.random.default_rng((self.noise.seed, number)).integers(len(schedule), size=count * self.world.size)
+        # Numbers of the samples over all processes, so that several draw what one does.
+        numbers = rows + self.world.rank * count
+        timestep = torch.as_tensor(draws, device=clean.device)[numbers]
+        # Training steps count from 0 and a held-out measurement is step -1: steps from -2 down are free.
+        noise = self.noise.start(-2 - number, keys, numbers, tuple(clean.shape[1:]))
+        signal = schedule.gather("alphas_cumprod", timestep, clean.ndim)
+        # q(x_t | x_0) = N(sqrt(abar_t) x_0, (1 - abar_t) I), Ho et al. 2020, eq. 4.
+        return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep
+
+
+def require_declared(rewards: RewardMix, algorithm: str) -> None:
+    """Refuse rewards that are known to have no gradient.
+
+    Raises:
+        MotionkitError: Names them.
+    """
+    if without := rewards.without_gradient:
+        some = len(without) < len(rewards.terms)
+        follows = "mixed follows the gradient of the others and uses the values of this one"
+        raise MotionkitError(
+            f"the reward {' and the reward '.join(without)} has no gradient.",
+            why=f"{algorithm} differentiates every reward, and a plugin has to declare that it can be "
+            "(Component(gradient=True)).",
+            fix=f"--algorithm {follows}." if some else "--algorithm awm or grpo needs no gradient.",
+        )
+
+
+def _require_plain(rewards: RewardMix) -> None:
+    """Refuse rewards that are standardised within groups.
+
+    Raises:
+        MotionkitError: They are.
+    """
+    if rewards.normalize != "off":
+        raise MotionkitError(
+            "reward_mix.normalize = group has no meaning for an algorithm that follows the gradient of rewards.",
+            why="it compares no samples: the mean of standardised rewards is 0 in every group.",
+            fix="--algorithm awm or grpo; or give the rewards weights that suit their scales (reward_mix.calibrate).",
+        )
+
+
+def require_graph(x0: Tensor, algorithm: str) -> None:
+    """Refuse predictions without a graph.
+
+    Raises:
+        MotionkitError: `x0` has none (exit code 1).
+    """
+    if not x0.requires_grad:
+        raise MotionkitError(
+            "the policy's prediction has no gradient in its trained parameters.",
+            why=f"it was computed without a graph, and {algorithm} differentiates it.",
+            fix="--algorithm awm or grpo needs no graph of the sampler.",
+            code=1,
+        )
+
+
+def log_spread(batch: Samples, samples: int) -> Tensor:
+    """Return ``log s`` of each of the P prompts, s the spread of its S motions around their mean, ``[P]``.
+
+    ``s^2 = sum_i |x_i - mean_j x_j|^2 / ((S - 1) L D)`` over L valid frames and D normalised features. What is added to
+    the gradient of a motion is along its difference to the others, so that it is as smooth as they are.
+
+    Args:
+        batch: N = P x S samples.
+        samples: S, at least 2.
+    """
+    motions = batch.rollout.x0.unflatten(0, (-1, samples))  # [P, S, T, D]
+    mask = batch.mask[::samples]  # [P, T]: motions of one prompt are equally long
+    apart = (motions - motions.mean(1, keepdim=True)).square().sum((1, 3)).masked_fill(~mask, 0.0).sum(1)
+    variance = apart / ((samples - 1) * valid_dims(mask, motions.shape[-1]))
+    spread: Tensor = 0.5 * (variance + _SPREAD_FLOOR).log()
+    return spread
+
+
+def require_gradient(reward: Reward, motions: MotionBatch, prompts: list[Prompt], x0: Tensor, algorithm: str) -> None:
+    """Differentiate a reward once, to see that it can be.
+
+    Args:
+        reward: The reward.
+        motions: What it scores, with a graph that leads to `x0`.
+        prompts: What was asked.
+        x0: ``[N, T, D]`` normalised features of the motions.
+        algorithm: Name of the algorithm that needs the gradient.
+
+    Raises:
+        MotionkitError: The gradient is missing, zero or not finite for every sample (exit code 1).
+    """
+    total = reward.score(motions, prompts).total
+    known = total[total.isfinite()].sum()
+    found = torch.autograd.grad(known, x0, retain_graph=True, allow_unused=True) if known.requires_grad else ()
+    gradient = next((one for one in found if one is not None), None)
+    if gradient is None or not bool((gradient.isfinite() & (gradient != 0)).any()):
+        what = "no" if gradient is None else "a zero" if bool(gradient.isfinite().all()) else "no finite"
+        raise MotionkitError(
+            f"the reward {reward.name} has {what} gradient in any of the {len(total)} motions of the first step.",
+            why=f"{algorithm} follows the gradient of the reward; nothing can be learnt from this one.",
+            fix="--algorithm awm or grpo uses the values of the reward alone.",
+            code=1,
+        )

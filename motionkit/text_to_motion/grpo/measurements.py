@@ -1,0 +1,319 @@
+"""Everything a run measures on held-out prompts: before training, on the way, and after it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.metrics.paired import Paired
+from motionkit.runs import Run, TrainedOn
+from motionkit.text_to_motion.evaluation.alarms import drift_alarms, judge_ratio, still_alarms
+from motionkit.text_to_motion.evaluation.heldout import HeldOut, Measured, compare_measured
+from motionkit.tracking import HELDOUT_TABLES, MIN_RATIO, result_table, results
+from motionkit.training.steps import Kept, Stateful
+from motionkit.training.world import OneProcess, World, of_main
+
+_logger = logging.getLogger("motionkit.grpo")
+_EARLY = 30  # the first point of a run of as many steps comes after this part of it: a new user soon sees one
+_KINDS = ("reported", "watched", "all_steps", "generate", "guided")
+_KEYS = {"generate": "heldout_generate", "reported": "heldout", "all_steps": "heldout_all_steps"}
+_MADE = ("generate", "guided")  # measured with the guidance that generate takes
+_ENOUGH = 0.5  # of the gain at the guidance of before, which that of training must have to replace it
+_PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
+
+
+@dataclass
+class Measurements:
+    """The held-out measurements of one run.
+
+    Attributes:
+        policy: What is measured.
+        averaged: Puts the averaged weights into the policy for the duration.
+        started: Puts the policy as it started back for the duration, where that needs no copy; None elsewhere. What is
+            measured at the end only is then measured before and after at the end, and training starts sooner.
+        heldout: What is measured, any of: ``reported``, the prompts that the table is about; ``watched``, other
+            prompts, measured at the points on the way; ``all_steps``, the reported prompts with every step of the
+            ancestral sampler; ``generate``, the first of them as ``motionkit generate`` samples the finished policy;
+            ``guided``, the watched prompts so, by which `choose_guidance` chooses.
+        guidance: Guidance scale that ``motionkit generate`` samples the policy with as it starts.
+        points: Points on the way, evenly spaced.
+        num_steps: Updates of the run.
+        stop_on_gap: End the run when the judge no longer follows the reward.
+        rows: Quantities that the rewards are made of; their rows say so.
+        trained_on: What the policy is trained on, written beside the best one.
+        world: The processes that train together. All of them measure, at the same time; the main one's figures decide.
+    """
+
+    policy: DiffusionPolicy
+    averaged: Callable[[], AbstractContextManager[None]]
+    started: Callable[[], AbstractContextManager[None]] | None
+    heldout: Mapping[str, HeldOut]
+    points: int
+    num_steps: int
+    stop_on_gap: bool
+    guidance: float = 2.5
+    rows: frozenset[str] = frozenset()
+    trained_on: TrainedOn = field(default_factory=TrainedOn)
+    world: World = field(default_factory=OneProcess)
+    _stays: bool = False
+    _before: dict[str, Kept] = field(default_factory=lambda: {name: Kept() for name in _KINDS})
+    _best: Kept = field(default_factory=lambda: Kept(values={"reward": 0.0, "step": 0, "gaps": 0}))
+
+    def parts(self) -> dict[str, Stateful]:
+        """Return what a checkpoint holds of it."""
+        return {**{f"before_{name}": kept for name, kept in self._before.items()}, "best": self._best}
+
+    def before(self, run: Run) -> None:
+        """Measure the policy as it starts, and log it as step 0.
+
+        Raises:
+            MotionkitError: A reward gives no held-out motion a finite score (exit code 1).
+        """
+        for name, heldout in self.heldout.items():
+            if name in ("all_steps", *_MADE) and self.started is not None:
+                continue
+            _logger.info("measuring %s before training", _asked(name, heldout))
+            guidance = self.guidance if name in _MADE else None
+            measured = heldout.measure(self.policy, first=name == "reported", guidance=guidance)
+            self._before[name].tensors = measured.tensors()
+            if name in ("reported", "generate") and measured.shown is not None:
+                measured.shown.keep(run, "before")
+            if name == self._curve:
+                run.log(0, _metrics(compare_measured(measured, measured)))
+
+    def at(self, step: int, run: Run) -> dict[str, float]:
+        """Measure after update number `step`, where it is a point; keep the policy if it is the best so far.
+
+        Returns:
+            Metrics of the watched prompts; empty where the step is no point.
+        """
+        heldout = self.heldout.get(self._curve)
+        if heldout is None or step not in self._steps():
+            return {}
+        begun = time.monotonic()
+        with self.averaged():
+            found = compare_measured(self._start(self._curve), heldout.measure(self.policy))
+            reward = found["reward"]
+            ratio = judge_ratio(reward, found["judge"]) if "judge" in found else None
+            gap = ratio is not None and ratio < MIN_RATIO
+            delta, drift, gap = of_main([reward.delta, bool(drift_alarms(found)), gap], self.world)
+            # The best policy is never chosen on the prompts that are reported.
+            if self._curve == "watched" and not drift and delta > float(self._best.values["reward"]):
+                self._note(reward=delta, step=step)
+                if self.world.main:
+                    self.policy.save(run.artifact("best"))
+                    self.trained_on.write(run.artifact("best"))
+        self._note(gaps=int(self._best.values["gaps"]) + 1 if gap else 0)
+        _logger.info("step %d: held-out %s, in %.1f s", step, _in_words(found), time.monotonic() - begun)
+        return _metrics(found)
+
+    def _note(self, **values: float) -> None:
+        self._best.values = {**self._best.values, **values}
+
+    @property
+    def _curve(self) -> str:
+        """Which prompts are measured on the way."""
+        return "watched" if "watched" in self.heldout else "reported"
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether the judge has stopped following the reward, in a run that ends then."""
+        return self.stop_on_gap and int(self._best.values["gaps"]) >= _PATIENCE
+
+    def stopped(self) -> str:
+        """Return why a run ended early, and which policy it kept, in words."""
+        step = int(self._best.values["step"])
+        kept = f"; best/ holds the policy of step {step}, before the gap" if step else ""
+        return f"the judge gained less than {MIN_RATIO} of the reward's gain at {_PATIENCE} points in a row{kept}"
+
+    @property
+    def guidance_after(self) -> float:
+        """Guidance scale that ``motionkit generate`` samples the finished policy with."""
+        generated = self.heldout.get("generate")
+        return self.guidance if self._stays or generated is None else generated.guidance
+
+    def choose_guidance(self, run: Run) -> bool:
+        """Return whether ``motionkit generate`` is to sample the finished policy with the guidance of before.
+
+        It is where the guidance of training (less, so smoother) has not half of the gain that the guidance of before
+        has, by the reward, on prompts that are not reported: too few updates to make up for the guidance.
+        """
+        heldout = self.heldout.get("guided")
+        if heldout is None:
+            return False
+        with self.averaged():
+            after = self._measure({"guided": heldout}, "after", heldout.guidance)
+            other = heldout.measure(self.policy, guidance=self.guidance)
+        if self.started is not None:
+            self._before["guided"].tensors = self._at_start(run, {"guided": heldout}, after)["guided"].tensors()
+        if not self._before["guided"].tensors:  # a run that began before this was measured
+            return False
+        start = self._start("guided")
+        own, kept = (compare_measured(start, one)["reward"] for one in (after["guided"], other))
+        (less,) = of_main([kept.delta * _ENOUGH - own.delta], self.world)
+        self._stays = less > 0
+        if self._stays:
+            _logger.info(
+                "generate samples the policy with guidance %g, as before training (%+.3f on other prompts), not with "
+                "%g, at which it was tuned (%+.3f)",
+                self.guidance,
+                kept.delta,
+                heldout.guidance,
+                own.delta,
+            )
+        return self._stays
+
+    def after(self, run: Run) -> dict[str, object]:
+        """Measure the finished policy.
+
+        Returns:
+            Entries of the run's summary.
+        """
+        summary: dict[str, object] = {}
+        if best := int(self._best.values["step"]):
+            summary["best"] = {
+                "step": best,
+                "policy": str(run.directory / "best"),
+                "delta": self._best.values["reward"],
+            }
+            if best < self.num_steps:
+                _logger.info("best/ holds the policy of step %d, the best on the prompts on the way", best)
+        reported = self.heldout.get("reported")
+        if reported is None:
+            return summary
+        asked = {name: self.heldout[name] for name in _KEYS if name in self.heldout}
+        with self.averaged():
+            measured = self._measure(asked, "after", self.guidance_after)
+        if self.started is not None:
+            later = {name: one for name, one in asked.items() if name != "reported"}
+            for name, found in self._at_start(run, later, measured).items():
+                self._before[name].tensors = found.tensors()
+        real = reported.measure_real(device=self.policy.normalizer.mean.device)
+        shown = measured.get("generate", measured["reported"]).shown
+        for name, kept in (("after", shown), ("real", None if real is None else real.shown)):
+            if kept is not None:
+                kept.keep(run, name)
+        pairs = {name: compare_measured(self._start(name), found) for name, found in measured.items()}
+        self._warn(pairs)
+        tables = []
+        for name, paired in pairs.items():
+            own = None if real is None else real.first(len(asked[name].prompts))
+            summary[_KEYS[name]] = {
+                key: one.document() | _real(own, key) | ({"trained_on": True} if key in self.rows else {})
+                for key, one in paired.items()
+            } | _sets(asked[name], self._start(name), measured[name])
+            tables.append(result_table(results(summary[_KEYS[name]]), self._title(name, asked[name])))
+        return summary | {"table": tables}
+
+    def _measure(self, asked: dict[str, HeldOut], when: str, guidance: float) -> dict[str, Measured]:
+        """Measure the policy as it is, every kind in `asked`; `guidance` is that of what generate makes."""
+        found: dict[str, Measured] = {}
+        for name, heldout in reversed(asked.items()):  # all steps first: what generate makes may be known from them
+            own = guidance if name in _MADE else heldout.guidance
+            known = self._known(asked, found, own) if name == "generate" else None
+            if known is None:
+                _logger.info("measuring %s %s training", _asked(name, heldout), when)
+            found[name] = known or heldout.measure(self.policy, guidance=own)
+        return {name: found[name] for name in asked}
+
+    def _known(self, asked: Mapping[str, HeldOut], found: Mapping[str, Measured], guidance: float) -> Measured | None:
+        """Return what generate makes, where all steps are what it takes, at this guidance: same prompts and noise."""
+        if "all_steps" not in found or asked["all_steps"].guidance != guidance or asked["generate"].steps is not None:
+            return None
+        return found["all_steps"].first(len(asked["generate"].prompts))
+
+    def _warn(self, pairs: Mapping[str, Mapping[str, Paired]]) -> None:
+        """Log the alarms of every table, each quantity's once, those of what generate makes first."""
+        said: set[str] = set()
+        for name, found in pairs.items():
+            where = "" if name == "reported" else f" ({HELDOUT_TABLES[_KEYS[name]]})"
+            for text in drift_alarms(found) + still_alarms(found):
+                about = text.removeprefix("the ").split()[0]
+                if about not in said:
+                    _logger.warning("%s%s", text, where)
+                    said.add(about)
+
+    def _title(self, name: str, heldout: HeldOut) -> str:
+        """Return what a table is about."""
+        count, steps = len(heldout.prompts), len(self.policy.schedule)
+        if name == "reported":
+            return f"Held out: {count} prompts x {heldout.samples} samples, same noise before and after"
+        if name == "all_steps":
+            return f"The same prompts with all {steps} sampling steps, one sample each"
+        own = "" if self.guidance == self.guidance_after else f", then {self.guidance_after:g}"
+        visited = heldout.steps if isinstance(heldout.steps, Sequence) else ()
+        taken = f"{len(visited)} of {steps}" if visited else f"all {steps}"
+        return f"As motionkit generate samples: {count} prompts, {taken} steps, guidance {self.guidance:g}{own}"
+
+    def _at_start(self, run: Run, later: dict[str, HeldOut], after: Mapping[str, Measured]) -> Mapping[str, Measured]:
+        """Return the measurements of the policy as it started, which a run that is made longer has already."""
+        paths = {name: run.artifact("heldout") / f"before_{name}.safetensors" for name in later}
+        # Processes that train together measure at the same time, and only one of them has the run folder.
+        if self.world.size == 1:
+            kept = {name: Measured.kept(paths[name], after[name]) for name in later}
+            if all(found is not None for found in kept.values()):
+                return {name: found for name, found in kept.items() if found is not None}
+        assert self.started is not None
+        with self.started():
+            before = self._measure(later, "before", self.guidance)
+        if self.world.main:
+            for name, found in before.items():
+                found.keep(paths[name])
+        if "generate" in before and (shown := before["generate"].shown) is not None:
+            shown.keep(run, "before")
+        return before
+
+    def _start(self, name: str) -> Measured:
+        return Measured.from_tensors(self._before[name].tensors)
+
+    def _steps(self) -> set[int]:
+        if not self.points:
+            return set()
+        even = {round(self.num_steps * point / self.points) for point in range(1, self.points + 1)}
+        return even | {self.num_steps // _EARLY} - {0}
+
+
+def _in_words(found: Mapping[str, Paired]) -> str:
+    """Return a point of the curve in words."""
+    shown = [(name, found[name]) for name in ("reward", "judge") if name in found]
+    return ", ".join(f"{name} {paired.after:.3f} ({round(paired.delta, 3) + 0.0:+.3f})" for name, paired in shown)
+
+
+def _real(real: Measured | None, name: str) -> dict[str, float]:
+    """Return the entry of real motions in a document."""
+    mean = float("nan") if real is None or name not in real.quantities else real.mean(name)
+    return {"real": mean} if math.isfinite(mean) else {}
+
+
+def _sets(heldout: HeldOut, before: Measured, after: Measured) -> dict[str, dict[str, object]]:
+    """Return the entries of figures that sets of motions have as a whole."""
+    found = heldout.compare_sets(before, after)
+    return {
+        name: one.paired.document() | ({} if one.real is None else {"real": one.real}) for name, one in found.items()
+    }
+
+
+def _asked(name: str, heldout: HeldOut) -> str:
+    words = {
+        "watched": "other held-out prompts for the curve",
+        "all_steps": "held-out prompts with all sampling steps",
+        "generate": "held-out prompts as generate samples",
+        "guided": "other held-out prompts as generate samples",
+    }
+    what = words.get(name, "held-out prompts")
+    return f"{len(heldout.prompts)} {what}"
+
+
+def _metrics(found: Mapping[str, Paired]) -> dict[str, float]:
+    metrics: dict[str, float] = {}
+    for name, paired in found.items():
+        if name in ("reward", "judge"):
+            metrics |= {f"heldout/{name}/mean": paired.after, f"heldout/{name}/delta": paired.delta}
+        else:
+            metrics[f"heldout/physics/{name}" if name in ("skate", "jerk") else f"heldout/{name}"] = paired.after
+    return metrics

@@ -1,0 +1,339 @@
+"""Settings of `motionkit grpo`: group relative policy optimisation of a diffusion model. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from motionkit import plugins
+from motionkit.config import (
+    Chosen,
+    Cli,
+    Decay,
+    Group,
+    LoraSettings,
+    LoraTarget,
+    OptimSettings,
+    Preset,
+    PromptSettings,
+    RunSettings,
+    SamplerSettings,
+    TrainerSettings,
+    leaves,
+    slot,
+    slots,
+    split_commas,
+)
+from motionkit.errors import MotionkitError
+from motionkit.plugins import Component
+
+# What ``--algorithm auto`` means: the update rule that suits the options and the rewards. Imports no torch.
+
+
+AUTO = "auto"
+_REMOVED = {"rwr": "awm"}  # what takes its place: the same loss, with weights that add up to zero
+_GRADIENT, _MIXED = "reward-gradient", "mixed"
+_BLACK_BOX = "awm"  # of the algorithms without a gradient it learns most, see docs/algorithms
+_COMMON = "grpo"  # what the options that several have are known from
+_GROUPS = ("objective", "rollout", "sampler")
+"""Groups of settings that differ from algorithm to algorithm; in the others only defaults do."""
+
+
+def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+    """Resolve ``auto``; every other name stays.
+
+    An option that only some of our algorithms have chooses among those. Then `reward-gradient` is taken if every
+    reward has a gradient, `mixed` if only some have, and `awm`, which needs none, if none has.
+
+    Args:
+        name: What the user chose.
+        keys: Dotted keys that files, variables and the command line set.
+        chosen: Names of the plugins in the other slots.
+
+    Returns:
+        The algorithm, and one line that says why and how to choose.
+
+    Raises:
+        MotionkitError: No algorithm has all the options that were set, or `name` was one of an earlier version.
+    """
+    if name in _REMOVED and not any(entry.name == name for entry in plugins.available("algorithms")):
+        raise MotionkitError(
+            f"the algorithm {name} was removed.",
+            why="it fitted the policy to its own samples and gained nothing.",
+            fix=f"--algorithm {_REMOVED[name]} has the same loss, with weights that add up to zero.",
+        )
+    if name != AUTO:
+        return name, ""
+    rewards = chosen.get("reward", ())
+    without = [reward for reward in rewards if not _has_gradient(reward)]
+    wanted = _GRADIENT if not without else _MIXED if len(without) < len(rewards) else _BLACK_BOX
+    # Only our own: another package is not imported before it is asked for.
+    names = {entry.name: _keys(entry.name) for entry in plugins.available("algorithms") if entry.builtin}
+    special = {key for key in keys if 0 < sum(key in own for own in names.values()) < len(names)}
+    able = [algorithm for algorithm, own in names.items() if special <= own]
+    if not able:
+        raise MotionkitError(
+            f"no algorithm has all of {', '.join(sorted(special))}.", fix="choose one: --algorithm NAME."
+        )
+    if wanted not in able:
+        taken = _COMMON if _COMMON in able else able[0]
+        own = sorted(key for key in special if sum(key in keys for keys in names.values()) == 1)
+        lacking = sorted(special - names[wanted])
+        reason = f"only it has {', '.join(own)}" if own else f"{wanted} has no {', '.join(lacking)}"
+        return taken, _line(taken, reason, "")
+    reason = f"{', '.join(without)} has no gradient" if without else "every reward has a gradient"
+    if wanted == _MIXED:
+        reason += f", {', '.join(reward for reward in rewards if reward not in without)} has one"
+    return wanted, _line(wanted, reason, _BLACK_BOX if _BLACK_BOX in able else "")
+
+
+def _has_gradient(reward: str) -> bool:
+    try:
+        return plugins.get("rewards", reward, typed=True).gradient  # the slot has refused code that was not typed
+    except MotionkitError:  # it is reported with the slot that it was chosen for
+        return True
+
+
+def _keys(algorithm: str) -> set[str]:
+    found = leaves(plugins.get("algorithms", algorithm).options)
+    return {leaf.key for leaf in found if leaf.path[0] in _GROUPS}
+
+
+def _line(taken: str, reason: str, other: str) -> str:
+    choose = f"; --algorithm {other} chooses another" if other and other != taken else ""
+    return f"algorithm {taken} ({reason}){choose}"
+
+
+# What ``--preset`` means: sizes that fit what a run computes on. Imports torch only where there is a GPU's driver.
+#
+# The defaults are for a CPU. An algorithm's options hold in `gpu` what takes their place on a CUDA device, where a
+# batch
+# below a hundred samples leaves the device waiting for the host.
+
+
+def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+    """Return the values of ``gpu`` when it is asked for, or for ``auto`` on a CUDA device; see `Settings.preset_of`.
+
+    Raises:
+        MotionkitError: ``gpu`` is asked for and the device is another one.
+    """
+    asked, device = (str(given.get(name, "auto")).strip().lower() for name in ("preset", "device"))
+    if asked not in ("auto", "gpu"):
+        return None
+    found = _device(device)
+    if found != "cuda" and asked == "gpu":
+        raise MotionkitError(
+            "--preset gpu needs a CUDA device.",
+            why=f"the run would be on {found}." if found else f"--device {device} is not on this machine.",
+            fix="--preset cpu, or --preset auto, which takes what is there",
+        )
+    values = {key: value for model in options.get("algorithm", ()) for key, value in getattr(model, "gpu", {}).items()}
+    note = "--preset cpu keeps the small sizes" if asked == "auto" else "sizes that were given win"
+    return Preset("preset gpu", values, note) if found == "cuda" else None
+
+
+def _device(name: str) -> str:
+    """Return the type of a device, or nothing when it is not on this machine, which is reported where it is opened."""
+    if name in ("cpu", "mps"):
+        return name
+    if name == "auto" and not _has_driver():  # what torch would say, without importing it
+        return "cpu"
+    from motionkit.contracts.device import resolve_device
+
+    try:
+        return resolve_device(name).type
+    except MotionkitError:
+        return ""
+
+
+def _has_driver() -> bool:
+    """Return whether an NVIDIA driver left its marks: on Linux, in WSL or on Windows. Nothing is loaded."""
+    windows = Path(os.environ.get("SYSTEMROOT", "C:/Windows")) / "System32" / "nvcuda.dll"
+    marks = [windows] if os.name == "nt" else [Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg")]
+    return any(mark.exists() for mark in marks)
+
+
+# Settings of `motionkit grpo`. Imports no torch.
+
+
+class TrainPrompts(PromptSettings):
+    """Which prompts the policy is trained on."""
+
+    split: Literal["train", "val"] = Field("train", description="Split the training prompts come from.")
+
+
+class RolloutSettings(Group):
+    """What is sampled before each update; an algorithm adds its own."""
+
+    prompts: Annotated[int, Cli("--batch-size")] = Field(8, ge=1, le=16384, description="Prompts per update.")
+    by_length: bool = Field(False, description="Put prompts of similar length into one update, which saves padding.")
+
+
+class ObjectiveSettings(Group):
+    """What is maximised; an algorithm adds its own."""
+
+    sync_every: int = Field(
+        0,
+        ge=0,
+        description="Updates after which the reference becomes a copy of the policy, again and again; 0: never.",
+    )
+
+
+class GrpoOptimSettings(OptimSettings):
+    """AdamW; the gradient of a batch is mostly noise, so its second moment is averaged over fewer steps than usual."""
+
+    lora_rate: ClassVar[float] = 2e-3
+    """What learning rate 0 picks for LoRA."""
+
+    schedule: Literal["constant", "cosine"] = Field("constant", description="Learning rate after the warm-up.")
+    final: float = Field(0.05, ge=0.0, le=1.0, description="Last learning rate of cosine, as a share of the peak.")
+
+    learning_rate: Annotated[float, Cli("--learning-rate")] = Field(
+        0.0, ge=0.0, description="Peak learning rate; 0 picks 2e-3 for LoRA and 1e-4 for full fine-tuning."
+    )
+    betas: tuple[Decay, Decay] = Field((0.9, 0.99), description="Decay of the two AdamW moments.")
+
+
+class GrpoLoraSettings(LoraSettings):
+    """Low-rank adapters: few directions, so that less of the gradient's noise reaches the policy."""
+
+    enabled: Annotated[bool, Cli("--lora")] = Field(True, description="Train low-rank adapters, not all weights.")
+    r: Annotated[int, Cli("--lora.r")] = Field(8, ge=1, le=4096, description="Rank of the adapters.")
+    alpha: Annotated[float, Cli("--lora.alpha")] = Field(
+        16.0, gt=0, description="Scaling factor: the update is alpha / r times BA."
+    )
+    targets: Annotated[tuple[LoraTarget, ...], BeforeValidator(split_commas), Cli("--lora.targets")] = Field(
+        ("attn", "text"), min_length=1, description="Layers with adapters, comma-separated: attn, ffn, text."
+    )
+
+
+class EmaSettings(Group):
+    """Moving average of the trained weights."""
+
+    decay: float = Field(0.97, ge=0.0, lt=1.0, description="0 is off; else the average is measured and exported.")
+
+
+def refuse_test(split: object) -> object:
+    """Refuse the test split as what a run is measured on: settings would be chosen by it."""
+    if split == "test":
+        raise ValueError(
+            "a run is measured on val; motionkit eval text-to-motion RUN --split test opens the test split"
+        )
+    return split
+
+
+class HeldOutSettings(Group):
+    """What is measured before and after, with the same noise."""
+
+    prompts: int = Field(64, ge=0, le=100_000, description="Held-out prompts; 0 skips the measurement.")
+    samples: int = Field(4, ge=1, le=4096, description="Samples per prompt.")
+    split: Annotated[Literal["val"], BeforeValidator(refuse_test)] = Field(
+        "val", description="Split of the held-out prompts; `motionkit eval --split test` alone opens the test split."
+    )
+    allow_shared: bool = Field(
+        False, description="Measure although training prompts use the same motions; the figures are then optimistic."
+    )
+    judge: bool = Field(
+        True, description="Measure with a judge: the one chosen, else the starter's own on starter data."
+    )
+    points: int | None = Field(
+        None,
+        ge=0,
+        le=10_000,
+        description="How often the run is measured on the way, on other prompts; 0 is never; default: once for every "
+        "1,500 motions that it is trained on, at most 10 times.",
+    )
+    watch: int = Field(32, ge=2, le=100_000, description="Most prompts on the way, two samples each.")
+    all_steps: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Also measure with all steps of the ancestral sampler, one sample a prompt, and as generate does; "
+        "auto: up to 100 steps.",
+    )
+    stop_on_gap: Annotated[bool, Cli("--stop-on-gap")] = Field(
+        False, description="End the run when the judge gains less than 0.6 of the reward's gain at two points in a row."
+    )
+
+
+class ControlSettings(Group):
+    """Negative controls, for experiments only."""
+
+    shuffle: bool = Field(
+        False,
+        description="Negative control, nothing should be learned: shuffle the advantages of a group, or draw the sign "
+        "of each reward; the algorithm's own physics terms are off.",
+    )
+
+
+class RewardMixSettings(Group):
+    """How several rewards become one."""
+
+    normalize: Literal["off", "group"] = Field(
+        "off",
+        description="group: standardise each reward within its group before it is weighted (GDPO), so that weights "
+        "mean the same whatever the scales; for algorithms that compare the samples of a group.",
+    )
+    calibrate: bool = Field(
+        False,
+        description="Before training, score real motions and samples, and print scale, ties, spread within groups and "
+        "what real motions score for each reward.",
+    )
+
+
+class AuditSettings(Group):
+    """What is asked of the rewards before training."""
+
+    enabled: bool = Field(
+        True,
+        description="Before training, change a few real clips and say what the rewards do not see of it; "
+        "`motionkit eval sensitivity` is the whole of it.",
+    )
+
+
+class GrpoSettings(TrainerSettings):
+    """Fine-tune a motion diffusion model with rewards."""
+
+    run: RunSettings = RunSettings(num_steps=160)
+    algorithm: Chosen = slot(
+        "algorithms",
+        "auto",
+        description="Update rule; auto takes the one that suits the rewards and the options.",
+        spread=True,
+        decide=decide,
+    )
+    preset: Annotated[Literal["auto", "cpu", "gpu"], Cli("--preset", panel="Run")] = Field(
+        "auto", description="Sizes of batches, where none are given; auto: gpu on a CUDA device, else cpu."
+    )
+    policy: Chosen = slot("policies", "mdm", gives="diffusion")
+    dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
+    reward: tuple[Chosen, ...] = slots("rewards", ("tmr-dense",), reads="motion")
+    judge: Chosen | None = slot(
+        "rewards", None, description="Score that is measured and never trained on; default: the starter's own judge."
+    )
+    reward_mix: RewardMixSettings = RewardMixSettings()
+    audit: AuditSettings = AuditSettings()
+    prompts: TrainPrompts = TrainPrompts()
+    rollout: RolloutSettings = RolloutSettings()
+    sampler: SamplerSettings = SamplerSettings()
+    objective: ObjectiveSettings = ObjectiveSettings()
+    optim: GrpoOptimSettings = GrpoOptimSettings()
+    lora: GrpoLoraSettings = GrpoLoraSettings()
+    ema: EmaSettings = EmaSettings()
+    heldout: HeldOutSettings = HeldOutSettings()
+    control: ControlSettings = ControlSettings()
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return the sizes for a GPU where there is one; see `Settings.preset_of`."""
+        return find_preset(given, options)
+
+
+component = Component(
+    summary="Fine-tune a text-to-motion diffusion model against rewards (GRPO).",
+    options=GrpoSettings,
+    factory="motionkit.text_to_motion.grpo.train:GrpoTrainer",
+)

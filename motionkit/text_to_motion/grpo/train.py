@@ -1,0 +1,510 @@
+"""`motionkit grpo`: data, policy, rewards and held-out measurement around the algorithm."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit import plugins
+from motionkit.config import Chosen
+from motionkit.contracts.dataset import (
+    TextMotionDataset,
+    clips_fingerprint,
+    is_generated,
+    leave_out_prompts,
+    prompt_fingerprint,
+    trained_items,
+)
+from motionkit.contracts.generating import own_steps
+from motionkit.contracts.open_model import trained_on
+from motionkit.contracts.policy import DiffusionPolicy, StoresGuidance, guidance_of
+from motionkit.contracts.reward import Reward
+from motionkit.errors import MotionkitError
+from motionkit.motion import DataRecord
+from motionkit.rl import DDPM, excess_noise
+from motionkit.runs import Run, fingerprint_tensors
+from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.alarms import RewardAlarms
+from motionkit.text_to_motion.evaluation.heldout import HeldOut
+from motionkit.text_to_motion.evaluation.judge import (
+    calibrate,
+    describe_shared,
+    open_judge,
+    open_reward,
+    refuse_one_split,
+    require_fit,
+    shared_sources,
+)
+from motionkit.text_to_motion.evaluation.quality import RealMotions, real_motions
+from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, kinds_of_reward
+from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
+from motionkit.text_to_motion.grpo.measurements import Measurements
+from motionkit.text_to_motion.grpo.settings import GrpoSettings
+from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.rewards.ask import try_reward
+from motionkit.text_to_motion.rewards.mix import RewardMix
+from motionkit.training.base import LOSS, REWARD, Figure, dataset_inputs, inputs_of
+from motionkit.training.device import describe_device, set_up
+from motionkit.training.matmul import settle_matmul
+from motionkit.training.steps import restore, run_steps
+from motionkit.training.world import OneProcess, World
+
+# Which prompts a step gets: a function of seed and step alone, so that nothing has to be saved.
+
+
+_POOL = 4  # batches that are sorted by length together
+
+
+class PromptCursor:
+    """Walks through the prompts in a new random order every epoch.
+
+    Args:
+        prompts: All training prompts.
+        batch: Prompts per step, over all processes; an epoch's end continues into the next order.
+        seed: Run seed.
+        world: The processes; each gets an equal share of a step's prompts.
+        by_length: Put prompts of similar length into one step, which saves padding. The order of an epoch is cut into
+            pools of four steps, each pool is sorted by length and cut into steps, and the steps are shuffled: every
+            prompt is still met once an epoch.
+
+    Raises:
+        MotionkitError: The prompts of a step cannot be shared equally.
+    """
+
+    def __init__(
+        self, prompts: Sequence[Prompt], batch: int, seed: int, world: World | None = None, *, by_length: bool = False
+    ) -> None:
+        world = world or OneProcess()
+        if batch % world.size:
+            raise MotionkitError(
+                f"{batch} prompts per step cannot be shared by {world.size} processes.",
+                fix=f"choose a --batch-size that {world.size} divides.",
+            )
+        self.prompts = prompts
+        self.batch = batch
+        self.seed = seed
+        self.by_length = by_length
+        self._share = batch // world.size
+        self._skip = world.rank * self._share
+        self._orders: dict[int, NDArray[np.int64]] = {}
+
+    def at(self, step: int) -> list[Prompt]:
+        """Return this process's prompts of `step` (counted from 0)."""
+        first = step * self.batch + self._skip
+        return [self._nth(index) for index in range(first, first + self._share)]
+
+    def _nth(self, index: int) -> Prompt:
+        epoch, place = divmod(index, len(self.prompts))
+        if epoch not in self._orders:
+            self._orders = {epoch: self._order(epoch)}
+        return self.prompts[int(self._orders[epoch][place])]
+
+    def _order(self, epoch: int) -> NDArray[np.int64]:
+        """Return the prompts of an epoch, ``[P]`` indices."""
+        draw = np.random.default_rng((self.seed, epoch))
+        order = draw.permutation(len(self.prompts))
+        if not self.by_length:
+            return order
+        lengths = np.array([prompt.length for prompt in self.prompts])
+        pool = _POOL * self.batch
+        pools = [order[first : first + pool] for first in range(0, len(order), pool)]
+        ranked = np.concatenate([part[np.argsort(lengths[part], kind="stable")] for part in pools])
+        steps = [ranked[first : first + self.batch] for first in range(0, len(ranked), self.batch)]
+        # A last, short step stays last, or all that follow it would straddle two lengths.
+        whole = [steps[place] for place in draw.permutation(len(order) // self.batch)]
+        return np.concatenate([*whole, *steps[len(whole) :]])
+
+
+# Fingerprints of what a run of grpo reads, by setting.
+
+
+def fingerprints(
+    settings: GrpoSettings,
+    dataset: TextMotionDataset,
+    prompts: Sequence[Prompt],
+    policy: DiffusionPolicy,
+    reference: DiffusionPolicy | None,
+    rewards: Mapping[str, Any],
+) -> dict[str, str]:
+    """Return the fingerprints of data, weights and rewards; those of the judge are added where it is opened.
+
+    Args:
+        settings: All settings.
+        dataset: The dataset.
+        prompts: Those that are trained on.
+        policy: As it starts, without adapters.
+        reference: What KL is measured to, where it is another policy.
+        rewards: The rewards by their setting, such as ``reward.tmr-dense``.
+    """
+    chosen = {"policy": settings.policy, **{f"reward.{one.name}": one for one in settings.reward}}
+    found = inputs_of({"policy": policy, **rewards}, chosen)
+    if reference is not None:
+        found["policy.reference"] = fingerprint_tensors(reference.tensors())
+    splits = [settings.prompts.split, *([settings.heldout.split] if settings.heldout.prompts else [])]
+    read = [] if is_generated(dataset) else [clips_fingerprint(dataset.clips(split)) for split in splits]
+    found |= dataset_inputs(settings.dataset, dataset, *read, *map(prompt_fingerprint, prompts))
+    # A run may be resumed on a machine with other devices: where a reward is does not change its scores' meaning.
+    return found | {f"reward.{one.name}.device": "any" for one in settings.reward if hasattr(one.options, "device")}
+
+
+_logger = logging.getLogger("motionkit.grpo")
+_FEWEST = 8  # prompts beside the reported ones from which the run is watched on them
+_MANY = 100  # sampling steps up to which all of them are measured
+_GENERATED = 32  # prompts that are measured as generate samples, with guidance twice the work of the others
+_REAL, _ASKED, _SAMPLES = 64, 16, 8  # of a calibration: real motions, prompts, samples of each
+_MOST_POINTS, _PER_POINT = 10, 1500  # points on the way at most, and motions of training for each of them
+_ROUGH = 1.5  # noise left in fine detail, over the data's, from which a line says so
+
+
+class GrpoTrainer:
+    """Trains a diffusion policy with rewards; see `motionkit.training.base.Trainer`.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "algorithm", "policy", "dataset", "reward", "judge", "prompts", "rollout.prompts", "rollout.group_size",
+        "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim",
+        "lora", "ema", "heldout", "control", "seed", "precision", "reward_mix.normalize",
+    )  # fmt: skip
+    figures: ClassVar[tuple[Figure, ...]] = (REWARD, LOSS, Figure("held out", ("heldout/reward/delta",), change=True))
+
+    def __init__(self, settings: GrpoSettings) -> None:
+        self.settings = settings
+        self.world: World = OneProcess()
+
+    def prepare(self) -> None:
+        """Open dataset, policy, reference, rewards and judge.
+
+        Raises:
+            MotionkitError: An input is missing or refused.
+        """
+        settings = self.settings
+        if settings.heldout.prompts:
+            refuse_one_split(settings.prompts.split, settings.heldout.split)
+        device = self.device = set_up(settings)
+        dataset: TextMotionDataset = settings.dataset.build()
+        self.policy, reference = _open_policies(settings.policy, device=device, dataset=dataset)
+        data = DataRecord.of(dataset)
+        if hasattr(self.policy, "trained_on"):
+            self.policy.trained_on = data
+        _require_steps(len(self.policy.schedule), settings)
+        asked = settings.prompts
+        prompts = list(dataset.prompts(asked.split, k_segments=asked.k_segments, seed=settings.seed))
+        if not prompts:
+            raise MotionkitError(f"the {settings.prompts.split} split of {settings.dataset.label} has no prompts.")
+        require_fit(self.policy, prompts, fps=dataset.fps, label=settings.dataset.label)
+        self.rewards = [(open_reward(chosen, dataset, device=device), chosen.weight) for chosen in settings.reward]
+        named = {
+            f"reward.{chosen.name}": reward for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
+        }
+        for name, reward in named.items():
+            _warn_of_other_data(name, reward, data)
+        self._try_rewards(dataset)
+        self._dataset = dataset
+        self._real = None
+        if settings.reward_mix.calibrate:
+            self._real = real_motions(dataset, settings.prompts.split, _REAL, device=device, prompts=prompts)
+        able = [chosen.component.gradient for chosen in settings.reward]
+        self.inputs = fingerprints(settings, dataset, prompts, self.policy, reference, named)
+        self.items = trained_on(str(getattr(settings.policy.options, "checkpoint", "")))
+        self.items |= trained_items(dataset, settings.prompts.split, prompts)
+        self.as_it_starts = guidance_of(self.policy)
+        self.grpo = GRPO(
+            self.policy,
+            RewardMix(self.rewards, gradient=able, normalize=settings.reward_mix.normalize),
+            reference=reference,
+            algorithm=settings.algorithm,
+            optim=settings.optim,
+            lora=settings.lora,
+            ema=settings.ema,
+            control=settings.control,
+            seed=settings.seed,
+            precision=settings.precision,
+            updates=settings.run.num_steps,
+            world=self.world,
+        )
+        plans = getattr(self.grpo.algorithm, "plans", [self.grpo.algorithm.plan])
+        self.excess = max(excess_noise(self.policy.schedule, plan) for plan in plans)
+        settle_matmul(settings, self.policy, prompts, samples=settings.rollout.prompts * self.grpo.algorithm.samples)
+        self.shared: list[str] = []
+        self.notes: list[str] = []
+        self.cursor = PromptCursor(
+            prompts, settings.rollout.prompts, settings.seed, self.world, by_length=settings.rollout.by_length
+        )
+        self.measurements = Measurements(
+            self.policy,
+            self.grpo.averaged,
+            self.grpo.started,
+            self._held_out(dataset),
+            points=self._points(),
+            num_steps=settings.run.num_steps,
+            stop_on_gap=settings.heldout.stop_on_gap,
+            guidance=self.as_it_starts,
+            rows=frozenset(row for reward, _ in self.rewards for row in getattr(reward, "rows", ())),
+            trained_on=self.items,
+            world=self.world,
+        )
+
+    def _points(self) -> int:
+        """Return how often the run is measured on the way: seldom in a short run, where measuring would be most of it.
+
+        The number follows from the settings, not from the clock, so that a run that is resumed has the same points.
+        """
+        settings = self.settings
+        if settings.heldout.points is not None:
+            return settings.heldout.points
+        if settings.heldout.stop_on_gap:
+            return _MOST_POINTS
+        motions = settings.run.num_steps * settings.rollout.prompts * self.grpo.algorithm.samples
+        return max(1, min(_MOST_POINTS, motions // _PER_POINT))
+
+    def _try_rewards(self, dataset: TextMotionDataset) -> None:
+        """Let each reward of another package score two clips, so that a wrong result is said before a run is there."""
+        foreign = [
+            reward
+            for chosen, (reward, _) in zip(self.settings.reward, self.rewards, strict=True)
+            if not plugins.is_own(chosen.kind, chosen.name)
+        ]
+        found = real_motions(dataset, self.settings.prompts.split, 2, device=self.device) if foreign else None
+        if found is None or len(found[1]) < 2:
+            return
+        for reward in foreign:
+            try_reward(reward, *found)
+
+    def _held_out(self, dataset: TextMotionDataset) -> dict[str, HeldOut]:
+        """Return what is measured, by the names that `Measurements` knows."""
+        settings, sampler = self.settings.heldout, self.settings.sampler
+        if settings.prompts == 0:
+            return {}
+        judge = None
+        if settings.judge:
+            rewards = [(chosen, reward) for chosen, (reward, _) in zip(self.settings.reward, self.rewards, strict=True)]
+            judge, why = open_judge(self.settings.judge, dataset, device=self.device, trained=rewards)
+            if judge is None:
+                _logger.info("no judge, so reward hacking cannot be detected: %s", why)
+            elif why:
+                _logger.warning("%s", why)
+        if judge is not None:
+            _warn_of_other_data("judge", judge, DataRecord.of(dataset))
+            chosen = self.settings.judge
+            self.inputs |= inputs_of({"judge": judge}, None if chosen is None else {"judge": chosen})
+        # The questions are the same for every training seed, so that runs can be compared.
+        trained = {len(prompt.segments) for prompt in self.cursor.prompts}
+        # With one number of segments in training, another one in the measurement would say little.
+        k_segments = self.settings.prompts.k_segments or (trained.pop() if len(trained) == 1 else 0)
+        skip = "--set heldout.prompts=0 trains without a held-out measurement."
+        try:
+            asked = dataset.prompts(settings.split, k_segments=k_segments, seed=0)
+        except MotionkitError as error:
+            fix = f"{error.fix.rstrip('. ')}; or {skip}" if error.fix else skip
+            raise MotionkitError(error.message, why=error.why, fix=fix) from error
+        if not asked:
+            message = f"the {settings.split} split of {dataset.name} has no prompts to measure on."
+            raise MotionkitError(message, fix=skip)
+        if not settings.allow_shared:
+            kept = leave_out_prompts(self.items, dataset, settings.split, asked)
+            names = {name for prompt in self.cursor.prompts for name in prompt.source_ids}
+            known = {*kept.places, *(n for n, prompt in enumerate(asked) if names.intersection(prompt.source_ids))}
+            if not known:
+                kept.require("prompts", f"the {settings.split} split of {self.settings.dataset.label}", skip)
+            # Motions of one name in both splits are refused below.
+            asked = [asked[place] for place in sorted(known)]
+            if len(known) < kept.total:
+                self.notes.append(kept.sentence("held-out prompts"))
+        others = asked[settings.prompts :][: min(settings.watch, settings.prompts)]
+        others = others if len(others) >= _FEWEST else []
+        asked = asked[: settings.prompts]
+        require_fit(self.policy, [*asked, *others], fps=dataset.fps, label=dataset.name)
+        self.shared = shared_sources(
+            self.cursor.prompts,
+            [*asked, *others],
+            allowed=settings.allow_shared,
+            what=f"the {self.settings.prompts.split} and the {settings.split} prompts of {self.settings.dataset.label}",
+        )
+        few = self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps)
+        common: dict[str, Any] = {"rewards": self.grpo.rewards, "judge": judge, "guidance": sampler.guidance_scale}
+        common["real"] = RealMotions(dataset, settings.split, [*asked, *others])
+        found = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
+        if others:
+            found["watched"] = HeldOut(others, samples=2, steps=few, **common)
+        if settings.all_steps == "on" or (settings.all_steps == "auto" and len(self.policy.schedule) <= _MANY):
+            every = common | {"samples": 1, "sampler": DDPM()}
+            found["all_steps"] = HeldOut(asked, steps=None, **every)
+            every |= {"guidance": guidance_of(self.policy), "steps": own_steps(self.policy)}
+            found["generate"] = HeldOut(asked[:_GENERATED], **every)
+            if others and every["guidance"] != self.as_it_starts:
+                found["guided"] = HeldOut(others, **every)
+        return found
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        settings, plan = self.settings, self.grpo.algorithm.plan
+        return {
+            "device": describe_device(self.device),
+            "policy": settings.policy.label,
+            "trained_parameters": sum(parameter.numel() for _, parameter in self.grpo.learner.trained),
+            "prompts": len(self.cursor.prompts),
+            "samples_per_update": settings.rollout.prompts * self.grpo.algorithm.samples,
+            "timesteps": plan.timesteps.tolist(),
+            **(self._stochastic() if plan.trainable else {}),
+            "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
+            "heldout_prompts": len(reported.prompts) if (reported := self.measurements.heldout.get("reported")) else 0,
+            **({"heldout_shared_motions": len(self.shared)} if self.shared else {}),
+            **({"notes": self.notes} if self.notes else {}),
+        }
+
+    def _stochastic(self) -> dict[str, object]:
+        """Return the plan of an algorithm that trains on stochastic steps."""
+        plan = self.grpo.algorithm.plan
+        trained = [int(plan.timesteps[position]) for position in plan.trainable]
+        return {"sampler_noise": round(self.excess, 3), "trained_timesteps": trained}
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train until the last update; see `motionkit.training.base.Trainer.train`."""
+        if self.world.main:
+            self.policy.save(run.artifact("policy"), tensors=False)
+            self.items.write(run.artifact("policy"))
+        for note in self.notes:
+            _logger.warning("%s", note)
+        if self.excess > _ROUGH:
+            _logger.warning(
+                "fine detail of rollouts is %.1f times as rough as the data's, by noise that the sampler has no steps "
+                "left to remove; rewards of smoothness will score it, less noise or an earlier window avoids it",
+                self.excess,
+            )
+        if self.shared:
+            _logger.warning("%s", describe_shared(self.shared))
+            run.annotate(heldout_shared_motions=self.shared)
+        parts = {**self.grpo.parts(), **self.measurements.parts()}
+        tables: list[Mapping[str, object]] = []
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+        else:
+            self._audit(run)
+            tables = self._calibrate(run) if self.settings.reward_mix.calibrate else []
+            self.measurements.before(run)
+        alarms = RewardAlarms(self.grpo.rewards.bounds)
+        last: dict[str, float] = {}
+
+        def step(number: int) -> dict[str, float]:
+            metrics = self.grpo.step(self.cursor.at(number - 1))
+            for text in alarms.look(metrics):
+                _logger.warning("step %d: %s", number, text)
+            metrics |= self.measurements.at(number, run)
+            last.update(metrics)
+            return metrics
+
+        finished = run_steps(
+            run, self.settings, step, parts, done=lambda: self.measurements.must_stop, world=self.world
+        )
+        summary: dict[str, object] = {"metrics": last}
+        if finished:
+            if self.measurements.choose_guidance(run) and isinstance(self.policy, StoresGuidance):
+                self.policy.guidance = self.as_it_starts
+            with self.grpo.averaged():
+                if self.world.main:
+                    self.policy.save(run.artifact("policy"))
+            summary |= self.measurements.after(run)
+            if tables:
+                summary["table"] = [*cast("list[Mapping[str, object]]", summary.get("table", [])), *tables]
+            if self.measurements.must_stop:
+                _logger.warning("%s", self.measurements.stopped())
+        return summary
+
+    def _audit(self, run: Run) -> None:
+        """Say what the rewards do not see of changed clips, and keep it in the run."""
+        settings = self.settings
+        if not settings.audit.enabled or not self.world.main:
+            return
+        audited = [
+            Audited(
+                chosen.label,
+                reward,
+                chosen.weight,
+                kinds=kinds_of_reward(chosen.label, chosen.options),
+                own=plugins.is_own(chosen.kind, chosen.name),
+            )
+            for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
+        ]
+        found = quick_audit(self._dataset, settings.heldout.split, audited, device=self.device)
+        if not isinstance(found, Quick):
+            _logger.info("what the rewards do not see was not measured: %s", found)
+            return
+        for sentence in found.sentences:
+            _logger.info("%s", sentence)
+        for alarm in found.alarms:
+            _logger.warning("%s", alarm)
+        run.annotate(sensitivity=found.document)
+
+    def _calibrate(self, run: Run) -> list[Mapping[str, object]]:
+        """Print what the rewards look like before training and keep it in the run; return its table."""
+        sampler, prompts = self.settings.sampler, self.cursor.prompts
+        found = calibrate(
+            self.policy,
+            prompts[:: max(1, len(prompts) // _ASKED)][:_ASKED],
+            self.grpo.rewards,
+            self._real,
+            samples=_SAMPLES,
+            steps=self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps),
+            guidance=sampler.guidance_scale,
+        )
+        for line in found.lines():
+            _logger.info("%s", line)
+        for text in found.warnings():
+            _logger.warning("%s", text)
+        run.annotate(calibration=[row.document() for row in found.rewards])
+        return [found.table()]
+
+
+def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, DiffusionPolicy | None]:
+    """Open the policy, and a second one when its option ``reference`` names the checkpoint that KL is measured to.
+
+    Policies of other packages may have that option beside ``checkpoint``, or neither.
+    """
+    other = getattr(chosen.options, "reference", "")
+    if not other:
+        return chosen.build(**runtime), None
+    own = replace(chosen, options=chosen.options.model_copy(update={"reference": ""}))
+    policy = own.build(**runtime)
+    reference: DiffusionPolicy = replace(own, options=own.options.model_copy(update={"checkpoint": other})).build(
+        **runtime
+    )
+    reference.network.requires_grad_(False)
+    return policy, reference
+
+
+def _warn_of_other_data(name: str, reward: Reward, data: DataRecord) -> None:
+    """Warn of a reward whose weights were trained on other data than those of the prompts, where it is known."""
+    known: DataRecord | None = getattr(getattr(reward, "space", None), "trained_on", None)
+    if known is not None and known.differs(data):
+        _logger.warning(
+            "%s was trained on %s, and the prompts are of %s: it may not know what they ask for "
+            "(--dataset NAME --dataset.root DIR names the data)",
+            name,
+            known,
+            data,
+        )
+
+
+def _require_steps(total: int, settings: GrpoSettings) -> None:
+    """Refuse more sampling steps than the policy was trained with.
+
+    Raises:
+        MotionkitError: Names the flag.
+    """
+    names = ("train_timesteps", *(("inference_timesteps",) if settings.heldout.prompts else ()))
+    for name in names:
+        asked, flag = getattr(settings.sampler, name, 0), f"--{name.replace('_', '-')}"
+        if asked > total:
+            raise MotionkitError(
+                f"{flag} is {asked}, and the policy was trained with {total} steps.",
+                why="a rollout visits trained timesteps only, each at most once.",
+                fix=f"{flag} {total}, or less.",
+            )

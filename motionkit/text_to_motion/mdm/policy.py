@@ -1,0 +1,442 @@
+"""MDM as a diffusion policy: prompts in, x0 predictions out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from motionkit import starter, weights
+from motionkit.contracts.generating import TextToMotionPolicy
+from motionkit.contracts.policy import Condition
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, DataRecord, Normalizer, Skeleton, joints_to_features, read_features
+from motionkit.nn import add_adapters
+from motionkit.rl import Schedule, stable_hash
+from motionkit.runs import fingerprint, fingerprint_tensors
+from motionkit.text import KnownTexts, Prompt, TextEncoder, TextRecord, proof
+from motionkit.text_to_motion.mdm.files import KIND, STATS, write_policy
+from motionkit.text_to_motion.mdm.network import MDMCondition, MDMNetwork
+from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding
+
+
+class MDMPolicy(TextToMotionPolicy):
+    """An MDM network with everything needed to use it (see `motionkit.contracts.policy.DiffusionPolicy`).
+
+    Args:
+        settings: Shape of the network and its diffusion.
+        network: The network; put into eval mode here.
+        normalizer: Statistics of its feature space.
+        skeleton: Body of its features.
+        encoder: Text encoder of width ``settings.text_width``.
+        fps: Frames per second.
+        max_length: Longest motion in frames.
+        padding: ``exact`` masks keys beyond a sample's own length, ``full`` lets padded frames attend and runs at
+            `max_length`; without effect on networks trained with mask_frames, which are always ``exact``.
+        trained_on: Dataset it was trained on; None where that is not known.
+        guidance: Guidance scale that it is meant to be sampled with, such as that of the run of ``grpo`` that tuned it;
+            None where there is none.
+        sampling_steps: In how many steps it is meant to be sampled; None takes all.
+    """
+
+    def __init__(
+        self,
+        settings: MDMSettings,
+        network: MDMNetwork,
+        *,
+        normalizer: Normalizer,
+        skeleton: Skeleton,
+        encoder: TextEncoder,
+        fps: float,
+        max_length: int = 196,
+        padding: Padding = "exact",
+        trained_on: DataRecord | None = None,
+        guidance: float | None = None,
+        sampling_steps: int | None = None,
+    ) -> None:
+        if encoder.width != settings.text_width:
+            raise MotionkitError(
+                f"text encoder {encoder.name!r} has {encoder.width} features, the policy reads {settings.text_width}.",
+                fix=f"use the encoder it was trained with ({settings.text_encoder}).",
+            )
+        if normalizer.mean.shape[-1] != settings.features:
+            raise MotionkitError(
+                f"the policy has {settings.features} features per frame, the statistics {normalizer.mean.shape[-1]}.",
+                why="their bodies differ: 263 is the 22-joint HumanML3D body, 251 the 21-joint KIT body.",
+                fix="choose the dataset (or policy.stats) that the checkpoint was trained on.",
+            )
+        self.settings = settings
+        self.network = network.eval()
+        self.schedule = Schedule.named(settings.noise_schedule, settings.diffusion_steps).shifted(settings.noise_shift)
+        self.normalizer = normalizer
+        self.skeleton = skeleton
+        self.encoder = encoder
+        self.fps = fps
+        self.max_length = max_length
+        self.padding: Padding = "exact" if settings.mask_frames else padding
+        self.trained_on = trained_on
+        self.guidance = guidance
+        self.sampling_steps = sampling_steps
+        self.autocast: torch.dtype | None = None
+        self.lora: Mapping[str, object] | None = None
+
+    def adapt(
+        self, *, r: int, alpha: float, dropout: float = 0.0, targets: Sequence[str] = ("attn", "ffn"), seed: int = 0
+    ) -> None:
+        """Add LoRA adapters and freeze the rest; see `motionkit.nn.add_adapters`."""
+        add_adapters(self.network, r=r, alpha=alpha, dropout=dropout, targets=targets, seed=seed)
+        self.lora = {"r": r, "alpha": alpha, "dropout": dropout, "targets": list(targets)}
+
+    def document(self) -> dict[str, Any]:
+        """Return the content of policy.json: everything about the policy except its tensors."""
+        return {
+            "schema": 1,
+            "kind": KIND,
+            "settings": self.settings.model_dump(mode="json"),
+            "skeleton": self.skeleton.name,
+            "fps": self.fps,
+            "max_length": self.max_length,
+            "padding": self.padding,
+            "guidance": self.guidance,
+            "sampling_steps": self.sampling_steps,
+            "text": TextRecord.of(self.encoder).model_dump(),
+            "trained_on": None if self.trained_on is None else self.trained_on.model_dump(),
+            "lora": None if self.lora is None else dict(self.lora),
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return everything a checkpoint needs: the network's tensors (adapters beside their base), the statistics."""
+        return {
+            **self.network.state_dict(),
+            f"{STATS}mean": self.normalizer.mean,
+            f"{STATS}std": self.normalizer.std,
+        }
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back the network's part of what `tensors` returned, in place.
+
+        Raises:
+            MotionkitError: A tensor is missing, unknown, or has another shape.
+        """
+        own = {name: value for name, value in tensors.items() if not name.startswith(STATS)}
+        weights.load_strict(self.network, own, "the checkpoint")
+
+    def save(self, folder: Path, *, tensors: bool = True) -> Path:
+        """Write the policy as a folder that `motionkit.load_policy` opens.
+
+        Args:
+            folder: Made when it is missing.
+            tensors: False writes policy.json only, for a run whose checkpoints hold the tensors.
+
+        Returns:
+            `folder`.
+        """
+        return write_policy(folder, self.document(), self.tensors() if tensors else None)
+
+    def __repr__(self) -> str:
+        steps, device = self.settings.diffusion_steps, next(self.network.parameters()).device
+        data = f"{self.trained_on.name}, " if self.trained_on is not None else ""
+        return f"{type(self).__name__}({data}{steps} steps, {self.fps:g} fps, {device})"
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprints of the inputs that options name, by option; independent of their paths."""
+        text = proof(self.encoder.fingerprint)
+        found = {
+            "checkpoint": fingerprint_tensors(self.network.state_dict()),
+            "stats": fingerprint(self.normalizer.mean, self.normalizer.std),
+        }
+        return found | ({"text_model": text} if text else {})
+
+    def known_texts(self) -> KnownTexts | None:
+        """Return the texts that it was trained on; None where they are not known, which is so but for the starter's."""
+        known = self.trained_on is not None and self.trained_on.name == "starter" and self.encoder.name == "stored"
+        return KnownTexts(*starter.embeddings(), self.encoder) if known else None
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the network."""
+        return self.network.pe.device
+
+    def frames(self, lengths: Tensor) -> int:
+        """Return the T to sample `lengths` (``[N]``) at: their maximum, or `max_length` in ``full`` mode."""
+        return self.max_length if self.padding == "full" else int(lengths.max())
+
+    def condition(self, prompts: Sequence[Prompt]) -> MDMCondition:
+        """Encode prompts; each distinct text is encoded once and cached for the life of the policy.
+
+        Raises:
+            MotionkitError: A prompt is longer than `max_length`.
+        """
+        for prompt in prompts:
+            if prompt.length > self.max_length:
+                raise MotionkitError(
+                    f"{prompt.text!r} asks for {prompt.length} frames, the policy makes at most {self.max_length}.",
+                    fix=f"shorten --durations to {self.max_length / self.fps:.1f} s in total.",
+                )
+        if self.settings.clause_frames:
+            return self._clauses(prompts)
+        features = self.encoder.encode([prompt.text for prompt in prompts]).to(self.device)
+        return MDMCondition(features.tokens, features.mask)
+
+    def _clauses(self, prompts: Sequence[Prompt]) -> MDMCondition:
+        # One vector per clause: [sum K_i, 1, F], scattered below to [N, max K, F] with a mask.
+        features = self.encoder.encode([text for prompt in prompts for text in prompt.segments])
+        count, widest = len(prompts), max(len(prompt.segments) for prompt in prompts)
+        text = torch.zeros(count, widest, self.settings.text_width)
+        mask = torch.zeros(count, widest, dtype=torch.bool)
+        windows = torch.zeros(count, widest, 2, dtype=torch.int64)
+        row = 0
+        for i, prompt in enumerate(prompts):
+            size = len(prompt.segments)
+            text[i, :size] = features.tokens[row : row + size, 0]
+            mask[i, :size] = True
+            windows[i, :size] = torch.tensor(prompt.bounds)
+            row += size
+        return MDMCondition(text, mask, windows).to(self.device)
+
+    def predict(
+        self, x: Tensor, timestep: Tensor, condition: Condition, lengths: Tensor, *, guidance: float = 1.0
+    ) -> Tensor:
+        """Predict x0 for noisy motions.
+
+        Args:
+            x: ``[N, T, D]`` float32, normalised; in ``exact`` mode padding may hold anything.
+            timestep: ``[N]`` int64 indices into `schedule`.
+            condition: N rows.
+            lengths: ``[N]`` int64 on x's device.
+            guidance: Classifier-free guidance scale; both passes share one batch unless it is 1.
+
+        Returns:
+            ``[N, T, D]`` float32.
+        """
+        assert isinstance(condition, MDMCondition), "a policy reads what its own `condition` returns"
+        mask = self._frame_mask(x, lengths)
+        if guidance == 1.0:
+            return self._run(x, timestep, condition, mask, None)
+        count = x.shape[0]
+        # Rows 0..N-1 with text, N..2N-1 without.
+        drop = torch.arange(2 * count, device=x.device) >= count
+        both = None if mask is None else mask.repeat(2, 1)
+        out = self._run(x.repeat(2, 1, 1), timestep.repeat(2), condition.repeat(2), both, drop)
+        with_text, without = out[:count], out[count:]
+        # Classifier-free guidance (Ho and Salimans 2022) on x0: G(x) = x_uncond + s (x_cond - x_uncond).
+        return without + guidance * (with_text - without)
+
+    def _frame_mask(self, x: Tensor, lengths: Tensor) -> Tensor | None:
+        if self.padding == "exact":
+            return torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+        if x.shape[1] != self.max_length:
+            raise ValueError(f"full padding runs at {self.max_length} frames, got {x.shape[1]}")
+        return None
+
+    def _run(
+        self, x: Tensor, timestep: Tensor, condition: MDMCondition, mask: Tensor | None, drop: Tensor | None
+    ) -> Tensor:
+        context = torch.autocast(x.device.type, dtype=self.autocast) if self.autocast is not None else nullcontext()
+        with context:
+            out: Tensor = self.network(
+                x,
+                timestep,
+                condition.text,
+                condition.mask,
+                windows=condition.windows,
+                frame_mask=mask,
+                drop=drop,
+                prefix=condition.prefix,
+            )
+        return out
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move network and statistics."""
+        self.network.to(device)
+        self.normalizer = self.normalizer.to(device)
+        return self
+
+
+# The frames that the first block of DiP continues.
+
+
+_SPLITS = ("test", "val", "train")
+_OFFSETS = 5
+"""Frames of a clip that the prefix may begin at, from the first on; drawn in the original's evaluation."""
+_STANDING = "bow/slight"
+"""A movement of the starter that begins upright, arms down."""
+
+
+class Clip(Protocol):
+    """The part of `motionkit.contracts.dataset.TextClip` that is read."""
+
+    @property
+    def key(self) -> str:
+        """Name of the clip in its dataset."""
+        ...
+
+    @property
+    def features(self) -> Tensor:
+        """Features of all frames, ``[T, D]``."""
+        ...
+
+
+class Prefixes:
+    """Chooses the prefix of each prompt.
+
+    In this order: the frames that were given; the start of the motion that the prompt describes, where the dataset has
+    it; a person who stands still. The start is one of the first 5 frames, as in the original's evaluation; which one is
+    a function of the prompt's key.
+
+    Args:
+        frames: C, length of a prefix.
+        skeleton: Body.
+        fps: Frames per second.
+        given: ``[T >= C, D]`` features, not normalised, whose last C frames are everybody's prefix.
+        clips: The dataset's ``clips(split)``, the motions that prompts describe.
+
+    Raises:
+        MotionkitError: There are neither frames nor a dataset, and this body has no standing pose; or there are too
+            few frames.
+    """
+
+    def __init__(
+        self,
+        frames: int,
+        *,
+        skeleton: Skeleton,
+        fps: float,
+        given: Tensor | None = None,
+        clips: Callable[[Any], Sequence[Clip]] | None = None,
+    ) -> None:
+        self._frames, self._fps, self._skeleton, self._clips = frames, fps, skeleton, clips
+        self._given = given
+        if given is not None and (len(given) < frames or not bool(given[-frames:].isfinite().all())):
+            raise MotionkitError(
+                f"the prefix has {len(given)} frames, or some that are not finite; the policy continues {frames}.",
+                fix="give --policy.prefix a longer motion.",
+            )
+        if given is None and clips is None:
+            self._standing()
+        self._known: dict[str, dict[str, Tensor]] = {}
+
+    def of(self, prompts: Sequence[Prompt]) -> Tensor:
+        """Return ``[N, C, D]`` features, not normalised."""
+        if self._given is not None:
+            return self._given[-self._frames :].expand(len(prompts), -1, -1)
+        return torch.stack([self._start(prompt) for prompt in prompts])
+
+    def _start(self, prompt: Prompt) -> Tensor:
+        # A caption of a clip has the key "clip#number"; a prompt joined from clips begins like the first of them.
+        names = [prompt.key, prompt.key.rpartition("#")[0], *prompt.source_ids[:1]]
+        if self._clips is not None and prompt.source_ids:
+            for split in _SPLITS:
+                known = self._split(split)
+                for name in names:
+                    if name in known:
+                        begin = stable_hash(f"prefix {prompt.key}") % min(_OFFSETS, len(known[name]) - self._frames + 1)
+                        return known[name][begin : begin + self._frames]
+        return self._standing()
+
+    def _split(self, split: str) -> Mapping[str, Tensor]:
+        """Return the starts of a split's clips by id; read when it is first asked for."""
+        if split not in self._known:
+            found: dict[str, Tensor] = {}
+            try:
+                clips = self._clips(split) if self._clips is not None else ()
+            except MotionkitError:  # the prompts are not of this split, or they would not be there
+                clips = ()
+            for clip in clips:
+                if len(clip.features) >= self._frames:
+                    start = clip.features[: self._frames + _OFFSETS - 1].float()
+                    found.setdefault(clip.key, start)
+                    found.setdefault(getattr(clip, "source", clip.key), start)
+            self._known[split] = found
+        return self._known[split]
+
+    def _standing(self) -> Tensor:
+        """Return a person who stands still.
+
+        Raises:
+            MotionkitError: The body is not HumanML3D's.
+        """
+        if self._skeleton is not HUMANML:
+            raise MotionkitError(
+                f"the policy continues a motion, and there is none to begin with for the {self._skeleton.name} body.",
+                fix="--policy.prefix FILE.npy (features, not normalised), or a dataset.",
+            )
+        return standing(self._frames, self._fps)
+
+
+@cache
+def standing(frames: int, fps: float) -> Tensor:
+    """Return ``[frames, 263]`` features, not normalised, of a person who stands still."""
+    clip = starter.perform([starter.Order(_STANDING, 2, 0, tempo=1.0, size=1.0)], fps=fps)[0]
+    joints = torch.from_numpy(clip.joints)[:1].expand(frames + 1, -1, -1)
+    return joints_to_features(joints, HUMANML).float()
+
+
+def read_prefix(path: Path, skeleton: Skeleton) -> Tensor:
+    """Read ``[T, D]`` features, not normalised, from a .npy file such as those in new_joint_vecs.
+
+    Raises:
+        MotionkitError: The file is missing, or holds something else.
+    """
+    if not path.is_file():
+        raise MotionkitError(f"--policy.prefix {path} does not exist.", fix="give a .npy file of features.")
+    return read_features(path, skeleton)
+
+
+# DiP: an MDM that makes a motion block by block, each block the continuation of the last (arXiv:2410.03441).
+
+
+LONGEST = 100_000
+"""Frames; there is no limit in the model, whose positions start again with every block."""
+
+
+class DiPPolicy(MDMPolicy):
+    """A policy that `motionkit.contracts.generating.sample` asks for one block at a time.
+
+    The network reads C clean frames and T noisy ones as one sequence. The first C come from `prefixes`, those of later
+    blocks are the last C frames of the block before; they are no part of the motion. Blocks are always made whole, as
+    in training, and the last one is cut.
+
+    Args:
+        settings: As `MDMPolicy`, with context_len and pred_len.
+        network: As `MDMPolicy`.
+        prefixes: Chooses what the first block continues.
+        **rest: As `MDMPolicy`; `padding` has no effect.
+
+    Attributes:
+        block: T, frames of a block.
+    """
+
+    def __init__(self, settings: MDMSettings, network: MDMNetwork, *, prefixes: Prefixes, **rest: Any) -> None:
+        super().__init__(settings, network, **{**rest, "padding": "exact"})
+        self.block = settings.pred_len
+        self.prefixes = prefixes
+
+    def frames(self, lengths: Tensor) -> int:
+        """Return the T to sample `lengths` (``[N]``) at: whole blocks."""
+        return -(-int(lengths.max()) // self.block) * self.block
+
+    def condition(self, prompts: Sequence[Prompt]) -> MDMCondition:
+        """Encode prompts, with the frames that each of them starts from."""
+        prefix = self.prefixes.of(prompts).to(self.device)
+        return replace(super().condition(prompts), prefix=self.normalizer.normalize(prefix))
+
+    def continued(self, condition: Condition, x0: Tensor) -> MDMCondition:
+        """Return the condition of the next block.
+
+        Args:
+            condition: Of the block that was made.
+            x0: ``[N, T, D]`` that block, normalised.
+        """
+        assert isinstance(condition, MDMCondition), "a policy reads what its own `condition` returns"
+        assert condition.prefix is not None, "the condition of a DiP has a prefix"
+        # A block may be shorter than the prefix: then part of the old one stays.
+        both = torch.cat((condition.prefix, x0), dim=1)
+        return replace(condition, prefix=both[:, -self.settings.context_len :])

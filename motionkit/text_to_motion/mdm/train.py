@@ -1,0 +1,571 @@
+"""`motionkit pretrain mdm`: the trainer."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from motionkit.config import Chosen
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
+from motionkit.contracts.generating import plan_steps, refuse_blocks
+from motionkit.contracts.open_model import trained_on
+from motionkit.contracts.policy import DiffusionPolicy, guidance_of
+from motionkit.contracts.reward import Reward
+from motionkit.errors import MotionkitError
+from motionkit.geometry import rotate_yaw
+from motionkit.motion import Normalizer, Skeleton
+from motionkit.rl import stable_hash
+from motionkit.runs import Run, fingerprint_tensors
+from motionkit.text import Prompt, TextRecord, proof
+from motionkit.text_to_motion.evaluation.judge import open_judge
+from motionkit.text_to_motion.evaluation.quality import Quality, RealMotions, measure_quality
+from motionkit.text_to_motion.mdm.open import new_policy, open_encoder, open_policy
+from motionkit.text_to_motion.mdm.policy import MDMPolicy
+from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings
+from motionkit.text_to_motion.pairs.data import clip_inputs, held_out_clips, trained_on_clips, usable_clips
+from motionkit.tracking import result_table, results
+from motionkit.training.base import LOSS, Figure, inputs_of
+from motionkit.training.device import autocast, describe_device, set_up
+from motionkit.training.learner import Learner, cosine_rate
+from motionkit.training.matmul import settle_matmul
+from motionkit.training.steps import Kept, restore, run_steps
+from motionkit.training.world import OneProcess, World, share_of, sum_over
+
+# Which clips, captions, noise and timesteps a step sees: a function of seed and step alone.
+
+
+_NEIGHBOURS = 2
+_LONGEST = 64  # frames of one neighbour; longer ones would only make batches longer
+
+
+@dataclass(frozen=True)
+class MdmBatch:
+    """One step's data.
+
+    Attributes:
+        x0: ``[B, T, D]`` normalised, zeros past the end.
+        own: ``[B, T]`` bool, the frames of the clip itself: where the loss is taken. The rest is clutter.
+        lengths: ``[B]`` int64, clutter included.
+        prompts: Conditions, one per row; clauses over clutter have nothing to do with it.
+        timestep: ``[B]`` int64.
+        noise: ``[B, T, D]`` standard normal.
+        drop: ``[B]`` bool, True = without text.
+    """
+
+    x0: Tensor
+    own: Tensor
+    lengths: Tensor
+    prompts: list[Prompt]
+    timestep: Tensor
+    noise: Tensor
+    drop: Tensor
+
+    def rows(self, share: slice) -> MdmBatch:
+        """Return some of the rows, as wide as they are."""
+        return MdmBatch(
+            self.x0[share], self.own[share], self.lengths[share], self.prompts[share], self.timestep[share],
+            self.noise[share], self.drop[share],
+        )  # fmt: skip
+
+
+class MdmBatches:
+    """Endless batches of similar lengths.
+
+    Args:
+        clips: Training clips.
+        normalizer: The dataset's statistics.
+        batch_size: Clips per batch; fewer when there are fewer clips.
+        steps: Length of the noise schedule.
+        max_length: Longer clips are cropped.
+        seed: Fixes everything.
+        random_crop: Crop at a random place, not at the first frame.
+        cond_drop: Share without text.
+        clutter: Share of batches whose clips are put among pieces of other clips that carry yet other clips' texts. No
+            loss is taken on those, so the network sees single actions only, but learns that a clause speaks about its
+            own frames. Whole batches, because one long row would make all rows of its batch as long.
+        grid: Pieces of clutter are multiples of this many frames.
+        early: Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the rest uniformly.
+    """
+
+    def __init__(
+        self,
+        clips: Sequence[TextClip],
+        normalizer: Normalizer,
+        *,
+        batch_size: int,
+        steps: int,
+        max_length: int,
+        seed: int,
+        random_crop: bool = True,
+        cond_drop: float = 0.0,
+        early: float = 0.0,
+        clutter: float = 0.0,
+        grid: int = 1,
+    ) -> None:
+        self._clips = clips
+        self._features = [normalizer.normalize(clip.features) for clip in clips]
+        self._lengths = torch.tensor([min(clip.features.shape[0], max_length) for clip in clips])
+        self._size = min(batch_size, len(clips))
+        self._steps, self._max, self._seed, self._random_crop = steps, max_length, seed, random_crop
+        self._drop, self._early, self._clutter, self._grid = cond_drop, early, clutter, grid
+        self._epoch: tuple[int, list[Tensor]] = (-1, [])
+
+    @property
+    def per_epoch(self) -> int:
+        """Batches in one pass over the clips; the last few clips of a pass wait for the next one."""
+        return len(self._clips) // self._size
+
+    def __call__(self, step: int) -> MdmBatch:
+        """Return the batch of step number `step` (1-based)."""
+        epoch, position = divmod(step - 1, self.per_epoch)
+        if self._epoch[0] != epoch:
+            self._epoch = (epoch, self._order(epoch))
+        return self._make(self._epoch[1][position].tolist(), self._generator("step", step))
+
+    def fixed(self) -> list[MdmBatch]:
+        """Return all clips once in batches with whole captions, no text dropped: the same data every time."""
+        rows = torch.split(torch.argsort(self._lengths, stable=True), self._size)
+        return [self._make(row.tolist(), self._generator("fixed", i), plain=True) for i, row in enumerate(rows)]
+
+    def _generator(self, purpose: str, number: int) -> torch.Generator:
+        return torch.Generator().manual_seed(stable_hash(f"{purpose}/{self._seed}/{number}") % 2**63)
+
+    def _order(self, epoch: int) -> list[Tensor]:
+        """Shuffle, then cut into batches of similar lengths (sorted within pools of 16 batches), in random order."""
+        generator = self._generator("epoch", epoch)
+        order = torch.randperm(len(self._clips), generator=generator)
+        pools = torch.split(order, 16 * self._size)
+        rows = torch.cat([pool[torch.argsort(self._lengths[pool], stable=True)] for pool in pools])
+        batches = torch.split(rows[: self.per_epoch * self._size], self._size)
+        return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
+
+    def _make(self, rows: list[int], generator: torch.Generator, *, plain: bool = False) -> MdmBatch:
+        texts = [self._caption(row, generator, plain=plain) for row in rows]
+        clips = [self._crop(row, int(self._lengths[row]), generator) for row in rows]
+        neighbours = _NEIGHBOURS if not plain and self._happens(self._clutter, generator) else 0
+        timelines, prompts = [], []
+        for clip, text in zip(clips, texts, strict=True):
+            parts = [(clip, text, True)]
+            for _ in range(neighbours):
+                room = self._max - sum(len(part[0]) for part in parts)
+                piece = self._piece(clips[_below(len(clips), generator)], room, generator)
+                parts.insert(_below(2, generator) * len(parts), (piece, texts[_below(len(texts), generator)], False))
+            parts = [part for part in parts if len(part[0])]
+            timelines.append(parts)
+            prompts.append(Prompt(tuple(part[1] for part in parts), tuple(len(part[0]) for part in parts)))
+        x0 = pad_sequence([torch.cat([part[0] for part in parts]) for parts in timelines], batch_first=True)
+        own = pad_sequence(
+            [torch.cat([torch.full((len(part[0]),), part[2]) for part in parts]) for parts in timelines],
+            batch_first=True,
+        )
+        lengths = torch.tensor([prompt.length for prompt in prompts])
+        drop = torch.rand(len(rows), generator=generator) < (0.0 if plain else self._drop)
+        noise = torch.randn(x0.shape, generator=generator)
+        return MdmBatch(x0, own, lengths, prompts, self._timesteps(len(rows), generator), noise, drop)
+
+    def _caption(self, row: int, generator: torch.Generator, *, plain: bool) -> str:
+        captions = self._clips[row].captions
+        return captions[0 if plain else _below(len(captions), generator)]
+
+    def _crop(self, row: int, length: int, generator: torch.Generator) -> Tensor:
+        spare = self._features[row].shape[0] - length
+        start = _below(spare + 1, generator) if self._random_crop else 0
+        return self._features[row][start : start + length]
+
+    def _piece(self, clip: Tensor, room: int, generator: torch.Generator) -> Tensor:
+        """Cut a neighbour of a random length that fits; empty a third of the time, or without room."""
+        most = min(room, _LONGEST, len(clip)) // self._grid
+        length = self._grid * (1 + _below(most, generator)) if most > 0 and _below(3, generator) else 0
+        start = _below(len(clip) - length + 1, generator)
+        return clip[start : start + length]
+
+    @staticmethod
+    def _happens(share: float, generator: torch.Generator) -> bool:
+        return share > 0 and float(torch.rand((), generator=generator)) < share
+
+    def _timesteps(self, count: int, generator: torch.Generator) -> Tensor:
+        uniform = torch.randint(self._steps, (count,), generator=generator)
+        if not self._early:
+            return uniform
+        noisy = ((self._steps - 1) * (1 - torch.rand(count, generator=generator).square())).round().long()
+        return torch.where(torch.rand(count, generator=generator) < self._early, noisy, uniform)
+
+
+def _below(limit: int, generator: torch.Generator) -> int:
+    return int(torch.randint(limit, (), generator=generator))
+
+
+# MDM's training loss.
+
+
+def diffusion_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean squared error of x0 over valid entries, per sample (Tevet et al. 2022, eq. 2).
+
+    Args:
+        predicted: ``[B, T, D]``.
+        x0: ``[B, T, D]`` normalised.
+        mask: ``[B, T]`` bool, at least one True per row.
+
+    Returns:
+        ``[B]`` float32: sum of squares over valid frames / (D * number of valid frames).
+    """
+    squares = (predicted.float() - x0).square().sum(-1).masked_fill(~mask, 0.0)
+    return squares.sum(1) / (mask.sum(1) * x0.shape[-1])
+
+
+def velocity_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean squared error of frame-to-frame differences over valid pairs, per sample (MDM, eq. 5).
+
+    An error that alternates between frames costs four times its square here and one that is constant costs nothing,
+    so this is what keeps a small network from jittering. Taken in feature space, where it needs no body.
+
+    Args:
+        predicted: ``[B, T, D]``.
+        x0: ``[B, T, D]`` normalised.
+        mask: ``[B, T]`` bool.
+
+    Returns:
+        ``[B]`` float32; 0 for motions of one frame.
+    """
+    pairs = mask[:, 1:] & mask[:, :-1]
+    error = (predicted.float() - x0).masked_fill(~mask[..., None], 0.0)
+    squares = (error[:, 1:] - error[:, :-1]).square().sum(-1).masked_fill(~pairs, 0.0)
+    return squares.sum(1) / (pairs.sum(1).clamp(min=1) * x0.shape[-1])
+
+
+def joint_velocity_loss(
+    predicted: Tensor, x0: Tensor, mask: Tensor, *, normalizer: Normalizer, skeleton: Skeleton, fps: float
+) -> Tensor:
+    """Return the mean squared error of the joints' velocities over valid pairs of frames, per sample.
+
+    MDM's geometric losses (eq. 3 to 5) in one: a foot that slides, a limb that moves too little and a frame that jumps
+    are errors of velocity. Each pair is seen from the heading of its later frame: the speeds are those in the world,
+    but an error of heading does not add up over the frames behind it.
+
+    Args:
+        predicted: ``[B, T, D]`` normalised.
+        x0: ``[B, T, D]`` normalised.
+        mask: ``[B, T]`` bool.
+        normalizer: Statistics of the features.
+        skeleton: Body of the features.
+        fps: Frames per second.
+
+    Returns:
+        ``[B]`` float32, (m/s)^2 averaged over pairs, joints and the three axes; 0 for motions of one frame.
+    """
+    pairs = mask[:, 1:] & mask[:, :-1]
+    used = 4 + 3 * (skeleton.joints - 1)
+    mean, std = normalizer.mean[:used], normalizer.std[:used]
+    inside = [part.float()[..., :used].masked_fill(~mask[..., None], 0.0) for part in (predicted, x0)]
+    moved = [_steps(part * std + mean) for part in inside]
+    error = (moved[0] - moved[1]) * (skeleton.unit * fps)
+    squares = error.square().mean((-1, -2)).masked_fill(~pairs, 0.0)
+    return squares.sum(1) / pairs.sum(1).clamp(min=1)
+
+
+def _steps(features: Tensor) -> Tensor:
+    """Return the joints' displacements ``[B, T - 1, J, 3]`` in the heading of each pair's later frame.
+
+    ``features`` are ``[B, T, 4 + 3 (J - 1)]``, not normalised: half the turn per frame, the root's step (x and z) in
+    the next frame's heading, its height, the positions of the other joints in the frame's own heading.
+    """
+    turn, step, height = features[:, :-1, 0], features[:, :-1, 1:3], features[..., 3]
+    local = features[..., 4:].unflatten(-1, (-1, 3))
+    ground = torch.stack((step[..., 0], torch.zeros_like(turn), step[..., 1]), dim=-1)
+    # The heading turns by -2 turn, so what stands still turns by 2 turn in the eyes of the later frame.
+    others = local[:, 1:] - rotate_yaw(local[:, :-1], 2 * turn[..., None]) + ground[..., None, :]
+    root = torch.stack((step[..., 0], height[:, 1:] - height[:, :-1], step[..., 1]), dim=-1)
+    return torch.cat((root[..., None, :], others), dim=-2)
+
+
+_logger = logging.getLogger("motionkit.pretrain")
+_MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_shift")
+"""Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
+
+_SAMPLING_STEPS = 20
+"""Steps in which a policy is sampled where nothing is said."""
+
+
+class PretrainMDM:
+    """Trains an MDM from scratch; see `motionkit.training.base.Trainer`.
+
+    x0 loss at uniform timesteps over valid frames, AdamW with warm-up and cosine decay, dropped text for
+    classifier-free guidance, averaged weights. The averaged weights become ``RUN/policy``.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "init",
+        "dataset",
+        "model",
+        "text",
+        "train",
+        "optim",
+        "seed",
+        "run.num_steps",
+    )
+
+    figures: ClassVar[tuple[Figure, ...]] = (LOSS, Figure("val", ("val/loss/diffusion",)))
+
+    def __init__(self, settings: PretrainMDMSettings) -> None:
+        self.settings = settings
+        self.world: World = OneProcess()
+
+    def prepare(self) -> None:
+        """Open dataset and text encoder and build the network.
+
+        Raises:
+            MotionkitError: An input is missing or unusable.
+        """
+        settings = self.settings
+        self.device = set_up(settings)
+        dataset: TextMotionDataset = settings.dataset.build()
+        self._random_crop = dataset.random_crop
+        self._train_clips = usable_clips(dataset, "train", settings.dataset.label, least=1)
+        size = min(settings.train.batch_size, len(self._train_clips))
+        self._share = share_of(size, self.world, what="clips", flag="--batch-size")
+        self._items = trained_on_clips(dataset, self._train_clips)
+        if settings.init:
+            self._items |= trained_on(settings.init)
+        found, self._note = held_out_clips(dataset, settings.dataset.label, self._items, least=1)
+        self._val_clips = found[: settings.train.val_clips]
+        self.inputs = clip_inputs(settings.dataset, dataset, self._train_clips, self._val_clips)
+        self._judge, self._real = None, RealMotions(dataset, "val")
+        if settings.train.samples:
+            self._judge, why = open_judge(settings.judge, dataset, device=self.device)
+            if self._judge is None:
+                _logger.info("FID will not be measured, because it needs a judge: %s", why)
+            elif settings.judge is not None:
+                _require_space(settings.judge, self._judge)
+            self.inputs |= inputs_of({"judge": self._judge}, {"judge": settings.judge} if settings.judge else None)
+        name = settings.text.encoder
+        if name == "auto":
+            name = "stored" if dataset.name == "starter" else "minilm"
+        encoder = open_encoder(name, settings.text.model, device=self.device)
+        shape = settings.model.network(settings.train.cond_drop)
+        if name == "distilbert" and (shape.arch == "trans_enc" or shape.clause_frames):
+            raise MotionkitError(
+                "DistilBERT gives one token per word, which only the plain decoder reads.",
+                fix="--model.arch trans_dec --set model.clause_frames=false, or another --text.encoder.",
+            )
+        if mark := proof(encoder.fingerprint):
+            self.inputs["text.model"] = mark
+        self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
+        _scale_text(self.policy, self._train_clips)
+        steps = settings.train.sampling_steps
+        steps = _SAMPLING_STEPS if steps is None else steps
+        if 0 < steps < len(self.policy.schedule):
+            self.policy.sampling_steps = steps
+        if settings.init:
+            self._start_from(settings.init, dataset)
+        self._weight = self.policy.schedule.snr.clamp(1.0, settings.train.max_weight)
+        asked = [_first_prompt(clip, self.policy.max_length) for clip in self._train_clips[:8]]
+        settle_matmul(settings, cast(DiffusionPolicy, self.policy), asked, samples=settings.train.batch_size)
+
+    def _start_from(self, checkpoint: str, dataset: TextMotionDataset) -> None:
+        options = MDMOptions(checkpoint=checkpoint, text_model=self.settings.text.model)
+        given = open_policy(options, device=self.device, dataset=dataset)
+        refuse_blocks(cast(DiffusionPolicy, given))
+        self.inputs["init"] = fingerprint_tensors(given.tensors())
+        mine, theirs = self.policy.settings.model_dump(), given.settings.model_dump()
+        if odd := [key for key in mine if mine[key] != theirs[key] and key not in _MAY_DIFFER]:
+            raise MotionkitError(
+                f"{checkpoint} is another model: its {odd[0]} is {theirs[odd[0]]}, not {mine[odd[0]]}.",
+                fix=f"--set model.{odd[0]}={theirs[odd[0]]}, or start from another policy.",
+            )
+        TextRecord.of(given.encoder).require(self.policy.encoder, origin=checkpoint, option="--text.model")
+        # Weights only mean something together with the statistics they were trained with.
+        self.policy.normalizer = given.normalizer
+        self.policy.network.load_state_dict(given.network.state_dict())
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        return {
+            "policy": "mdm",
+            "parameters": sum(parameter.numel() for parameter in self.policy.network.parameters()),
+            "train_clips": len(self._train_clips),
+            "val_clips": len(self._val_clips),
+            "text_encoder": self.policy.encoder.name,
+            "epochs": round(self.settings.run.num_steps / self._batches().per_epoch, 1),
+            "device": describe_device(self.device),
+            **({"notes": [self._note]} if self._note else {}),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.training.base.Trainer.train`."""
+        settings, optim = self.settings, self.settings.optim
+        if self._note:
+            _logger.warning("%s", self._note)
+        batches, held_out = self._batches(), self._held_out()
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
+        learner = Learner(self.policy, optim, rate, ema=settings.train.ema, world=self.world)
+        start = Kept()
+        parts = {**learner.parts(), "before": start}
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+        else:
+            _logger.info("measuring the loss on %d held-out clips before training", len(self._val_clips))
+            start.values = {"loss": self._validate(held_out)}
+        if self.world.main:
+            self.policy.save(run.artifact("policy"), tensors=False)
+            self._items.write(run.artifact("policy"))
+        last = float("nan")
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            nonlocal last
+            metrics = self._step(batches(step).rows(self._share), learner, step)
+            every = settings.train.val_every
+            if step == settings.run.num_steps or (every and step % every == 0):
+                with learner.averaged():
+                    last = metrics["val/loss/diffusion"] = self._validate(held_out)
+            return metrics
+
+        if not run_steps(run, settings, step_fn, parts, world=self.world):
+            return {}
+        with learner.averaged():
+            if math.isnan(last):  # resumed after the last step
+                last = self._validate(held_out)
+            if self.world.main:
+                self.policy.save(run.artifact("policy"))
+            quality = self._sample(run)
+        before = float(start.values["loss"])
+        heldout = {"loss": {"before": before, "after": last, "delta": last - before, "n": len(self._val_clips)}}
+        tables = [result_table(results(heldout), f"Diffusion loss on {len(self._val_clips)} held-out clips")]
+        metrics = {"val/loss/diffusion": last}
+        if quality is not None:
+            metrics |= {"heldout/fid": quality.fid, "heldout/judge/mean": quality.score}
+            rows = [
+                ("FID in the judge's space", f"{quality.fid:.2f}", "0"),
+                ("judge", f"{quality.score:.3f}", f"{quality.real:.3f}"),
+                *((name, f"{made:.3f}", f"{real:.3f}") for name, (made, real) in quality.moving.items()),
+            ]
+            metrics |= {f"heldout/{name}": made for name, (made, _) in quality.moving.items()}
+            title = f"{quality.count} held-out captions, sampled as motionkit generate does"
+            tables.append({"title": title, "columns": ["", "generated", "real clips"], "rows": rows, "numbers": [1, 2]})
+        return {"heldout": heldout, "metrics": metrics, "table": tables}
+
+    def _sample(self, run: Run) -> Quality | None:
+        """Compare samples with real clips, and keep some for the page; None without a judge."""
+        clips = self._val_clips[: self.settings.train.samples]
+        judge = self._judge
+        tmr = getattr(judge, "space", None)
+        if judge is None or tmr is None or len(clips) < 2:
+            return None
+        _logger.info("sampling %d held-out captions, to compare them with real clips", len(clips))
+        self.policy.network.eval()
+        policy = cast(DiffusionPolicy, self.policy)
+        plan, guidance = plan_steps(policy), guidance_of(policy)
+        quality = measure_quality(policy, clips, judge, tmr, plan=plan, guidance=guidance, actions=self._real.actions)
+        quality.shown.keep(run, "after")
+        return quality
+
+    def _batches(self) -> MdmBatches:
+        settings = self.settings
+        return MdmBatches(
+            self._train_clips,
+            self.policy.normalizer.to("cpu"),
+            batch_size=settings.train.batch_size,
+            steps=settings.model.diffusion_steps,
+            max_length=self.policy.max_length,
+            seed=settings.seed,
+            random_crop=self._random_crop,
+            cond_drop=settings.train.cond_drop,
+            early=settings.train.early,
+            clutter=settings.train.clutter if settings.model.clause_frames else 0.0,
+            grid=settings.model.patch_size,
+        )
+
+    def _held_out(self) -> list[MdmBatch]:
+        return MdmBatches(
+            self._val_clips,
+            self.policy.normalizer.to("cpu"),
+            batch_size=self.settings.train.batch_size,
+            steps=self.settings.model.diffusion_steps,
+            max_length=self.policy.max_length,
+            seed=0,
+        ).fixed()
+
+    def _step(self, batch: MdmBatch, learner: Learner, step: int) -> dict[str, float]:
+        learner.zero_grad()
+        self.policy.network.train()
+        # Of a batch that processes share, each adds its part of the mean.
+        losses = self._losses(batch)
+        parts = {name: values.mean() / self.world.size for name, values in losses.items()}
+        train = self.settings.train
+        sums = losses["diffusion"] + train.velocity * losses["velocity"]
+        if train.joint_velocity:
+            sums = sums + train.joint_velocity * losses["joint_velocity"]
+        loss = (self._weight[batch.timestep].to(sums) * sums).mean() / self.world.size
+        loss.backward()
+        moved = learner.descend(step - 1)
+        self.policy.network.eval()
+        named = {"total": loss} | parts
+        return sum_over({f"loss/{name}": float(value.detach()) for name, value in named.items()}, self.world) | moved
+
+    @torch.no_grad()
+    def _validate(self, batches: Sequence[MdmBatch]) -> float:
+        losses = torch.cat([self._losses(batch)["diffusion"] for batch in batches])
+        return float(losses.mean())
+
+    def _losses(self, batch: MdmBatch) -> dict[str, Tensor]:
+        """Return the unweighted losses of each sample, ``[B]``."""
+        policy, device = self.policy, self.device
+        x0, own, lengths = batch.x0.to(device), batch.own.to(device), batch.lengths.to(device)
+        timestep, noise = batch.timestep.to(device), batch.noise.to(device)
+        mask = torch.arange(x0.shape[1], device=device) < lengths[:, None]
+        condition = policy.condition(batch.prompts)
+        with autocast(device, self.settings.precision):
+            predicted = policy.network(
+                policy.schedule.noised(x0, timestep, noise),
+                timestep,
+                condition.text,
+                condition.mask,
+                windows=condition.windows,
+                frame_mask=mask,
+                drop=batch.drop.to(device),
+            )
+        losses = {"diffusion": diffusion_loss(predicted, x0, own), "velocity": velocity_loss(predicted, x0, own)}
+        if self.settings.train.joint_velocity:
+            losses["joint_velocity"] = joint_velocity_loss(
+                predicted, x0, own, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps
+            )
+        return losses
+
+
+def _require_space(chosen: Chosen, judge: Reward) -> None:
+    """Refuse a judge that puts motions into no space in which FID could be measured.
+
+    Raises:
+        MotionkitError: It does not.
+    """
+    if getattr(judge, "space", None) is None:
+        raise MotionkitError(
+            f"--judge {chosen.name} has no space of motions, in which FID is measured.",
+            fix="--judge tmr-dense --judge.weights DIR",
+        )
+
+
+def _first_prompt(clip: TextClip, frames: int = 1) -> Prompt:
+    return Prompt((clip.captions[0],), (min(frames, len(clip.features)),))
+
+
+@torch.no_grad()
+def _scale_text(policy: MDMPolicy, clips: Sequence[TextClip]) -> None:
+    """Divide the text projection by the size of the features it will read; also opens the text model in earnest.
+
+    Unit-norm sentence vectors have values near 0.05: the default initialisation would bury them under the time
+    embedding, and the text would be learnt long after everything else.
+    """
+    prompts = [_first_prompt(clip) for clip in clips[:: max(1, len(clips) // 256)]]
+    condition = policy.condition(prompts)
+    size = float(condition.text[condition.mask].square().mean().sqrt())
+    policy.network.embed_text.weight.div_(max(size, 1e-6))

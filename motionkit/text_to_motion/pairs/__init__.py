@@ -1,0 +1,1 @@
+"""What trainings on pairs of a text and a motion share: crops, changed copies, retrieval."""

@@ -1,0 +1,274 @@
+"""Which clips, captions and crops a step sees: a function of seed and step alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from motionkit.config import Chosen
+from motionkit.contracts.dataset import (
+    Split,
+    TextClip,
+    TextMotionDataset,
+    clip_fingerprint,
+    clips_fingerprint,
+    is_generated,
+    leave_out_clips,
+)
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, Skeleton, mirror_features, resize_features
+from motionkit.rl import stable_hash
+from motionkit.runs import TrainedOn, fingerprint
+from motionkit.text import mirror_text
+from motionkit.training.base import dataset_inputs
+
+# The clips that a model of texts and motions is trained on, and those that it is measured on.
+
+
+def usable_clips(dataset: TextMotionDataset, split: Split, label: str, *, least: int) -> Sequence[TextClip]:
+    """Return the clips of a split.
+
+    Args:
+        dataset: Where from.
+        split: Which.
+        label: The dataset's name for messages.
+        least: Fewest clips that are of any use.
+
+    Raises:
+        MotionkitError: There are fewer, or one has no frame, no caption, or a value that is not finite.
+    """
+    clips = dataset.clips(split)
+    if len(clips) < least:
+        raise MotionkitError(
+            f"dataset {label!r} has {len(clips)} clip(s) in its {split} split, at least {least} are needed.",
+            fix="check --dataset.root and the split's list of ids.",
+        )
+    for clip in clips:
+        if not bool(torch.isfinite(clip.features).all()):
+            raise MotionkitError(f"clip {clip.key!r} holds values that are not finite.", fix="remove or repair it.")
+        if not len(clip.features):
+            raise MotionkitError(f"clip {clip.key!r} has no frames.", fix="remove it.")
+        if not clip.captions:
+            raise MotionkitError(f"clip {clip.key!r} has no caption.", fix="add one, or remove the clip.")
+    return clips
+
+
+def trained_on_clips(dataset: TextMotionDataset, clips: Sequence[TextClip]) -> TrainedOn:
+    """Return what a model is trained on by clips; nothing of data that are made by code, whose splits share nothing."""
+    return TrainedOn() if is_generated(dataset) else TrainedOn.of(map(clip_fingerprint, clips))
+
+
+def held_out_clips(
+    dataset: TextMotionDataset, label: str, trained: TrainedOn, *, least: int
+) -> tuple[Sequence[TextClip], str]:
+    """Return the validation clips that a model was not trained on.
+
+    Args:
+        dataset: Where from.
+        label: The dataset's name for messages.
+        trained: What the model is trained on, and was before.
+        least: Fewest clips that are of any use.
+
+    Returns:
+        The clips, and what was left out, as a sentence; empty where nothing was. Where too few would be left, all
+        clips, and a sentence that says so.
+
+    Raises:
+        MotionkitError: As `usable_clips`.
+    """
+    clips = usable_clips(dataset, "val", label, least=least)
+    kept = leave_out_clips(trained, dataset, clips)
+    if not kept.left_out:
+        return clips, ""
+    if len(kept.places) < least:
+        return clips, (
+            f"{kept.left_out} of the {kept.total} validation clips of {label} are trained on too, and are measured "
+            "all the same: the figures of this run are not held out."
+        )
+    return [clips[place] for place in kept.places], kept.sentence("validation clips")
+
+
+def clip_inputs(
+    chosen: Chosen, dataset: TextMotionDataset, train: Sequence[TextClip], val: Sequence[TextClip]
+) -> dict[str, str]:
+    """Return the fingerprints of a dataset by setting: of both splits and of the statistics."""
+    if is_generated(dataset):
+        return {}
+    statistics = fingerprint(dataset.normalizer.mean, dataset.normalizer.std)
+    return dataset_inputs(chosen, dataset, clips_fingerprint(train), clips_fingerprint(val), statistics)
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """One step's data.
+
+    Attributes:
+        features: ``[B, T, F]`` not normalised, zeros past a clip's end.
+        lengths: ``[B]`` int64.
+        captions: One per clip.
+        generator: Draws whatever else the step needs.
+        step: Number of the step, from 1.
+        epoch: Number of the pass over the clips, from 0.
+        rows: ``B`` numbers of the clips.
+        chosen: ``B`` numbers of the captions, among their clips'.
+        varied: How clips were varied, so that copies of them can be varied alike; None where none was.
+    """
+
+    features: Tensor
+    lengths: Tensor
+    captions: list[str]
+    generator: torch.Generator
+    step: int = 1
+    epoch: int = 0
+    rows: tuple[int, ...] = ()
+    chosen: tuple[int, ...] = ()
+    varied: Variation | None = None
+
+
+@dataclass(frozen=True)
+class Variation:
+    """Changes of clips that their captions do not mind, or that their captions follow.
+
+    Attributes:
+        mirrored: ``[B]`` bool, whether clip and caption are mirrored.
+        sizes: ``[B]`` sizes of the bodies, 1 as they were.
+        skeleton: The body.
+    """
+
+    mirrored: Tensor
+    sizes: Tensor
+    skeleton: Skeleton
+
+    def motions(self, features: Tensor, places: Sequence[int]) -> Tensor:
+        """Return motions ``[K, T, F]``, varied as the clips at `places` are."""
+        features, rows = features.clone(), self.mirrored[list(places)].nonzero()[:, 0]
+        features[rows] = mirror_features(features[rows], self.skeleton)
+        return resize_features(features, self.skeleton, self.sizes[list(places), None, None])
+
+    def captions(self, captions: Sequence[str]) -> list[str]:
+        """Return the captions of the batch, of mirrored clips mirrored."""
+        pairs = zip(captions, self.mirrored.tolist(), strict=True)
+        return [mirror_text(text) if turned else text for text, turned in pairs]
+
+
+class PairBatches:
+    """Endless shuffled batches; each clip once per pass with one of its captions.
+
+    Batches are not sorted by length: clips of one length tend to show one action, and an easy reader of lengths
+    would need no motion to tell a batch's texts apart.
+
+    Args:
+        clips: Training clips.
+        batch_size: Clips per batch; fewer when there are fewer clips.
+        max_length: Longer clips are cropped.
+        seed: Fixes everything.
+        random_crop: Crop at a random place, not at the first frame.
+        crop_share: Share of clips that are cropped to a random length.
+        crop_min: Shortest such crop; shorter clips stay whole.
+        name: Keeps the draws of one trainer apart from those of another.
+        mirror: Share of clips that are mirrored, their captions too.
+        unmirrored: Captions whose clips are left as they are.
+        resize: Largest change of a body's size, as a share of it.
+        skeleton: Body of the clips.
+    """
+
+    def __init__(
+        self,
+        clips: Sequence[TextClip],
+        *,
+        batch_size: int,
+        max_length: int,
+        seed: int,
+        random_crop: bool = True,
+        crop_share: float = 0.0,
+        crop_min: int = 32,
+        name: str = "tmr",
+        mirror: float = 0.0,
+        unmirrored: Set[str] = frozenset(),
+        resize: float = 0.0,
+        skeleton: Skeleton = HUMANML,
+    ) -> None:
+        self._clips = clips
+        self._size = min(batch_size, len(clips))
+        self._max, self._seed, self._random_crop = max_length, seed, random_crop
+        self._share, self._min, self._name = crop_share, crop_min, name
+        self._mirror, self._resize, self._skeleton = mirror, resize, skeleton
+        self._unmirrored = unmirrored
+        self._epoch: tuple[int, list[int]] = (-1, [])
+
+    @property
+    def per_epoch(self) -> int:
+        """Batches in one pass; the last few clips of a pass wait for the next one."""
+        return len(self._clips) // self._size
+
+    def __call__(self, step: int) -> PairBatch:
+        """Return the batch of step number `step` (1-based)."""
+        epoch, position = divmod(step - 1, self.per_epoch)
+        if self._epoch[0] != epoch:
+            order = torch.randperm(len(self._clips), generator=self._generator("epoch", epoch))
+            self._epoch = (epoch, order.tolist())
+        rows = self._epoch[1][position * self._size : (position + 1) * self._size]
+        made = self._make([self._clips[row] for row in rows], self._generator("step", step))
+        made = replace(made, step=step, epoch=epoch, rows=tuple(rows))
+        return self._varied(made, step) if self._mirror or self._resize else made
+
+    def _varied(self, batch: PairBatch, step: int) -> PairBatch:
+        """Mirror and resize clips; the draws are apart from the others, which stay as they were."""
+        generator, count = self._generator("varied", step), len(batch.rows)
+        turned = torch.rand(count, generator=generator) < self._mirror
+        varied = Variation(
+            turned & torch.tensor([text not in self._unmirrored for text in batch.captions]),
+            1 + self._resize * (2 * torch.rand(count, generator=generator) - 1),
+            self._skeleton,
+        )
+        features = varied.motions(batch.features, range(count))
+        return replace(batch, features=features, captions=varied.captions(batch.captions), varied=varied)
+
+    def _generator(self, purpose: str, number: int) -> torch.Generator:
+        return torch.Generator().manual_seed(stable_hash(f"{self._name}/{purpose}/{self._seed}/{number}") % 2**63)
+
+    def _make(self, clips: Sequence[TextClip], generator: torch.Generator) -> PairBatch:
+        crops = [self._crop(clip.features, generator) for clip in clips]
+        chosen = tuple(below(len(clip.captions), generator) for clip in clips)
+        captions = [clip.captions[number] for clip, number in zip(clips, chosen, strict=True)]
+        lengths = torch.tensor([len(crop) for crop in crops])
+        padded = torch.nn.utils.rnn.pad_sequence(crops, batch_first=True)
+        return PairBatch(padded, lengths, captions, generator, chosen=chosen)
+
+    def _crop(self, features: Tensor, generator: torch.Generator) -> Tensor:
+        start, length = crop_of(
+            len(features),
+            generator,
+            longest=self._max,
+            shortest=self._min,
+            share=self._share,
+            random=self._random_crop,
+        )
+        return features[start : start + length]
+
+
+def crop_of(
+    frames: int, generator: torch.Generator, *, longest: int, shortest: int, share: float, random: bool = True
+) -> tuple[int, int]:
+    """Draw a crop of a clip: its first frame and its length.
+
+    Args:
+        frames: Length of the clip.
+        generator: Draws.
+        longest: A longer clip is cropped.
+        shortest: Shortest crop to a random length; a clip that is not longer stays whole.
+        share: Share of clips that are cropped to a random length.
+        random: Begin at a random frame, not at the first.
+    """
+    length = most = min(frames, longest)
+    if most > shortest and float(torch.rand((), generator=generator)) < share:
+        length = shortest + below(most - shortest + 1, generator)
+    return (below(frames - length + 1, generator) if random else 0), length
+
+
+def below(limit: int, generator: torch.Generator) -> int:
+    """Draw an integer from 0 to `limit` - 1."""
+    return int(torch.randint(limit, (), generator=generator))

@@ -1,0 +1,306 @@
+"""Changed copies of the clips of a batch, and of their captions: what a pair is told from besides other pairs.
+
+A copy depends on the seed, its clip and its number alone, so that it can be kept: every clip gets a few, which take
+turns from pass to pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from motionkit.contracts.dataset import TextClip
+from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.motion import Skeleton
+from motionkit.motion.changes._place import clip_features, clip_joints
+from motionkit.motion.changes._registry import CHANGES, Scene
+from motionkit.rl import stable_hash
+from motionkit.text import CAPTION_CHANGES, is_english
+from motionkit.text_to_motion.pairs.data import PairBatch, below, crop_of
+from motionkit.text_to_motion.pairs.settings import FAMILIES
+
+_COPIES = 6
+"""Copies of a clip at most, under all its captions; under each caption at least one."""
+
+_MEMORY = 1 << 30
+"""Bytes that the kept copies of all clips may take; where not even one per clip fits, each step makes its own."""
+
+_TRIES = 8
+"""Draws of another clip that says something else."""
+
+_OTHER = "lively-statue"
+"""The change that needs another clip."""
+
+Copy = tuple[int, int, int]
+"""Number of the clip, of its caption and of the copy."""
+
+
+class ChangedMotions(NamedTuple):
+    """Changed copies of some clips of a batch.
+
+    Attributes:
+        features: ``[K, T, F]``, not normalised, zeros past an end.
+        lengths: ``[K]`` int64.
+        places: ``K`` places in the batch.
+        generator: Draws whatever else the copies need.
+    """
+
+    features: Tensor
+    lengths: Tensor
+    places: list[int]
+    generator: torch.Generator
+
+
+class ChangedCaptions(NamedTuple):
+    """Changed captions of some clips of a batch.
+
+    Attributes:
+        captions: ``K`` texts.
+        places: ``K`` places in the batch.
+        generator: Draws whatever else they need.
+    """
+
+    captions: list[str]
+    places: list[int]
+    generator: torch.Generator
+
+
+class Negatives:
+    """Draws and makes changed copies.
+
+    Args:
+        clips: Training clips.
+        kinds: Weight of each kind, of `CHANGES` and `CAPTION_CHANGES`. A kind
+            is drawn by weight among those that apply to the clip, or to the caption.
+        share: Share of the clips of a batch that are shown changed as well; captions are changed wherever they can be.
+        skeleton: Body of the clips.
+        fps: Frames per second.
+        max_length: Longest copy in frames.
+        random_crop: As for the clips, see `PairBatches`.
+        crop_share: Likewise.
+        crop_min: Likewise.
+        seed: Fixes everything.
+        name: Keeps the draws of one trainer apart from those of another.
+
+    Attributes:
+        kinds: Weight of each kind.
+        unreadable: Changed captions that the text side of the model cannot read; see `settle`.
+
+    Raises:
+        MotionkitError: A kind is unknown, or makes no caption untrue.
+    """
+
+    def __init__(
+        self,
+        clips: Sequence[TextClip],
+        kinds: Mapping[str, float],
+        *,
+        share: float,
+        skeleton: Skeleton,
+        fps: float,
+        max_length: int,
+        seed: int,
+        random_crop: bool = True,
+        crop_share: float = 0.0,
+        crop_min: int = 32,
+        name: str = "tmr",
+    ) -> None:
+        self._clips = clips
+        self.kinds = _known(kinds)
+        self._motion = {name: weight for name, weight in kinds.items() if name in CHANGES}
+        self._text = {name: weight for name, weight in kinds.items() if name in CAPTION_CHANGES}
+        self._share, self._skeleton, self._fps, self._max = share, skeleton, fps, max_length
+        self._random_crop, self._crop_share, self._crop_min = random_crop, crop_share, crop_min
+        self._seed, self._name = seed, name
+        size = sum(clip.features.numel() * clip.features.element_size() for clip in clips)
+        captions = max((len(clip.captions) for clip in clips), default=1)
+        # Copies under each caption: clips with more captions than copies have one under each, if there is room.
+        self._count = min(max(_COPIES // captions, 1), _MEMORY // max(size * captions, 1))
+        self._kept: dict[Copy, Tensor | None] = {}
+        self.unreadable: Set[str] = frozenset()
+
+    @property
+    def of_motions(self) -> bool:
+        """Whether motions are changed."""
+        return bool(self._motion) and self._share > 0
+
+    @property
+    def of_captions(self) -> bool:
+        """Whether captions are changed."""
+        return bool(self._text)
+
+    def settle(self, captions: Sequence[str], label: str, readable: Callable[[Sequence[str]], Set[str]]) -> list[str]:
+        """Find out what cannot be changed.
+
+        Args:
+            captions: All captions of training, mirrored ones included.
+            label: The dataset's name for messages.
+            readable: Returns those of many texts that the text side of the model can read.
+
+        Returns:
+            What a reader should know, as sentences.
+
+        Raises:
+            MotionkitError: All clips say the same, or no kind applies to any of them.
+        """
+        if len(captions) < 2:
+            raise MotionkitError(
+                f"the training clips of {label} have one caption, {captions[0]!r}; negatives need several.",
+                why="with one, a model learns what is no real motion, not what a caption asks for.",
+                fix="--negatives none, or a dataset of several actions.",
+            )
+        absent = [name for name in self._motion if not self._applies_somewhere(name)]
+        made = {name: self._changed_captions(name, captions) for name in self._text}
+        absent += [name for name, texts in made.items() if not texts]
+        if len(absent) == len(self.kinds):
+            raise MotionkitError(
+                f"no change of --negatives applies to a clip of {label}: {', '.join(absent)}.",
+                why="clips are too short or hardly move, or captions name none of it (words are read in English).",
+                fix="choose other kinds, or --negatives none.",
+            )
+        texts = list(dict.fromkeys(text for found in made.values() for text in found))
+        there = readable(texts)
+        self.unreadable = frozenset(texts) - there
+        notes = []
+        if absent:
+            notes.append(f"changes that apply to no clip of {label} are left out: {', '.join(absent)}.")
+        if foreign := sum(not is_english(text) for text in captions):
+            notes.append(
+                f"{foreign} of {len(captions)} captions are not in English: of what they name only the side is read, "
+                "in Chinese; clips with captions in other languages are not mirrored."
+            )
+        if self.unreadable:
+            notes.append(
+                f"{len(self.unreadable)} of {len(texts)} changed captions are left out, because the text model cannot "
+                "read them; MiniLM can (pip install motionkit[text])."
+            )
+        return notes
+
+    def _applies_somewhere(self, name: str) -> bool:
+        scenes = (
+            self._scene(row, chosen, 0) for row, clip in enumerate(self._clips) for chosen in range(len(clip.captions))
+        )
+        return any(CHANGES[name].applies(scene) for scene in scenes)
+
+    def _changed_captions(self, name: str, captions: Sequence[str]) -> list[str]:
+        change = CAPTION_CHANGES[name]
+        return [change.make(text) for text in captions if change.applies(text)]
+
+    def motions(self, batch: PairBatch, own: slice) -> ChangedMotions | None:
+        """Return copies of clips at the places `own` of a batch; None where there is none."""
+        if not self.of_motions:
+            return None
+        generator = self._generator("motions", batch.step)
+        drawn = (torch.rand(len(batch.rows), generator=generator) < self._share).tolist()
+        keys = {
+            place: (batch.rows[place], batch.chosen[place], self._number(batch.epoch))
+            for place in range(len(batch.rows))[own]
+            if drawn[place]
+        }
+        copies = self._copies(list(keys.values()))
+        found = {place: copy for place, key in keys.items() if (copy := copies[key]) is not None}
+        if not found:
+            return None
+        lengths = torch.tensor([len(copy) for copy in found.values()])
+        padded = torch.nn.utils.rnn.pad_sequence(list(found.values()), batch_first=True)
+        if batch.varied is not None:
+            padded = batch.varied.motions(padded, list(found))
+        return ChangedMotions(padded, lengths, list(found), generator)
+
+    def captions(self, batch: PairBatch, own: slice) -> ChangedCaptions | None:
+        """Return changed captions of clips at the places `own` of a batch; None where there is none."""
+        generator = self._generator("captions", batch.step)
+        drawn = [self._changed_caption(caption, generator) for caption in batch.captions]
+        found = {place: text for place in range(len(drawn))[own] if (text := drawn[place])}
+        return ChangedCaptions(list(found.values()), list(found), generator) if found else None
+
+    def _changed_caption(self, caption: str, generator: torch.Generator) -> str:
+        """Return a changed caption; empty where no kind applies, or where it cannot be read."""
+        weights = {name: weight for name, weight in self._text.items() if CAPTION_CHANGES[name].applies(caption)}
+        if not weights:
+            return ""
+        made = CAPTION_CHANGES[_drawn(weights, generator)].make(caption)
+        return "" if made in self.unreadable else made
+
+    def _number(self, epoch: int) -> int:
+        return epoch % self._count if self._count else epoch
+
+    def _copies(self, keys: Sequence[Copy]) -> dict[Copy, Tensor | None]:
+        """Return copies, each ``[T, F]``, or None where no kind applies; those that are not kept are made together."""
+        found = {key: self._kept[key] for key in keys if key in self._kept}
+        joints = {key: self._change(*key) for key in keys if key not in found}
+        changed = {key: own for key, own in joints.items() if own is not None}
+        rows = clip_features(list(changed.values()), self._skeleton)
+        # float32, as the clips are: another precision would mark the copies.
+        made = dict.fromkeys(joints) | {key: own.float().clone() for key, own in zip(changed, rows, strict=True)}
+        if self._count:
+            self._kept |= made
+        return found | made
+
+    def _change(self, row: int, chosen: int, number: int) -> Tensor | None:
+        """Return the joints of copy `number` of a clip under one of its captions; None where no kind applies."""
+        scene = self._scene(row, chosen, number)
+        weights = dict(self._motion)
+        while weights:
+            name = _drawn(weights, scene.generator)
+            del weights[name]
+            if CHANGES[name].applies(scene):
+                return CHANGES[name].make(scene)
+        return None
+
+    def _scene(self, row: int, chosen: int, number: int) -> Scene:
+        """Return a crop of a clip under one of its captions, to be changed."""
+        clip = self._clips[row]
+        generator = self._generator(f"copy {row} {chosen}", number)
+        start, length = crop_of(
+            len(clip.features),
+            generator,
+            longest=self._max,
+            shortest=self._crop_min,
+            share=self._crop_share,
+            random=self._random_crop,
+        )
+        return Scene(
+            clip_joints([clip.features[start : start + length]], self._skeleton)[0],
+            self._skeleton,
+            self._fps,
+            clip.captions[chosen],
+            other=self._other(clip, generator) if _OTHER in self._motion else None,
+            longest=self._max + 1,
+            generator=generator,
+        )
+
+    def _other(self, clip: TextClip, generator: torch.Generator) -> Tensor | None:
+        """Return the joints of a clip that says something else; None where there is hardly one."""
+        for _ in range(_TRIES):
+            other = self._clips[below(len(self._clips), generator)]
+            if not set(other.captions) & set(clip.captions):
+                return clip_joints([other.features], self._skeleton)[0]
+        return None
+
+    def _generator(self, purpose: str, number: int) -> torch.Generator:
+        key = f"{self._name}/negatives/{purpose}/{self._seed}/{number}"
+        return torch.Generator().manual_seed(stable_hash(key) % 2**63)
+
+
+def _known(kinds: Mapping[str, float]) -> dict[str, float]:
+    """Refuse kinds that are unknown or that make no caption untrue."""
+    useful = {name for name, change in CHANGES.items() if change.family != "harmless"} | CAPTION_CHANGES.keys()
+    names = [*FAMILIES, *sorted(useful)]
+    if odd := [name for name in kinds if name not in useful]:
+        raise MotionkitError(
+            f"--negatives names {odd[0]!r}, which "
+            + ("leaves every caption true." if odd[0] in CHANGES else "is no kind of change."),
+            fix=f"{did_you_mean(odd[0], names)} available: {', '.join(names)}.".strip(),
+            choices=names,
+        )
+    return dict(kinds)
+
+
+def _drawn(weights: Mapping[str, float], generator: torch.Generator) -> str:
+    """Draw a name by weight."""
+    place = torch.multinomial(torch.tensor(list(weights.values())), 1, generator=generator)
+    return list(weights)[int(place)]

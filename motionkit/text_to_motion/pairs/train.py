@@ -1,0 +1,444 @@
+"""Training on pairs of a text and a motion, measured by retrieval: what TMR and the evaluator have in common."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
+from motionkit.contracts.open_model import trained_on
+from motionkit.metrics import guo_batches, retrieval, retrieval_guo
+from motionkit.motion import DataRecord
+from motionkit.rl import stable_hash
+from motionkit.runs import Run, fingerprint
+from motionkit.text import mirror_text, reads_sides
+from motionkit.text_to_motion.crops import Crop
+from motionkit.text_to_motion.pairs.data import (
+    PairBatch,
+    PairBatches,
+    clip_inputs,
+    held_out_clips,
+    trained_on_clips,
+    usable_clips,
+)
+from motionkit.text_to_motion.pairs.negatives import ChangedCaptions, ChangedMotions, Negatives
+from motionkit.text_to_motion.pairs.settings import PairSettings, kinds_of
+from motionkit.tracking import retrieval_table
+from motionkit.training.base import LOSS, Figure
+from motionkit.training.device import describe_device, set_up
+from motionkit.training.learner import Learner, cosine_rate
+from motionkit.training.steps import Kept, restore, run_steps
+from motionkit.training.world import OneProcess, World, joined, share_of, sum_over
+
+# InfoNCE over a batch of pairs, with changed copies of a pair as further wrong answers.
+
+
+class Beside(NamedTuple):
+    """Scores of changed copies, in units of the temperature; ``-inf`` where a row has none, None where no row has one.
+
+    Attributes:
+        motions: ``[B]``, of text i and the changed copy of motion i.
+        captions: ``[B]``, of motion i and the changed copy of text i.
+    """
+
+    motions: Tensor | None = None
+    captions: Tensor | None = None
+
+
+def info_nce(logits: Tensor, beside: Beside | None = None) -> Tensor:
+    """Symmetric InfoNCE of ``[B, B]`` logits, texts in rows; row i belongs to column i.
+
+    Args:
+        logits: Scores in units of the temperature, ``-inf`` for a pair that is left out.
+        beside: The copy of a motion is a further column of its own text's row, the copy of a caption one of its own
+            motion's.
+    """
+    texts, motions = logits, logits.T
+    if beside is not None and beside.motions is not None:
+        texts = torch.cat([texts, beside.motions[:, None]], 1)
+    if beside is not None and beside.captions is not None:
+        motions = torch.cat([motions, beside.captions[:, None]], 1)
+    target = torch.arange(len(logits), device=logits.device)
+    return (F.cross_entropy(texts, target) + F.cross_entropy(motions, target)) / 2
+
+
+def above_copies(own: Tensor, beside: Beside) -> Tensor:
+    """``softplus(score of the copy - score of the pair)``, summed over both kinds of copies and averaged over B.
+
+    Args:
+        own: ``[B]`` scores of the pairs, in units of the temperature.
+        beside: Scores of the copies. A row without one costs nothing.
+    """
+    found = [F.softplus(copies - own).mean() for copies in beside if copies is not None]
+    return torch.stack(found).sum() if found else own.new_zeros(())
+
+
+# Statistics that a model of motions keeps for itself, beside its weights.
+
+
+def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and std ``[F]``: per feature, over all frames of `clips`.
+
+    A feature that hardly moves in the data would turn a generator's smallest error into many sigmas, so a std is at
+    least `floor` (``[F]``), and 1 where that is 0 too.
+    """
+    count = sum(len(clip.features) for clip in clips)
+    mean = torch.stack([clip.features.double().sum(0) for clip in clips]).sum(0) / count
+    spread = torch.stack([(clip.features.double() - mean).square().sum(0) for clip in clips]).sum(0) / count
+    std = torch.maximum(spread.sqrt(), floor.double())
+    return mean.float(), torch.where(std > 0, std, torch.ones_like(std)).float()
+
+
+@dataclass(frozen=True)
+class WithStatistics:
+    """A network as a `Learner` trains it: its checkpoint also holds ``mean`` and ``std``, which are no parameters."""
+
+    network: nn.Module
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return weights and statistics."""
+        own = {"stats.mean": self.network.get_buffer("mean"), "stats.std": self.network.get_buffer("std")}
+        return {**self.network.state_dict(), **own}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put them back."""
+        own = dict(tensors)
+        for name in ("mean", "std"):
+            self.network.get_buffer(name).copy_(own.pop(f"stats.{name}"))
+        self.network.load_state_dict(own)
+
+
+_logger = logging.getLogger("motionkit.pretrain")
+_HEADLINE = "retrieval/t2m/r3_32"
+
+Settings = TypeVar("Settings", bound=PairSettings)
+
+
+class PairTrainer(ABC, Generic[Settings]):
+    """Trains a model of texts and motions; see `motionkit.training.base.Trainer`.
+
+    AdamW with warm-up and cosine decay, one random caption per motion, random crops. A subclass opens its model in
+    `prepare`, after `open_clips`.
+
+    Args:
+        settings: All settings.
+
+    Attributes:
+        stream: Keeps the random draws of one trainer apart from those of another.
+        renamed: Names of losses in metrics, where they differ from those in the settings.
+        folder: Name of the model's folder in the run.
+        items: What the model is trained on; known after `open_clips`, as is ``inputs``, which a subclass adds to.
+    """
+
+    figures: ClassVar[tuple[Figure, ...]] = (LOSS, Figure("R@3", (_HEADLINE,)))
+    stream: ClassVar[str]
+    folder: ClassVar[str]
+    renamed: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings: Settings = settings
+        self.world: World = OneProcess()
+        self.negatives: Negatives | None = None
+        self.mirror = self.resize = 0.0
+        self.unmirrored: Set[str] = frozenset()
+
+    @property
+    @abstractmethod
+    def model(self) -> nn.Module:
+        """What is trained."""
+
+    @abstractmethod
+    def save(self, run: Run, provenance: Mapping[str, object]) -> None:
+        """Write the trained model into its folder of the run."""
+
+    @abstractmethod
+    def validate(self) -> dict[str, float]:
+        """Measure retrieval on the held-out clips."""
+
+    @abstractmethod
+    def losses(self, batch: PairBatch) -> dict[str, Tensor]:
+        """Return the unweighted losses by their names in the settings, of several processes this one's share.
+
+        A process encodes the rows `share` of the batch.
+        """
+
+    @abstractmethod
+    def encode_copies(self, copies: ChangedMotions) -> Tensor:
+        """Encode changed motions: ``[K, D]``."""
+
+    @abstractmethod
+    def encode_changed(self, captions: ChangedCaptions) -> Tensor:
+        """Encode changed captions: ``[K, D]``."""
+
+    @abstractmethod
+    def score(self, texts: Tensor, motions: Tensor) -> Tensor:
+        """Return ``[B]`` scores of ``[B, D]`` texts and motions, in units of the temperature."""
+
+    def beside(self, batch: PairBatch, texts: Tensor, motions: Tensor) -> Beside | None:
+        """Return the scores of the changed copies of a batch; None in training without them.
+
+        Args:
+            batch: The step's data.
+            texts: ``[B, D]`` latents of the captions, those of all processes.
+            motions: ``[B, D]`` latents of the motions.
+        """
+        if self.negatives is None:
+            return None
+        copies, captions = self.negatives.motions(batch, self.share), self.negatives.captions(batch, self.share)
+        found = Beside()
+        if self.negatives.of_motions:
+            rows, there = self._of_all(copies and self.encode_copies(copies), copies and copies.places, texts)
+            found = found._replace(motions=self.score(texts, rows).masked_fill(~there, -torch.inf))
+        if self.negatives.of_captions:
+            rows, there = self._of_all(captions and self.encode_changed(captions), captions and captions.places, texts)
+            found = found._replace(captions=self.score(rows, motions).masked_fill(~there, -torch.inf))
+        return found
+
+    def _of_all(self, latents: Tensor | None, places: Sequence[int] | None, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Put latents of this process's rows at their places among those of all processes.
+
+        Args:
+            latents: ``[K, D]``, or None where this process has no copy; it takes part all the same.
+            places: ``K`` places in the batch.
+            like: ``[B, D]``.
+
+        Returns:
+            ``[B, D]``, zeros where there is no copy, and ``[B]`` bool, where there is one.
+        """
+        rows = like.new_zeros(len(like) // self.world.size, like.shape[1])
+        there = torch.zeros(len(rows), dtype=torch.uint8, device=like.device)
+        if latents is not None and places is not None:
+            index = torch.tensor(places, device=like.device) - self.share.start
+            rows = rows.index_copy(0, index, latents)
+            there[index] = 1
+        return joined(rows, self.world), self.world.gather(there).bool()
+
+    def open_clips(self, init: str = "") -> tuple[TextMotionDataset, Tensor, Tensor]:
+        """Open the dataset and choose its clips; returns it with mean and std ``[F]`` of the training clips.
+
+        Args:
+            init: Model that training goes on from: what it was trained on is held out neither.
+
+        Raises:
+            MotionkitError: An input is missing or unusable.
+        """
+        settings, train = self.settings, self.settings.train
+        self.device = set_up(settings)
+        dataset: TextMotionDataset = settings.dataset.build()
+        label = settings.dataset.label
+        clips = usable_clips(dataset, "train", label, least=4)
+        self.train_clips = {"all": clips, "first": clips[0::2], "second": clips[1::2]}[train.half]
+        size = min(train.batch_size, len(self.train_clips))
+        self.share = share_of(size, self.world, what="clips", flag="--batch-size")
+        self.items = trained_on_clips(dataset, self.train_clips)
+        if init:
+            self.items |= trained_on(init)
+        found, said = held_out_clips(dataset, label, self.items, least=2)
+        self.notes = [said] if said else []
+        held_out = sorted(found, key=lambda clip: stable_hash(clip.key))
+        self.val_clips = sorted(held_out[: train.val_clips], key=lambda clip: clip.key)
+        self._trained_on = DataRecord.of(dataset)
+        self.inputs = clip_inputs(settings.dataset, dataset, self.train_clips, self.val_clips)
+        self.max_length, self._random_crop = dataset.max_length, dataset.random_crop
+        self._skeleton = dataset.skeleton
+        mean, std = statistics(self.train_clips, floor=dataset.normalizer.std.cpu() * train.std_floor)
+        return dataset, mean, std
+
+    def open_negatives(self, dataset: TextMotionDataset, readable: Callable[[Sequence[str]], Set[str]]) -> None:
+        """Prepare the changed copies that the settings ask for.
+
+        Args:
+            dataset: Where the clips are from.
+            readable: Returns those of many texts that the text side of the model can read.
+
+        Raises:
+            MotionkitError: A kind is unknown, or the clips do not allow for negatives.
+        """
+        settings, train = self.settings, self.settings.train
+        kinds = kinds_of(train.negatives, starter=dataset.name == "starter")
+        self.mirror = train.mirror if train.mirror is not None else 0.5 * bool(kinds)
+        self.resize = train.resize if train.resize is not None else 0.15 * bool(kinds)
+        captions = list(dict.fromkeys(text for clip in self.train_clips for text in clip.captions))
+        if self.mirror:
+            there = readable([mirror_text(text) for text in captions])
+            # A caption in another language may name a side, which the mirror image would not show.
+            self.unmirrored = frozenset(
+                text for text in captions if not reads_sides(text) or mirror_text(text) not in there
+            )
+            captions = list(dict.fromkeys([*captions, *(mirror_text(text) for text in captions)]))
+        if not kinds:
+            return
+        self.negatives = Negatives(
+            self.train_clips,
+            kinds,
+            share=train.copies,
+            skeleton=dataset.skeleton,
+            fps=dataset.fps,
+            max_length=dataset.max_length,
+            random_crop=dataset.random_crop,
+            crop_share=train.crop_share,
+            crop_min=train.crop_min,
+            seed=settings.seed,
+            name=self.stream,
+        )
+        self.notes += self.negatives.settle(captions, settings.dataset.label, readable)
+        if self.negatives.unreadable:
+            # With another text model at hand, other captions would be read: a resumed run is told.
+            self.inputs["train.negatives"] = fingerprint("\n".join(sorted(self.negatives.unreadable)))
+
+    def plan(self) -> dict[str, object]:
+        """Return the lines of the plan that do not depend on the model."""
+        return {
+            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "train_clips": len(self.train_clips),
+            "val_clips": len(self.val_clips),
+            "epochs": round(self.settings.run.num_steps / self.batches().per_epoch, 1),
+            "device": describe_device(self.device),
+            **({"negatives": ", ".join(self.negatives.kinds)} if self.negatives is not None else {}),
+            **({"notes": self.notes} if self.notes else {}),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.training.base.Trainer.train`."""
+        settings, optim = self.settings, self.settings.optim
+        for note in self.notes:
+            _logger.warning("%s", note)
+        batches = self.batches()
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
+        learner = Learner(WithStatistics(self.model), optim, rate, world=self.world)
+        start = Kept()
+        parts = {**learner.parts(), "before": start}
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+        else:
+            _logger.info("measuring retrieval on %d held-out clips before training", len(self.val_clips))
+            start.values = self.validate()
+        after: dict[str, float] = {}
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            nonlocal after
+            metrics = self._step(batches(step), learner, step)
+            every = settings.train.val_every
+            if step == settings.run.num_steps or (every and step % every == 0):
+                after = self.validate()
+                metrics |= after
+            return metrics
+
+        if not run_steps(run, settings, step_fn, parts, world=self.world):
+            return {}
+        after = after or self.validate()  # empty when resumed after the last step
+        if self.world.main:
+            self.save(run, self._provenance(after))
+            self.items.write(run.artifact(self.folder))
+        table = retrieval_table(after, f"Retrieval on {len(self.val_clips)} held-out clips, % (median rank: of clips)")
+        return {"heldout": self._heldout(start.values, after), "metrics": after, "table": table}
+
+    def batches(self) -> PairBatches:
+        """Return the batches of training, by step."""
+        train = self.settings.train
+        return PairBatches(
+            self.train_clips,
+            batch_size=train.batch_size,
+            max_length=self.max_length,
+            seed=self.settings.seed,
+            random_crop=self._random_crop,
+            crop_share=train.crop_share,
+            crop_min=train.crop_min,
+            name=self.stream,
+            mirror=self.mirror,
+            unmirrored=self.unmirrored,
+            resize=self.resize,
+            skeleton=self._skeleton,
+        )
+
+    def noisy(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Return normalised motions with the noise of the settings; the caller masks what is past an end."""
+        noise: Tensor = torch.randn(x.shape, generator=generator).to(x.device)
+        return x + float(self.settings.train.noise) * noise
+
+    def _step(self, batch: PairBatch, learner: Learner, step: int) -> dict[str, float]:
+        learner.zero_grad()
+        self.model.train()
+        parts = self.losses(batch)
+        weights = self.settings.loss
+        total = torch.stack([value * float(getattr(weights, name)) for name, value in parts.items()]).sum()
+        total.backward()
+        moved = learner.descend(step - 1)
+        shares = {"loss/total": total} | {
+            f"loss/{self.renamed.get(name, name)}": value for name, value in parts.items()
+        }
+        return moved | sum_over({name: float(value.detach()) for name, value in shares.items()}, self.world)
+
+    def _heldout(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, object]:
+        name = _HEADLINE if _HEADLINE in after else "retrieval/t2m/r3"
+        old, new = before[name], after[name]
+        return {name: {"before": old, "after": new, "delta": new - old, "n": len(self.val_clips)}}
+
+    def _provenance(self, metrics: Mapping[str, float]) -> dict[str, object]:
+        shown = {"dataset", "model", "words", "loss", "train", "seed"} & type(self.settings).model_fields.keys()
+        settings = self.settings.model_dump(mode="json", include=shown)
+        # What "auto" came to: an audit marks the kinds that a model was trained against.
+        kinds = {} if self.negatives is None else dict(self.negatives.kinds)
+        settings["train"] |= {"negatives": kinds, "mirror": self.mirror, "resize": self.resize}
+        return {
+            "trained_on": self._trained_on.model_dump(),
+            "training": settings,
+            "retrieval": {name: round(value, 3) for name, value in metrics.items()},
+        }
+
+
+# Retrieval figures of a joint space of texts and motions, on held-out clips.
+
+
+_SHOWN = {"R01": "r1", "R02": "r2", "R03": "r3", "R10": "r10", "MedR": "medr"}
+
+
+def retrieval_figures(whole: Tensor, short: Tensor, *, sentences: Tensor | None = None) -> dict[str, float]:
+    """Measure retrieval with similarities of N texts (rows) and their N motions.
+
+    Args:
+        whole: ``[N, N]`` similarities to whole motions; the order of the clips matters for the batches of 32.
+        short: ``[N, N]`` similarities to `short_crops`.
+        sentences: ``[N, F]`` unit-norm sentence embeddings, for the figures that end in ``_same``.
+
+    Returns:
+        ``retrieval/t2m/r1`` ... among all clips; ``..._same`` counts clips whose caption says the same (cosine of the
+        sentences above 0.9) as right too; ``..._32`` in batches of 32, ``..._32_short`` the same on short crops;
+        ``..._chance`` what guessing would reach.
+    """
+    count = len(whole)
+    result = _named(retrieval(whole), "")
+    if sentences is not None:
+        result |= _named(retrieval(whole, sentences=sentences), "_same")
+    result["retrieval/t2m/r1_chance"] = 100.0 / count
+    result["retrieval/t2m/r3_chance"] = 100.0 * min(3, count) / count
+    if guo_batches(count):
+        result |= _named(retrieval_guo(whole), "_32")
+        result |= _named(retrieval_guo(short), "_32_short")
+        result["retrieval/t2m/r1_32_chance"] = 100.0 / 32
+        result["retrieval/t2m/r3_32_chance"] = 300.0 / 32
+    return result
+
+
+def _named(values: dict[str, float], tag: str) -> dict[str, float]:
+    return {
+        f"retrieval/{way}/{short}{tag}": values[f"{way}/{name}"]
+        for way in ("t2m", "m2t")
+        for name, short in _SHOWN.items()
+    }
+
+
+def short_crops(clips: Sequence[TextClip], frames: int) -> list[Crop]:
+    """Return a crop of at most `frames` frames of each clip, at a place that its key decides; all rows are 0."""
+    crops = []
+    for clip in clips:
+        spare = max(0, len(clip.features) - frames)
+        crops.append(Crop(0, stable_hash(f"short/{clip.key}") % (spare + 1), min(frames, len(clip.features))))
+    return crops

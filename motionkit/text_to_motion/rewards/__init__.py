@@ -1,0 +1,1 @@
+"""Rewards of motions: by a joint space with texts, by physics, by movement, and sums of them."""

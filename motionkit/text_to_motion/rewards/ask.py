@@ -1,0 +1,275 @@
+"""Asking rewards: most at once, slow ones in threads; samples and rewards keep their order."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from motionkit import plugins
+from motionkit.contracts.reward import Record, Reward, RewardScores, moved, rows
+from motionkit.errors import MotionkitError
+from motionkit.text import Prompt
+
+# Check of what a reward returned, before anything is computed with it; `motionkit.testing` asks the same.
+
+
+def checked(scores: object, reward: Reward, valid: Tensor) -> RewardScores:
+    """Return `scores` if they are valid, see `motionkit.contracts.reward.RewardScores`.
+
+    Args:
+        scores: What a reward returned.
+        reward: The reward.
+        valid: ``[N, K]`` bool, the segments of the samples that were scored.
+
+    Raises:
+        MotionkitError: They are not valid; names the fault, the place of the code and the form that is needed (exit
+            code 1).
+    """
+    wrong = fault_of(scores, valid)
+    if not wrong and isinstance(scores, RewardScores):
+        return scores
+    raise MotionkitError(
+        f"the reward {reward.name!r}{place_of(reward)} returned {wrong}.",
+        why=f"score() must return RewardScores whose total has one float32 number per sample, here [{len(valid)}].",
+        fix="correct the reward; a sample that cannot be scored gets NaN. motionkit.testing.check_reward tests it.",
+        code=1,
+    )
+
+
+def fault_of(scores: object, valid: Tensor) -> str:
+    """Return what is wrong with `scores`, after "returned"; empty when nothing is."""
+    if not isinstance(scores, RewardScores):
+        return "None" if scores is None else f"a {type(scores).__name__}, not RewardScores"
+    return _wrong(scores, valid)
+
+
+def place_of(reward: Reward) -> str:
+    """Return the package and the place of a reward's code: `` (package motionkit-reward-x, reward.py:27)``."""
+    reward = getattr(reward, "inner", reward)  # of one that lives on another device
+    package = plugins.package_of(type(reward).__module__)
+    try:
+        code = inspect.unwrap(type(reward).score).__code__
+        place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    except AttributeError:
+        place = ""
+    words = [f"package {package}" if package and not plugins.is_file(package) else "", place]
+    shown = ", ".join(word for word in words if word)
+    return f" ({shown})" if shown else ""
+
+
+def _wrong(scores: RewardScores, valid: Tensor) -> str:
+    if fault := _fault(scores.total, (len(valid),), valid):
+        return f"total {fault}"
+    if not isinstance(scores.parts, Mapping):
+        return f"parts as a {type(scores.parts).__name__}; they must be a mapping"
+    for part, value in scores.parts.items():
+        if fault := _fault(value, (len(valid),), valid):
+            return f"part {part!r} {fault}"
+    if scores.applies is not None and (fault := _fault(scores.applies, (len(valid),), valid, bools=True)):
+        return f"applies {fault}"
+    segments = scores.segments
+    if segments is None:
+        return ""
+    wide = isinstance(segments, Tensor) and segments.ndim == 2 and segments.shape[1] > valid.shape[1]
+    fault = _fault(segments[:, : valid.shape[1]] if wide else segments, tuple(valid.shape), valid)
+    return f"segments {fault}" if fault else ""
+
+
+def _fault(value: object, shape: tuple[int, ...], like: Tensor, *, bools: bool = False) -> str:
+    if not isinstance(value, Tensor):
+        return f"as a {type(value).__name__}; it must be a tensor"
+    if tuple(value.shape) != shape:
+        return f"{list(value.shape)}; it must be {list(shape)}"
+    if not (value.dtype == torch.bool if bools else value.is_floating_point()):
+        return f"of type {str(value.dtype).removeprefix('torch.')}; it must be {'bool' if bools else 'float32'}"
+    return "" if value.device == like.device else f"on {value.device}; the samples are on {like.device}"
+
+
+Answer = Callable[[], RewardScores]
+"""Waits for the scores of a reward that was asked."""
+
+
+def is_async(reward: Reward) -> bool:
+    """Return whether `score` is a coroutine function, ``async def score``."""
+    return inspect.iscoroutinefunction(reward.score)
+
+
+def threads_of(reward: Reward) -> int:
+    """Return how many threads a reward wants its samples to be shared among; 1 for most."""
+    return max(1, int(getattr(reward, "threads", 1)))
+
+
+def valid_segments(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
+    """Return ``[N, K]`` bool, which segments each prompt has; K is that of the longest."""
+    counts = torch.tensor([len(prompt.segments) for prompt in prompts], device=device)
+    return torch.arange(int(counts.max()), device=device) < counts[:, None]
+
+
+def answer_of(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> object:
+    """Return what one call of `score` returns, be it scores or not."""
+    return _awaited(reward, samples, prompts) if is_async(reward) else reward.score(samples, prompts)
+
+
+def ask(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> RewardScores:
+    """Score N samples by one reward, however it wants to be asked.
+
+    Raises:
+        MotionkitError: It returns something else than scores (exit code 1).
+    """
+    with asking([reward]) as start:
+        return start(reward, samples, prompts)()
+
+
+def try_reward(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> None:
+    """Score a few samples to see that the reward returns scores, before anything is started.
+
+    Args:
+        reward: A reward of another package or file.
+        samples: What it reads.
+        prompts: Their prompts.
+
+    Raises:
+        MotionkitError: It has no name, or returns something else than scores (exit code 2).
+    """
+    if not isinstance(getattr(reward, "name", None), str):
+        raise MotionkitError(
+            f"{type(reward).__name__}{place_of(reward)} has no name.",
+            why="metrics are logged as reward/NAME/mean.",
+            fix='give the class a name: name = "..."',
+        )
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            ask(reward, samples, prompts)
+    except MotionkitError as error:
+        raise MotionkitError(error.message, why=error.why, fix=error.fix) from error
+
+
+@contextmanager
+def asking(rewards: Iterable[Reward]) -> Iterator[Callable[[Reward, Record, Sequence[Prompt]], Answer]]:
+    """Yield ``start(reward, samples, prompts) -> Answer`` for some rewards.
+
+    A reward with ``async def score``, or with ``threads`` above 1, begins at once in a thread, without a graph; any
+    other one is scored when its answer is waited for, so that the slow ones are under way meanwhile.
+    """
+    slow = sum(threads_of(reward) if not is_async(reward) else 1 for reward in rewards if is_slow(reward))
+    pool = ThreadPoolExecutor(slow, "reward") if slow else None
+    try:
+        yield lambda reward, samples, prompts: _start(pool, reward, samples, prompts)
+    finally:
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+
+
+def is_slow(reward: Reward) -> bool:
+    """Return whether a reward is scored in threads."""
+    return is_async(reward) or threads_of(reward) > 1
+
+
+def _start(pool: ThreadPoolExecutor | None, reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> Answer:
+    valid = valid_segments(prompts, samples.device)
+    if pool is None or not is_slow(reward):
+        return lambda: checked(reward.score(samples, prompts), reward, valid)
+    if is_async(reward):
+        future = pool.submit(_awaited, reward, samples, prompts)
+        return lambda: checked(future.result(), reward, valid)
+    parts = [part.tolist() for part in torch.arange(len(prompts)).chunk(threads_of(reward))]
+    futures = [pool.submit(_plain, reward, rows(samples, part), [prompts[i] for i in part]) for part in parts]
+
+    def joined() -> RewardScores:
+        found = []
+        for part, future in zip(parts, futures, strict=True):
+            own = valid[part]
+            found.append(checked(future.result(), reward, own[:, : int(own.sum(1).max())]))
+        return _joined(found, valid.shape[1])
+
+    return joined
+
+
+def _plain(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> object:
+    with torch.no_grad():
+        return reward.score(samples, prompts)
+
+
+def _awaited(reward: Any, samples: Record, prompts: Sequence[Prompt]) -> object:
+    # A loop of its own, in a thread of its own: the caller may be inside a loop, as in a notebook.
+    with torch.no_grad():
+        return asyncio.run(reward.score(samples, prompts))
+
+
+def _joined(found: Sequence[RewardScores], columns: int) -> RewardScores:
+    """Put the scores of consecutive samples together; a part that only some of them have is NaN for the others."""
+    names = dict.fromkeys(name for scores in found for name in scores.parts)
+    segments = None
+    if all(scores.segments is not None for scores in found):
+        own = [scores.segments[:, :columns] for scores in found if scores.segments is not None]
+        segments = torch.cat([pad(each, (0, columns - each.shape[1])) for each in own])
+    applies = None
+    if any(scores.applies is not None for scores in found):
+        applies = torch.cat([scores.applying for scores in found])
+    return RewardScores(
+        torch.cat([scores.total for scores in found]),
+        segments=segments,
+        parts={
+            name: torch.cat([scores.parts.get(name, torch.full_like(scores.total, torch.nan)) for scores in found])
+            for name in names
+        },
+        applies=applies,
+    )
+
+
+# A reward that lives on another device than what it scores.
+
+
+class Elsewhere:
+    """A reward whose samples are moved to its device, and its scores back to theirs; gradients cross with them.
+
+    Everything else, such as ``name`` and ``bounds``, is the reward's own.
+
+    Args:
+        inner: The reward.
+        device: Where it is.
+    """
+
+    name: str
+
+    def __init__(self, inner: Reward, device: torch.device) -> None:
+        self.inner = inner
+        self.device = device
+        self.score: Callable[..., Any] = self._await_score if is_async(inner) else self._score
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def _score(self, samples: Record, prompts: Sequence[Prompt]) -> object:
+        return _back(self.inner.score(moved(samples, self.device), prompts), samples.device)
+
+    async def _await_score(self, samples: Record, prompts: Sequence[Prompt]) -> object:
+        found: Any = self.inner.score(moved(samples, self.device), prompts)
+        return _back(await found, samples.device)
+
+
+def _back(scores: object, device: torch.device) -> object:
+    """Return scores on `device`; what is no score is returned as it is, for `checked` to name."""
+
+    def home(value: Any) -> Any:
+        return value.to(device) if isinstance(value, Tensor) else value
+
+    if not isinstance(scores, RewardScores) or not isinstance(scores.parts, dict):
+        return scores
+    return replace(
+        scores,
+        total=home(scores.total),
+        segments=home(scores.segments),
+        applies=home(scores.applies),
+        parts={name: home(value) for name, value in scores.parts.items()},
+    )

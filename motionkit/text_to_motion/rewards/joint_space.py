@@ -1,0 +1,374 @@
+"""Two rewards for any network with a joint space of texts and motions: whole motion, and segment by segment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from motionkit.contracts.reward import RewardScores
+from motionkit.motion import MotionBatch, Skeleton
+from motionkit.text import Prompt, proof
+from motionkit.text_to_motion.crops import Crop, CropLatents
+from motionkit.text_to_motion.rewards.components import (
+    CosineOptions,
+    DenseOptions,
+    JointSpaceOptions,
+    MatchingOptions,
+    ScoreOptions,
+    SegmentOptions,
+    TmrOptions,
+)
+from motionkit.text_to_motion.tmr.files import open_tmr
+from motionkit.text_to_motion.tmr.model import TMR
+
+# The formulas, on latents.
+
+
+_SMALLEST = 1e-24  # squared distance below which a gradient is 0: that of a root has no limit there
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """How latents are compared, and how that becomes a score.
+
+    Attributes:
+        kind: ``cosine``, or ``euclidean`` distance d.
+        normalization: What d becomes: ``linear`` ``1 - min(d / max_distance, 1)``, ``exponential`` ``exp(-d / scale)``
+            or ``sigmoid`` ``1 / (1 + exp(d / scale))``.
+        max_distance: Distance that scores 0.
+        scale: Length scale.
+    """
+
+    kind: Literal["cosine", "euclidean"] = "cosine"
+    normalization: Literal["linear", "exponential", "sigmoid"] = "linear"
+    max_distance: float = 10.0
+    scale: float = 2.0
+
+    @classmethod
+    def of(cls, options: ScoreOptions) -> Similarity:
+        """Return what the options of a reward say."""
+        return cls(options.similarity, options.normalization, options.max_distance, options.scale)
+
+    @property
+    def lowest(self) -> float:
+        """Lowest score."""
+        return -1.0 if self.kind == "cosine" else 0.0
+
+    @property
+    def highest(self) -> float:
+        """Highest score, that of two equal latents."""
+        return 0.5 if self.kind == "euclidean" and self.normalization == "sigmoid" else 1.0
+
+    def prepare(self, latents: Tensor) -> Tensor:
+        """Return latents ``[..., D]`` as `paired` and `crossed` take them."""
+        return functional.normalize(latents, dim=-1) if self.kind == "cosine" else latents
+
+    def paired(self, first: Tensor, second: Tensor) -> Tensor:
+        """Compare ``[..., D]`` with ``[..., D]``: the cosine, or minus the distance, ``[...]``."""
+        return (first * second).sum(-1) if self.kind == "cosine" else -_distance(first - second)
+
+    def crossed(self, first: Tensor, second: Tensor) -> Tensor:
+        """Compare each of ``[N, K, D]`` with each of ``[N, K, D]``, ``[N, K, K]``."""
+        if self.kind == "cosine":
+            return first @ second.transpose(1, 2)
+        return -_distance(first[:, :, None] - second[:, None])
+
+    def score(self, closeness: Tensor) -> Tensor:
+        """Turn what `paired` or `crossed` returned into a score between `lowest` and `highest`."""
+        if self.kind == "cosine":
+            return closeness
+        if self.normalization == "linear":
+            return 1.0 - (-closeness / self.max_distance).clamp(0.0, 1.0)
+        scaled = closeness / self.scale
+        return scaled.exp() if self.normalization == "exponential" else scaled.sigmoid()
+
+
+class DenseTerms(NamedTuple):
+    """Per-segment terms, each ``[N, K]``; entries of missing segments are 0."""
+
+    positive: Tensor
+    negative: Tensor
+    correct: Tensor
+
+
+def dense_terms(motion: Tensor, text: Tensor, valid: Tensor, similarity: Similarity) -> DenseTerms:
+    """Compare every segment of a motion with every text of its prompt.
+
+    With ``S[k,j] = s(m_k, t_j)`` and ``B[k,j] = s(t_k, t_j)``: positive is ``S[k,k]``, negative is
+    ``max_{j != k} relu(S[k,j] - B[k,j])``, the worst excess of a wrong text over what the two texts share anyway;
+    correct is 1 where no wrong text is closer than the segment's own.
+
+    Args:
+        motion: ``[N, K, D]`` latents of the segments.
+        text: ``[N, K, D]`` latents of the texts.
+        valid: ``[N, K]`` bool, the segments a prompt has.
+        similarity: The score s.
+    """
+    m, t = similarity.prepare(motion), similarity.prepare(text)
+    own = torch.eye(valid.shape[1], dtype=torch.bool, device=valid.device)
+    near = similarity.paired(m, t)
+    # The batched product differs from the sum above in the last bit: S only serves the wrong pairs.
+    wrong = valid[:, :, None] & valid[:, None, :] & ~own
+    cross, shared = similarity.crossed(m, t), similarity.crossed(t, t)
+    zero = cross.new_zeros(())
+    excess = (similarity.score(cross) - similarity.score(shared)).relu()
+    negative = torch.where(wrong, excess, zero).amax(-1)
+    rival = torch.where(wrong, cross, cross.new_full((), -torch.inf)).amax(-1)
+    positive = torch.where(valid, similarity.score(near), zero)
+    return DenseTerms(positive, negative, (valid & (near >= rival)).to(cross.dtype))
+
+
+def matching_score(motion: Tensor, text: Tensor, similarity: Similarity) -> Tensor:
+    """Score ``[N, D]`` motion latents against ``[N, D]`` text latents, ``[N]``."""
+    return similarity.score(similarity.paired(similarity.prepare(motion), similarity.prepare(text)))
+
+
+def _distance(difference: Tensor) -> Tensor:
+    return difference.square().sum(-1).clamp(min=_SMALLEST).sqrt()
+
+
+# Which frames belong to which segment.
+
+
+def segment_crops(prompts: Sequence[Prompt], lengths: Sequence[int]) -> list[list[Crop]]:
+    """Cut N motions at the bounds of their prompts.
+
+    Bounds are clipped to the motion; the last segment is extended to its end. A segment that starts at or after the
+    end has length 0.
+
+    Args:
+        prompts: One per motion.
+        lengths: Frames per motion.
+
+    Returns:
+        One list of crops per motion.
+    """
+    crops = []
+    for row, (prompt, length) in enumerate(zip(prompts, lengths, strict=True)):
+        bounds = [(min(start, length), min(end, length)) for start, end in prompt.bounds]
+        bounds[-1] = (bounds[-1][0], length)
+        crops.append([Crop(row, start, end - start) for start, end in bounds])
+    return crops
+
+
+def whole_crops(lengths: Sequence[int]) -> list[Crop]:
+    """Return one crop per motion that covers all of it."""
+    return [Crop(row, 0, length) for row, length in enumerate(lengths)]
+
+
+_PLACES = ("weights", "text_encoder", "motion_encoder", "motion_decoder", "stats", "glove")
+"""Options that name files of a network."""
+
+
+class JointSpace(Protocol):
+    """A network that maps texts and motions to one space of D dimensions; a `torch.nn.Module`."""
+
+    def to(self, device: torch.device | str, /) -> Self:
+        """As `torch.nn.Module.to`."""
+        ...
+
+    def eval(self) -> Self:
+        """As `torch.nn.Module.eval`."""
+        ...
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """As `torch.nn.Module.requires_grad_`."""
+        ...
+
+    def check_width(self, features: Tensor) -> None:
+        """Refuse features that it cannot read."""
+        ...
+
+    def encode_crops(self, features: Tensor, crops: Sequence[Crop], *, clamp: float = 0.0) -> CropLatents:
+        """Encode crops of ``[N, T, F]`` unnormalised features."""
+        ...
+
+    def encode_texts(self, texts: Sequence[str]) -> Tensor:
+        """Return ``[N, D]``."""
+        ...
+
+    def whole_text(self, prompt: Prompt) -> str:
+        """Return the text of a whole prompt."""
+        ...
+
+
+_Any = TypeVar("_Any", bound=JointSpaceOptions)
+
+
+class JointSpaceReward(Generic[_Any]):
+    """Options and network of a reward.
+
+    Args:
+        options: Settings of the reward.
+        dataset: Its body must have the features that the network reads; otherwise not needed.
+        device: Where to score.
+        space: A network to use instead of the one the options name.
+    """
+
+    name = ""
+    open_space: ClassVar[Callable[..., JointSpace]]
+    """Opens the network that options name: ``open_space(options, dataset, device)``."""
+
+    def __init__(
+        self,
+        options: _Any,
+        *,
+        dataset: object = None,
+        device: torch.device | str = "cpu",
+        space: JointSpace | None = None,
+    ) -> None:
+        self.options = options
+        self.space = (space or self.open_space(options, dataset, device)).to(device).eval().requires_grad_(False)
+        if isinstance(skeleton := getattr(dataset, "skeleton", None), Skeleton):
+            # Before a run exists rather than at its first score.
+            self.space.check_width(torch.empty(0, skeleton.width))
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """What was found at the places that options name: by option, a fingerprint that is the same anywhere."""
+        model, mark = getattr(self.space, "text_model", None), getattr(self.space, "fingerprint", None)
+        text = proof(model.fingerprint) if model is not None else ""
+        found = {"text_model": text} if text else {}
+        if mark is not None:  # of all places together: where single files are named, there is no folder
+            places = [name for name in _PLACES if getattr(self.options, name, None)]
+            places = [name for name in places if name != "weights" or "motion_encoder" not in places]
+            found |= dict.fromkeys(places, mark())
+        return found
+
+    def whole(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> tuple[CropLatents, Tensor]:
+        """Encode N whole motions, and their whole texts as ``[N, D]``."""
+        crops = whole_crops(motions.lengths.tolist())
+        latents = self.space.encode_crops(motions.features, crops, clamp=self.options.clamp)
+        return latents, self.space.encode_texts([self.space.whole_text(prompt) for prompt in prompts])
+
+
+_Options = TypeVar("_Options", bound=ScoreOptions)
+
+
+class _ScoredReward(JointSpaceReward[_Options]):
+    """Similarity, range and bounds."""
+
+    def __repr__(self) -> str:
+        given = self.options.model_dump(mode="json", exclude_defaults=True)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    @property
+    def similarity(self) -> Similarity:
+        """How latents are compared."""
+        return Similarity.of(self.options)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lowest and highest total."""
+        lowest, highest = self._raw_bounds()
+        return ((lowest + 1) / 2, (highest + 1) / 2) if self._halved else (lowest, highest)
+
+    def _raw_bounds(self) -> tuple[float, float]:
+        return self.similarity.lowest, self.similarity.highest
+
+    @property
+    def _halved(self) -> bool:
+        return self.options.similarity == "cosine" and self.options.range == "unit"
+
+    def _unit(self, raw: Tensor) -> Tensor:
+        return (raw + 1) / 2 if self._halved else raw
+
+
+class MatchingReward(_ScoredReward[_Options]):
+    """Score of the whole motion against the whole text."""
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        """Score N motions in one pass; see `motionkit.contracts.reward.Reward`."""
+        motion, text = self.whole(motions, prompts)
+        return RewardScores(unscored(self.matching(motion, text), motion), parts={"clamped": motion.clamped})
+
+    def matching(self, motion: CropLatents, text: Tensor) -> Tensor:
+        """Score latents, ``[N]`` between the two `bounds`."""
+        return self._unit(matching_score(motion.mu, text, self.similarity))
+
+
+def unscored(values: Tensor, motion: CropLatents) -> Tensor:
+    """Return ``[N]`` values with NaN for motions that could not be encoded."""
+    return torch.where(motion.finite, values, values.new_full((), torch.nan))
+
+
+_Segment = TypeVar("_Segment", bound=SegmentOptions)
+
+
+class DenseReward(_ScoredReward[_Segment]):
+    """Mean over segments of ``s(m_k, t_k) - alpha max_{j != k} relu(s(m_k, t_j) - s(t_k, t_j))``."""
+
+    def _raw_bounds(self) -> tuple[float, float]:
+        lowest, highest = super()._raw_bounds()
+        return lowest - self.options.alpha * (highest - lowest), highest
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        """Score all segments of N motions in one pass; see `motionkit.contracts.reward.Reward`."""
+        rows = segment_crops(prompts, motions.lengths.tolist())
+        most = max((len(row) for row in rows), default=1)
+        slots = [index * most + k for index, row in enumerate(rows) for k in range(len(row))]
+        flat = [crop for row in rows for crop in row]
+        crops = self.space.encode_crops(motions.features, flat, clamp=self.options.clamp)
+        texts = self.space.encode_texts([text for prompt in prompts for text in prompt.segments])
+        place = torch.tensor(slots, dtype=torch.int64, device=crops.mu.device)
+
+        def spread(values: Tensor) -> Tensor:
+            flat = values.new_zeros(len(rows) * most, *values.shape[1:])
+            return flat.index_copy(0, place, values).view(len(rows), most, *values.shape[1:])
+
+        valid = spread(torch.ones_like(crops.finite))
+        finite = (spread(crops.finite) | ~valid).all(1)
+        count = valid.sum(1).clamp(min=1)
+        terms = dense_terms(spread(crops.mu), spread(texts), valid, self.similarity)
+        raw = self._unit(terms.positive - self.options.alpha * terms.negative)
+        nan = raw.new_full((), torch.nan)
+        segments = torch.where(finite[:, None], torch.where(valid, raw, raw.new_zeros(())), nan)
+        parts = {"positive": terms.positive, "negative": terms.negative, "correct": terms.correct}
+        return RewardScores(
+            segments.sum(1) / count,
+            segments=segments,
+            parts={name: torch.where(finite, value.sum(1) / count, nan) for name, value in parts.items()}
+            | {"clamped": spread(crops.clamped).sum(1) / count},
+        )
+
+
+# The three TMR rewards: those of any joint space, in TMR's.
+
+
+def _open(options: TmrOptions, dataset: object, device: torch.device | str) -> TMR:
+    return open_tmr(
+        options.weights,
+        text_encoder=options.text_encoder,
+        motion_encoder=options.motion_encoder,
+        motion_decoder=options.motion_decoder,
+        heads=options.heads,
+        stats=options.stats,
+        text_model=options.text_model,
+        device=device,
+    )
+
+
+class TmrCosine(MatchingReward[CosineOptions]):
+    """Cosine of the whole motion's and the whole text's latent."""
+
+    name = "tmr-cosine"
+    open_space = staticmethod(_open)
+
+
+class TmrMatching(MatchingReward[MatchingOptions]):
+    """Cosine or euclidean matching score of the whole motion, with a choice of normalisations."""
+
+    name = "tmr-matching"
+    open_space = staticmethod(_open)
+
+
+class TmrDense(DenseReward[DenseOptions]):
+    """Score per segment, minus the confusion with the prompt's other texts."""
+
+    name = "tmr-dense"
+    open_space = staticmethod(_open)

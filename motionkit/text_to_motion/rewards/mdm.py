@@ -1,0 +1,76 @@
+"""Rewards of the text-to-motion evaluator: matching, R-precision, both, and per segment. Light half, no torch.
+
+``mdm`` is what the training guides call them: the evaluator (Guo et al., CVPR 2022) is the one that MDM is measured
+with.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from motionkit.config import Group, Place
+from motionkit.plugins import Component
+from motionkit.text_to_motion.rewards.components import JointSpaceOptions, ScoreOptions, SegmentOptions
+
+_MODULE = "motionkit.text_to_motion.rewards.ranked"
+
+
+class EvaluatorOptions(Group):
+    """What every reward of the evaluator needs."""
+
+    weights: Annotated[str, Place(("starter",))] = Field(
+        "starter", description="Folder or file of the network, or 'starter'."
+    )
+    glove: Annotated[Path | None, Place()] = Field(
+        None, description="Folder with our_vab_data.npy, our_vab_words.pkl and our_vab_idx.pkl."
+    )
+    stats: Annotated[Path | None, Place()] = Field(None, description="Folder with the network's own mean and std.")
+    # In its statistics the root's features are 25 times those of other networks: 20 of their sigmas are 500 here.
+    clamp: float = Field(500.0, ge=0.0, description="Cut normalised features to this many sigmas; 0 never cuts.")
+
+
+class OtherTexts(Group):
+    """Which texts a motion's own text is ranked among."""
+
+    graded: bool = Field(False, description="1 - rank / 31 in place of the hits, so that groups keep their variance.")
+    split: Literal["train", "val"] = Field("train", description="Split that the 31 other texts are drawn from.")
+    seed: int = Field(0, ge=0, description="Chooses the other texts; a prompt always gets the same.")
+
+
+class MatchingOptions(EvaluatorOptions, ScoreOptions):
+    """Options of `mdm-matching`; the evaluator was trained with euclidean distances."""
+
+    similarity: Literal["cosine", "euclidean"] = Field("euclidean", description="How latents are compared.")
+
+
+class DenseOptions(EvaluatorOptions, SegmentOptions):
+    """Options of `mdm-dense`."""
+
+
+class PrecisionOptions(OtherTexts, EvaluatorOptions, JointSpaceOptions):
+    """Options of `mdm-r-precision`."""
+
+
+class CombinedOptions(OtherTexts, MatchingOptions):
+    """Options of `mdm-combined`."""
+
+    matching_weight: float = Field(0.7, ge=0.0, description="Weight of the matching score.")
+    precision_weight: float = Field(0.3, ge=0.0, description="Weight of the R-precision.")
+
+
+matching = Component(
+    "T2M evaluator: distance of whole motion and whole text", MatchingOptions, f"{_MODULE}:MdmMatching", gradient=True
+)
+precision = Component(
+    "T2M evaluator: rank of the own text among 31 others", PrecisionOptions, f"{_MODULE}:MdmRPrecision"
+)
+combined = Component("T2M evaluator: matching and R-precision", CombinedOptions, f"{_MODULE}:MdmCombined")
+dense = Component(
+    "T2M evaluator: score per segment, minus confusion with other segments",
+    DenseOptions,
+    f"{_MODULE}:MdmDense",
+    gradient=True,
+)

@@ -1,0 +1,527 @@
+"""Opens a TMR from any layout in which its weights are published."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from motionkit import weights
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.motion import DataRecord
+from motionkit.nn import native_keys, stock_keys
+from motionkit.runs import write_bytes_atomic
+from motionkit.starter import table_path, weights_path
+from motionkit.text import TextEncoder, TextRecord
+from motionkit.text_to_motion.tmr.model import TMR, ActorDecoder, ActorEncoder, ActorSizes, open_text_model
+from motionkit.text_to_motion.tmr.tokens import find_stats, read_stats
+from motionkit.weights import components, describe
+
+# Finds the tensors of TMR's three networks in a foreign file.
+
+
+TEXT, MOTION, DECODER = "text_encoder", "motion_encoder", "motion_decoder"
+# Some releases file the motion decoder under the name of the Guo evaluator's convolution.
+_ALIASES = {"movement_encoder": DECODER}
+_FIX = (
+    "give the folder with text_encoder.pt and motion_encoder.pt (TMR's last_weights), one file that holds both, "
+    "or a folder written by motionkit pretrain tmr."
+)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The networks of one TMR as flat tensors, with where each came from."""
+
+    tensors: Mapping[str, Mapping[str, Tensor]]
+    origins: Mapping[str, str]
+
+
+def split_file(obj: Any, origin: str) -> Parts:
+    """Find TMR's networks in one file, whatever wrapping it has.
+
+    Raises:
+        MotionkitError: It is another kind of file (named), or holds one network only.
+    """
+    found = components(obj) if isinstance(obj, Mapping) else {}
+    parts = {_ALIASES.get(name, name): tensors for name, tensors in found.items()}
+    if not {TEXT, MOTION} <= parts.keys():
+        what = describe(obj)
+        alone = "TMR motion encoder" in what or "TMR text encoder" in what or "TMR encoder" in what
+        raise MotionkitError(
+            f"{origin} is not a complete TMR: it is {what}.",
+            why="scoring needs the text and the motion encoder." if alone else "TMR is two transformer encoders.",
+            fix="name both files with --reward.text-encoder and --reward.motion-encoder." if alone else _FIX,
+        )
+    for name in (TEXT, MOTION):
+        _check_encoder(parts[name], obj, origin)
+    return Parts(parts, dict.fromkeys(parts, origin))
+
+
+def read_one(path: Path, role: str) -> Mapping[str, Tensor]:
+    """Read the file of one network, wrapped or bare.
+
+    Raises:
+        MotionkitError: It is another kind of file (named).
+    """
+    obj = weights.read(path)
+    inner = components(obj) if isinstance(obj, Mapping) else {}
+    inner = {_ALIASES.get(name, name): tensors for name, tensors in inner.items()}
+    tensors = inner.get(role) or weights.find_tensors(obj)
+    if tensors is None:
+        raise MotionkitError(f"{path} is not a TMR {role}: it is {describe(obj)}.", fix=_FIX)
+    if role != DECODER:
+        _check_encoder(tensors, obj, str(path))
+    return tensors
+
+
+def _check_encoder(tensors: Mapping[str, Tensor], obj: Any, origin: str) -> None:
+    if "projection.weight" not in tensors or "tokens" not in tensors:
+        what = describe(obj)
+        guo = "Guo" in what
+        raise MotionkitError(
+            f"{origin} is not a TMR encoder: it is {what}.",
+            why="the two have the same component names, but other networks; loading one into the other would leave "
+            "every weight random."
+            if guo
+            else "a TMR encoder has `tokens`, `projection` and `seqTransEncoder` tensors.",
+            fix=f"use it with a reward of the evaluator (--reward mdm-matching --reward.weights {origin}) or as "
+            f"--evaluator of motionkit eval text-to-motion; for a TMR {_FIX}"
+            if guo
+            else _FIX,
+        )
+
+
+def encoder_sizes(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorSizes:
+    """Read every size but the number of heads off the shapes.
+
+    Raises:
+        MotionkitError: The heads do not divide the width, or the names are not TMR's.
+    """
+    try:
+        latent, features = tensors["projection.weight"].shape
+        ff = tensors["seqTransEncoder.layers.0.linear1.weight"].shape[0]
+        variational = tensors["tokens"].shape[0] == 2
+    except (KeyError, ValueError, IndexError) as error:
+        raise MotionkitError(f"{origin} is not a TMR encoder: it is {describe(tensors)}.", why=str(error)) from error
+    return ActorSizes(features, latent, ff, _layers(tensors, origin), check_heads(heads, latent, origin), variational)
+
+
+def decoder_sizes(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorSizes:
+    """`encoder_sizes` for the decoder."""
+    try:
+        features, latent = tensors["final_layer.weight"].shape
+        ff = tensors["seqTransDecoder.layers.0.linear1.weight"].shape[0]
+    except (KeyError, ValueError, IndexError) as error:
+        raise MotionkitError(
+            f"{origin} is not a TMR motion decoder: it is {describe(tensors)}.",
+            why=str(error),
+            fix="leave the decoder out; a reward does not need it.",
+        ) from error
+    return ActorSizes(features, latent, ff, _layers(tensors, origin), check_heads(heads, latent, origin))
+
+
+def check_heads(heads: int, latent: int, origin: str) -> int:
+    """Return `heads` when it divides the width."""
+    if heads < 1 or latent % heads:
+        raise MotionkitError(
+            f"{heads} attention heads do not divide the latent width {latent} of {origin}.",
+            why="a weight file does not say how many heads it was trained with.",
+            fix="give the right number with --reward.heads, or put the run's config.json beside the weights.",
+        )
+    return heads
+
+
+def _layers(tensors: Mapping[str, Tensor], origin: str) -> int:
+    """Return how many layers there are; gaps in their numbers are refused, since a large number takes any memory."""
+    found = {name.split(".")[2] for name in tensors if name.startswith("seqTrans") and ".layers." in name}
+    if found != {str(number) for number in range(len(found))}:
+        raise MotionkitError(f"the layers of {origin} are not numbered from 0 on.", fix="copy or download it again.")
+    return len(found)
+
+
+def build_encoder(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorEncoder:
+    """Build and fill an encoder; any tensor too many or too few is an error."""
+    sizes = encoder_sizes(tensors, heads, origin)
+    return weights.build(lambda: ActorEncoder(sizes), native_keys(tensors), origin)
+
+
+def build_decoder(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorDecoder:
+    """Build and fill a decoder."""
+    sizes = decoder_sizes(tensors, heads, origin)
+    return weights.build(lambda: ActorDecoder(sizes), native_keys(tensors), origin)
+
+
+# TMR folders that motionkit writes: safetensors and one config.json.
+
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+FORMAT = "motionkit-tmr"
+_COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder")
+
+
+def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = None, half: bool = False) -> None:
+    """Write a TMR folder: ``model.safetensors`` (weights and statistics) and ``config.json``.
+
+    Each file is written aside and renamed. Tensor names are those of the released three files with their component
+    in front.
+
+    Args:
+        folder: Created when absent.
+        model: The model; its decoder is kept when it has one.
+        extra: JSON-able additions to the config, such as the training settings.
+        half: Store weights as float16 (statistics stay float32).
+    """
+    from safetensors.torch import save
+
+    tensors: dict[str, Tensor] = {}
+    for name in _COMPONENTS:
+        module = getattr(model, name)
+        if module is not None:
+            for key, value in stock_keys(module.state_dict()).items():
+                tensors[f"{name}.{key}"] = (value.half() if half else value).detach().cpu().contiguous().clone()
+    tensors["stats.mean"], tensors["stats.std"] = model.mean.cpu().clone(), model.std.cpu().clone()
+    config = {
+        "format": FORMAT,
+        "schema": 1,
+        "heads": model.motion_encoder.sizes.heads,
+        "dropout": model.motion_encoder.sizes.dropout,
+        "text": None
+        if model.text_model is None
+        else {**TextRecord.of(model.text_model).model_dump(), "width": model.text_model.width},
+        **dict(extra or {}),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_bytes_atomic(folder / WEIGHTS, save(tensors))
+    write_bytes_atomic(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+
+
+def is_native(folder: Path) -> bool:
+    """Whether `folder` was written by `save_tmr`."""
+    return (folder / WEIGHTS).is_file() and read_config(folder / CONFIG).get("format") == FORMAT
+
+
+def read_config(path: Path) -> Mapping[str, Any]:
+    """Read a config.json; empty when there is none.
+
+    Raises:
+        MotionkitError: It is not a JSON object.
+    """
+    return read_json(path, dict, fix="copy it again.") if path.is_file() else {}
+
+
+def text_record(config: Mapping[str, Any], origin: str) -> TextRecord:
+    """Return the record of the text model in a config.json that motionkit wrote.
+
+    Raises:
+        MotionkitError: It is damaged.
+    """
+    try:
+        return TextRecord.model_validate(config.get("text") or {})
+    except ValidationError as error:
+        raise MotionkitError(f"{origin}: text is no text model.", fix="copy the folder again.") from error
+
+
+def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], Mapping[str, Any]]:
+    """Return the tensors by component (``stats`` among them) and the config."""
+    parts: dict[str, dict[str, Tensor]] = {}
+    for key, value in (weights.find_tensors(weights.read(folder / WEIGHTS)) or {}).items():
+        name, _, rest = key.partition(".")
+        parts.setdefault(name, {})[rest] = value.float()
+    for name in ("text_encoder", "motion_encoder", "stats"):
+        if name not in parts:
+            raise MotionkitError(f"{folder / WEIGHTS} has no {name}.", fix="train it again: motionkit pretrain tmr")
+    if not {"mean", "std"} <= parts["stats"].keys():
+        raise MotionkitError(f"{folder / WEIGHTS} has no statistics.", fix="train it again: motionkit pretrain tmr")
+    return parts, read_config(folder / CONFIG)
+
+
+_logger = logging.getLogger("motionkit.tmr")
+_DEFAULT_HEADS = 4
+_RUN_PART = "tmr"
+
+
+def load_tmr(
+    path: str | Path | None = None,
+    *,
+    text_encoder: Path | None = None,
+    motion_encoder: Path | None = None,
+    motion_decoder: Path | None = None,
+    stats: Path | None = None,
+    text_model: str | TextEncoder = "",
+    table: Path | None = None,
+    heads: int = 0,
+    device: torch.device | str = "cpu",
+) -> TMR:
+    """Open a TMR strictly: every tensor must be known, and every network complete.
+
+    Args:
+        path: Folder written by motionkit, or the run that wrote it; a TMR run folder or its ``last_weights``; or one
+            file in any layout.
+        text_encoder: File of the text encoder, with `motion_encoder`, instead of `path`.
+        motion_encoder: File of the motion encoder.
+        motion_decoder: File of the decoder; optional.
+        stats: Folder with TMR's mean and std; looked for beside the weights when None.
+        text_model: See `motionkit.text_to_motion.tmr.model.open_text_model`, or an encoder that is already open.
+        table: Stored embeddings that the text model ``stored`` stands for.
+        heads: Attention heads; 0 reads them from config.json, else 4.
+        device: Where to put it.
+
+    Returns:
+        The model in eval mode.
+
+    Raises:
+        MotionkitError: What is wrong with which file, and what it really is.
+
+    Example:
+        >>> from motionkit import starter
+        >>> tmr = load_tmr(starter.weights_path("tmr"), text_model="stored", table=starter.table_path())
+        >>> tmr.encode_texts(["a man walks.", "someone walks."]).shape
+        torch.Size([2, 128])
+    """
+    root = Path(path) if path is not None else None
+    if root is not None and not root.exists():
+        raise MotionkitError(
+            f"{root} does not exist.",
+            fix="give a TMR folder or file, or leave --reward.weights at 'starter'.",
+        )
+    if root is not None:
+        root = next((folder for folder in (root / _RUN_PART, root.parent) if _holds(folder, root)), root)
+    mean_std = None
+    named = ""
+    if root is not None and root.is_dir() and is_native(root):
+        tensors, config = read_native(root)
+        values = tensors.pop("stats")
+        mean_std = values["mean"], values["std"]
+        parts = Parts(tensors, dict.fromkeys(tensors, str(root)))
+        found = config.get("heads")
+        record = text_record(config, str(root / CONFIG))
+    else:
+        parts = _foreign(root, text_encoder, motion_encoder, motion_decoder)
+        nearby = _nearby(root or motion_encoder or Path())
+        config = next((found for folder in nearby if (found := read_config(folder / "config.json")).get("model")), {})
+        found = _dig(config, "model", MOTION, "num_heads")
+        record = TextRecord(encoder=_token_model(config, parts.tensors[TEXT]))
+        named = str(_dig(config, "data", "motion_loader", "normalizer", "base_dir") or "")
+        stats = stats or find_stats(nearby, named)
+    heads = heads or _heads(found, root or motion_encoder)
+    motion = build_encoder(parts.tensors[MOTION], heads, parts.origins[MOTION])
+    text = build_encoder(parts.tensors[TEXT], heads, parts.origins[TEXT])
+    origin = str(root or motion_encoder)
+    _check_roles(motion.sizes.features, text.sizes.features, motion.sizes.latent, text.sizes.latent, parts)
+    decoder = build_decoder(parts.tensors[DECODER], heads, parts.origins[DECODER]) if DECODER in parts.tensors else None
+    if decoder is not None and decoder.sizes.features != motion.sizes.features:
+        raise MotionkitError(
+            f"the decoder of {parts.origins[DECODER]} writes {decoder.sizes.features} features, "
+            f"the motion encoder reads {motion.sizes.features}."
+        )
+    if stats is not None or mean_std is None:
+        # A motion encoder of ours may read several frames per token; its own statistics tell the width of one.
+        width = motion.sizes.features if mean_std is None else len(mean_std[0])
+        mean_std = read_stats(stats or _missing_stats(origin, named), width, named)
+    if isinstance(text_model, str):
+        kind, wide = record.encoder, text.sizes.features
+        text_model = record.open(
+            lambda name, local: open_text_model(
+                name or kind, width=wide, kind=kind, table=table, local=local, device=device
+            ),
+            text_model,
+            origin=str(root / CONFIG) if root is not None else origin,
+            option="--reward.text-model",
+        )
+    model = TMR(
+        motion,
+        text,
+        *mean_std,
+        text_model=text_model,
+        motion_decoder=decoder,
+        origin=origin,
+        trained_on=DataRecord.read(config),
+    )
+    return model.to(device).eval()
+
+
+def _holds(folder: Path, asked: Path) -> bool:
+    """Whether `folder` is the motionkit TMR that `asked` names: a run that contains it, or a file inside it."""
+    return is_native(folder) and (folder.parent == asked or asked == folder / WEIGHTS)
+
+
+def _foreign(root: Path | None, text: Path | None, motion: Path | None, decoder: Path | None) -> Parts:
+    if root is not None and not root.is_dir():
+        return split_file(weights.read(root), str(root))
+    if root is not None:
+        return _folder(root)
+    if text is None or motion is None:
+        raise MotionkitError(
+            "a TMR needs its text encoder and its motion encoder.",
+            fix="give --reward.weights, or --reward.text-encoder and --reward.motion-encoder.",
+        )
+    files = {TEXT: text, MOTION: motion} | ({DECODER: decoder} if decoder is not None else {})
+    return Parts({name: read_one(file, name) for name, file in files.items()}, {n: str(f) for n, f in files.items()})
+
+
+def _folder(root: Path) -> Parts:
+    for folder in (root, root / "last_weights"):
+        files = {name: file for name in (TEXT, MOTION, DECODER) if (file := _named(folder, name)) is not None}
+        if TEXT in files and MOTION in files:
+            return Parts({n: read_one(f, n) for n, f in files.items()}, {n: str(f) for n, f in files.items()})
+        if files:
+            absent = " and ".join(name for name in (TEXT, MOTION) if name not in files)
+            raise MotionkitError(f"{folder} has no {absent} file.", why="scoring needs both encoders.")
+    single = [root / "logs" / "checkpoints" / "last.ckpt"]
+    single += [
+        file for file in sorted(root.iterdir()) if file.suffix in {".ckpt", ".pt", ".pth", ".tar"} and file.is_file()
+    ]
+    # Files of an evaluator and of other models of ours: `split_file` names them.
+    single += [root / name for name in ("text_mot_match/model/finest.tar", "evaluator/model.safetensors", WEIGHTS)]
+    for file in single:
+        if file.is_file() and file.name not in {"mean.pt", "std.pt"}:
+            return split_file(weights.read(file), str(file))
+    if (root / "run.json").is_file():
+        raise MotionkitError(
+            f"the run {root} has no TMR.",
+            why="only a run of pretrain tmr that has come to an end has one.",
+            fix=f"motionkit pretrain tmr --resume {shlex.quote(str(root))}",
+        )
+    raise MotionkitError(
+        f"{root} holds no TMR.",
+        why="neither text_encoder.pt and motion_encoder.pt, nor last_weights, nor one checkpoint file, nor a motionkit "
+        "TMR is there.",
+        fix="give the folder with TMR's last_weights, one checkpoint file, or a folder of motionkit pretrain tmr.",
+    )
+
+
+def _named(folder: Path, name: str) -> Path | None:
+    return next(
+        (
+            file
+            for end in (".pt", ".pth", ".ckpt", ".tar", ".safetensors")
+            if (file := folder / f"{name}{end}").is_file()
+        ),
+        None,
+    )
+
+
+def _nearby(start: Path) -> list[Path]:
+    """Return the folders in which config.json and stats may lie: that of the weights and two above it."""
+    first = start if start.is_dir() else start.parent
+    above = first.parents
+    return [first, *list(above)[:2]]
+
+
+def _dig(config: Mapping[str, Any], *keys: str) -> Any:
+    """Return what stands at a path of keys; None where one is missing."""
+    value: Any = config
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _heads(found: Any, origin: Path | None) -> int:
+    if isinstance(found, int) and not isinstance(found, bool):
+        return found
+    _logger.info(
+        "%s: no config.json says how many attention heads it has; %d are assumed, as in the released TMR "
+        "(--reward.heads N says otherwise)",
+        origin,
+        _DEFAULT_HEADS,
+    )
+    return _DEFAULT_HEADS
+
+
+def _token_model(config: Mapping[str, Any], text: Mapping[str, Tensor]) -> str:
+    """Return the name of our encoder that makes the tokens a foreign TMR reads; empty when there is none."""
+    name = _dig(config, "data", "text_to_token_emb", "modelname")
+    return "distilbert" if name == "distilbert-base-uncased" and text["projection.weight"].shape[-1] == 768 else ""
+
+
+def _check_roles(motion: int, text: int, motion_latent: int, text_latent: int, parts: Parts) -> None:
+    # The two networks have the same tensor names and differ in the input width only.
+    known_text, known_motion = {384, 512, 768, 1024, 4096}, {263, 251, 135}
+    if (motion in known_text and text not in known_text) or (text in known_motion and motion not in known_motion):
+        raise MotionkitError(
+            f"text and motion encoder are swapped: {parts.origins[MOTION]} reads {motion} features per step, "
+            f"{parts.origins[TEXT]} reads {text}.",
+            why=f"text models give {sorted(known_text)} features, motions have {sorted(known_motion)}.",
+            fix="exchange --reward.text-encoder and --reward.motion-encoder.",
+        )
+    if motion_latent != text_latent:
+        raise MotionkitError(
+            f"{parts.origins[MOTION]} has latent width {motion_latent}, {parts.origins[TEXT]} has {text_latent}.",
+            why="the two encoders come from different models.",
+        )
+
+
+def _missing_stats(origin: str, named: str) -> Path:
+    raise MotionkitError(
+        f"no mean and std found beside {origin}"
+        + (f", neither in {named}, which its config.json names." if named else "."),
+        why="TMR normalises motions with statistics of its own; with a generator's, scores are meaningless.",
+        fix=f"point --reward.stats at TMR's {named or 'stats/humanml3d/guoh3dfeats'} (mean.pt and std.pt).",
+    )
+
+
+# Opening the TMR a user named, the starter's included. Used by the rewards, by `pretrain tmr` and by evaluation.
+
+
+STARTER = "starter"
+
+
+def text_table() -> Path | None:
+    """Return the starter pack's table of text embeddings, or None where it is not built."""
+    table = table_path()
+    return table if table.is_file() else None
+
+
+def open_tmr(
+    weights: str | Path = STARTER,
+    *,
+    text_encoder: Path | None = None,
+    motion_encoder: Path | None = None,
+    motion_decoder: Path | None = None,
+    heads: int = 0,
+    stats: Path | None = None,
+    text_model: str = "",
+    device: torch.device | str = "cpu",
+) -> TMR:
+    """Open a TMR by name or path.
+
+    Args:
+        weights: ``starter``, ``starter:<name>`` for another network of the pack (``starter:judge``), or a path; see
+            `motionkit.text_to_motion.tmr.files.load_tmr`. Ignored when single files are given.
+        text_encoder: Single file, with `motion_encoder`.
+        motion_encoder: Single file.
+        motion_decoder: Single file, optional.
+        heads: Attention heads; 0 reads config.json, else takes 4.
+        stats: Folder with TMR's own statistics.
+        text_model: See `motionkit.text_to_motion.tmr.model.open_text_model`.
+        device: Where to put it.
+
+    Raises:
+        MotionkitError: It cannot be opened; see `load_tmr`.
+    """
+    return load_tmr(
+        None if motion_encoder is not None or text_encoder is not None else _resolve(weights),
+        text_encoder=text_encoder,
+        motion_encoder=motion_encoder,
+        motion_decoder=motion_decoder,
+        heads=heads,
+        stats=stats,
+        text_model=text_model,
+        table=text_table(),
+        device=device,
+    )
+
+
+def _resolve(weights: str | Path) -> Path:
+    head, _, name = str(weights).partition(":")
+    return weights_path(name or "tmr") if head == STARTER else Path(weights).expanduser()

@@ -1,1 +1,0 @@
-"""Trainers: one folder per plugin, one command each. Torch-free; the protocol is in `base`."""

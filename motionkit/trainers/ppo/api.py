@@ -1,1 +1,0 @@
-"""The heavy half of PPO: imports torch and Stable-Baselines3."""

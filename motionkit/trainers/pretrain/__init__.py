@@ -1,1 +1,0 @@
-"""Supervised trainers that make the weights everything else starts from. Torch-free."""

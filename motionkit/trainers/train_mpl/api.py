@@ -1,1 +1,0 @@
-"""What others use of the predictor's trainer beside its command: advice for its settings. Imports torch."""

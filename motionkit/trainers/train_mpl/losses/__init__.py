@@ -1,1 +1,0 @@
-"""The losses of the motion predictor; docs/predictor.md lists them."""

@@ -1,0 +1,151 @@
+"""Running a trainer: open its run folder, train, finish. The command line, searches and tests call it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from motionkit import plugins
+from motionkit.config import Resolved, TrainerSettings
+from motionkit.errors import MotionkitError
+from motionkit.plugins import Component
+from motionkit.runs import PAGE, Run, open_run, write_bytes_atomic
+from motionkit.tracking import result_table, results
+from motionkit.training.base import Trainer
+from motionkit.training.matmul import matmul_in_use
+from motionkit.training.world import asked_to_stop, open_together, world_of
+
+_logger = logging.getLogger("motionkit.trainers")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        document: The summary document of ``--json``.
+        table: Title, columns and rows of the table for people, or several such.
+        directory: The run folder.
+        status: ``done`` or ``interrupted``; a run that fails raises.
+        exit_code: 0, or 130 and 143 when a signal stopped it.
+        page: The page of the finished run, where its trainer has one.
+    """
+
+    document: Mapping[str, Any]
+    table: Sequence[Mapping[str, Any]]
+    directory: Path
+    status: str
+    exit_code: int
+    page: Path | None = None
+
+
+def build_trainer(command: str, component: Component, settings: TrainerSettings) -> Trainer:
+    """Build a trainer and see that it can be run.
+
+    Args:
+        command: Its command, for the message.
+        component: Its entry.
+        settings: Its settings.
+
+    Raises:
+        MotionkitError: A method or attribute of `motionkit.training.base.Trainer` is missing (exit code 2); or as
+            `Component.build`.
+    """
+    trainer: Trainer = component.build(settings)
+    missing = [f"{name}()" for name in ("prepare", "describe", "train") if not callable(getattr(trainer, name, None))]
+    missing += [name for name in ("settings", "shape_keys") if not hasattr(trainer, name)]
+    if missing:
+        package = plugins.package_of(component.factory.partition(":")[0])
+        raise MotionkitError(
+            f"trainer {command!r} has no {plugins.either(missing).replace(' or ', ' and ')}.",
+            why=f"{component.factory} is to follow motionkit.training.base.Trainer, which says what each one does.",
+            fix=f"add {'it' if len(missing) == 1 else 'them'}{f', or update {package}' if package else ''}; "
+            "motionkit plugins new trainer NAME writes one that works.",
+        )
+    return trainer
+
+
+def run_trainer(
+    command: str,
+    trainer: Trainer,
+    resolved: Resolved[TrainerSettings],
+    *,
+    component: Component | None = None,
+    argv: Sequence[str] = (),
+    watch: Callable[[Run], AbstractContextManager[object]] | None = None,
+    page: Callable[[Path], str] | None = None,
+) -> Outcome:
+    """Train in a new run folder, or in the one that ``run.resume`` names.
+
+    Of several processes the main one writes; the others compute with it, stop with it and fail with it.
+
+    Args:
+        command: The trainer's command, such as ``pretrain mdm``.
+        trainer: A trainer whose `prepare` is done, so that bad inputs leave no folder behind.
+        resolved: Its settings and their origins.
+        component: The trainer's entry, for the page that it may name.
+        argv: The command line, for the record.
+        watch: Makes a context around the training that follows the run, such as a progress bar.
+        page: Makes the page of a finished run from its folder, where `component` names none: `motionkit.report` is
+            above this package, so the caller passes it in.
+
+    Raises:
+        MotionkitError: The folder is refused (exit code 2), or the training fails (exit code 1); the run says so.
+    """
+    world, snapshot = world_of(trainer), resolved.snapshot()
+
+    def opened() -> Run:
+        return open_run(
+            command,
+            snapshot,
+            shape_keys=trainer.shape_keys,
+            argv=argv,
+            origins=resolved.origins,
+            inputs=getattr(trainer, "inputs", None),
+            recorded=type(trainer.settings).recorded,
+        )
+
+    run = open_together(command, snapshot, opened, world)
+    run.total_steps = run.total_steps or trainer.settings.run.num_steps  # as `prepare` settled it
+    log = str(run.directory / "log.txt")
+    with run, watch(run) if watch is not None else nullcontext(), plugins.catching(code=1, log=log):
+        run.annotate(cpu_matmul=matmul_in_use(), processes=world.size)
+        parts = dict(trainer.train(run))
+        found = parts.pop("table", None)
+        tables = found if isinstance(found, (list, tuple)) else [found]
+        table = [one for one in tables if isinstance(one, Mapping) and {"columns", "rows"} <= one.keys()]
+        if not table and (rows := results(parts.get("heldout"))):
+            table = [result_table(rows, f"Before and after, {rows[0].n} held out")]
+        run.annotate(tables=[_stored(one) for one in table])
+        asked_to_stop(run, world)
+        document = run.finish(parts)
+        made = _write_page(component, page, run) if run.status == "done" and world.main else None
+    return Outcome(document, table, run.directory, run.status, run.exit_code, made)
+
+
+def _stored(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table as run.json holds it."""
+    rows = [[cell if isinstance(cell, (int, float, str)) else str(cell) for cell in row] for row in table["rows"]]
+    title, columns = str(table.get("title", "")), [str(column) for column in table["columns"]]
+    return {"title": title, "columns": columns, "rows": rows, "numbers": list(table.get("numbers", ()))}
+
+
+def _write_page(component: Component | None, page: Callable[[Path], str] | None, run: Run) -> Path | None:
+    """Write the page of a finished run into its folder; if that fails, warn and return None: the run itself is done."""
+    named = component.page if component is not None else ""
+    if not named and page is None:
+        return None
+    try:
+        with plugins.catching(named.partition(":")[0], code=1):
+            make: Any = component.page_maker() if component is not None and named else page
+            text = make(run.directory).encode(errors="replace")
+            path = run.artifact(PAGE)
+            write_bytes_atomic(path, text)
+            return path
+    except (Exception, SystemExit) as error:
+        _logger.warning("no page was written for %s: %s", run.directory, plugins.in_words(error))
+        return None

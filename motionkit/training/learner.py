@@ -1,0 +1,283 @@
+"""What a trainer optimises: the trained parameters with AdamW, their learning rate, clipping and moving average."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from motionkit.config import OptimSettings
+from motionkit.errors import MotionkitError
+from motionkit.nn import EMA, adapter_parameters, has_adapters
+from motionkit.training.steps import AverageState, Learnable, ModelState, OptimizerState, State, Stateful
+from motionkit.training.world import OneProcess, World
+
+# The best weights so far, by a figure of the validation clips; part of a checkpoint.
+
+
+class Best:
+    """Keeps a copy of the weights with the highest value.
+
+    Attributes:
+        value: The highest value; -inf before the first.
+        step: Step of it.
+        tensors: The weights.
+    """
+
+    def __init__(self) -> None:
+        self.value, self.step = -math.inf, 0
+        self.tensors: dict[str, Tensor] = {}
+
+    def offer(self, value: float, step: int, tensors: Mapping[str, Tensor]) -> bool:
+        """Keep a copy of `tensors` if `value` is higher than any before; returns whether it is."""
+        if not value > self.value:
+            return False
+        self.value, self.step = value, step
+        self.tensors = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+        return True
+
+    def state(self) -> State:
+        """Return value, step and weights."""
+        return State(self.tensors, {"value": self.value, "step": self.step} if self.step else {})
+
+    def load_state(self, state: State) -> None:
+        """Put them back."""
+        self.value, self.step = float(state.values.get("value", -math.inf)), int(state.values.get("step", 0))
+        self.tensors = dict(state.tensors)
+
+
+# Updates whose gradient is not finite: left out one by one, an error when they follow one another.
+
+
+IN_A_ROW = 3
+
+_logger = logging.getLogger("motionkit.trainers")
+
+
+class FiniteGradients:
+    """Decides which gradients may move the weights.
+
+    A single batch whose gradient overflows is left out: the same batch would come again after a resume, so an error
+    would end the run for good. Several in a row mean that the weights themselves are out of range.
+
+    Args:
+        learning_rate: Peak learning rate of the run, for messages.
+
+    Attributes:
+        in_a_row: Updates left out since the last good one; part of a checkpoint's state.
+        left_out: Updates left out since `count` was asked last.
+    """
+
+    def __init__(self, learning_rate: float) -> None:
+        self._rate = learning_rate
+        self.in_a_row = 0
+        self.left_out = 0
+
+    def admit(self, norm: float) -> bool:
+        """Return whether an update with a gradient of this norm may be made.
+
+        Raises:
+            MotionkitError: It is the third in a row that may not (exit code 1); the weights are as they were.
+        """
+        if math.isfinite(norm):
+            self.in_a_row = 0
+            return True
+        self.in_a_row += 1
+        self.left_out += 1
+        if self.in_a_row < IN_A_ROW:
+            _logger.warning("the gradient is not finite (norm %s): this update is left out", norm)
+            return False
+        raise out_of_range(
+            f"the gradient has not been finite for {IN_A_ROW} updates in a row.", f"its norm is {norm}", self._rate
+        )
+
+    def count(self) -> float:
+        """Return how many updates were left out since the last call, for the metric ``grad/left_out``."""
+        found, self.left_out = self.left_out, 0
+        return float(found)
+
+
+def out_of_range(message: str, found: str, learning_rate: float) -> MotionkitError:
+    """Return the error for a run whose weights have left the range of numbers.
+
+    Args:
+        message: What is not finite.
+        found: Its value, or where it was met.
+        learning_rate: Peak learning rate of the run.
+    """
+    return MotionkitError(
+        message, why=f"{found}: the weights are out of range.",
+        fix=f"start again with a --learning-rate below {learning_rate:.2g}.", code=1,
+    )  # fmt: skip
+
+
+Rate = Callable[[int], float]
+"""``rate(update) -> learning rate``; updates are counted from 0."""
+
+_BUCKET = 2**24
+"""Numbers of a gradient that processes exchange at a time: 64 MiB in float32."""
+
+
+class Learner:
+    """Owns the trained parameters, the optimiser, the learning rate and the moving average, and their state.
+
+    One update is ``zero_grad()``, any number of ``backward()`` calls by others, then `descend`.
+
+    Args:
+        model: What is trained. All parameters of its network, or its low-rank adapters where it has some.
+        optim: AdamW settings; `grad_clip` 0 never clips.
+        rate: Learning rate of each update.
+        ema: Decay of the moving average of the trained parameters, with warm-up; 0 keeps none.
+        world: The processes whose gradients add up.
+        frozen: A part of the network that stays as it is.
+        trained: The parameters to train with their names, where the rule above does not choose them.
+
+    Attributes:
+        trained: The trained parameters with their names.
+    """
+
+    def __init__(
+        self,
+        model: Learnable,
+        optim: OptimSettings,
+        rate: Rate,
+        *,
+        ema: float = 0.0,
+        world: World | None = None,
+        frozen: nn.Module | None = None,
+        trained: Sequence[tuple[str, nn.Parameter]] = (),
+    ) -> None:
+        self.model = model
+        self.optim = optim
+        self.rate = rate
+        self.world = world or OneProcess()
+        self.gradients = FiniteGradients(optim.learning_rate or rate(optim.warmup_steps))
+        self.trained = list(trained) or _trained(model.network, frozen)
+        self.optimizer = torch.optim.AdamW(
+            [parameter for _, parameter in self.trained],
+            lr=rate(0),
+            betas=optim.betas,
+            weight_decay=optim.weight_decay,
+        )
+        self.ema = EMA(self.trained, ema, warmup=True) if ema else None
+
+    def zero_grad(self) -> None:
+        """Forget the gradient of the last update."""
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def descend(self, update: int, *, move: bool = True, average: bool = True) -> dict[str, float]:
+        """Clip the gradient, do one optimiser step, and move the average.
+
+        Args:
+            update: Number of the update, from 0; sets the learning rate.
+            move: Whether there was anything to learn from; without it the parameters stay as they are.
+            average: Whether the average moves too; an update of several optimiser steps moves it once.
+
+        Returns:
+            ``grad/norm`` (before clipping), ``grad/left_out`` and ``optim/learning_rate``.
+
+        Raises:
+            MotionkitError: The gradient is not finite, several times in a row (exit code 1); see `FiniteGradients`.
+        """
+        rate = self.rate(update)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        parameters = [parameter for _, parameter in self.trained]
+        if self.world.size > 1:
+            self._add_gradients()
+        norm = float(nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip or math.inf))
+        if self.gradients.admit(norm) and norm > 0 and move:
+            # A batch without any gradient leaves the weights alone; Adam's momentum would move them.
+            self.optimizer.step()
+        if self.ema is not None and average:
+            self.ema.update()
+        return {"grad/norm": norm, "grad/left_out": self.gradients.count(), "optim/learning_rate": rate}
+
+    def _add_gradients(self) -> None:
+        """Replace every gradient by the sum over the processes, some of the parameters at a time."""
+        parameters = [parameter for _, parameter in self.trained]
+        # A parameter that one process had no use for has a gradient where another process had.
+        given = torch.tensor([float(parameter.grad is not None) for parameter in parameters])
+        known = [one for one, count in zip(parameters, self.world.sum(given).tolist(), strict=True) if count]
+        for some in _in_buckets(known):
+            flat = torch.cat([_gradient(parameter).flatten() for parameter in some])
+            parts = self.world.sum(flat).split([parameter.numel() for parameter in some])
+            for parameter, part in zip(some, parts, strict=True):
+                parameter.grad = part.view_as(parameter).to(parameter.dtype)
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """Put the moving average into the network for the duration; nothing happens without one."""
+        return nullcontext() if self.ema is None else self.ema.applied()
+
+    def parts(self) -> dict[str, Stateful]:
+        """Return what a checkpoint holds of it; ``ema`` only when there is an average."""
+        parts: dict[str, Stateful] = {
+            "model": ModelState(self.model),
+            "optimizer": OptimizerState(self.optimizer, self.model.network),
+            "learner": self,
+        }
+        return parts if self.ema is None else {**parts, "ema": AverageState(self.ema)}
+
+    def state(self) -> State:
+        """Return how many updates in a row had no finite gradient."""
+        return State(values={"left_out": self.gradients.in_a_row})
+
+    def load_state(self, state: State) -> None:
+        """Put it back."""
+        self.gradients.in_a_row = int(state.values["left_out"])
+
+
+def constant_rate(peak: float, warmup: int) -> Rate:
+    """Return linear warm-up over `warmup` updates, then `peak`."""
+    return lambda update: peak * (min(1.0, (update + 1) / warmup) if warmup else 1.0)
+
+
+def cosine_rate(peak: float, warmup: int, total: int, final: float) -> Rate:
+    """Return linear warm-up over `warmup` updates, then half a cosine down to ``final * peak`` at update `total`.
+
+    Args:
+        peak: Highest rate.
+        warmup: Updates of warm-up.
+        total: Updates of the run.
+        final: Rate at the end, as a share of the peak.
+    """
+
+    def rate(update: int) -> float:
+        step = update + 1
+        if step <= warmup:
+            return peak * step / warmup
+        progress = (step - warmup) / max(1, total - warmup)
+        return peak * (final + (1 - final) * 0.5 * (1 + math.cos(math.pi * progress)))
+
+    return rate
+
+
+def _trained(network: nn.Module, frozen: nn.Module | None) -> list[tuple[str, nn.Parameter]]:
+    """Return the parameters to train: the adapters where there are some, else all but those of `frozen`."""
+    chosen = adapter_parameters(network) if has_adapters(network) else list(network.parameters())
+    wanted = {id(parameter) for parameter in chosen}
+    wanted -= {id(parameter) for parameter in frozen.parameters()} if frozen is not None else set()
+    named = [(name, parameter) for name, parameter in network.named_parameters() if id(parameter) in wanted]
+    for _, parameter in named:
+        parameter.requires_grad_(True)
+    return named
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+
+def _in_buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+    """Yield parameters in groups that are sent in one piece: few exchanges, and a copy of a part of the gradient."""
+    bucket: list[nn.Parameter] = []
+    for parameter in parameters:
+        if bucket and sum(one.numel() for one in bucket) + parameter.numel() > _BUCKET:
+            yield bucket
+            bucket = []
+        bucket.append(parameter)
+    if bucket:
+        yield bucket

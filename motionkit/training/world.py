@@ -1,0 +1,169 @@
+"""The processes that train one model together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.runs import FollowingRun, Run
+
+
+class World(Protocol):
+    """What a process knows of the others.
+
+    Whatever depends on the whole batch asks it: which prompts this process samples, statistics of rewards, the
+    gradient, checks that must agree, and who writes the run folder. Every process calls the same methods in the same
+    order.
+
+    Attributes:
+        rank: Number of this process, from 0.
+        size: Number of processes.
+    """
+
+    rank: int
+    size: int
+
+    @property
+    def main(self) -> bool:
+        """Whether this process writes files and talks to the user."""
+        ...
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return the elementwise sum over all processes; any shape, the same everywhere."""
+        ...
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Return the rows of all processes, ``[size * N, ...]`` from ``[N, ...]``, rank by rank."""
+        ...
+
+
+class OneProcess:
+    """The plain case: a process on its own."""
+
+    rank = 0
+    size = 1
+    main = True
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return `tensor`."""
+        return tensor
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Return `tensor`."""
+        return tensor
+
+
+def world_of(trainer: object) -> World:
+    """Return the processes that a trainer is shared by; it is on its own where it knows of none."""
+    world: World | None = getattr(trainer, "world", None)
+    return world or OneProcess()
+
+
+def of_main(value: Any, world: World) -> Any:
+    """Return the main process's `value` in every process: what is decided by it is then decided alike.
+
+    Args:
+        value: JSON-able; numbers keep their bits, NaN and infinity included.
+        world: The processes.
+    """
+    if world.size == 1:
+        return value
+    text = json.dumps(value).encode()
+    longest = int(world.gather(torch.tensor([len(text)])).max())
+    # [size, longest] bytes: all rows travel, and the first one counts.
+    rows = world.gather(torch.tensor([[*text, *b" " * (longest - len(text))]], dtype=torch.uint8))
+    return json.loads(bytes(rows[0].tolist()))
+
+
+def mean_over(metrics: dict[str, float], world: World) -> dict[str, float]:
+    """Return the mean of each metric over the processes; all have the same names."""
+    if world.size == 1:
+        return metrics
+    return {name: value / world.size for name, value in sum_over(metrics, world).items()}
+
+
+def sum_over(sums: Mapping[str, float], world: World) -> dict[str, float]:
+    """Return the sums of all processes, each of which holds its share of the means; all have the same names."""
+    if world.size == 1:
+        return dict(sums)
+    names = sorted(sums)
+    total = world.sum(torch.tensor([sums[name] for name in names], dtype=torch.float64))
+    return dict(zip(names, total.tolist(), strict=True))
+
+
+def share_of(count: int, world: World, *, what: str, flag: str) -> slice:
+    """Return which of `count` rows of a batch are this process's: equal shares, rank by rank.
+
+    Args:
+        count: Rows of all processes.
+        world: The processes.
+        what: The rows in words, for the error.
+        flag: The flag that sets their number.
+
+    Raises:
+        MotionkitError: They cannot be shared equally.
+    """
+    if count % world.size:
+        raise MotionkitError(
+            f"{count} {what} per step cannot be shared by {world.size} processes.",
+            fix=f"choose a {flag} that {world.size} divides.",
+        )
+    own = count // world.size
+    return slice(world.rank * own, (world.rank + 1) * own)
+
+
+def rows_of(rows: Tensor, world: World) -> tuple[int, slice]:
+    """Return how many rows all processes have, and which of them are this process's ``[N, ...]``."""
+    count = len(rows)
+    return count * world.size, slice(world.rank * count, (world.rank + 1) * count)
+
+
+def joined(rows: Tensor, world: World) -> Tensor:
+    """Return the rows of all processes, ``[size * N, ...]`` from ``[N, ...]``, for a loss that compares them.
+
+    Every process computes the same loss of all rows and takes 1 / size of it as its share. The gradient reaches its own
+    rows alone, times `size`: what the processes' gradients add up to is that of the loss.
+    """
+    if world.size == 1:
+        return rows
+    parts = list(world.gather(rows.detach()).split(len(rows)))
+    parts[world.rank] = rows.detach() + world.size * (rows - rows.detach())
+    return torch.cat(parts)
+
+
+# One run for several processes: who opens it, and when all of them stop.
+
+
+def open_together(command: str, snapshot: Mapping[str, Any], opened: Callable[[], Run], world: World) -> Run:
+    """Open the run in the main process; the others follow it from the same checkpoint.
+
+    Args:
+        command: The command.
+        snapshot: All settings.
+        opened: Opens the run folder.
+        world: The processes.
+
+    Raises:
+        MotionkitError: The folder is refused, or the checkpoint cannot be read here.
+    """
+    if world.size == 1:
+        return opened()
+    run = opened() if world.main else None
+    found = run.checkpoint() if run is not None else None
+    place = of_main(None if found is None else str(found.path.absolute()), world)
+    return FollowingRun.follow(command, snapshot, place) if run is None else run
+
+
+def asked_to_stop(run: Run, world: World) -> bool:
+    """Return whether a signal asked any of the processes to stop: the same answer in all of them."""
+    if world.size > 1:
+        asked = int(world.gather(torch.tensor([run.signals.received])).max())
+        if asked:
+            run.signals.stop(asked)
+        return bool(asked)
+    return run.stop_requested

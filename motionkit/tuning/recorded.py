@@ -1,0 +1,414 @@
+"""Rule-based tuning from recorded figures: reads a run, applies the rules, writes the settings file."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from motionkit.clips.profile.settings_file import merge_settings, read_settings
+from motionkit.config import Given, resolve
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.predictor.guide_figures import FOLDER, MODES, read_epochs
+from motionkit.predictor.guide_files import is_guide_config
+from motionkit.predictor.schedule import LARGEST_STEP
+from motionkit.predictor.train_settings import TrainMplSettings
+
+# The guide's rules: figures of a training that are too high, and the settings that answer them. Pure functions.
+
+
+Epochs = Mapping[int, Mapping[str, float]]
+"""Figures by epoch and name."""
+
+BETA = 0.4
+"""Share of an epoch in the moving average of a figure."""
+
+PATIENCE = 2
+"""Epochs in a row in which the average must be too high."""
+
+RATIO = 2.0
+"""Largest ratio of free runs to teacher forcing that the guide calls good; judges where no baseline is recorded."""
+
+LONGEST = 64
+"""Frames of a free run that no rule goes beyond."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of the guide.
+
+    Attributes:
+        figure: Name of the figure in free runs.
+        factors: What its settings are multiplied by, by their names in a stage.
+        copied: Whether the guide's own code copies the figure from the command, so that it says nothing of the model.
+    """
+
+    figure: str
+    factors: Mapping[str, float]
+    copied: bool
+
+
+RULES = (
+    Rule("YawAbsDeg", {"freerun_weight": 1.1, "freerun_horizon": 1.1}, copied=True),
+    Rule("RootVelMAE", {"freerun_weight": 1.2}, copied=True),
+    Rule("InputRotGeoDeg", {"w_latent_consistency": 1.15, "w_fk_pos": 1.15, "w_rot_local": 1.15}, copied=False),
+)
+
+BOUNDS: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = {
+    "freerun_weight": ((0.0, 0.8), (0.05, 0.8)),
+    "w_latent_consistency": ((0.01, 0.4), (0.05, 0.45)),
+    "w_fk_pos": ((0.05, 0.6), (0.1, 0.8)),
+    "w_rot_local": ((0.05, 0.6), (0.1, 0.8)),
+}
+"""Lowest and highest value in stages before the last one, and in the last one. What lies beyond already stays."""
+
+_LOSSES = ("w_fk_pos", "w_rot_local")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of a figure in some epochs.
+
+    Attributes:
+        high: Whether it is too high.
+        evidence: Values, epochs and threshold, in words.
+    """
+
+    high: bool
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting that a rule raises.
+
+    Attributes:
+        stage: Number of the stage, from 0.
+        key: Its name in a stage.
+        before: Value before.
+        after: Value now.
+        evidence: Why.
+    """
+
+    stage: int
+    key: str
+    before: float
+    after: float
+    evidence: str
+
+
+@dataclass
+class Adjusted:
+    """What the rules make of a schedule.
+
+    Attributes:
+        stages: The stages; one that stands for the whole training where there are none.
+        staged: Whether there are any.
+        changes: In the order of the stages.
+        notes: What was looked at and left, a sentence each.
+    """
+
+    stages: list[dict[str, Any]]
+    staged: bool
+    changes: list[Change] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Add a note that is not there yet."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def average(epochs: Epochs, figure: str) -> dict[int, float]:
+    """Return the moving average of a figure by epoch: `BETA` of the epoch, the rest of the average before.
+
+    Example:
+        >>> average({1: {"GeoDeg": 2.0}, 2: {"GeoDeg": 1.0}}, "GeoDeg")
+        {1: 2.0, 2: 1.6}
+    """
+    found: dict[int, float] = {}
+    last: float | None = None
+    for epoch, figures in sorted(epochs.items()):
+        if figure in figures:
+            last = figures[figure] if last is None else BETA * figures[figure] + (1 - BETA) * last
+            found[epoch] = last
+    return found
+
+
+def judge(figure: str, free: Epochs, teacher: Epochs, first: int, last: int) -> Finding | None:
+    """Judge a figure of free runs in a range of epochs.
+
+    It is too high when its average is above that of holding the last pose in each of the last `PATIENCE` epochs. Where
+    that was not recorded, `RATIO` times the run's own value with teacher forcing takes its place; for InputRotGeoDeg,
+    which is 0 there, GeoDeg.
+
+    Returns:
+        The finding; None when the figure, or what it is judged by, is recorded in fewer epochs.
+    """
+    smooth = {epoch: value for epoch, value in average(free, figure).items() if first <= epoch <= last}
+    recent = sorted(smooth)[-PATIENCE:]
+    limits, named = average(free, f"Hold/{figure}"), "holding the last pose"
+    if not all(epoch in limits for epoch in recent):
+        other = "GeoDeg" if figure == "InputRotGeoDeg" else figure
+        limits = {epoch: RATIO * value for epoch, value in average(teacher, other).items()}
+        named = f"{RATIO:g} times {other} with teacher forcing"
+    if len(recent) < PATIENCE or not all(epoch in limits for epoch in recent):
+        return None
+    high = all(smooth[epoch] > limits[epoch] for epoch in recent)
+    values = ", ".join(f"{smooth[epoch]:.4g}" for epoch in recent)
+    relation = "above" if high else "not above"
+    where = f"epochs {', '.join(map(str, recent))}"
+    return Finding(high, f"{figure} {values} in {where} is {relation} {limits[recent[-1]]:.4g} ({named})")
+
+
+def adjust(
+    stages: Sequence[Mapping[str, Any]],
+    free: Epochs,
+    teacher: Epochs,
+    *,
+    base: Mapping[str, float],
+    epochs: int,
+    longest: int = LONGEST,
+    encoder: bool = True,
+    copied: bool = False,
+) -> Adjusted:
+    """Apply the guide's three rules to a schedule.
+
+    Values only rise. Weight and horizon of free runs keep rising from stage to stage, the weight by no more than the
+    linter's step; a stage whose weight is 0 is one of teacher forcing and keeps both.
+
+    Args:
+        stages: As in ``freerun_stage_schedule``; empty for a training without stages.
+        free: Figures of free runs, by the guide's names.
+        teacher: Figures with teacher forcing.
+        base: Values that hold where a stage has none, by their names in a stage.
+        epochs: Epochs of the training.
+        longest: Frames of a free run that fit into a window.
+        encoder: Whether there is one, which the consistency of the latent needs.
+        copied: Whether the figures are of the guide's own code, see `Rule.copied`.
+    """
+    whole: dict[str, Any] = {"range": [1, epochs], "label": "", "trainer": {}, "loss_groups": {}}
+    result = Adjusted([copy.deepcopy(dict(stage)) for stage in stages] or [whole], bool(stages))
+    if copied:
+        names = " and ".join(rule.figure for rule in RULES if rule.copied)
+        result.note(f"{names} are copied from the command in files of the guide's own code: not used.")
+    for number, stage in enumerate(result.stages):
+        first, last = (int(epoch) for epoch in stage["range"])
+        for rule in RULES:
+            if rule.copied and copied:
+                continue
+            found = judge(rule.figure, free, teacher, first, last)
+            label = _label(result, number)
+            if found is None:
+                result.note(f"{label}: {rule.figure} is not judged, it is recorded in fewer than {PATIENCE} epochs.")
+            elif not found.high:
+                result.note(f"{label}: {found.evidence}.")
+            else:
+                for key, factor in rule.factors.items():
+                    if key == "w_latent_consistency" and not encoder:
+                        result.note("w_latent_consistency stays: there is no encoder.")
+                    else:
+                        _raise(result, number, key, factor, found.evidence, base, min(longest, LONGEST))
+    _keep_rising(result, base)
+    result.changes = _joined(result.changes)
+    return result
+
+
+def value_in(stage: Mapping[str, Any], key: str, base: Mapping[str, float]) -> float:
+    """Return a stage's value, or the training's where it has none of its own."""
+    groups = (stage.get("loss_groups") or {}).values()
+    own = next((weights[key] for weights in groups if key in weights), None)
+    return float(own if own is not None else (stage.get("trainer") or {}).get(key, base.get(key, 0.0)))
+
+
+def _raise(
+    result: Adjusted, number: int, key: str, factor: float, evidence: str, base: Mapping[str, float], longest: int
+) -> None:
+    stage, final = result.stages[number], number == len(result.stages) - 1
+    before = value_in(stage, key, base)
+    if key.startswith("freerun") and value_in(stage, "freerun_weight", base) == 0:
+        result.note(f"{_label(result, number)}: freerun_weight 0 makes it a stage of teacher forcing; it stays.")
+        return
+    if key == "freerun_horizon":
+        after = max(before, min(float(max(round(before * factor), round(before) + 1)), longest))
+    else:
+        low, high = BOUNDS[key][final]
+        after = max(before, min(max(before * factor, low), high))
+    if key == "freerun_weight" and result.staged:
+        # The linter's largest step from the stage before, which is final already, or from 0.
+        earlier = value_in(result.stages[number - 1], key, base) if number else 0.0
+        after = max(before, min(after, earlier + LARGEST_STEP))
+    after = round(after, 6)
+    if after <= before:
+        result.note(f"{_label(result, number)}: {key} {before:g} is at its bound.")
+        return
+    _put(stage, key, after)
+    result.changes.append(Change(number, key, before, after, evidence))
+
+
+def _keep_rising(result: Adjusted, base: Mapping[str, float]) -> None:
+    """Bring stages up to what those before them were raised to."""
+    for key in ("freerun_weight", "freerun_horizon"):
+        raised: float | None = None
+        for number, stage in enumerate(result.stages):
+            before = value_in(stage, key, base)
+            if raised is not None and before < raised:
+                _put(stage, key, raised)
+                why = f"{key} of an earlier stage is {raised:g} now, and it never goes down"
+                result.changes.append(Change(number, key, before, raised, why))
+            if any((one.stage, one.key) == (number, key) for one in result.changes):
+                raised = max(value_in(stage, key, base), raised or 0.0)
+
+
+def _put(stage: dict[str, Any], key: str, value: float) -> None:
+    groups = stage.setdefault("loss_groups", {})
+    group = next((name for name, weights in groups.items() if key in weights), "core" if key in _LOSSES else "")
+    if group:
+        groups.setdefault(group, {})[key] = value
+    else:
+        stage.setdefault("trainer", {})[key] = int(value) if key == "freerun_horizon" else value
+
+
+def _label(result: Adjusted, number: int) -> str:
+    if len(result.stages) == 1:
+        return result.stages[0].get("label") or "the training"
+    return result.stages[number].get("label") or f"stage {number + 1}"
+
+
+def _joined(changes: Sequence[Change]) -> list[Change]:
+    """Return one change for each value: two rules may raise the same one."""
+    found: dict[tuple[int, str], Change] = {}
+    for one in changes:
+        old = found.get((one.stage, one.key))
+        if old is not None:
+            one = Change(one.stage, one.key, old.before, one.after, f"{old.evidence}; {one.evidence}")
+        found[one.stage, one.key] = one
+    return sorted(found.values(), key=lambda one: one.stage)
+
+
+_NAMES: Mapping[str, str] = {
+    "freerun_weight": "freerun.weight",
+    "freerun_horizon": "freerun.horizon",
+    "w_fk_pos": "loss.fk_pos",
+    "w_rot_local": "loss.rot_local",
+    "w_latent_consistency": "loss.latent_consistency",
+}
+"""Names of values in a stage, and of the settings that they stand for."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A run whose figures were recorded.
+
+    Attributes:
+        metrics: The folder of figures.
+        base: The settings file, or the run's config.json.
+        settings: What they hold.
+        own: Whether the figures are of motionkit's own runs, which record the baseline.
+        figures: By mode, epoch and name.
+        long: What is wrong with the long runs of the trained model, a sentence each; no rule answers them.
+    """
+
+    metrics: Path
+    base: Path
+    settings: TrainMplSettings
+    own: bool
+    figures: Mapping[str, Mapping[int, Mapping[str, float]]]
+    long: tuple[str, ...] = ()
+
+    def rows(self, changes: list[Change]) -> list[tuple[str, float, float, str]]:
+        """Return changes with the key that they have in a file of motionkit's own."""
+        staged = bool(self.settings.stages)
+        return [
+            (f"stages.{one.stage}.{one.key}" if staged else _NAMES[one.key], one.before, one.after, one.evidence)
+            for one in changes
+        ]
+
+
+def open_recorded(path: Path, base: Path | None) -> Recorded:
+    """Read a run of train-mpl, or a metrics folder of it or of the guide's code.
+
+    Args:
+        path: The run, its folder ``metrics``, or one of the guide's. Where it is missing, the run above it is taken:
+            the guide keeps its figures two folders below.
+        base: The settings to adjust; by default the run's own.
+
+    Raises:
+        MotionkitError: There are no figures, or no settings.
+    """
+    metrics, run = _find(path)
+    file = base or (run / "config.json" if (run / "config.json").is_file() else None)
+    if file is None:
+        raise MotionkitError(f"{path} has no settings to adjust.", fix="--base FILE, the config of that training.")
+    settings = resolve(TrainMplSettings, Given(files=(file,))).settings
+    found = read_epochs(metrics)
+    own = any(name.startswith("Hold/") for figures in found[MODES[1]].values() for name in figures)
+    return Recorded(metrics, file, settings, own, found, _long_alarms(run / "run.json"))
+
+
+def _long_alarms(record: Path) -> tuple[str, ...]:
+    """Return the alarms of a run's long runs; none where the file is missing or holds something else."""
+    if not record.is_file():
+        return ()
+    found: object = read_json(record, dict)
+    for key in ("summary", "long", "alarms"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()
+
+
+def apply_rules(recorded: Recorded) -> Adjusted:
+    """Apply the guide's rules to a run's schedule."""
+    settings = recorded.settings
+    table = settings.model_dump(mode="json")
+    base = {name: float(table[key.partition(".")[0]][key.partition(".")[2]]) for name, key in _NAMES.items()}
+    seen = max(max(epochs, default=1) for epochs in recorded.figures.values())
+    return adjust(
+        table["stages"], recorded.figures[MODES[1]], recorded.figures[MODES[0]], base=base,
+        epochs=max(seen, settings.run.epochs), longest=settings.train.seq_len - settings.train.known,
+        encoder=settings.encoder != "none", copied=not recorded.own,
+    )  # fmt: skip
+
+
+def write_adjusted(path: Path, recorded: Recorded, found: Adjusted) -> str:
+    """Write adjusted settings into a file, whose comments stay; a missing one begins as the settings they came from.
+
+    Returns:
+        What was written, in a sentence.
+
+    Raises:
+        MotionkitError: The file cannot be edited or written.
+    """
+    _, start = read_settings(path if path.exists() else recorded.base)
+    guide = is_guide_config(start, TrainMplSettings.model_fields)
+    changes: dict[str, Any] = {}
+    if found.staged:
+        changes["freerun_stage_schedule" if guide else "stages"] = found.stages
+    else:
+        for one in found.changes:
+            group, _, name = _NAMES[one.key].partition(".")
+            value = int(one.after) if one.key == "freerun_horizon" else one.after
+            if guide:
+                changes[one.key] = value
+            else:
+                old = changes.get(group, start.get(group))
+                changes[group] = {**(old if isinstance(old, dict) else {}), name: value}
+    merged = merge_settings(path, changes if path.exists() else {**start, **changes}, {}, overwrite=True)
+    note = f"; its comments could not be kept, the old file is {merged.backup}" if merged.backup else ""
+    return f"wrote {path}{note}"
+
+
+def _find(path: Path) -> tuple[Path, Path]:
+    """Return the metrics folder and the run that it may be in."""
+    for run in (path, *(path.parents[:2] if not path.exists() else ())):
+        for metrics in (run / FOLDER, run):
+            if any(any(metrics.glob(f"{mode}_ep*.json")) for mode in MODES):
+                return metrics, run.parent if metrics == run and run.name == FOLDER else run
+    raise MotionkitError(
+        f"{path} has no recorded figures.",
+        why="neither it nor its folder metrics has teacher_epXXX.json or valfree_epXXX.json."
+        if path.exists() else "it does not exist.",
+        fix="name a run of train-mpl, or the guide's metrics folder.",
+    )  # fmt: skip
