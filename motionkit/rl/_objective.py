@@ -67,9 +67,8 @@ def mix_credit(segments: Tensor, total: Tensor, share: float) -> Tensor:
 # Log-probabilities, log-ratios and KL of Gaussian reverse steps, masked, in float32 or wider.
 #
 # Results are nats per frame, ``[M, T]``, exactly 0 at padding. Their sum over frames, divided by `valid_dims` (the
-# number
-# of the sample's valid values), is comparable between long and short motions. Padding may hold NaN: it changes neither
-# values nor gradients.
+# number of the sample's valid values), is comparable between long and short motions. Padding may hold NaN: it changes
+# neither values nor gradients.
 
 
 class _FrameProducts(torch.autograd.Function):

@@ -274,9 +274,8 @@ def stacked(kept: list[tuple[Tensor, Tensor, Tensor]], plan: StepPlan, device: t
 
 # Sampling with a graph, so that a loss on the finished motion has a gradient in the network's parameters.
 #
-# Clark et al. 2023 (DRaFT, arXiv:2309.17400) and Prabhudesai et al. 2023 (AlignProp, arXiv:2310.03739): the sampler is
-# a
-# function of the parameters like any other, and the gradient of a reward flows back through all of its steps.
+# Clark et al. 2023 (DRaFT, arXiv:2309.17400) and Prabhudesai et al. 2023 (AlignProp, arXiv:2310.03739): the sampler
+# is a function of the parameters like any other, and the gradient of a reward flows back through all of its steps.
 
 
 Chain = Literal["all", "first", "last"]

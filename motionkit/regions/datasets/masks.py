@@ -114,8 +114,7 @@ def _points(ring: object) -> NDArray[np.float64]:
 # COCO's run-length encoding: lengths of runs of 0 and 1 in turn, column after column, plain or as letters.
 #
 # The letters hold 5 bits each, from ``0`` up, with a sixth bit that says that more follow; from the fourth number on
-# they
-# hold the difference to the number before the last (pycocotools, ``maskApi.c``).
+# they hold the difference to the number before the last (pycocotools, ``maskApi.c``).
 
 
 _LETTERS = 10  # of one number: 50 bits

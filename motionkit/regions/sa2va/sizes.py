@@ -196,8 +196,7 @@ def _one(value: Any) -> int:
 # What a run on a Sa2VA will take: memory of a device and compute of a step, before anything is loaded.
 #
 # Numbers follow from config.json, the options and the size of a step. The encoders' own activations (one image at a
-# time,
-# some GB at 1024 pixels) and what the allocator wastes are not counted.
+# time, some GB at 1024 pixels) and what the allocator wastes are not counted.
 
 
 _COPIES = 3

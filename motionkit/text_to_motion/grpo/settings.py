@@ -112,8 +112,7 @@ def _line(taken: str, reason: str, other: str) -> str:
 # What ``--preset`` means: sizes that fit what a run computes on. Imports torch only where there is a GPU's driver.
 #
 # The defaults are for a CPU. An algorithm's options hold in `gpu` what takes their place on a CUDA device, where a
-# batch
-# below a hundred samples leaves the device waiting for the host.
+# batch below a hundred samples leaves the device waiting for the host.
 
 
 def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
