@@ -200,8 +200,9 @@ metrics._movement: metrics._contacts metrics._floor metrics._rotation metrics._s
 metrics._regions: metrics._cider
 metrics._retrieval: metrics._matching
 metrics.paired: evaluation._paired
-motion.changes._place: motion.changes._features motion.changes._time
-motion.changes._registry: motion.changes._applies motion.changes._stillness
+motion.changes.place_and_time: motion.changes._features motion.changes._place motion.changes._time
+motion.changes.poses: motion.changes._poses
+motion.changes.registry: motion.changes._applies motion.changes._registry motion.changes._stillness
 motion.clip: motion._clip motion._joint_map
 motion.corpus.captions: motion.corpus._caption_table motion.corpus._captions
 motion.corpus.folder: motion.corpus._folder

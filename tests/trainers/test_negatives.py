@@ -16,8 +16,8 @@ from motionkit.contracts.dataset import TextClip
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML
-from motionkit.motion.changes._place import clip_features, clip_joints
-from motionkit.motion.changes._registry import CHANGES, Scene
+from motionkit.motion.changes.place_and_time import clip_features, clip_joints
+from motionkit.motion.changes.registry import CHANGES, Scene
 from motionkit.text import CAPTION_CHANGES, mirror_text, names_side, tempo_of, write_table
 from motionkit.text_to_motion.data.starter import StarterOptions
 from motionkit.text_to_motion.data.starter_clips import Starter

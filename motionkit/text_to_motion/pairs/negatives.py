@@ -15,8 +15,8 @@ from torch import Tensor
 from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.motion import Skeleton
-from motionkit.motion.changes._place import clip_features, clip_joints
-from motionkit.motion.changes._registry import CHANGES, Scene
+from motionkit.motion.changes.place_and_time import clip_features, clip_joints
+from motionkit.motion.changes.registry import CHANGES, Scene
 from motionkit.rl import stable_hash
 from motionkit.text import CAPTION_CHANGES, is_english
 from motionkit.text_to_motion.pairs.data import PairBatch, below, crop_of

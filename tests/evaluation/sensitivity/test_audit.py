@@ -16,7 +16,7 @@ from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch, joints_to_features
-from motionkit.motion.changes._registry import CHANGES
+from motionkit.motion.changes.registry import CHANGES
 from motionkit.report._sensitivity import sensitivity_page
 from motionkit.starter import CATALOGUE, generate
 from motionkit.text import CAPTION_CHANGES, Prompt, kinds_of

@@ -14,7 +14,7 @@ from torch import Tensor
 from motionkit.geometry import bones_from_positions, rotate_yaw
 from motionkit.metrics import joint_jerk
 from motionkit.motion import HUMANML, KIT, mirror
-from motionkit.motion.changes._place import (
+from motionkit.motion.changes.place_and_time import (
     can_shuffle,
     clip_features,
     clip_joints,
@@ -32,8 +32,8 @@ from motionkit.motion.changes._place import (
     trembling,
     turned,
 )
-from motionkit.motion.changes._poses import Poses, placed, slerp
-from motionkit.motion.changes._registry import (
+from motionkit.motion.changes.poses import Poses, placed, slerp
+from motionkit.motion.changes.registry import (
     CHANGES,
     Scene,
     goes_one_way,

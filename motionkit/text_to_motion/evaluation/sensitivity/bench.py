@@ -18,8 +18,8 @@ from motionkit.contracts.reward import Reward
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import HasActions, MotionBatch, Skeleton
-from motionkit.motion.changes._place import clip_features, clip_joints
-from motionkit.motion.changes._registry import Scene
+from motionkit.motion.changes.place_and_time import clip_features, clip_joints
+from motionkit.motion.changes.registry import Scene
 from motionkit.starter import weights_path
 from motionkit.text import Prompt, words_of
 from motionkit.text_to_motion.evaluation.quality import single_clips
@@ -41,7 +41,7 @@ class Audited:
         reward: The reward.
         weight: Its weight in the sum of all rewards.
         summed: Whether it is part of that sum; a judge and an evaluator are not.
-        kinds: Changes that its weights were trained against (`motionkit.motion.changes._registry.CHANGES`,
+        kinds: Changes that its weights were trained against (`motionkit.motion.changes.registry.CHANGES`,
             `motionkit.text.CAPTION_CHANGES`), as they say themselves.
         own: Whether it is one of motionkit's, whose cost is known.
     """

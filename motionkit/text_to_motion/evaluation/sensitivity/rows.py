@@ -10,8 +10,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from motionkit.motion.changes._place import clip_features, one_after_another
-from motionkit.motion.changes._registry import CHANGES, Change
+from motionkit.motion.changes.place_and_time import clip_features, one_after_another
+from motionkit.motion.changes.registry import CHANGES, Change
 from motionkit.text import CAPTION_CHANGES, CaptionChange, Prompt
 from motionkit.text_to_motion.evaluation.sensitivity.bench import Clips
 

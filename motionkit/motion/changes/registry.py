@@ -10,9 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from motionkit.motion.changes import _place
-from motionkit.motion.changes import _place as _time
-from motionkit.motion.changes._poses import Poses, placed, turned_as
+from motionkit.motion.changes import place_and_time as changed
+from motionkit.motion.changes.poses import Poses, placed, turned_as
 from motionkit.motion.skeleton import Skeleton
 from motionkit.text import names_direction, names_side, names_travel, reads_sides, tempo_of
 
@@ -262,7 +261,7 @@ def _lively(scene: Scene) -> Tensor:
 
 
 def _noise(scene: Scene, *, radians: float, metres: float, smooth: float) -> Tensor:
-    return _place.trembling(
+    return changed.trembling(
         scene.joints,
         scene.skeleton,
         scene.fps,
@@ -275,7 +274,7 @@ def _noise(scene: Scene, *, radians: float, metres: float, smooth: float) -> Ten
 
 def _turned(scene: Scene) -> Tensor:
     angle = 2.0 * math.pi * float(torch.rand((), generator=scene.generator))
-    return _place.turned(scene.joints, scene.skeleton, angle)
+    return changed.turned(scene.joints, scene.skeleton, angle)
 
 
 _MOVES = "a joint moves more than 0.1 m"
@@ -316,15 +315,15 @@ _CHANGES = (
         "order",
         "pieces of at least 0.5 s in another order, joined over 0.2 s",
         "clips of at least 1.5 s in which a joint moves more than 0.1 m",
-        lambda scene: _time.shuffled_pieces(scene.joints, scene.skeleton, scene.fps, generator=scene.generator),
-        lambda scene: _time.can_shuffle(len(scene.joints), scene.fps) and _moves(scene),
+        lambda scene: changed.shuffled_pieces(scene.joints, scene.skeleton, scene.fps, generator=scene.generator),
+        lambda scene: changed.can_shuffle(len(scene.joints), scene.fps) and _moves(scene),
     ),
     Change(
         "swapped-quarters",
         "order",
         "the first and second quarter, and the third and fourth, change places",
         "clips of at least 1 s in which a joint moves more than 0.1 m",
-        lambda scene: _time.swapped_quarters(scene.joints, scene.skeleton, scene.fps),
+        lambda scene: changed.swapped_quarters(scene.joints, scene.skeleton, scene.fps),
         lambda scene: len(scene.joints) >= scene.fps and _moves(scene),
     ),
     Change(
@@ -332,7 +331,7 @@ _CHANGES = (
         "order",
         "the clip played backwards",
         "the clip ends elsewhere than it begins: no cyclic and no symmetric movements",
-        lambda scene: _time.reversed_time(scene.joints, scene.skeleton),
+        lambda scene: changed.reversed_time(scene.joints, scene.skeleton),
         lambda scene: goes_one_way(scene.joints, scene.skeleton, scene.fps),
     ),
     Change(
@@ -340,7 +339,7 @@ _CHANGES = (
         "order",
         "all frames in any order",
         _MOVES,
-        lambda scene: _time.shuffled_frames(scene.joints, scene.skeleton, scene.fps, generator=scene.generator),
+        lambda scene: changed.shuffled_frames(scene.joints, scene.skeleton, scene.fps, generator=scene.generator),
         _moves,
     ),
     Change(
@@ -348,7 +347,7 @@ _CHANGES = (
         "tempo",
         "half as fast",
         "captions that ask for a fast movement",
-        lambda scene: _time.tempo_times(scene.joints, scene.skeleton, scene.fps, factor=0.5),
+        lambda scene: changed.tempo_times(scene.joints, scene.skeleton, scene.fps, factor=0.5),
         lambda scene: tempo_of(scene.caption) == "fast" and 2 * len(scene.joints) - 2 <= scene.longest,
     ),
     Change(
@@ -356,7 +355,7 @@ _CHANGES = (
         "tempo",
         "twice as fast",
         "captions that ask for a slow movement",
-        lambda scene: _time.tempo_times(scene.joints, scene.skeleton, scene.fps, factor=2.0),
+        lambda scene: changed.tempo_times(scene.joints, scene.skeleton, scene.fps, factor=2.0),
         lambda scene: tempo_of(scene.caption) == "slow" and len(scene.joints) >= 2 * scene.fps,
     ),
     Change(
@@ -364,7 +363,7 @@ _CHANGES = (
         "place",
         "the same movement on the spot",
         "the clip goes more than 0.5 m",
-        lambda scene: _place.path_times(scene.joints, 0.0),
+        lambda scene: changed.path_times(scene.joints, 0.0),
         lambda scene: travels(scene.joints),
     ),
     Change(
@@ -372,7 +371,7 @@ _CHANGES = (
         "place",
         "half the way",
         "the clip goes more than 0.5 m",
-        lambda scene: _place.path_times(scene.joints, 0.5),
+        lambda scene: changed.path_times(scene.joints, 0.5),
         lambda scene: travels(scene.joints),
     ),
     Change(
@@ -380,7 +379,7 @@ _CHANGES = (
         "place",
         "the same movement, the body glides the other way",
         "the clip goes more than 0.5 m, and the caption says which way",
-        lambda scene: _place.path_times(scene.joints, -1.0),
+        lambda scene: changed.path_times(scene.joints, -1.0),
         lambda scene: travels(scene.joints) and names_direction(scene.caption) and names_travel(scene.caption),
     ),
     Change(
@@ -388,17 +387,17 @@ _CHANGES = (
         "side",
         "left and right exchanged",
         "captions that name a side",
-        lambda scene: _place.mirrored(scene.joints, scene.skeleton, scene.fps),
+        lambda scene: changed.mirrored(scene.joints, scene.skeleton, scene.fps),
         lambda scene: names_side(scene.caption),
     ),
-    Change("above-floor", "physics", "0.2 m higher", "", lambda scene: _place.lifted(scene.joints, 0.2), _always),
-    Change("below-floor", "physics", "0.2 m lower", "", lambda scene: _place.lifted(scene.joints, -0.2), _always),
+    Change("above-floor", "physics", "0.2 m higher", "", lambda scene: changed.lifted(scene.joints, 0.2), _always),
+    Change("below-floor", "physics", "0.2 m lower", "", lambda scene: changed.lifted(scene.joints, -0.2), _always),
     Change(
         "sliding-feet",
         "physics",
         "the body sways 0.1 m to and fro, feet included",
         "",
-        lambda scene: _place.sliding(scene.joints, scene.fps),
+        lambda scene: changed.sliding(scene.joints, scene.fps),
         _always,
     ),
     Change(
@@ -414,7 +413,7 @@ _CHANGES = (
         "harmless",
         "left and right exchanged",
         "captions, in English or Chinese, that name no side",
-        lambda scene: _place.mirrored(scene.joints, scene.skeleton, scene.fps),
+        lambda scene: changed.mirrored(scene.joints, scene.skeleton, scene.fps),
         lambda scene: reads_sides(scene.caption) and not names_side(scene.caption),
     ),
     Change("turned", "harmless", "another heading at the start", "", _turned, _always),
@@ -423,7 +422,7 @@ _CHANGES = (
         "harmless",
         "starts 0.2 s later",
         "clips of at least 1 s",
-        lambda scene: _place.later_start(scene.joints, scene.skeleton, scene.fps, seconds=0.2),
+        lambda scene: changed.later_start(scene.joints, scene.skeleton, scene.fps, seconds=0.2),
         lambda scene: len(scene.joints) >= scene.fps,
     ),
     Change(
@@ -431,7 +430,7 @@ _CHANGES = (
         "harmless",
         "a body a tenth smaller",
         "",
-        lambda scene: _place.resized(scene.joints, 0.9),
+        lambda scene: changed.resized(scene.joints, 0.9),
         _always,
     ),
     Change(

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.geometry import rotate_yaw
-from motionkit.motion.changes._poses import Poses, placed
+from motionkit.motion.changes.poses import Poses, placed
 from motionkit.motion.features.extract import joints_to_features
 from motionkit.motion.features.recover import mirror, with_frame_after
 from motionkit.motion.skeleton import Skeleton
