@@ -35,8 +35,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from motionkit.motion import MotionBatch
 from motionkit.contracts.reward import RewardScores
+from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
 
 from $module import Options

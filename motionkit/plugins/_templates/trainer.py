@@ -40,6 +40,7 @@ from typing import ClassVar
 
 import torch
 from motionkit.runs import Run
+from motionkit.training.steps import Kept, restore, run_steps
 from torch import Tensor
 
 from $module import Settings
@@ -62,15 +63,18 @@ class $cls:
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train from the step the run is at; the same seed gives the same run, also after a resume."""
-        checkpoint = run.checkpoint()
-        factor = checkpoint.tensors["model"]["factor"] if checkpoint else torch.zeros(1)
-        step = run.start_step
-        while step < self.settings.run.num_steps and not run.stop_requested:
-            step += 1
-            loss, factor = self._update(factor, step)
-            run.log(step, {"loss/total": loss})
-        run.save(step, {"model": {"factor": factor}}, {})
-        return {"metrics": {"factor": float(factor)}}
+        model = Kept({"factor": torch.zeros(1)})  # a network: ModelState and OptimizerState, or a Learner
+        parts = {"model": model}
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+
+        def step(number: int) -> Mapping[str, float]:
+            loss, factor = self._update(model.tensors["factor"], number)
+            model.tensors = {"factor": factor}
+            return {"loss/total": loss}
+
+        run_steps(run, self.settings, step, parts)  # logs, saves at the intervals of the settings, stops when asked
+        return {"metrics": {"factor": float(model.tensors["factor"])}}
 
     def _update(self, factor: Tensor, step: int) -> tuple[float, Tensor]:
         x = torch.randn(32, generator=torch.Generator().manual_seed(self.settings.seed * 1_000_003 + step))
