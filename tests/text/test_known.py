@@ -23,7 +23,7 @@ OTHER = (
 """Texts about other things, in words that the student knows."""
 
 STRANGE = (
-    "a zombie attacks a house", "ein Mann geht", "a person blorps the xylophone", "the stock market fell by 3 percent",
+    "a dragon attacks a house", "ein Mann geht", "a person blorps the xylophone", "the stock market fell by 3 percent",
     "what is the capital of France", "lorem ipsum dolor sit amet",
 )  # fmt: skip
 
