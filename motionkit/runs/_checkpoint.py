@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
 import hashlib
 import logging
+import random
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-from typing import Any
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import ValidationError
-from motionkit.documents import read_json
-from motionkit.documents import read_text
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
-from motionkit.runs.atomic import write_text
 from motionkit.runs._record import first_problem
-from motionkit.runs.atomic import discard
-from motionkit.runs.atomic import disk_errors
-from motionkit.runs.atomic import sweep
-from motionkit.runs.atomic import sync_file
-from motionkit.runs.atomic import sync_folder
-from motionkit.runs.atomic import temporary
-from motionkit.runs.atomic import write_json
+from motionkit.runs.atomic import discard, disk_errors, sweep, sync_file, sync_folder, temporary, write_json, write_text
 
 if TYPE_CHECKING:
-    from torch import Tensor
-    from torch import nn
+    from torch import Tensor, nn
     from torch.optim import Optimizer
 
 

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Mapping
+import json
+import mmap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
-from typing import Any
-from motionkit.documents import open_file
-from motionkit.errors import MotionkitError
-import mmap
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
 import numpy as np
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated
-from typing import Literal
-from typing import Self
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import ValidationError
-from motionkit.documents import read_json
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from motionkit.documents import open_file, read_json
+from motionkit.errors import MotionkitError
 from motionkit.runs.atomic import write_bytes
 
 if TYPE_CHECKING:

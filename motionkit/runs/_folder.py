@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import IO
-from motionkit.errors import MotionkitError
 import secrets
 import time
-from motionkit.runs.atomic import is_temporary
-from motionkit.runs.atomic import sweep
-from motionkit.runs.atomic import temporary
-from motionkit.runs._record import RECORD
-from motionkit.runs._record import RunRecord
-from motionkit.runs._record import read_record
+from pathlib import Path
+from typing import IO
 
+from motionkit.errors import MotionkitError
+from motionkit.runs._record import RECORD, RunRecord, read_record
+from motionkit.runs.atomic import is_temporary, sweep, temporary
 
 # Locks a folder for one process, and checks that the locked folder is still in its place.
 

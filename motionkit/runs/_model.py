@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
 from motionkit.errors import MotionkitError
-from motionkit.runs.atomic import write_bytes
 from motionkit.runs._checkpoint import last_checkpoint
 from motionkit.runs._folder import hold
-from motionkit.runs._record import now
-from motionkit.runs._record import read_record
+from motionkit.runs._record import now, read_record
+from motionkit.runs.atomic import write_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor

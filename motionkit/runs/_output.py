@@ -13,8 +13,7 @@ from typing import Any
 
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs.atomic import write_bytes
-from motionkit.runs.atomic import folders_of, is_inside, is_obstacle, move_file, remove_file
+from motionkit.runs.atomic import folders_of, is_inside, is_obstacle, move_file, remove_file, write_bytes
 
 _LIMIT = 256 << 20
 """Bytes of a record; a conversion notes up to a kilobyte for each clip."""

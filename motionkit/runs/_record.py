@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import re
-import stat
-from pathlib import Path
-from motionkit.runs.atomic import is_inside
 import importlib.metadata
+import os
 import platform
-from collections.abc import Mapping
-from datetime import UTC
-from datetime import datetime
-from motionkit.plugins import scan
+import re
 import secrets
 import socket
+import stat
 import sys
-from collections.abc import Sequence
-from typing import Annotated
-from typing import Any
-from typing import Literal
-from typing import Self
-from pydantic import AfterValidator
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import ValidationError
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs.atomic import write_json
+from motionkit.plugins import scan
+from motionkit.runs.atomic import is_inside, write_json
 from motionkit.tracking import finite
-
 
 # Reads the commit of a git work tree from the files of its `.git`.
 #
@@ -44,8 +35,7 @@ _LIMIT = 16 * 2**20
 
 
 def commit_of(folder: Path) -> str | None:
-    """Return the checked-out commit of the work tree around `folder`; None outside of one, or when it cannot be
-    read."""
+    """Return the checked-out commit of the work tree around `folder`; None without one that can be read."""
     for place in (folder, *folder.parents):
         if os.path.lexists(git := place / ".git"):
             return _head(_linked(git, git, "gitdir: "))

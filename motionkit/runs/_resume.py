@@ -14,9 +14,9 @@ from pydantic import BaseModel, Field, ValidationError
 from motionkit.config import as_recorded
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs.atomic import write_chunks
 from motionkit.runs._folder import own_names
 from motionkit.runs._record import RunRecord, damaged, first_problem, read_record
+from motionkit.runs.atomic import write_chunks
 from motionkit.tracking import read_metrics
 
 _PLACE = {"out": None, "name": None, "overwrite": False, "resume": None}
@@ -85,8 +85,7 @@ def read_settings(directory: Path) -> dict[str, Any]:
 
 
 def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without the entries of this one run (folder, resume), so that config.json can start other
-    runs."""
+    """Return settings without the entries of this one run (folder, resume): config.json can start other runs."""
     settings = dict(snapshot)
     if isinstance(place := settings.get("run"), Mapping):
         settings["run"] = {key: _PLACE.get(key, value) for key, value in place.items()}

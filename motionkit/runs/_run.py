@@ -3,59 +3,43 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-import signal
-import threading
-from types import FrameType
-from typing import Any
-from motionkit.errors import Interrupted
-import time
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import ExitStack
-from types import TracebackType
-from typing import IO
-from typing import TYPE_CHECKING
-from typing import Self
-from typing import SupportsFloat
-from motionkit.config import typed_flags
-from motionkit.errors import MotionkitError
-from motionkit.runs.atomic import disk_errors
-from motionkit.runs.atomic import sweep
-from motionkit.runs.atomic import write_json
-from motionkit.runs._checkpoint import Checkpoint
-from motionkit.runs._checkpoint import choose_checkpoint
-from motionkit.runs._checkpoint import newest_checkpoint
-from motionkit.runs._checkpoint import read_checkpoint
-from motionkit.runs._folder import claim_new
-from motionkit.runs._folder import folder_of
-from motionkit.runs._folder import own_names
-from motionkit.runs._folder import hold
-from motionkit.runs._folder import still_holds
-from motionkit.runs._record import changed_versions
-from motionkit.runs._record import RunRecord
-from motionkit.runs._resume import cut_metrics
-from motionkit.runs._resume import locate
-from motionkit.runs._resume import refuse_changes
-from motionkit.runs._resume import refuse_command
-from motionkit.runs._resume import refuse_links
-from motionkit.runs._resume import refuse_other_files
-from motionkit.runs._resume import resume_line
-from motionkit.runs._resume import same_inputs
-from motionkit.runs._resume import without_place
-from motionkit.runs._checkpoint import mend
-from motionkit.runs._checkpoint import prune
-from motionkit.runs._checkpoint import save_checkpoint
-from motionkit.tracking import JsonlWriter
-from motionkit.tracking import Trackers
-from motionkit.tracking import finite
-from motionkit.tracking import require_defined
-from motionkit.tracking import require_trackers
 import shutil
+import signal
 import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import IO, TYPE_CHECKING, Any, Self, SupportsFloat
+
+from motionkit.config import typed_flags
+from motionkit.errors import Interrupted, MotionkitError
+from motionkit.runs._checkpoint import (
+    Checkpoint,
+    choose_checkpoint,
+    mend,
+    newest_checkpoint,
+    prune,
+    read_checkpoint,
+    save_checkpoint,
+)
+from motionkit.runs._folder import claim_new, folder_of, hold, own_names, still_holds
+from motionkit.runs._record import RunRecord, changed_versions
+from motionkit.runs._resume import (
+    cut_metrics,
+    locate,
+    refuse_changes,
+    refuse_command,
+    refuse_links,
+    refuse_other_files,
+    resume_line,
+    same_inputs,
+    without_place,
+)
+from motionkit.runs.atomic import disk_errors, sweep, write_json
+from motionkit.tracking import JsonlWriter, Trackers, finite, require_defined, require_trackers
 
 if TYPE_CHECKING:
     from torch import Tensor

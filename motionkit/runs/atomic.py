@@ -9,15 +9,11 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextlib import suppress
-from pathlib import Path
-from motionkit.errors import MotionkitError
-from pathlib import PurePosixPath
-from pathlib import PureWindowsPath
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from motionkit.errors import MotionkitError
 
 TEMPORARY = ".tmp-"
 """Prefix of the names in `is_temporary`."""

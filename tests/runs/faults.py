@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 CALLS = ("mkdir", "open", "fsync", "rename", "replace", "unlink", "rmdir", "chmod")
 """Functions of `os` that saving, pruning and recording go through; pathlib and shutil look them up at each call."""
@@ -30,7 +31,7 @@ class Faults:
         original: Callable[..., object] = getattr(os, name)
 
         def counted(*arguments: object, **options: object) -> object:
-            self.seen.append(f"{name} {os.path.basename(str(arguments[0]))}")
+            self.seen.append(f"{name} {Path(str(arguments[0])).name}")
             if len(self.seen) == self._when:
                 self._action()
             return original(*arguments, **options)

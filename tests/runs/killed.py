@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from faults import faults  # noqa: E402 - this file is run by its path
+from faults import faults
 
 
 def plant(fault: dict[str, Any], log: str) -> None:

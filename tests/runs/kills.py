@@ -26,8 +26,13 @@ _server.set_forkserver_preload(_PRELOAD)
 
 
 def preload_trainers() -> None:
-    """Let the server import the trainers too, if it has not started yet: then moments of a process are moments of it."""
-    packages = ("trainers.grpo._trainer", "trainers.pretrain.mdm._trainer", "trainers.pretrain.tmr._trainer", "cli._app")
+    """Let the server import the trainers too, if it has not started: then moments of a process are moments of it."""
+    packages = (
+        "text_to_motion.grpo.train",
+        "text_to_motion.mdm.train",
+        "text_to_motion.tmr.train",
+        "cli._app",
+    )
     _server.set_forkserver_preload([*_PRELOAD, "peft", *(f"motionkit.{name}" for name in packages)])
 
 

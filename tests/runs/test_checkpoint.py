@@ -20,9 +20,8 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.runs import Checkpoint, Run, capture_random, restore_random
 from motionkit.runs import _checkpoint as _save
+from motionkit.runs._checkpoint import mend, newest_checkpoint, read_checkpoint, save_checkpoint
 from motionkit.runs.atomic import sweep
-from motionkit.runs._checkpoint import newest_checkpoint, read_checkpoint
-from motionkit.runs._checkpoint import mend, save_checkpoint
 
 from .faults import faults
 
@@ -237,7 +236,10 @@ STATES = {
     "state": [None, [], "x"],
     "files": [
         *(None, [], {"model.safetensors": 3}, {"model.safetensors": {"bytes": "1", "sha256": ""}}),
-        *({"../step-00000002/model.safetensors": {"bytes": 1, "sha256": ""}}, {"/dev/zero": {"bytes": 0, "sha256": ""}}),
+        *(
+            {"../step-00000002/model.safetensors": {"bytes": 1, "sha256": ""}},
+            {"/dev/zero": {"bytes": 0, "sha256": ""}},
+        ),
     ],
 }
 

@@ -18,7 +18,12 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not i
 
 
 def git(folder: Path, *arguments: str) -> str:
-    settings = {"user.name": "a", "user.email": "a@example.org", "init.defaultBranch": "main", "commit.gpgSign": "false"}
+    settings = {
+        "user.name": "a",
+        "user.email": "a@example.org",
+        "init.defaultBranch": "main",
+        "commit.gpgSign": "false",
+    }
     given = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     command = ["git", "-C", str(folder), *given, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

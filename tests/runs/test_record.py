@@ -176,7 +176,9 @@ def test_list_and_show(cli: Cli, folders: tuple[Path, Path]) -> None:
 def test_a_terminal_is_told_nothing_by_a_record(cli: Cli, folders: tuple[Path, Path]) -> None:
     bad, _ = folders
     record = json.loads((bad / "run.json").read_text())
-    (bad / "run.json").write_text(json.dumps(record | {"error": "\x1b[2Jgone", "status": "failed", "created": "\x1b]0;x"}))
+    (bad / "run.json").write_text(
+        json.dumps(record | {"error": "\x1b[2Jgone", "status": "failed", "created": "\x1b]0;x"})
+    )
     for words in (["list"], ["show", bad]):
         result = cli("runs", *words)
         assert result.exit_code == 0

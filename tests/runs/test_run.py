@@ -99,7 +99,9 @@ def test_an_existing_run_is_replaced_only_when_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("listed", "left"), [([], []), (["tmr"], ["policy"])])
-def test_what_trainers_wrote_goes_with_runs_that_do_not_list_it(listed: list[str], left: list[str], tmp_path: Path) -> None:
+def test_what_trainers_wrote_goes_with_runs_that_do_not_list_it(
+    listed: list[str], left: list[str], tmp_path: Path
+) -> None:
     """Records of earlier versions list nothing; those of today list everything, so that the rest is the user's."""
     with Run.create("grpo", snapshot(), out=tmp_path / "run") as run:
         for name in ("policy", "tmr"):
@@ -142,7 +144,7 @@ def test_a_run_in_use_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", ["emptied", "deleted", "moved", "replaced"])
 def test_a_run_whose_folder_is_no_longer_its_own_stops_and_writes_nothing_there(what: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with (
+    with (  # noqa: PT012 - any of the lines may find out
         pytest.raises(MotionkitError, match="emptied, moved or replaced") as caught,
         Run.create("grpo", snapshot(), out=folder) as run,
     ):

@@ -21,7 +21,6 @@ from .kills import TOY, Fault, begun, calls_of, differences, finished, metrics, 
 EARLIER = "checkpoints/step-00000006"
 
 
-
 def start(*arguments: object, fault: Fault | None = None, log: Path | None = None) -> BaseProcess:
     return kills.start(arguments, toy=True, fault=fault, log=log)
 

@@ -21,11 +21,10 @@ from torch import nn
 
 from motionkit.config import CheckpointSettings, RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
-from motionkit.runs import open_run
 from motionkit.runs import _checkpoint as _save
+from motionkit.runs import open_run
 from motionkit.training.device import seed_everything
-from motionkit.training.steps import run_steps
-from motionkit.training.steps import OptimizerState, State, Stateful, restore
+from motionkit.training.steps import OptimizerState, State, Stateful, restore, run_steps
 
 
 def die_after(module: object, name: str, when: int) -> None:
@@ -105,7 +104,9 @@ def main(arguments: list[str]) -> int:
         die_after(_save, "_swap", 3)
     elif mode == "die-last":
         die_after(_save, "prune", 3)
-    run_settings = RunSettings(num_steps=steps, out=None if resume else folder, overwrite=not resume, resume=folder if resume else None)
+    run_settings = RunSettings(
+        num_steps=steps, out=None if resume else folder, overwrite=not resume, resume=folder if resume else None
+    )
     settings = TrainerSettings(run=run_settings, checkpoint=CheckpointSettings(every=2, keep=2), threads=1)
     toy = Toy(8, mode, folder.with_suffix(".step"))
     run = None
