@@ -33,7 +33,7 @@ from motionkit.config._shared import (
 from motionkit.config._slots import Chosen, Slot, slot, slots, slots_of
 from motionkit.config._tree import Leaf, dotted, leaves
 from motionkit.config._words import slot_words, words_for
-from motionkit.config.sources import NOT_SETTINGS, PREFIX, Layer, as_recorded, cache_folder, variable
+from motionkit.config.sources import NOT_SETTINGS, PREFIX, Layer, as_recorded, cache_folder, variable, with_later
 
 __all__ = [
     "NOT_SETTINGS",
@@ -90,5 +90,6 @@ __all__ = [
     "split_commas",
     "typed_flags",
     "variable",
+    "with_later",
     "words_for",
 ]

@@ -46,6 +46,20 @@ def as_recorded(table: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def with_later(table: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings of a recorded run, with those of its groups filled in that came later.
+
+    Args:
+        table: Nested tables; what stands in them stays.
+        later: By group, each later setting with the value that stands for what was so before.
+
+    Example:
+        >>> with_later({"loss": {"root": 0.02}}, {"loss": {"place": 0.0}, "clone": {"steps": 0}})
+        {'loss': {'place': 0.0, 'root': 0.02}, 'clone': {'steps': 0}}
+    """
+    return {**table, **{group: {**values, **(table.get(group) or {})} for group, values in later.items()}}
+
+
 PREFIX = "MOTIONKIT_"
 NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS")
 

@@ -18,7 +18,7 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState
 from motionkit.rigs import GAITS
-from motionkit.runs import TENSORS, find, find_model, peek, write_bytes_atomic
+from motionkit.runs import TENSORS, find_model, newest_with, what_is, write_bytes_atomic
 
 # What the encoder reads of a frame: contacts, angular velocity, and the poses up to it.
 
@@ -392,20 +392,9 @@ def open_encoder(path: str | Path) -> MotionEncoder:
     if folder.is_file():
         why = "the files of the original code are not read; training one takes about a minute."
         raise MotionkitError(f"{folder} is a file, no motion encoder.", why=why, fix=f"motionkit {COMMAND}")
-    other = _other(folder)
-    raise MotionkitError(f"{folder} is {other}.", why="it holds no motion encoder.", fix=_FIX)
+    raise MotionkitError(f"{folder} is {what_is(folder)}.", why="it holds no motion encoder.", fix=_FIX)
 
 
 def newest_encoder_run(root: str | Path = "runs") -> Path | None:
     """Return the newest run of ``pretrain mpl-encoder`` below `root` that has come to its end; None without one."""
-    for info in find(COMMAND, root):
-        if info.status == "done" and (info.directory / ARTIFACT / DOCUMENT).is_file():
-            return info.directory
-    return None
-
-
-def _other(folder: Path) -> str:
-    try:
-        return f"a run of motionkit {peek(folder).command}"
-    except MotionkitError:
-        return "no run"
+    return newest_with(COMMAND, Path(ARTIFACT, DOCUMENT), root)

@@ -19,13 +19,14 @@ from motionkit.config import (
     Preset,
     TrainerSettings,
     split_commas,
+    with_later,
 )
 from motionkit.plugins import Component
 from motionkit.predictor.guide_files import translate
 from motionkit.predictor.settings import PredictorSettings
 from motionkit.predictor.stages import Stage, refuse_gaps, refuse_unknown_losses
 
-# ``--preset``: the guide's sizes for small, medium and large data. Imports no torch.
+# ``--preset``: the guide's sizes for small, medium and large data.
 
 
 Size = Literal["small", "medium", "large"]
@@ -74,7 +75,7 @@ def find_preset(asked: Any) -> Preset | None:
     return Preset(f"preset {name}", {**values, "train.known": known}, "the guide's sizes; what was given wins")
 
 
-# Settings of `motionkit train-mpl`. Imports no torch.
+# Settings of `motionkit train-mpl`.
 
 
 Weight = Annotated[float, Field(ge=0, le=1e6)]
@@ -331,7 +332,7 @@ class TrainMplSettings(TrainerSettings):
         Runs that are older than paths of other speeds and curves had none.
         """
         none = {"loss": {"place": 0.0}, "augmentation": {"bend": 0.0}, "train": {"path_off": 0.0}}
-        return {**table, **{name: {**values, **table.get(name, {})} for name, values in none.items()}}
+        return with_later(table, none)
 
     @classmethod
     def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:

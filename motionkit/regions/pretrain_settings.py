@@ -5,7 +5,17 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from motionkit.config import CheckpointSettings, Chosen, Cli, Group, OptimSettings, RunSettings, TrainerSettings, slot
+from motionkit.config import (
+    CheckpointSettings,
+    Chosen,
+    Cli,
+    Group,
+    OptimSettings,
+    RunSettings,
+    TrainerSettings,
+    slot,
+    with_later,
+)
 from motionkit.plugins import Component
 from motionkit.regions.small_settings import RegionSettings
 
@@ -54,11 +64,8 @@ class PretrainRegionsSettings(TrainerSettings):
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a run's settings with what came later switched off, as it was; see `Translated.recorded`."""
-        later: dict[str, dict[str, Any]] = {
-            "model": {"region": "pooled", "places": False, "resize": False},
-            "train": {"eyes": 0, "absent": 0.0, "best": False},
-        }  # fmt: skip
-        return {**table, **{name: {**values, **(table.get(name) or {})} for name, values in later.items()}}
+        model = {"region": "pooled", "places": False, "resize": False}
+        return with_later(table, {"model": model, "train": {"eyes": 0, "absent": 0.0, "best": False}})
 
 
 component = Component(

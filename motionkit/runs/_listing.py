@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
 from motionkit import plugins
-from motionkit.errors import MotionkitError
-from motionkit.errors import did_you_mean
-from motionkit.runs._folder import folder_name
-from motionkit.runs._folder import is_held
-from motionkit.runs._record import RECORD
-from motionkit.runs._record import RunRecord
-from motionkit.runs._record import read_record
-from motionkit.runs._resume import locate
-from motionkit.runs._resume import no_run
-from motionkit.runs._resume import read_settings
-from motionkit.runs._resume import run_folder
-from motionkit.tracking import last_metrics
-from motionkit.tracking import read_metrics
-import shlex
-from collections.abc import Callable
-from collections.abc import Container
-from collections.abc import Sequence
-from motionkit.config import slot_words
-from motionkit.config import typed_flags
-from motionkit.config import words_for
-from motionkit.runs._resume import resume_line
+from motionkit.config import slot_words, typed_flags, words_for
+from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.runs._folder import folder_name, is_held
+from motionkit.runs._record import RECORD, RunRecord, read_record
+from motionkit.runs._resume import locate, no_run, read_settings, resume_line, run_folder
+from motionkit.tracking import last_metrics, read_metrics
 
 
 @dataclass(frozen=True)
@@ -178,6 +164,22 @@ def find_one(name: str | Path, root: str | Path = "runs") -> RunInfo:
 
 def _short(info: RunInfo) -> str:
     return f"{info.directory.parent.name}/{info.directory.name}"
+
+
+def newest_with(command: str, file: str | Path, root: str | Path = "runs") -> Path | None:
+    """Return the newest run of a command below `root` that has come to its end and holds `file`; None without one."""
+    for info in find(command, root):
+        if info.status == "done" and (info.directory / file).is_file():
+            return info.directory
+    return None
+
+
+def what_is(folder: Path) -> str:
+    """Return what a folder is, in words: ``a run of motionkit COMMAND``, or ``no run``."""
+    try:
+        return f"a run of motionkit {peek(folder).command}"
+    except MotionkitError:
+        return "no run"
 
 
 def find(command: str | None = None, root: str | Path = "runs") -> list[RunInfo]:

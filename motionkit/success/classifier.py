@@ -18,7 +18,7 @@ from motionkit.documents import open_file, read_model
 from motionkit.errors import MotionkitError
 from motionkit.metrics import Calibration
 from motionkit.nn import ResNet10
-from motionkit.runs import TENSORS, TrainedOn, find, find_model, peek, write_bytes_atomic
+from motionkit.runs import TENSORS, TrainedOn, find_model, newest_with, what_is, write_bytes_atomic
 from motionkit.success.classifier_network import Architecture, ResNetEncoder, SuccessNetwork, as_images
 
 # What a classifier knows of itself; it travels with the weights.
@@ -471,19 +471,9 @@ def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") ->
         return load_guide(path).to(device)
     if not path.exists():
         raise MotionkitError(f"there is no {path}.", why="a success classifier was expected there.", fix=_FIX)
-    raise MotionkitError(f"{path} is {_other(path)}.", why="it holds no success classifier.", fix=_FIX)
+    raise MotionkitError(f"{path} is {what_is(path)}.", why="it holds no success classifier.", fix=_FIX)
 
 
 def newest_classifier_run(root: str | Path = "runs") -> Path | None:
     """Return the newest run of ``reward-train`` below `root` that has come to its end; None without one."""
-    for info in find(COMMAND, root):
-        if info.status == "done" and (info.directory / ARTIFACT / DOCUMENT).is_file():
-            return info.directory
-    return None
-
-
-def _other(folder: Path) -> str:
-    try:
-        return f"a run of motionkit {peek(folder).command}"
-    except MotionkitError:
-        return "no run"
+    return newest_with(COMMAND, Path(ARTIFACT, DOCUMENT), root)

@@ -22,6 +22,7 @@ from motionkit.config import (
     slots,
     slots_of,
     split_choice,
+    with_later,
 )
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
@@ -30,7 +31,7 @@ from motionkit.success.actor_settings import ActorSettings
 from motionkit.success.environments.tasks import as_recorded
 from motionkit.success.ppo.guide import is_foreign, translate_stage, translate_words
 
-# The environment that the inputs of a command come from: its default, instead of another task. Imports no torch.
+# The environment that the inputs of a command come from: its default, instead of another task.
 
 
 _REWARD = "success-classifier"
@@ -167,7 +168,7 @@ def _newest() -> str:
     return next((str(place) for place in done if (place / _ARTIFACT / _DOCUMENT).is_file()), "")
 
 
-# Settings of `motionkit ppo`. Imports no torch.
+# Settings of `motionkit ppo`.
 
 
 STEPS = {"mlp": 16, "pixels": 40}
@@ -351,7 +352,7 @@ class PpoSettings(TrainerSettings):
         Runs that are older than cloning and moved pictures had neither.
         """
         later = {"augment": {"shift": 0}, "clone": CloneSettings().model_dump(mode="json")}
-        return {**later, **with_recorded_environment(table)}
+        return with_later(with_recorded_environment(table), later)
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
