@@ -11,7 +11,7 @@ from motionkit.config import Foreign, Problem, SettingsError, renamed
 from motionkit.errors import did_you_mean
 from motionkit.predictor.stages import TRAINER_KEYS
 
-# The keys of the training guide's ``exp_phase_mpl.json``, and what becomes of each. Imports no torch.
+# The keys of the training guide's ``exp_phase_mpl.json``, and what becomes of each.
 
 
 LOSSES = (
@@ -127,7 +127,7 @@ def reason_left_out(key: str) -> str:
     return next((reason for prefix, reason in LEFT_OUT_PREFIXES.items() if key.startswith(prefix)), "")
 
 
-# Stages as the guide's files have them, given the form that they have here. Imports no torch.
+# Stages as the guide's files have them, given the form that they have here.
 
 
 _WEIGHTS = {f"w_{loss}": f"w_{loss}" for loss in LOSSES} | {"w_attn": "w_attn_reg", "w_latent": "w_latent_consistency"}

@@ -150,7 +150,7 @@ def schedule_problems(schedule: Sequence[Mapping[str, Any]], epochs: int) -> tup
     return tuple(found)
 
 
-# The values that hold at a point of the training: settings, stages, ramps and teacher forcing. Imports no torch.
+# The values that hold at a point of the training: settings, stages, ramps and teacher forcing.
 
 
 _END = 0.65

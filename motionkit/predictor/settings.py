@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from motionkit.config import Cli, Group
 from motionkit.plugins import Component
 
-# Shape of a motion predictor. Imports no torch.
+# Shape of a motion predictor.
 
 
 FEW_FRAMES = 10_000

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from motionkit.config import Group
 from motionkit.plugins import Component
 
-# Shape of the built-in region policy. Imports no torch.
+# Shape of the built-in region policy.
 
 
 class RegionSettings(Group):

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from motionkit.config import Cli, Group
 from motionkit.errors import MotionkitError
 
-# What an actor is made from. Imports no torch.
+# What an actor is made from.
 
 
 _Pixels = Annotated[int, Field(ge=1, le=8192)]

@@ -32,7 +32,7 @@ from motionkit.success.ppo.settings import (
     with_recorded_environment,
 )
 
-# Settings of `motionkit reward-collect`. Imports no torch.
+# Settings of `motionkit reward-collect`.
 
 
 POLICIES = ("ppo", "random", "scripted")

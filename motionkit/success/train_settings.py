@@ -25,7 +25,7 @@ from motionkit.config import (
 from motionkit.plugins import Component
 from motionkit.training.guide_yaml import Reading, closed, leaves, reading, reason_in
 
-# The keys of the reward-model guide's ``train_reward_model.yaml``, and what becomes of each. Imports no torch.
+# The keys of the reward-model guide's ``train_reward_model.yaml``, and what becomes of each.
 
 
 KEYS: Mapping[str, str] = {
@@ -91,7 +91,7 @@ def reason_left_out(key: str) -> str:
     return reason_in(LEFT_OUT, key)
 
 
-# Reads the guide's ``train_reward_model.yaml``, and its dotted names, into the settings here. Imports no torch.
+# Reads the guide's ``train_reward_model.yaml``, and its dotted names, into the settings here.
 
 
 def is_foreign(key: str) -> bool:
@@ -174,7 +174,7 @@ def _fitted(found: Foreign, key: str, value: Any) -> Any:
     return value
 
 
-# Settings of `motionkit reward-train`. Imports no torch.
+# Settings of `motionkit reward-train`.
 
 
 Architecture = Literal["auto", "small", "resnet10"]

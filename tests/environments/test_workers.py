@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from collections.abc import Iterator
@@ -138,7 +137,7 @@ def test_an_error_in_a_worker_names_its_place() -> None:
     assert error["code"] == 1
     assert error["message"] == "the environment reach failed in a worker."
     assert error["why"].startswith("IndexError")
-    assert re.search(r"\w+\.py:\d+\)$", error["why"])
+    assert "arm.py:" in error["why"]
 
 
 def test_objects_of_an_info_stay_in_the_worker() -> None:

@@ -107,7 +107,7 @@ jsonl = Component(
 )
 
 
-# The built-in images for region captioning: coloured shapes with captions that may leave words out. Light half.
+# The built-in images for region captioning: coloured shapes with captions that may leave words out.
 
 
 class ShapesOptions(Group):

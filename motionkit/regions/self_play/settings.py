@@ -20,7 +20,7 @@ from motionkit.config import (
 )
 from motionkit.plugins import Component
 
-# Settings of `motionkit sa2va-rl`. Imports no torch.
+# Settings of `motionkit sa2va-rl`.
 
 
 class Sa2vaRunSettings(EpochRunSettings):

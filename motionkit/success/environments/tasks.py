@@ -10,7 +10,7 @@ from pydantic import Field
 from motionkit.config import Group
 from motionkit.plugins import Component
 
-# Settings of gymnasium's environments. Imports no gymnasium.
+# Settings of gymnasium's environments.
 
 
 class GymnasiumSettings(Group):
@@ -35,7 +35,7 @@ class GymnasiumSettings(Group):
         return {"id": "a module in the id is imported."} if ":" in self.id else {}
 
 
-# Settings of ManiSkill's tasks. Imports no ManiSkill.
+# Settings of ManiSkill's tasks.
 
 
 class ManiskillSettings(Group):
@@ -56,7 +56,7 @@ class ManiskillSettings(Group):
     terminate_on_success: bool = Field(False, description="End an episode with its first success.")
 
 
-# Settings of the Fetch robot's tasks. Imports no MuJoCo.
+# Settings of the Fetch robot's tasks.
 
 
 class MujocoSettings(Group):
@@ -72,7 +72,7 @@ class MujocoSettings(Group):
     size: int = Field(64, ge=16, le=1024, description="Height and width of the pictures in pixels.")
 
 
-# Settings of the pushing task. Imports no numpy.
+# Settings of the pushing task.
 
 
 class PushSettings(Group):
@@ -100,7 +100,7 @@ class PushSettings(Group):
         return {**own, "episodes.num_envs": 128, "episodes.steps": 32, "objective.batch_size": 512}
 
 
-# Settings of the reaching task. Imports no numpy.
+# Settings of the reaching task.
 
 
 class ReachSettings(Group):
@@ -138,7 +138,7 @@ def as_recorded(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return spec
 
 
-# Any environment of gymnasium's registry that draws itself and tells success. Light half.
+# Any environment of gymnasium's registry that draws itself and tells success.
 
 
 gymnasium = Component(
@@ -148,7 +148,7 @@ gymnasium = Component(
 )
 
 
-# Tasks of ManiSkill, simulated and drawn on the CPU. Light half; extra ``maniskill``.
+# Tasks of ManiSkill, simulated and drawn on the CPU. Extra ``maniskill``.
 
 
 maniskill = Component(
@@ -160,7 +160,7 @@ maniskill = Component(
 )
 
 
-# The Fetch robot of gymnasium-robotics, simulated by MuJoCo. Light half; extra ``mujoco``.
+# The Fetch robot of gymnasium-robotics, simulated by MuJoCo. Extra ``mujoco``.
 
 
 mujoco = Component(

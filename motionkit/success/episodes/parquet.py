@@ -67,19 +67,23 @@ class _Footer:
 
     def structure(self) -> dict[int, Any]:
         """Return the structure that begins here."""
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise ValueError("its footer is nested too deep")
         found: dict[int, Any] = {}
         field = 0
         while (head := self._byte()) != 0:
             field = field + (head >> 4) if head >> 4 else self._whole()
             kind = head & 15
             found[field] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
-        self._depth -= 1
         return found
 
     def _value(self, kind: int) -> Any:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ValueError("its footer is nested too deep")
+        found = self._read(kind)
+        self._depth -= 1
+        return found
+
+    def _read(self, kind: int) -> Any:
         if kind in (_TRUE, _FALSE, _BYTE):  # a truth value in a list is a byte
             return self._byte()
         if kind < _DOUBLE:

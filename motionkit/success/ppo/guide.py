@@ -11,7 +11,7 @@ from motionkit.config import Foreign, interpolate
 from motionkit.errors import MotionkitError
 from motionkit.training.guide_yaml import closed, leaves, reading
 
-# The keys of the reward-model guide's ``maniskill_ppo_cnn.yaml``, and what becomes of each. Imports no torch.
+# The keys of the reward-model guide's ``maniskill_ppo_cnn.yaml``, and what becomes of each.
 
 
 COMMON: Mapping[str, str] = {

@@ -32,7 +32,7 @@ from motionkit.config import (
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 
-# What ``--algorithm auto`` means: the update rule that suits the options and the rewards. Imports no torch.
+# What ``--algorithm auto`` means: the update rule that suits the options and the rewards.
 
 
 AUTO = "auto"
@@ -157,7 +157,7 @@ def _has_driver() -> bool:
     return any(mark.exists() for mark in marks)
 
 
-# Settings of `motionkit grpo`. Imports no torch.
+# Settings of `motionkit grpo`.
 
 
 class TrainPrompts(PromptSettings):

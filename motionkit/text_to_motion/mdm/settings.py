@@ -12,7 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.text_to_motion.pairs.settings import refuse_size
 
-# Shape of an MDM network and its diffusion, as in args.json. Imports no torch.
+# Shape of an MDM network and its diffusion, as in args.json.
 
 
 Padding = Literal["exact", "full"]
@@ -155,7 +155,7 @@ def first_problem(error: ValidationError) -> str:
     return f"{name}: {text}" if name else text
 
 
-# Settings of `motionkit pretrain mdm`. Imports no torch.
+# Settings of `motionkit pretrain mdm`.
 
 
 class MdmModelSettings(Group):

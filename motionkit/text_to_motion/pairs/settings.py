@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from motionkit.config import Chosen, Cli, Group, OptimSettings, RunSettings, TrainerSettings, slot
 
-# Which changed copies a model is trained against, as settings name them. Imports no torch.
+# Which changed copies a model is trained against, as settings name them.
 
 
 AUTO, NONE, ALL = "auto", "none", "all"
@@ -130,7 +130,7 @@ class PairSettings(TrainerSettings):
     optim: OptimSettings = OptimSettings()
 
 
-# How large a network may be asked for. Imports no torch.
+# How large a network may be asked for.
 
 
 _LARGEST = 2 * 10**9

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from motionkit.config import Group, Place
 from motionkit.plugins import Component
 
-# What rewards that compare a motion with a text in a joint space have in common. Light half, no torch.
+# What rewards that compare a motion with a text in a joint space have in common.
 #
 # TMR and the T2M evaluator map texts and motions to one space. The rewards of both differ in the network only: options,
 # formulas and segments are here.
@@ -72,7 +72,7 @@ class SegmentOptions(ScoreOptions):
     )
 
 
-# Movement reward: limbs that swing as far and as fast as in real clips of the action. Light half, no torch.
+# Movement reward: limbs that swing as far and as fast as in real clips of the action.
 
 
 class MovementOptions(Group):
@@ -87,7 +87,7 @@ movement = Component(
 )
 
 
-# Physics reward: feet that do not slide, motion that does not jitter. Light half, no torch.
+# Physics reward: feet that do not slide, motion that does not jitter.
 
 
 class PhysicsOptions(Group):

@@ -15,7 +15,7 @@ from motionkit.config import Cli, Group, RunSettings, SamplerSettings
 from motionkit.plugins import Component
 from motionkit.text_to_motion.grpo.settings import GrpoOptimSettings, ObjectiveSettings, RolloutSettings
 
-# Groups of options that several algorithms have. Imports no torch.
+# Groups of options that several algorithms have.
 
 
 _SAMPLES = 2**17
@@ -137,7 +137,7 @@ class CosineOptim(GrpoOptimSettings):
     schedule: Literal["constant", "cosine"] = Field("cosine", description="Learning rate after the warm-up.")
 
 
-# Groups of options of the algorithms on finished samples: `awm`, `nft` and `dpo`. Imports no torch.
+# Groups of options of the algorithms on finished samples: `awm`, `nft` and `dpo`.
 
 
 class MatchingRollout(GroupRollout):
@@ -181,7 +181,7 @@ class MatchingOptions(Group):
     optim: CosineOptim = CosineOptim()
 
 
-# Options of the algorithm `awm`. Imports no torch.
+# Options of the algorithm `awm`.
 
 
 class AwmObjective(MatchingObjective, CreditObjective):
@@ -198,7 +198,7 @@ class AwmOptions(MatchingOptions):
     objective: AwmObjective = AwmObjective()
 
 
-# Options of the algorithm `dpo`. Imports no torch.
+# Options of the algorithm `dpo`.
 
 
 class DpoObjective(MatchingObjective, SegmentObjective):
@@ -216,7 +216,7 @@ class DpoOptions(MatchingOptions):
     objective: DpoObjective = DpoObjective()
 
 
-# Options of the algorithm `easytune`. Imports no torch.
+# Options of the algorithm `easytune`.
 
 
 class EasyTuneRollout(RolloutSettings):
@@ -246,7 +246,7 @@ class EasyTuneOptions(Group):
     optim: CosineOptim = CosineOptim()
 
 
-# Options of the algorithm `grpo`. Imports no torch.
+# Options of the algorithm `grpo`.
 
 
 class ExploredRollout(GroupRollout):
@@ -339,7 +339,7 @@ class GrpoOptions(Group):
     optim: CosineOptim = CosineOptim()
 
 
-# Options of the algorithm `flow-grpo`. Imports no torch.
+# Options of the algorithm `flow-grpo`.
 
 
 class FlowSampler(WindowSampler):
@@ -381,7 +381,7 @@ class FlowOptions(Group):
     objective: GrpoObjective = GrpoObjective()
 
 
-# Options of the algorithm `reward-gradient`. Imports no torch.
+# Options of the algorithm `reward-gradient`.
 
 
 class GradientRollout(RolloutSettings):
@@ -439,7 +439,7 @@ class GradientOptions(Group):
     optim: GradientOptim = GradientOptim()
 
 
-# Options of the algorithm `mixed`. Imports no torch.
+# Options of the algorithm `mixed`.
 
 
 class MixedRollout(ExploredRollout):
@@ -469,7 +469,7 @@ class MixedOptions(Group):
     optim: CosineOptim = CosineOptim()
 
 
-# Options of the algorithm `nft`. Imports no torch.
+# Options of the algorithm `nft`.
 
 
 class NftObjective(MatchingObjective, CreditObjective):
@@ -484,7 +484,7 @@ class NftOptions(MatchingOptions):
     objective: NftObjective = NftObjective()
 
 
-# The update rules as plugins, one component each, in the order of the documentation. Imports no torch.
+# The update rules as plugins, one component each, in the order of the documentation.
 
 
 grpo = Component(
