@@ -57,11 +57,7 @@ class Root(CommandTree):
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the line names; report how far a stopped one came.
-
-        Raises:
-            MotionkitError: A plugin raised anything at all, or other code asked Python to exit.
-        """
+        """Run the command that the line names; report how far a stopped one came."""
         try:
             with plugins.catching(code=1):
                 return super().invoke(ctx)

@@ -15,38 +15,23 @@ _DOTTED = re.compile(r"[a-z_]+(\.[a-z_]+)+(=|$)")
 
 @dataclass(frozen=True)
 class GuideScript:
-    """A script of the guides.
+    """A script of the guides."""
 
-    Attributes:
-        names: Its names, without folder and ending.
-        command: The command here.
-        needs: Word that it is called with when it means this command; empty for all other calls.
-    """
-
-    names: tuple[str, ...]
-    command: str
-    needs: str
+    names: tuple[str, ...]  # Its names, without folder and ending
+    command: str  # The command here
+    needs: str  # Word that it is called with when it means this command; empty for all other calls
 
 
 @dataclass(frozen=True)
 class GuideOption:
-    """An option of the guides.
+    """An option of the guides."""
 
-    Attributes:
-        guide: Names in the guides.
-        flag: The flag here, with its value.
-        key: The dotted setting; empty when there is only the flag.
-        note: What differs.
-        command: Command that has the flag.
-        default: What a guide's command uses when it is not given, where the default here is another one.
-    """
-
-    guide: tuple[str, ...]
-    flag: str
-    key: str
-    note: str
-    command: str
-    default: str
+    guide: tuple[str, ...]  # Names in the guides
+    flag: str  # The flag here, with its value
+    key: str  # The dotted setting; empty when there is only the flag
+    note: str  # What differs
+    command: str  # Command that has the flag
+    default: str  # What a guide's command uses when it is not given, where the default here is another one
 
 
 @lru_cache(maxsize=1)

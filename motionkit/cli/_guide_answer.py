@@ -28,9 +28,6 @@ def refuse_old_options(command: str, words: Sequence[str], options: Mapping[str,
         command: The command, such as ``pretrain mdm``.
         words: The words after it.
         options: Its options, each with whether it takes a value.
-
-    Raises:
-        MotionkitError: It has; the fix is the command with the names that motionkit has.
     """
     if old := old_options(command, words, options):
         message = f"motionkit {command}: no such option: {', '.join(old)}"

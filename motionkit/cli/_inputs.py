@@ -86,10 +86,6 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
 
     Returns:
         The clips, the skeletons of BVH files, and the files that hold no motion.
-
-    Raises:
-        MotionkitError: A path cannot be used, an option could not act, or clips were counted and the starter is not
-            asked for.
     """
     from motionkit.clips.convert import Opened, listed, open_sources, refuse_idle
     from motionkit.motion import ReadOptions, read_joint_map

@@ -44,11 +44,7 @@ class LazyCommand(TyperCommand):
         self._path = path or name
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Build the real command for `args` and return its context.
-
-        Raises:
-            MotionkitError: The arguments hold options of the training guides.
-        """
+        """Build the real command for `args` and return its context."""
         wants_help = "--help" in args or "-h" in args
         if wants_help:
             show_whole_names()

@@ -112,11 +112,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def refuse_copies(command: str) -> None:
-    """Refuse a command that is no trainer where a launcher started several processes of it.
-
-    Raises:
-        MotionkitError: There are several; each would do the same work.
-    """
+    """Refuse a command that is no trainer where a launcher started several processes of it."""
     launch = launch_of()
     if launch.size > 1:
         raise MotionkitError(
@@ -127,11 +123,7 @@ def refuse_copies(command: str) -> None:
 
 
 def refuse_unshared(label: str, trainer: Any, launch: Launch) -> None:
-    """Refuse a trainer that cannot be shared by processes.
-
-    Raises:
-        MotionkitError: It has no ``world``; see `motionkit.training.base.Trainer`.
-    """
+    """Refuse a trainer that cannot be shared by processes."""
     if not hasattr(trainer, "world"):
         why = getattr(trainer, "unshared", "") or "it does not share its steps"
         raise MotionkitError(
@@ -144,10 +136,6 @@ def refuse_unshared(label: str, trainer: Any, launch: Launch) -> None:
 @contextmanager
 def ending_together(launch: Launch, *, as_json: bool) -> Iterator[Callable[[str], Processes]]:
     """End all processes with one message and the same exit code when one of them fails in the block.
-
-    Args:
-        launch: Place of this process.
-        as_json: Whether an error is a document as well.
 
     Yields:
         ``join(device)``, which meets the other processes; before it, and without a launcher, errors go on as usual.

@@ -12,21 +12,13 @@ PANELS = (TRAIN, MOTION, LOOK)
 
 @dataclass(frozen=True)
 class CommandRow:
-    """One command.
+    """One command."""
 
-    Attributes:
-        name: Its name.
-        target: ``module:register``; ``register(app)`` adds the command to a Typer app of its own.
-        summary: One line for the list of commands.
-        panel: Heading it stands under.
-        hidden: Keep it out of the list, because another command does the same.
-    """
-
-    name: str
-    target: str
-    summary: str
-    panel: str
-    hidden: bool = False
+    name: str  # Its name
+    target: str  # ``module:register``; ``register(app)`` adds the command to a Typer app of its own
+    summary: str  # One line for the list of commands
+    panel: str  # Heading it stands under
+    hidden: bool = False  # Keep it out of the list, because another command does the same
 
 
 def _own(name: str, summary: str, panel: str, *, hidden: bool = False) -> CommandRow:

@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 
 def trainer_command(name: str, app: typer.Typer) -> None:
-    """Register the trainer called `name` on `app`.
-
-    Raises:
-        MotionkitError: Several packages bring that name, it does not import, or its options are no `TrainerSettings`.
-    """
+    """Register the trainer called `name` on `app`."""
     component = plugins.get("trainers", name)
     model = component.options
     label = name.rpartition(":")[2].replace(".", " ")

@@ -41,28 +41,20 @@ _FEW, _LINE = 3, 76
 
 @dataclass
 class Draft:
-    """A translation while it is made.
+    """A translation while it is made."""
 
-    Attributes:
-        command: Command here.
-        whole: Whether it is a guide's whole command, whose defaults count.
-        old: What is left of the old options, by name; the value of a switch is empty.
-        flags: The new options: key, by which they are put in order, and words.
-        places: The arguments without a flag.
-        changes: What differs: name, the guide's value, motionkit's default.
-        dropped: What was left out, and why.
-        before: Variables of the shell before the command, ``NAME=value``.
-        launcher: What starts several processes of it: ``torchrun`` with its options; empty for one process.
-    """
-
-    command: str
-    whole: bool = False
+    command: str  # Command here
+    whole: bool = False  # Whether it is a guide's whole command, whose defaults count
+    # What is left of the old options, by name; the value of a switch is empty.
     old: dict[str, str] = field(default_factory=dict)
+    # The new options: key, by which they are put in order, and words.
     flags: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)  # The arguments without a flag
+    # What differs: name, the guide's value, motionkit's default.
     changes: list[tuple[str, str, str]] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
-    before: tuple[str, ...] = ()
+    dropped: list[str] = field(default_factory=list)  # What was left out, and why
+    before: tuple[str, ...] = ()  # Variables of the shell before the command, ``NAME=value``
+    # What starts several processes of it: ``torchrun`` with its options; empty for one process.
     launcher: tuple[str, ...] = ()
 
     def add(self, key: str, *words: str) -> None:

@@ -148,10 +148,6 @@ def finish(document: Mapping[str, Any], error: MotionkitError | None, *, json: b
         document: The result, with ``command``.
         error: What went wrong.
         json: Whether the document is asked for; it then has the status of the command, and the error.
-
-    Raises:
-        MotionkitError: `error`, for the root to print.
-        typer.Exit: With its exit code, when the document holds it: there is one document per command.
     """
     if error is not None and not json:
         raise error
@@ -165,12 +161,7 @@ def finish(document: Mapping[str, Any], error: MotionkitError | None, *, json: b
 
 
 def console(stream: IO[str], *, file: IO[str] | None = None) -> Any:
-    """Return a rich console that obeys ``--color``, NO_COLOR and pipes.
-
-    Args:
-        stream: Stdout or stderr.
-        file: Where the text goes instead, for now.
-    """
+    """Return a rich console that obeys ``--color``, NO_COLOR and pipes."""
     from rich.console import Console
 
     force = {"always": True, "never": False}.get(_colour, stream.isatty() or None)

@@ -201,11 +201,7 @@ class _Said:
 
 
 class _Rate:
-    """Steps per second since the first one, or since the clock was started again.
-
-    Args:
-        slow_start: First steps that count for no rate.
-    """
+    """Steps per second since the first one, or since the clock was started again."""
 
     def __init__(self, slow_start: int = 0) -> None:
         self._begun = self._first = self._last = time.monotonic()

@@ -39,28 +39,18 @@ from motionkit.errors import MotionkitError
 
 @dataclass(frozen=True)
 class Flag:
-    """One option of a command.
+    """One option of a command."""
 
-    Attributes:
-        names: Its spellings, the first shown first.
-        path: Key it sets.
-        kind: Type that Typer parses: ``str``, ``list[str]`` for an option that repeats, ``bool`` for a switch, a tuple
-            for one that takes several words.
-        help: Description with limits and default, plain text.
-        metavar: What to show for its value.
-        panel: Help panel.
-        hidden: Keep it out of help (it still works).
-        words: Completions of its value.
-    """
-
-    names: tuple[str, ...]
-    path: tuple[str, ...]
+    names: tuple[str, ...]  # Its spellings, the first shown first
+    path: tuple[str, ...]  # Key it sets
+    # Type that Typer parses: ``str``, ``list[str]`` for an option that repeats, ``bool`` for a switch, a tuple for one
+    # that takes several words.
     kind: Any
-    help: str
-    metavar: str
-    panel: str
-    hidden: bool = False
-    words: tuple[str, ...] = ()
+    help: str  # Description with limits and default, plain text
+    metavar: str  # What to show for its value
+    panel: str  # Help panel
+    hidden: bool = False  # Keep it out of help (it still works)
+    words: tuple[str, ...] = ()  # Completions of its value
 
     @property
     def spellings(self) -> set[str]:
@@ -391,9 +381,6 @@ def _config_of(path: Path, command: str, *, init: bool) -> Path:
         path: What is to be resumed.
         command: Name of the command.
         init: Whether the command can start from the weights in a file.
-
-    Raises:
-        MotionkitError: There is no run to resume, or it is another command's.
     """
     from motionkit.runs import locate, refuse_command
 

@@ -40,32 +40,20 @@ Pose = tuple[FileSource, Motion]
 
 @dataclass(frozen=True)
 class Body:
-    """How the files of one skeleton are read.
+    """How the files of one skeleton are read."""
 
-    Attributes:
-        skeleton: Number of joints and the name of the root.
-        names: Joint names.
-        parents: Parent of each joint.
-        example: One of the files.
-        files: Number of files.
-        unit: Their unit, a key of `UNITS`.
-        up: Their vertical axis.
-        height_m: Height of the smallest and of the tallest body, upright; None without legs known by name.
-        doubt: Why the unit is doubtful; empty if it is not.
-        given: Whether the unit was given and not found.
-        beside: Number of files that were not given and had a say in the unit, because they lie beside those that were.
-    """
-
-    skeleton: str
-    names: tuple[str, ...]
-    parents: tuple[int, ...]
-    example: str
-    files: int
-    unit: str
-    up: Axis
+    skeleton: str  # Number of joints and the name of the root
+    names: tuple[str, ...]  # Joint names
+    parents: tuple[int, ...]  # Parent of each joint
+    example: str  # One of the files
+    files: int  # Number of files
+    unit: str  # Their unit, a key of `UNITS`
+    up: Axis  # Their vertical axis
+    # Height of the smallest and of the tallest body, upright; None without legs known by name.
     height_m: tuple[float, float] | None
-    doubt: str = ""
-    given: bool = False
+    doubt: str = ""  # Why the unit is doubtful; empty if it is not
+    given: bool = False  # Whether the unit was given and not found
+    # Number of files that were not given and had a say in the unit, because they lie beside those that were.
     beside: int = 0
 
     @property
@@ -113,9 +101,6 @@ def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[B
 
     Returns:
         The sources in their order, with the unit and the axis as options, and the skeletons, the most used first.
-
-    Raises:
-        MotionkitError: A table of joint names was given that names no joint of any file.
     """
     chosen: dict[str, FileSource] = {}
     bodies: list[Body] = []

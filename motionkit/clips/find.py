@@ -55,10 +55,6 @@ def shared_takes(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
 
     All clips of a group get the same split, whichever folders they come from. A group is named after its first file;
     a file that is alone has none.
-
-    Args:
-        files: All files.
-        keys: Their ids.
     """
     known = set(files)
     takes = []
@@ -93,18 +89,14 @@ _FLAGS = {
 
 @dataclass
 class Opened:
-    """Result of `open_sources`.
+    """Result of `open_sources`."""
 
-    Attributes:
-        sources: The clips, in a fixed order; then files and folders that cannot be opened, whose `load` raises.
-        bodies: How the BVH files of each skeleton are read.
-        skipped: Files of a known ending that hold no motion, such as statistics and settings.
-        made: Folders inside the given ones that `convert` wrote; skipped, because they hold the same motions again.
-    """
-
+    # The clips, in a fixed order; then files and folders that cannot be opened, whose `load` raises.
     sources: tuple[ClipSource, ...] = ()
-    bodies: tuple[Body, ...] = ()
+    bodies: tuple[Body, ...] = ()  # How the BVH files of each skeleton are read
+    # Files of a known ending that hold no motion, such as statistics and settings.
     skipped: list[Path] = field(default_factory=list)
+    # Folders inside the given ones that `convert` wrote; skipped, because they hold the same motions again.
     made: list[Path] = field(default_factory=list)
 
 
@@ -116,9 +108,6 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
     is read once. Unit and vertical axis of BVH files are decided once for each skeleton (`vote`). Folders that
     `convert` wrote are skipped if the given folder holds anything else; give them by name to read them. Ids are file
     names without ending; see `unique_keys`.
-
-    Raises:
-        MotionkitError: A path is missing or in no format that is read here, or a folder holds no motion.
 
     Example:
         >>> import numpy as np
@@ -154,11 +143,7 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
 
 
 def refuse_idle(options: ReadOptions, sources: Iterable[ClipSource]) -> None:
-    """Refuse reading options that no reader of these sources uses, and files that do not exist.
-
-    Raises:
-        MotionkitError: There is such an option (the message names its formats) or file.
-    """
+    """Refuse reading options that no reader of these sources uses, and files that do not exist."""
     names = {source.format for source in sources if isinstance(source, FileSource)}
     used = {option for name in names for option in FORMATS[name].options}
     plain = ReadOptions()

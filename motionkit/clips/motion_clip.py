@@ -105,9 +105,6 @@ def save_clips(
 
     Returns:
         What was done; rotations that had to be found come with their residual.
-
-    Raises:
-        MotionkitError: As `MotionClip.save`; or there are too many clips for one file.
     """
     out = Path(path)
     refuse_foreign(out)

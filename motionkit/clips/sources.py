@@ -26,23 +26,14 @@ LIMIT = 256 << 20
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A motion file found in a folder.
+    """A motion file found in a folder."""
 
-    Attributes:
-        path: The file.
-        base: The folder that was given to find it in.
-        format: Its format.
-        texts: Its captions.
-        texts_file: Its file of captions.
-        splits: The splits that list it.
-    """
-
-    path: Path
-    base: Path
-    format: Format
-    texts: tuple[Caption, ...] = ()
-    texts_file: Path | None = None
-    splits: tuple[str, ...] = ()
+    path: Path  # The file
+    base: Path  # The folder that was given to find it in
+    format: Format  # Its format
+    texts: tuple[Caption, ...] = ()  # Its captions
+    texts_file: Path | None = None  # Its file of captions
+    splits: tuple[str, ...] = ()  # The splits that list it
 
 
 def motions_of(folder: Path) -> Path | None:
@@ -61,9 +52,6 @@ def dataset_files(folder: Path, motions: Path, base: Path) -> Iterator[FoundFile
         folder: The folder.
         motions: Its sub-folder with the motions, see `motions_of`.
         base: The folder that was given to find it in.
-
-    Raises:
-        MotionkitError: The list of a split is no text.
     """
     splits: dict[str, tuple[str, ...]] = {}
     for split in SPLITS:
@@ -100,28 +88,18 @@ def _lines(path: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class FileSource:
-    """A motion file.
+    """A motion file."""
 
-    Attributes:
-        path: The file.
-        key: Clip id.
-        format: Name of its format.
-        options: Options of the reader.
-        texts: Captions from other files of its folder.
-        texts_file: HumanML3D texts file with its captions, read with the clip.
-        splits: Splits of its folder that list it, in the order of `SPLITS`. More than one is a leak: the clip then
-            gets the last of them, so that no held-out clip is trained on, and a warning.
-        group: Name shared by all files of the same take; empty if there is only one.
-    """
-
-    path: Path
-    key: str
-    format: str
-    options: ReadOptions = field(default_factory=ReadOptions)
-    texts: tuple[Caption, ...] = ()
-    texts_file: Path | None = None
+    path: Path  # The file
+    key: str  # Clip id
+    format: str  # Name of its format
+    options: ReadOptions = field(default_factory=ReadOptions)  # Options of the reader
+    texts: tuple[Caption, ...] = ()  # Captions from other files of its folder
+    texts_file: Path | None = None  # HumanML3D texts file with its captions, read with the clip
+    # Splits of its folder that list it, in the order of `SPLITS`. More than one is a leak: the clip then gets the last
+    # of them, so that no held-out clip is trained on, and a warning.
     splits: tuple[str, ...] = ()
-    group: str = ""
+    group: str = ""  # Name shared by all files of the same take; empty if there is only one
 
     @property
     def origin(self) -> str:
@@ -166,17 +144,11 @@ class FileSource:
 
 @dataclass(frozen=True)
 class LockedSource:
-    """A file or folder that cannot be opened; only its own `load` fails.
+    """A file or folder that cannot be opened; only its own `load` fails."""
 
-    Attributes:
-        path: Where it is.
-        key: An id, as of a clip.
-        reason: The error message of the system.
-    """
-
-    path: Path
-    key: str
-    reason: str
+    path: Path  # Where it is
+    key: str  # An id, as of a clip
+    reason: str  # The error message of the system
 
     @property
     def origin(self) -> str:

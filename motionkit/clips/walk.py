@@ -136,35 +136,22 @@ _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFB
 
 @dataclass(frozen=True)
 class Job(Generic[Result]):
-    """One source and the step to do with its clips; pickled for worker processes.
+    """One source and the step to do with its clips; pickled for worker processes."""
 
-    Attributes:
-        source: Where the clips come from.
-        step: What to do with each.
-        row: Their row of the caption table; it takes precedence over what the source holds.
-    """
-
-    source: ClipSource
-    step: Step[Result]
-    row: CaptionRow | None = None
+    source: ClipSource  # Where the clips come from
+    step: Step[Result]  # What to do with each
+    row: CaptionRow | None = None  # Their row of the caption table; it takes precedence over what the source holds
 
 
 @dataclass(frozen=True)
 class ClipOutcome(Generic[Result]):
-    """What became of one source.
+    """What became of one source."""
 
-    Attributes:
-        key: The source's id.
-        origin: Where it is.
-        fingerprint: State of the source when it was read.
-        results: What the step yielded for its clips, in order.
-        problems: Why a clip was not used, by clip id (the source's id if it could not be read).
-    """
-
-    key: str
-    origin: str
-    fingerprint: str = ""
-    results: tuple[Result, ...] = ()
+    key: str  # The source's id
+    origin: str  # Where it is
+    fingerprint: str = ""  # State of the source when it was read
+    results: tuple[Result, ...] = ()  # What the step yielded for its clips, in order
+    # Why a clip was not used, by clip id (the source's id if it could not be read).
     problems: Mapping[str, MotionkitError] = field(default_factory=dict)
 
     def failed(self) -> dict[str, str]:
@@ -217,11 +204,7 @@ def walk(
 
 
 def work(job: Job[Result]) -> ClipOutcome[Result]:
-    """Run a job; errors of the source or of one of its clips become part of the outcome.
-
-    Raises:
-        OSError: The disk is full, read-only or broken.
-    """
+    """Run a job; errors of the source or of one of its clips become part of the outcome."""
     source = job.source
     fingerprint = source.fingerprint()
     results: list[Result] = []
@@ -249,12 +232,7 @@ def work(job: Job[Result]) -> ClipOutcome[Result]:
 
 
 def load_clips(source: ClipSource) -> Sequence[Clip]:
-    """Load a source.
-
-    Raises:
-        MotionkitError: It cannot be used. Unexpected errors of a reader are converted too, because one damaged file
-            must not stop a folder; the message asks for a report.
-    """
+    """Load a source."""
     try:
         return source.load()
     except MotionkitError:

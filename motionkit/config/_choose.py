@@ -25,29 +25,17 @@ from motionkit.errors import MotionkitError
 
 @dataclass
 class Pick:
-    """One chosen plugin.
+    """One chosen plugin."""
 
-    Attributes:
-        kind: Plugin kind.
-        name: What it is chosen by.
-        origin: Where the choice was made.
-        since: Number of the layer that made the choice; 0 for the default.
-        weight: Weight in a mixture.
-        weight_origin: Where the weight was given.
-        listed: Whether the weight was given with the name, ``NAME=WEIGHT``, which wins over tables.
-        given: The plugin with its options, from Python.
-        typed: Whether the name was typed, so that it may be a Python file.
-    """
-
-    kind: str
-    name: str
-    origin: str
-    since: int = 0
-    weight: float = 1.0
-    weight_origin: str = "default"
-    listed: bool = False
-    given: Chosen | None = None
-    typed: bool = False
+    kind: str  # Plugin kind
+    name: str  # What it is chosen by
+    origin: str  # Where the choice was made
+    since: int = 0  # Number of the layer that made the choice; 0 for the default
+    weight: float = 1.0  # Weight in a mixture
+    weight_origin: str = "default"  # Where the weight was given
+    listed: bool = False  # Whether the weight was given with the name, ``NAME=WEIGHT``, which wins over tables
+    given: Chosen | None = None  # The plugin with its options, from Python
+    typed: bool = False  # Whether the name was typed, so that it may be a Python file
 
     @property
     def options(self) -> type[BaseModel]:
@@ -68,21 +56,14 @@ class Pick:
 
 @dataclass
 class Picks:
-    """What fills every slot.
+    """What fills every slot."""
 
-    Attributes:
-        slots: The slots, by the name of their field.
-        of: The chosen plugins of each slot, by the name of the field.
-        errors: What went wrong; a slot that could not be filled has its default.
-        warnings: What is odd without being wrong.
-        notes: Lines for the user, of slots that decided by themselves.
-    """
-
-    slots: Mapping[str, Slot]
-    of: dict[str, list[Pick]] = field(default_factory=dict)
+    slots: Mapping[str, Slot]  # The slots, by the name of their field
+    of: dict[str, list[Pick]] = field(default_factory=dict)  # The chosen plugins of each slot, by the name of the field
+    # What went wrong; a slot that could not be filled has its default.
     errors: list[MotionkitError] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)  # What is odd without being wrong
+    notes: list[str] = field(default_factory=list)  # Lines for the user, of slots that decided by themselves
 
 
 def choose(model: type[BaseModel], layers: Sequence[Layer], typed: Iterable[str] = ()) -> Picks:
@@ -149,11 +130,7 @@ def _read(slot: Slot, item: Any, origin: str, index: int) -> Pick:
 
 
 def read_weight(value: Any) -> float:
-    """Read a weight.
-
-    Raises:
-        MotionkitError: It is not a finite number.
-    """
+    """Read a weight."""
     try:
         weight = float(value)
     except (TypeError, ValueError):
@@ -176,11 +153,7 @@ def split_choice(slot: Slot, raw: Any) -> tuple[list[Any] | None, dict[str, Any]
 
 
 def _mark_typed(name: str, slot: Slot, picks: Sequence[Pick], layers: Sequence[Layer]) -> None:
-    """Mark the plugins whose name was typed; refuse Python files whose name stands in files only.
-
-    Raises:
-        MotionkitError: Names the file, the place and the flags to type.
-    """
+    """Mark the plugins whose name was typed; refuse Python files whose name stands in files only."""
     typed = {*slot.default}
     for layer in layers:
         typed |= layer.code or set()

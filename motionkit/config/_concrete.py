@@ -81,11 +81,7 @@ def settings_of(found: BaseModel, picks: Picks) -> dict[str, Any]:
 
 
 def own_table(name: str, picks: Picks, index: int, layers: Sequence[Layer], problems: list[Problem]) -> dict[str, Any]:
-    """Return what layer number `index` holds for the plugins in the slot `name`, as a table of the concrete model.
-
-    Raises:
-        MotionkitError: Options were given for a slot that is empty.
-    """
+    """Return what layer number `index` holds for the plugins in the slot `name`, as a table of the concrete model."""
     slot, layer, chosen = picks.slots[name], layers[index], picks.of[name]
     wanted, table = split_choice(slot, layer.table.get(name))
     if slot.many:

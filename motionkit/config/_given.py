@@ -23,20 +23,13 @@ class Foreign:
     """Another tool's settings, while they are given the names that they have here.
 
     `Translated.translate` returns one. Values are validated later, as those of any file.
-
-    Attributes:
-        path: The file.
-        values: By dotted key here.
-        sources: By dotted key here, the key in the file.
-        notes: What the user should know, a paragraph each.
-        typed: Keys of the other tool that were typed, in place of those of the file.
     """
 
-    path: Path
-    values: dict[str, Any] = field(default_factory=dict)
-    sources: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    typed: Collection[str] = ()
+    path: Path  # The file
+    values: dict[str, Any] = field(default_factory=dict)  # By dotted key here
+    sources: dict[str, str] = field(default_factory=dict)  # By dotted key here, the key in the file
+    notes: list[str] = field(default_factory=list)  # What the user should know, a paragraph each
+    typed: Collection[str] = ()  # Keys of the other tool that were typed, in place of those of the file
 
     def put(self, key: str, value: Any, source: str) -> None:
         """Set a value; `source` is its key in the file, or what it follows from."""
@@ -73,9 +66,6 @@ class Translated(Group):
         """Return the settings of a run, ``config.json``, as they were meant when they were recorded.
 
         A setting that came later has a default that may not be what the run did; such a one is put in here.
-
-        Args:
-            table: Nested tables.
         """
         return table
 
@@ -83,15 +73,8 @@ class Translated(Group):
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
         """Return what a settings file means that was written for another tool.
 
-        Args:
-            table: What the file holds.
-            path: The file.
-
         Returns:
             Its values by their names here; None for a file of motionkit's own.
-
-        Raises:
-            MotionkitError: The file has a setting that cannot be kept, or one that is unknown.
         """
         return None
 
@@ -109,9 +92,6 @@ class Translated(Group):
 
         Args:
             sets: Values by dotted key, all of them `is_foreign`.
-
-        Raises:
-            MotionkitError: One of them is unknown, or cannot be kept.
         """
         raise NotImplementedError
 
@@ -125,27 +105,17 @@ def renamed(pairs: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Given:
-    """What the command line gave.
+    """What the command line gave."""
 
-    Attributes:
-        flags: Path of a key to its value (text, or a list of texts for a flag that repeats).
-        sets: ``key=value`` strings of ``--set``.
-        files: Files of ``--config``, lowest first.
-        repeated: The file that the flags and sets stand in, where they were not typed.
-    """
-
+    # Path of a key to its value (text, or a list of texts for a flag that repeats).
     flags: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
-    sets: Sequence[str] = ()
-    files: Sequence[Path] = ()
-    repeated: str = ""
+    sets: Sequence[str] = ()  # ``key=value`` strings of ``--set``
+    files: Sequence[Path] = ()  # Files of ``--config``, lowest first
+    repeated: str = ""  # The file that the flags and sets stand in, where they were not typed
 
 
 def read_layers(model: type[Group], given: Given) -> list[Layer]:
-    """Return files, variables, ``--set`` and flags as layers, lowest first; each is read once.
-
-    Raises:
-        MotionkitError: A file cannot be read, or ``--set`` is not key=value.
-    """
+    """Return files, variables, ``--set`` and flags as layers, lowest first; each is read once."""
     sets: dict[tuple[str, ...], str] = {}
     for text in given.sets:
         key, separator, value = text.partition("=")
@@ -241,14 +211,6 @@ def interpolate(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return a file's table with every ``${a.b}`` replaced by the value at that key.
 
     A text that is one reference becomes the value itself, of any type; within a text the value is written out.
-
-    Args:
-        table: What the file holds.
-        path: The file, for messages.
-
-    Raises:
-        SettingsError: A resolver such as ``${oc.env:HOME}``, a ``_target_`` (which would call code), a relative or a
-            circular reference, a missing key, or ``???``; all of them are named.
 
     Example:
         >>> interpolate({"out": "results", "save": "${out}/run"}, Path("train.yaml"))

@@ -43,15 +43,9 @@ class Cli:
 
     A field of a trainer's settings without this mark is reached by `--set key=value` or a file only. Every field
     of a plugin's options is a flag already (`--reward.alpha`), unless it is marked `hidden`.
-
-    Attributes:
-        flag: The flag, such as ``--batch-size``; empty for the dotted default.
-        panel: Help panel; empty for the group's own.
-        hidden: Keep the field out of the flags (plugin options only).
-        values: Words that the flag takes; more than one for a field that is a tuple of so many.
     """
 
-    flag: str = ""
-    panel: str = ""
-    hidden: bool = False
-    values: int = 1
+    flag: str = ""  # The flag, such as ``--batch-size``; empty for the dotted default
+    panel: str = ""  # Help panel; empty for the group's own
+    hidden: bool = False  # Keep the field out of the flags (plugin options only)
+    values: int = 1  # Words that the flag takes; more than one for a field that is a tuple of so many

@@ -24,22 +24,14 @@ _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 @dataclass(frozen=True)
 class Place:
-    """Marks a setting that names a file or folder, or several, to read.
+    """Marks a setting that names a file or folder, or several, to read."""
 
-    Attributes:
-        words: Values that name none, such as ``starter``.
-        hub: Whether an id of the Hugging Face hub, or another name without a folder, may stand there.
-    """
-
-    words: tuple[str, ...] = ()
-    hub: bool = False
+    words: tuple[str, ...] = ()  # Values that name none, such as ``starter``
+    hub: bool = False  # Whether an id of the Hugging Face hub, or another name without a folder, may stand there
 
 
 def require_places(settings: BaseModel) -> None:
     """Refuse settings that name several files or folders that are not there; who opens a single one says more of it.
-
-    Raises:
-        MotionkitError: Two or more are not there; says which.
 
     Example:
         >>> from motionkit.config import choose_one
@@ -100,25 +92,15 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong.
+    """One thing that is wrong."""
 
-    Attributes:
-        key: Dotted key.
-        message: What is wrong with it.
-        origin: Where its value came from.
-        value: The value, as text; empty when there is none. Long ones are printed shortened.
-        fix: What to do about it.
-        flag: The flag it was given by, if it was.
-        choices: The words that it may be, where only some are taken.
-    """
-
-    key: str
-    message: str
-    origin: str = ""
-    value: str = ""
-    fix: str = ""
-    flag: str = ""
-    choices: tuple[str, ...] = ()
+    key: str  # Dotted key
+    message: str  # What is wrong with it
+    origin: str = ""  # Where its value came from
+    value: str = ""  # The value, as text; empty when there is none. Long ones are printed shortened.
+    fix: str = ""  # What to do about it
+    flag: str = ""  # The flag it was given by, if it was
+    choices: tuple[str, ...] = ()  # The words that it may be, where only some are taken
 
     def __str__(self) -> str:
         sign = " " if self.flag else " = "

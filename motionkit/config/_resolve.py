@@ -37,9 +37,6 @@ def choose_one(kind: str, name: str, options: Mapping[str, Any], *, typed: bool 
         name: Name of the plugin.
         options: Its options.
         typed: Whether the user typed the name or wrote it in Python, so that it may be a Python file.
-
-    Raises:
-        MotionkitError: There is no such plugin, or an option is wrong.
     """
     plugins.warn_hidden(kind, name)
     # A path is a path, whether the option holds one or a word such as "starter" as well.
@@ -62,9 +59,6 @@ def choose_from_file(kind: str, table: object) -> Chosen | None:
 
     Returns:
         The plugin; None where `table` names none.
-
-    Raises:
-        MotionkitError: It names a file of code, or an option makes code run; or as `choose_one`.
     """
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         return None
@@ -103,12 +97,7 @@ def typed_flags(snapshot: Mapping[str, Any]) -> str:
 
 
 def code_words(options: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each option whose value makes code run, why, and what is typed to give it that value.
-
-    Args:
-        options: Of a plugin.
-        prefix: Dotted place of `options`.
-    """
+    """Yield each option whose value makes code run, why, and what is typed to give it that value."""
     for option, why in options.code().items() if isinstance(options, Group) else ():
         value = getattr(options, option)
         marks = (mark.flag for mark in type(options).model_fields[option].metadata if isinstance(mark, Cli))
@@ -130,17 +119,11 @@ S = TypeVar("S", bound=Group)
 
 @dataclass(frozen=True)
 class Preset:
-    """Values that take the place of defaults; everything that was given wins over them.
+    """Values that take the place of defaults; everything that was given wins over them."""
 
-    Attributes:
-        origin: What to call them.
-        values: By dotted key.
-        note: How to do without them, for the line that the user sees.
-    """
-
-    origin: str
-    values: Mapping[str, Any]
-    note: str
+    origin: str  # What to call them
+    values: Mapping[str, Any]  # By dotted key
+    note: str  # How to do without them, for the line that the user sees
 
 
 class Settings(Translated):
@@ -202,21 +185,14 @@ class Settings(Translated):
 
 @dataclass(frozen=True)
 class Resolved(Generic[S]):
-    """Settings and where each of them came from.
+    """Settings and where each of them came from."""
 
-    Attributes:
-        settings: The validated model.
-        origins: Dotted key to ``default``, ``preset gpu``, ``command line``, ``environment MOTIONKIT_X`` or a file's
-            path.
-        warnings: What is odd without being wrong.
-        notes: What was decided by itself.
-        given: Dotted keys that files, variables or the command line set; False where the value stands in a file.
-    """
-
-    settings: S
+    settings: S  # The validated model
+    # Dotted key to ``default``, ``preset gpu``, ``command line``, ``environment MOTIONKIT_X`` or a file's path.
     origins: Mapping[str, str]
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # What is odd without being wrong
+    notes: tuple[str, ...] = ()  # What was decided by itself
+    # Dotted keys that files, variables or the command line set; False where the value stands in a file.
     given: Mapping[str, bool] = field(default_factory=dict)
 
     def snapshot(self) -> dict[str, Any]:
@@ -417,11 +393,6 @@ class Draft(Generic[S]):
 
 def resolve(model: type[S], given: Given | None = None, *, command: str = "") -> Resolved[S]:
     """Choose plugins, lay defaults, files, variables and the command line over each other, validate the result.
-
-    Args:
-        model: Settings model.
-        given: What the command line gave.
-        command: Name of the command, for the hint in errors.
 
     Raises:
         MotionkitError: A file cannot be read, or a plugin cannot be found.

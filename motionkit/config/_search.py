@@ -9,21 +9,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Range:
-    """A number between two ends, both included.
+    """A number between two ends, both included."""
 
-    Attributes:
-        low: Lower end.
-        high: Upper end.
-        log: Whether it is searched by its logarithm.
-        whole: Whether it is a whole number.
-        step: Distance of two whole numbers that are tried.
-    """
-
-    low: float
-    high: float
-    log: bool = False
-    whole: bool = False
-    step: int = 1
+    low: float  # Lower end
+    high: float  # Upper end
+    log: bool = False  # Whether it is searched by its logarithm
+    whole: bool = False  # Whether it is a whole number
+    step: int = 1  # Distance of two whole numbers that are tried
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
@@ -38,13 +30,9 @@ class Range:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several values: words, numbers, true and false, or none.
+    """One of several values: words, numbers, true and false, or none."""
 
-    Attributes:
-        values: The values.
-    """
-
-    values: tuple[str | int | float | bool | None, ...]
+    values: tuple[str | int | float | bool | None, ...]  # The values
 
 
 Space = Mapping[str, Range | Choice]
@@ -53,21 +41,14 @@ Space = Mapping[str, Range | Choice]
 
 @dataclass(frozen=True)
 class Search:
-    """How a trainer's settings are searched.
+    """How a trainer's settings are searched."""
 
-    Attributes:
-        space: What is searched.
-        value: Where the value of a run stands in its summary document, dotted; higher is better.
-        watch: Metric of metrics.jsonl that tells the value on the way; empty where there is none.
-        base: Settings that the search fixes in its base, where the trainer would decide them by itself; the result
-            holds those of them that are searched.
-        trial: Settings of trials alone, which make them short; the result does not hold them.
-        patience: Values of `watch` that a trial has before it may be pruned.
-    """
-
-    space: Space
-    value: str
-    watch: str = ""
+    space: Space  # What is searched
+    value: str  # Where the value of a run stands in its summary document, dotted; higher is better
+    watch: str = ""  # Metric of metrics.jsonl that tells the value on the way; empty where there is none
+    # Settings that the search fixes in its base, where the trainer would decide them by itself; the result holds those
+    # of them that are searched.
     base: Mapping[str, object] = field(default_factory=dict)
+    # Settings of trials alone, which make them short; the result does not hold them.
     trial: Mapping[str, object] = field(default_factory=dict)
-    patience: int = 1
+    patience: int = 1  # Values of `watch` that a trial has before it may be pruned

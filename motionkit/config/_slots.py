@@ -22,19 +22,12 @@ Decide = Callable[[str, Set[str], Mapping[str, Sequence[str]]], tuple[str, str]]
 
 @dataclass(frozen=True)
 class Chosen:
-    """A plugin that was chosen, with its options filled in.
+    """A plugin that was chosen, with its options filled in."""
 
-    Attributes:
-        kind: Plugin kind, such as ``rewards``.
-        name: What it was chosen by: ``NAME``, ``DISTRIBUTION:NAME`` or ``./file.py:attribute``.
-        options: Its validated options.
-        weight: Weight in a mixture (rewards only).
-    """
-
-    kind: str
-    name: str
-    options: BaseModel
-    weight: float = 1.0
+    kind: str  # Plugin kind, such as ``rewards``
+    name: str  # What it was chosen by: ``NAME``, ``DISTRIBUTION:NAME`` or ``./file.py:attribute``
+    options: BaseModel  # Its validated options
+    weight: float = 1.0  # Weight in a mixture (rewards only)
 
     @property
     def label(self) -> str:

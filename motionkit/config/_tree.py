@@ -29,19 +29,12 @@ _NONSENSE = 4096
 
 @dataclass(frozen=True)
 class Leaf:
-    """One setting.
+    """One setting."""
 
-    Attributes:
-        path: Its key, part by part.
-        field: Its declaration.
-        default: Its value at this place when no layer sets it; `MISSING` when it must be given.
-        group: The group it belongs to.
-    """
-
-    path: tuple[str, ...]
-    field: FieldInfo
-    default: Any
-    group: type[BaseModel]
+    path: tuple[str, ...]  # Its key, part by part
+    field: FieldInfo  # Its declaration
+    default: Any  # Its value at this place when no layer sets it; `MISSING` when it must be given
+    group: type[BaseModel]  # The group it belongs to
 
     @property
     def key(self) -> str:

@@ -66,28 +66,22 @@ NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTI
 
 @dataclass(frozen=True)
 class Layer:
-    """Values from one place.
+    """Values from one place."""
 
-    Attributes:
-        name: What to call the place when an origin is printed.
-        table: Nested tables, keys as in the model. What stands under a slot's name is the choice, a table of options,
-            or a table of both, with the choice under the key ``""``.
-        from_file: Whether it is a settings file or a run's. There a plugin's table chooses the plugin, while flags and
-            variables only set its options; and no code runs because a file names it.
-        code: For a layer that repeats what was given elsewhere: what makes code run and was typed there, Python files
-            and options (``env.id=my_tasks:Push-v0``).
-        origin: Turns the path of a value into its origin; the layer's name by default.
-        warnings: What is odd about the place without being wrong.
-        notes: How it was read, where that is worth a line.
-    """
-
-    name: str
+    name: str  # What to call the place when an origin is printed
+    # Nested tables, keys as in the model. What stands under a slot's name is the choice, a table of options, or a table
+    # of both, with the choice under the key ``""``.
     table: Mapping[str, Any]
+    # Whether it is a settings file or a run's. There a plugin's table chooses the plugin, while flags and variables
+    # only set its options; and no code runs because a file names it.
     from_file: bool = False
+    # For a layer that repeats what was given elsewhere: what makes code run and was typed there, Python files and
+    # options (``env.id=my_tasks:Push-v0``).
     code: frozenset[str] | None = None
+    # Turns the path of a value into its origin; the layer's name by default.
     origin: Callable[[tuple[str, ...]], str] | None = None
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # What is odd about the place without being wrong
+    notes: tuple[str, ...] = ()  # How it was read, where that is worth a line
 
     @property
     def typed(self) -> bool:
@@ -100,12 +94,7 @@ class Layer:
 
 
 def read_file(path: Path) -> Layer:
-    """Read a TOML, JSON (comments are fine) or YAML file; a run folder stands for its ``config.json``.
-
-    Raises:
-        MotionkitError: It is missing, has another suffix, cannot be read (see `motionkit.documents`), or is not a
-            table.
-    """
+    """Read a TOML, JSON (comments are fine) or YAML file; a run folder stands for its ``config.json``."""
     file = path / "config.json" if path.is_dir() and (path / "config.json").is_file() else path
     if not file.is_file():
         raise MotionkitError(f"settings file {path} does not exist.", fix="check the path given to --config.")

@@ -28,10 +28,6 @@ def read_csv(path: str | Path, *, limit: int = LIMIT) -> Iterator[dict[str, str]
     Args:
         path: The file, UTF-8 (a byte order mark is fine).
         limit: Bytes beyond which it is not read.
-
-    Raises:
-        MotionkitError: The file is missing, too large, no text, or has an unending quote or more than 1,000 columns.
-            Raised while rows are taken.
     """
     path = Path(path)
     try:

@@ -48,9 +48,6 @@ def read_json(
         bulk: See `parse_json`.
         fix: What to do about a file that cannot be read, for the error.
 
-    Raises:
-        MotionkitError: The file is missing, too large or no text, or as for `parse_json`.
-
     Example:
         >>> Path("run.json").write_text('{"steps": 3}')
         12
@@ -79,10 +76,6 @@ def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = Fals
 
     Returns:
         What the document holds; NaN and infinities are read as Python's own parser does.
-
-    Raises:
-        MotionkitError: Malformed (with line and column of the original text), of another type, nested too deep, or
-            holding a value that `check_values` refuses.
     """
     if not text.strip():
         raise MotionkitError(f"{origin} is empty.", why="a JSON document was expected.")
@@ -168,9 +161,6 @@ def read_model(path: Path, model: type[Model], kind: str, otherwise: str) -> Mod
         model: What it must fit.
         kind: The ``kind`` that it must have.
         otherwise: What to say behind the kind that it has instead, such as ``" policy, not mpl"``.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or describes something else.
     """
     from pydantic import ValidationError
 

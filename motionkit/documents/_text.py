@@ -24,11 +24,7 @@ _WORDS |= {float: "a number", type(None): "nothing"}
 
 
 def require_kind(document: object, kind: type[T], origin: str) -> T:
-    """Return `document` if it is of the type `kind`.
-
-    Raises:
-        MotionkitError: It is another type; both are named.
-    """
+    """Return `document` if it is of the type `kind`."""
     if isinstance(document, kind):
         return document
     found = _WORDS.get(type(document), type(document).__name__)
@@ -42,10 +38,6 @@ def check_values(document: object, origin: str, *, surrogates: bool = False) -> 
         document: What a parser returned.
         origin: Where it comes from, for messages.
         surrogates: Whether text may hold lone surrogates, which stand for file names that are no UTF-8.
-
-    Raises:
-        MotionkitError: A key is not text, a number has more than 64 bits, a text cannot be encoded as UTF-8, a value
-            has another type, or there are more than `DEPTH` levels.
     """
     level: list[object] = [document]
     for _ in range(DEPTH):
@@ -132,10 +124,6 @@ def open_file(path: str | Path, limit: int | None = None) -> io.BufferedReader |
     Args:
         path: The file; pipes and devices, which may block for ever, are refused before they are opened.
         limit: Bytes beyond which it is refused.
-
-    Raises:
-        MotionkitError: It is a folder, a pipe or a device, or too large.
-        OSError: The file is missing, or permission is.
     """
     path = Path(path)
     state = path.stat()

@@ -23,24 +23,12 @@ def read_toml(path: str | Path, *, limit: int = LIMIT) -> dict[str, Any]:
     Args:
         path: The file, UTF-8.
         limit: Bytes beyond which it is not read.
-
-    Raises:
-        MotionkitError: The file is missing, too large or no text, or as for `parse_toml`.
     """
     return parse_toml(read_text(path, limit=limit), str(path))
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """Parse TOML.
-
-    Args:
-        text: The document.
-        origin: Where it comes from, for messages.
-
-    Raises:
-        MotionkitError: Malformed (with line and column), nested too deep, or holding a value that `check_values`
-            refuses.
-    """
+    """Parse TOML."""
     # tomllib needs memory quadratic in the parts of a key: 40 KB of "a.a.a..." take 1.6 GB.
     if any(piece.count(".") > DEPTH and len(_DOT.findall(piece)) > DEPTH for piece in _STATEMENT.split(text)):
         raise MotionkitError(f"{origin} has a key of more than {DEPTH} parts.")

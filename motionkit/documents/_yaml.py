@@ -34,9 +34,6 @@ def read_yaml(path: str | Path, kind: type[T], *, limit: int = LIMIT) -> T:
         path: The file, UTF-8.
         kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
         limit: Bytes beyond which it is not read.
-
-    Raises:
-        MotionkitError: The file is missing, too large or no text, or as for `parse_yaml`.
     """
     return parse_yaml(read_text(path, limit=limit), str(path), kind)
 
@@ -48,10 +45,6 @@ def parse_yaml(text: str, origin: str, kind: type[T]) -> T:
         text: The document.
         origin: Where it comes from, for messages.
         kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
-
-    Raises:
-        MotionkitError: Malformed (with line and column), with tags of Python objects, nested too deep, with aliases
-            that unfold to more than 100,000 values, or holding a value that `check_values` refuses.
 
     Example:
         >>> parse_yaml("{alpha: 0.5, names: [a, b]}", "rewards.yaml", dict)

@@ -42,25 +42,15 @@ _WANTED = frozenset((
 
 @dataclass(frozen=True)
 class Recording:
-    """What an SMPL motion file holds.
+    """What an SMPL motion file holds."""
 
-    Attributes:
-        rotations: ``[T, 22, 3]`` float64 axis-angle, each relative to its parent; the pelvis' to the file's world.
-        places: ``[T, 3]`` float64 metres, ``trans``.
-        finite: ``[T]`` which frames hold finite values only.
-        fps: Frames per second.
-        betas: Shape coefficients; empty when the file has none.
-        gender: ``male``, ``female``, ``neutral``, or empty.
-        kind: The body model.
-    """
-
-    rotations: Tensor
-    places: Tensor
-    finite: Tensor
-    fps: float
-    betas: Tensor
-    gender: str
-    kind: str
+    rotations: Tensor  # ``[T, 22, 3]`` float64 axis-angle, each relative to its parent; the pelvis' to the file's world
+    places: Tensor  # ``[T, 3]`` float64 metres, ``trans``
+    finite: Tensor  # ``[T]`` which frames hold finite values only
+    fps: float  # Frames per second
+    betas: Tensor  # Shape coefficients; empty when the file has none
+    gender: str  # ``male``, ``female``, ``neutral``, or empty
+    kind: str  # The body model
 
 
 def read_recording(path: Path, fps: float) -> Recording:
@@ -69,9 +59,6 @@ def read_recording(path: Path, fps: float) -> Recording:
     Args:
         path: The ``.npz``.
         fps: Frame rate for a file without one; 0 for none.
-
-    Raises:
-        MotionkitError: Damaged, too large, something is missing or has a wrong shape, or no frame is finite.
     """
     data = read_array(path, limit=LIMIT, wanted=lambda name: name in _WANTED)
     if not isinstance(data, Mapping):
@@ -203,9 +190,6 @@ def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     Returns:
         One clip: a `Motion` on the 22 body joints, in house space. Fingers, jaw and eyes are not read; a note
         names them. Frames with NaN stay, with a warning.
-
-    Raises:
-        MotionkitError: Damaged, too large, something is missing or has a wrong shape, or no value is finite.
 
     Example:
         >>> import numpy as np

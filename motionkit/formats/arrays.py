@@ -46,9 +46,6 @@ def joints_clip(joints: Tensor, options: ReadOptions, kind: str, part: str = "")
         options: Unit, vertical axis and frame rate; what is ``auto`` is guessed from legs and trunk.
         kind: The format, for the notes.
         part: `Clip.part`.
-
-    Raises:
-        MotionkitError: No body has J joints, there are no frames, no value is finite, or the legs have no length.
     """
     body = body_of(joints.shape[1])
     if body is None:
@@ -136,9 +133,6 @@ def stacked_clips(
         origin: The file, for messages.
         kind: The format, for the record.
         faults: Errors of some of them that are known already, by number.
-
-    Raises:
-        MotionkitError: None of them can be used; the error of the first.
     """
     clips = [
         _clip(joints, part, options, kind, faults.get(number))
@@ -189,9 +183,6 @@ def read_joints(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
         One clip, or N with their number as part. Frames with NaN stay, with a warning; of several motions, one that
         cannot be used has a `Clip.fault`.
 
-    Raises:
-        MotionkitError: No readable array of numbers, or of no such shape, or nothing in it can be used.
-
     Example:
         >>> from motionkit.starter import generate
         >>> write_joints(Path("walk.npy"), torch.from_numpy(generate("walk", frames=40).joints))
@@ -214,11 +205,7 @@ def write_joints(path: Path, joints: Tensor) -> None:
 
 
 def split_clips(array: object, origin: str) -> list[Tensor]:
-    """Return the clips ``[T, J, 3]`` of an array in any of the shapes `read_joints` takes.
-
-    Raises:
-        MotionkitError: It is no array of numbers, too large, or its shape fits no body.
-    """
+    """Return the clips ``[T, J, 3]`` of an array in any of the shapes `read_joints` takes."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
         kind = f"{array.dtype} values" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
         raise MotionkitError(f"{origin} holds {kind}, not an array of numbers.")
@@ -253,9 +240,6 @@ def read_mdm_results(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip
     Returns:
         N clips, cut to their lengths, the prompt as caption; parts are named as MDM names its films,
         ``sample00_rep00``. A clip that cannot be used has a `Clip.fault`.
-
-    Raises:
-        MotionkitError: It is damaged, refers to code, is no such dict, or nothing in it can be used.
     """
     data = read_array(path, limit=LIMIT)
     if not is_mdm_results(data):
@@ -321,10 +305,6 @@ def read_features_file(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Cl
     Returns:
         One clip with its features and the joints recovered from their positions.
 
-    Raises:
-        MotionkitError: No readable array, another width, no row that is finite, or features that are normalised with
-            Mean and Std.
-
     Example:
         >>> from motionkit.motion import joints_to_features
         >>> from motionkit.starter import generate
@@ -354,9 +334,6 @@ def features_clip(features: Tensor, skeleton: Skeleton, origin: str, *, fps: flo
     Rows with a value that is not finite have NaN for joints. Joints are summed up from the velocities of all rows
     before them; such a row counts there like the one before it. What comes after is sound on its own: only how it lies
     to what came before is a guess, and no run of clean frames goes across.
-
-    Raises:
-        MotionkitError: No row is finite, or the features look normalised.
     """
     finite = finite_frames(features)
     if not bool(finite.any()):

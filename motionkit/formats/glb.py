@@ -42,19 +42,12 @@ _LEFT, _RIGHT, _CENTRE = (66, 135, 245, 255), (240, 130, 50, 255), (190, 190, 20
 
 @dataclass(frozen=True)
 class BoneMesh:
-    """Triangles in the rest pose; every vertex belongs to one joint.
+    """Triangles in the rest pose; every vertex belongs to one joint."""
 
-    Attributes:
-        points: ``[V, 3]`` metres.
-        normals: ``[V, 3]`` unit, flat.
-        colours: ``[V, 4]`` 0 to 255.
-        joints: ``[V]`` the joint that moves the vertex.
-    """
-
-    points: Floats
-    normals: Floats
-    colours: NDArray[np.uint8]
-    joints: NDArray[np.int64]
+    points: Floats  # ``[V, 3]`` metres
+    normals: Floats  # ``[V, 3]`` unit, flat
+    colours: NDArray[np.uint8]  # ``[V, 4]`` 0 to 255
+    joints: NDArray[np.int64]  # ``[V]`` the joint that moves the vertex
 
 
 def bone_mesh(positions: Floats, parents: Sequence[int], ends: Sequence[bool]) -> BoneMesh:
@@ -195,9 +188,6 @@ def write_glb(path: Path, motion: Motion | JointMotion, *, name: str = "motion")
         path: File to write; it is replaced as a whole, or not at all.
         motion: Joints without rotations are solved first (`motionkit.rigs`).
         name: Name of the animation.
-
-    Raises:
-        MotionkitError: No frames, or values that are not finite.
 
     Example:
         >>> from motionkit.motion import HUMANML, JointMotion

@@ -49,9 +49,6 @@ def write_native(path: Path, clip: Clip, *, source_hash: str = "") -> None:
         clip: The motion with its captions, features and notes.
         source_hash: SHA-256 of the file the motion came from, as hexadecimal digits.
 
-    Raises:
-        OSError: The disk refuses.
-
     Example:
         >>> from motionkit.formats.native import read_native
         >>> motion = JointMotion(("hips",), (-1,), torch.zeros(40, 1, 3, dtype=torch.float64), fps=20.0)
@@ -143,9 +140,6 @@ def read_native(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
 
     Returns:
         One clip. Its warnings are those of the reader that first made the motion.
-
-    Raises:
-        MotionkitError: Damaged, no such file, of a newer schema, or its arrays do not fit each other.
     """
     data = read_array(path, limit=LIMIT)
     if not isinstance(data, Mapping) or _text(data.get("motionkit_schema")) != SCHEMA:

@@ -19,23 +19,14 @@ Read = Callable[[Path, ReadOptions], Sequence[Clip]]
 
 @dataclass(frozen=True)
 class Format:
-    """A format that can be read.
+    """A format that can be read."""
 
-    Attributes:
-        name: Short name, as it stands in records.
-        summary: What it is, for lists and messages.
-        suffix: Ending of its files.
-        target: ``module:function`` of the reader; imported when the first such file is read.
-        options: Which of the `ReadOptions` its reader looks at.
-        tables: Names of files that the reader looks for beside a file of this format.
-    """
-
-    name: str
-    summary: str
-    suffix: str
-    target: str
-    options: tuple[str, ...] = ()
-    tables: tuple[str, ...] = ()
+    name: str  # Short name, as it stands in records
+    summary: str  # What it is, for lists and messages
+    suffix: str  # Ending of its files
+    target: str  # ``module:function`` of the reader; imported when the first such file is read
+    options: tuple[str, ...] = ()  # Which of the `ReadOptions` its reader looks at
+    tables: tuple[str, ...] = ()  # Names of files that the reader looks for beside a file of this format
 
     def read(self, path: Path, options: ReadOptions) -> Sequence[Clip]:
         """Read a file of this format."""
@@ -105,9 +96,6 @@ def recognise(path: Path) -> Format | None:
 
     Only names and headers are read. A damaged file gets the format that its ending suggests, whose reader raises the
     error that names the damage.
-
-    Raises:
-        MotionkitError: No format has the ending.
     """
     suffix = path.suffix.lower()
     if suffix == ".bvh":

@@ -24,11 +24,7 @@ _ready: set[tuple[object, ...]] = set()
 
 
 def driver_of(device: torch.device) -> Driver:
-    """Return the driver that launches kernels on `device`.
-
-    Raises:
-        MotionkitError: There is none for this type of device.
-    """
+    """Return the driver that launches kernels on `device`."""
     if device.type not in _drivers:
         raise MotionkitError(
             f"the cuda backend got a tensor on {device}.",
@@ -56,11 +52,7 @@ def use_driver(device_type: str, driver: Driver) -> Iterator[None]:
 
 
 def requested(backend: str = "auto") -> str:
-    """Return `backend`, or the value of ``$MOTIONKIT_KERNELS`` when it is ``auto``.
-
-    Raises:
-        MotionkitError: Neither `auto`, `cuda` nor `torch`.
-    """
+    """Return `backend`, or the value of ``$MOTIONKIT_KERNELS`` when it is ``auto``."""
     value, origin = backend, "backend"
     if backend == "auto" and (given := os.environ.get(VARIABLE)):
         value, origin = given, VARIABLE
@@ -84,9 +76,6 @@ def use_kernel(
         double: Whether they are float64, which only plain torch computes.
         joints: Joints of the body.
         feet: Foot joints, for ``physics``.
-
-    Raises:
-        MotionkitError: `backend` is ``cuda`` and the kernel cannot run.
     """
     asked = requested(backend)
     key = (kind, asked, device, double, joints, feet)

@@ -22,22 +22,14 @@ _FIX = "pip install 'motionkit[cuda]', or MOTIONKIT_KERNELS=torch."
 
 
 def compiler_version() -> tuple[int, int]:
-    """Return NVRTC's version.
-
-    Raises:
-        MotionkitError: cuda-bindings or the NVRTC library is missing.
-    """
+    """Return NVRTC's version."""
     major, minor = _call(_nvrtc(), "nvrtcVersion")
     return int(major), int(minor)
 
 
 @lru_cache(maxsize=1)
 def compiler_build() -> str:
-    """Return release and build from the head of NVRTC's output; builds of one version differ in code.
-
-    Raises:
-        MotionkitError: cuda-bindings or the NVRTC library is missing.
-    """
+    """Return release and build from the head of NVRTC's output; builds of one version differ in code."""
     nvrtc = _nvrtc()
     (program,) = _call(nvrtc, "nvrtcCreateProgram", b"", b"empty", 0, None, None)
     try:
@@ -55,9 +47,6 @@ def choose_arch(capability: tuple[int, int]) -> int:
     """Return the architecture (90 for sm_90) to compile for, given a device's compute capability.
 
     The device's own architecture when NVRTC knows it, else the nearest older one of the same generation.
-
-    Raises:
-        MotionkitError: NVRTC is missing, or older than the device's generation.
     """
     wanted = capability[0] * 10 + capability[1]
     known = [int(arch) for arch in _call(_nvrtc(), "nvrtcGetSupportedArchs")[0]]
@@ -78,9 +67,6 @@ def compile_cubin(text: str, name: str, macros: Mapping[str, str], arch: int) ->
         name: What the log calls it.
         macros: Macros to define.
         arch: 90 for sm_90.
-
-    Raises:
-        MotionkitError: NVRTC is missing, or rejects the source (the log is in the message).
     """
     nvrtc = _nvrtc()
     flags = [f"--gpu-architecture=sm_{arch}", *OPTIONS, *(f"-D{key}={value}" for key, value in macros.items())]
@@ -137,21 +123,13 @@ _WALK = 8  # frames per thread of the physics kernels; values of one frame are r
 
 @dataclass(frozen=True, eq=False)  # compared by identity, which is free at every launch
 class Spec:
-    """One kernel source, specialised.
+    """One kernel source, specialised."""
 
-    Attributes:
-        source: File name inside this package.
-        defines: Macros that do not depend on the device.
-        kernels: Names of its kernels.
-        threads: Threads of a block, one number per kernel.
-        bounds: Macro of each kernel's launch bounds, for sources that use them.
-    """
-
-    source: str
-    defines: tuple[tuple[str, str], ...]
-    kernels: tuple[str, ...]
-    threads: tuple[int, ...]
-    bounds: tuple[str, ...] = ()
+    source: str  # File name inside this package
+    defines: tuple[tuple[str, str], ...]  # Macros that do not depend on the device
+    kernels: tuple[str, ...]  # Names of its kernels
+    threads: tuple[int, ...]  # Threads of a block, one number per kernel
+    bounds: tuple[str, ...] = ()  # Macro of each kernel's launch bounds, for sources that use them
 
     def text(self) -> str:
         """Return the CUDA C++ source."""
@@ -191,9 +169,6 @@ def physics_spec(joints: int, feet: tuple[int, ...], tiles: tuple[int, int] = (5
         feet: Distinct foot joints, at least one.
         tiles: Frames per step wanted in the forward and backward kernel. 56 makes four steps of 196 frames, small
             enough for five blocks and more on a multiprocessor. Larger bodies get shorter steps.
-
-    Raises:
-        MotionkitError: No foot, or a body too large for a block's shared memory.
     """
     if not feet:
         raise MotionkitError("the physics kernel needs at least one foot joint.")
@@ -217,11 +192,7 @@ def physics_spec(joints: int, feet: tuple[int, ...], tiles: tuple[int, int] = (5
 
 @lru_cache(maxsize=64)
 def recover_spec(joints: int, threads: int = 256) -> Spec:
-    """Return the joint recovery kernels for a body of `joints` joints.
-
-    Raises:
-        MotionkitError: A body too large for a block's shared memory.
-    """
+    """Return the joint recovery kernels for a body of `joints` joints."""
     if joints < 2 or 32 * (6 * joints + 12) * 4 > _SHARED_BYTES:
         raise MotionkitError(f"the joint recovery kernel takes 2 to 60 joints, not {joints}.")
     defines = {"MK_JOINTS": joints, "MK_RECOVER_THREADS": threads}
@@ -270,9 +241,6 @@ def cubin_for(spec: Spec, arch: int) -> bytes:
 
     Several processes may call this at once: a file is renamed into place when it is complete. Without a writable folder
     the code is compiled once per process.
-
-    Raises:
-        MotionkitError: The code is not in the cache, and NVRTC is missing or rejects it.
     """
     recipe = json.dumps([spec.text(), spec.defines, spec.choices(arch), arch, compiler_build(), OPTIONS])
     folder = cubin_folder()
@@ -307,9 +275,6 @@ def build_cubin(spec: Spec, arch: int) -> tuple[bytes, str]:
 
     How many registers a kernel needs depends on the body, the device and the compiler's version. So a kernel gets the
     tightest launch bounds first, and looser ones when the compiler's log reports registers spilled to memory.
-
-    Raises:
-        MotionkitError: NVRTC is missing, or does not accept the source.
     """
     text, macros, choices = spec.text(), spec.macros(arch), spec.choices(arch)
     macro_of = dict(zip(spec.kernels, spec.bounds, strict=False))

@@ -31,11 +31,7 @@ def driver_module() -> ModuleType:
 
 
 def arch_of(index: int) -> int:
-    """Return the architecture (90 for sm_90) to compile for on CUDA device `index`.
-
-    Raises:
-        MotionkitError: The device is older than sm_75, NVRTC is missing, or older than the device.
-    """
+    """Return the architecture (90 for sm_90) to compile for on CUDA device `index`."""
     capability = torch.cuda.get_device_capability(index)
     if capability < OLDEST:
         have, need = (".".join(str(part) for part in pair) for pair in (capability, OLDEST))
@@ -47,11 +43,7 @@ def arch_of(index: int) -> int:
 
 
 def kernels_of(driver: ModuleType, cubin: bytes, spec: Spec) -> dict[str, Any]:
-    """Return the kernels in a cubin by name, not yet loaded onto a device.
-
-    Raises:
-        MotionkitError: The driver cannot read the cubin.
-    """
+    """Return the kernels in a cubin by name, not yet loaded onto a device."""
     library = checked(driver, driver.cuLibraryLoadData(cubin, [], [], 0, [], [], 0), spec.source)
     return {name: checked(driver, driver.cuLibraryGetKernel(library, name.encode()), name) for name in spec.kernels}
 
@@ -60,9 +52,6 @@ def functions_of(driver: ModuleType, kernels: Mapping[str, Any]) -> dict[str, An
     """Load kernels onto the current device and return their functions by name.
 
     By default a driver loads a kernel at its first launch: too late to fall back, and not allowed in every capture.
-
-    Raises:
-        MotionkitError: The device cannot run them.
     """
     functions = {}
     for name, kernel in kernels.items():
@@ -76,11 +65,7 @@ def functions_of(driver: ModuleType, kernels: Mapping[str, Any]) -> dict[str, An
 
 
 def checked(driver: ModuleType, answer: tuple[Any, ...], what: str) -> Any:
-    """Return the result of a driver call.
-
-    Raises:
-        MotionkitError: The call failed.
-    """
+    """Return the result of a driver call."""
     if answer[0] != driver.CUresult.CUDA_SUCCESS:
         raise MotionkitError(
             f"the CUDA driver does not load {what}: {answer[0].name}.",
@@ -106,21 +91,13 @@ class Driver(Protocol):
     """Loads and launches kernels; `CudaDriver` is the one that ships."""
 
     def load(self, spec: Spec, device: torch.device) -> None:
-        """Make the kernels of `spec` ready for `device`; quick when they are.
-
-        Raises:
-            MotionkitError: It cannot be done.
-        """
+        """Make the kernels of `spec` ready for `device`; quick when they are."""
         ...
 
     def launch(
         self, spec: Spec, kernel: str, grid: int, threads: int, arguments: ctypes.Array[Any], device: torch.device
     ) -> None:
-        """Launch `kernel` on the current stream of `device` with ``void*[]`` `arguments`; does not wait for it.
-
-        Raises:
-            MotionkitError: It cannot be launched.
-        """
+        """Launch `kernel` on the current stream of `device` with ``void*[]`` `arguments`; does not wait for it."""
         ...
 
 

@@ -32,19 +32,12 @@ _AUTOCAST = tuple(name for name in ("cpu", "cuda", "mps", "xpu") if torch.amp.is
 
 
 class PhysicsTerms(NamedTuple):
-    """Foot skate and jerk per frame, not yet scaled by the frame rate.
+    """Foot skate and jerk per frame, not yet scaled by the frame rate."""
 
-    Attributes:
-        skate: ``[N]`` metres per frame; times fps: m/s.
-        jerk: ``[N]`` metres per frame^3; times fps^3: m/s^3.
-        contact: ``[N]`` sum of the soft contacts over feet and frame pairs.
-        length: ``[N]`` frames that counted, in the dtype of the others; no gradient.
-    """
-
-    skate: Tensor
-    jerk: Tensor
-    contact: Tensor
-    length: Tensor
+    skate: Tensor  # ``[N]`` metres per frame; times fps: m/s
+    jerk: Tensor  # ``[N]`` metres per frame^3; times fps^3: m/s^3
+    contact: Tensor  # ``[N]`` sum of the soft contacts over feet and frame pairs
+    length: Tensor  # ``[N]`` frames that counted, in the dtype of the others; no gradient
 
 
 def physics_terms(
@@ -70,9 +63,6 @@ def physics_terms(
     Returns:
         The four terms, float32 or float64. A motion shorter than two frames has skate 0, one shorter than four frames
         has jerk 0. A motion with a value inside its length that is not finite has NaN terms and no gradient.
-
-    Raises:
-        MotionkitError: Wrong shapes, feet or heights, or `backend` is ``cuda`` and the kernel cannot run.
     """
     if joints.ndim != 4 or joints.shape[3] != 3 or not joints.is_floating_point():
         raise MotionkitError(f"joints must be floating point [N, T, J, 3], got {joints.dtype} {list(joints.shape)}.")
@@ -153,10 +143,6 @@ def features_to_joints(
 
     Returns:
         ``[..., T, J, 3]`` metres, Y up, frame 0 at x = z = 0 and facing +Z; float32 or float64.
-
-    Raises:
-        MotionkitError: Too few columns, mean without std, other shapes, or `backend` is ``cuda`` and the kernel cannot
-            run.
 
     Example:
         >>> features_to_joints(torch.zeros(1, 8, 263), joints=22).shape

@@ -94,11 +94,7 @@ def address(tensor: Tensor | None) -> int:
 
 
 def check_floats(name: str, tensor: Tensor, shape: Sequence[int | None]) -> None:
-    """Raise the error for a tensor that a kernel cannot read; slow, so called only after a fast check failed.
-
-    Raises:
-        MotionkitError: Not float32, not contiguous, or another shape (None: any size).
-    """
+    """Raise the error for a tensor that a kernel cannot read; slow, so called only after a fast check failed."""
     sizes = tensor.shape
     fits = len(sizes) == len(shape)
     for have, want in zip(sizes, shape, strict=False):
@@ -112,11 +108,7 @@ def check_floats(name: str, tensor: Tensor, shape: Sequence[int | None]) -> None
 
 
 def check_lengths(lengths: Tensor, batch: int, device: torch.device) -> None:
-    """Refuse lengths that a kernel cannot read. Values are not checked, because that would wait for the device.
-
-    Raises:
-        MotionkitError: Another dtype, shape or device.
-    """
+    """Refuse lengths that a kernel cannot read. Values are not checked, because that would wait for the device."""
     if lengths.dtype not in (torch.int32, torch.int64) or lengths.shape != (batch,):
         raise MotionkitError(f"lengths must be int64 or int32 [{batch}], got {lengths.dtype} {list(lengths.shape)}.")
     if lengths.device != device:
@@ -126,11 +118,7 @@ def check_lengths(lengths: Tensor, batch: int, device: torch.device) -> None:
 
 
 def check_length_values(lengths: Tensor, frames: int) -> None:
-    """Refuse lengths below 0 or above `frames`. Waits for the device.
-
-    Raises:
-        MotionkitError: A length is outside, naming the first.
-    """
+    """Refuse lengths below 0 or above `frames`. Waits for the device."""
     wrong = (lengths < 0) | (lengths > frames)
     if bool(wrong.any()):
         place = int(wrong.flatten().nonzero()[0])

@@ -34,9 +34,6 @@ def physics_kernel(
         lengths: ``[N]`` contiguous int64 or int32, on the same device; values are clamped to 0..T.
         feet: Distinct foot joints.
         heights: Contact height of each foot in metres.
-
-    Raises:
-        MotionkitError: An argument has another dtype, layout, shape or device.
     """
     if not (torch.is_grad_enabled() and joints.requires_grad):
         stats: Tensor = _FORWARD(joints, lengths, list(feet), list(heights))

@@ -34,9 +34,6 @@ def recover_kernel(
         std: Like `mean`.
         joints: J.
         unit: Metres per unit of the features.
-
-    Raises:
-        MotionkitError: An argument has another dtype, layout, shape or device.
     """
     if not (torch.is_grad_enabled() and features.requires_grad):
         alone: Tensor = _FORWARD(features, lengths, mean, std, joints, unit)[0]

@@ -41,16 +41,7 @@ _known = lru_cache(maxsize=256)(_fit)
 
 
 def fit_body(joints: int, feet: tuple[int, ...], heights: float | tuple[float, ...]) -> Body:
-    """Return the feet and a contact height for each, in metres.
-
-    Args:
-        joints: Joints of the body.
-        feet: Foot joints.
-        heights: One for all feet or one per foot.
-
-    Raises:
-        MotionkitError: Feet that are not distinct joints, or heights of another number or not finite.
-    """
+    """Return the feet and a contact height for each, in metres."""
     # torch.compile may treat the heights as dynamic; such values have no hash.
     return _fit(joints, feet, heights) if torch.compiler.is_compiling() else _known(joints, feet, heights)
 

@@ -13,17 +13,11 @@ from motionkit.metrics._movement import auroc
 
 @dataclass(frozen=True)
 class ScoreCounts:
-    """How many items of each class have each score; what the curves and areas are made of.
+    """How many items of each class have each score; what the curves and areas are made of."""
 
-    Attributes:
-        levels: ``[L]`` distinct scores, ascending.
-        positive: ``[..., L]`` float64 items of class 1 at each level, weights added up.
-        negative: ``[..., L]`` the same of class 0.
-    """
-
-    levels: Tensor
-    positive: Tensor
-    negative: Tensor
+    levels: Tensor  # ``[L]`` distinct scores, ascending
+    positive: Tensor  # ``[..., L]`` float64 items of class 1 at each level, weights added up
+    negative: Tensor  # ``[..., L]`` the same of class 0
 
     @classmethod
     def of(cls, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> ScoreCounts:
@@ -103,19 +97,12 @@ def pr_curve(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class AtThreshold:
-    """What a classifier says when a score of at least the threshold means class 1.
+    """What a classifier says when a score of at least the threshold means class 1."""
 
-    Attributes:
-        true_positive: Items of class 1 that it finds.
-        false_positive: Items of class 0 that it takes for class 1.
-        false_negative: Items of class 1 that it misses.
-        true_negative: Items of class 0 that it leaves alone.
-    """
-
-    true_positive: int
-    false_positive: int
-    false_negative: int
-    true_negative: int
+    true_positive: int  # Items of class 1 that it finds
+    false_positive: int  # Items of class 0 that it takes for class 1
+    false_negative: int  # Items of class 1 that it misses
+    true_negative: int  # Items of class 0 that it leaves alone
 
     @classmethod
     def of(cls, scores: Tensor, labels: Tensor, threshold: float) -> AtThreshold:
@@ -202,17 +189,11 @@ _ROUNDS = 100
 
 @dataclass(frozen=True)
 class Reliability:
-    """Probabilities beside what happened, in bins of equal width from 0 to 1.
+    """Probabilities beside what happened, in bins of equal width from 0 to 1."""
 
-    Attributes:
-        count: ``[B]`` items in each bin, int64.
-        said: ``[B]`` mean probability of its items, NaN without items.
-        was: ``[B]`` share of class 1 among them, NaN without items.
-    """
-
-    count: Tensor
-    said: Tensor
-    was: Tensor
+    count: Tensor  # ``[B]`` items in each bin, int64
+    said: Tensor  # ``[B]`` mean probability of its items, NaN without items
+    was: Tensor  # ``[B]`` share of class 1 among them, NaN without items
 
     @classmethod
     def of(cls, probabilities: Tensor, labels: Tensor, bins: int = BINS) -> Reliability:
@@ -252,14 +233,10 @@ class Calibration:
     """``p = sigmoid(logit / temperature + bias)``.
 
     The bias is there because training draws the classes evenly, while they are not even where the classifier is used.
-
-    Attributes:
-        temperature: Above 1 makes probabilities less sure.
-        bias: Added log odds.
     """
 
-    temperature: float = 1.0
-    bias: float = 0.0
+    temperature: float = 1.0  # Above 1 makes probabilities less sure
+    bias: float = 0.0  # Added log odds
 
     def __call__(self, logits: Tensor) -> Tensor:
         """Return probabilities of logits of any shape."""

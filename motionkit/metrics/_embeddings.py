@@ -11,11 +11,7 @@ _EIGEN_NOISE = 1e-9
 
 
 def moments(embeddings: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean ``[D]`` and unbiased covariance ``[D, D]`` of ``[N, D]`` embeddings, float64.
-
-    Raises:
-        MotionkitError: Fewer than two rows, or a value that is not finite.
-    """
+    """Return mean ``[D]`` and unbiased covariance ``[D, D]`` of ``[N, D]`` embeddings, float64."""
     if embeddings.ndim != 2 or len(embeddings) < 2:
         raise MotionkitError(f"a covariance needs at least two embeddings, got {list(embeddings.shape)}.")
     mean = embeddings.mean(0, dtype=torch.float64)
@@ -131,11 +127,7 @@ def multimodality(embeddings: Tensor, first: Tensor, second: Tensor) -> float:
 
 
 def random_pairs(count: int, pairs: int, *, seed: int) -> tuple[Tensor, Tensor]:
-    """Draw two sets of `pairs` indices below `count`, each without replacement.
-
-    Raises:
-        MotionkitError: There are not that many.
-    """
+    """Draw two sets of `pairs` indices below `count`, each without replacement."""
     if pairs > count:
         raise MotionkitError(f"{pairs} pairs cannot be drawn from {count} motions.", fix="evaluate more motions.")
     generator = torch.Generator().manual_seed(seed)

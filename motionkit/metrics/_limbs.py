@@ -84,13 +84,6 @@ def movement(
 ) -> Tensor:
     """Return how far each joint swings about its mean: the root of `band_power`.
 
-    Args:
-        joints: See `band_power`.
-        headings: See `band_power`.
-        lengths: See `band_power`.
-        fps: See `band_power`.
-        band: See `band_power`.
-
     Returns:
         ``[N, J]`` metres; a sine of amplitude a between 0.5 and 5 Hz gives ``a / sqrt(2)``. NaN as `band_power`.
 

@@ -55,12 +55,6 @@ def r_precision(text: Tensor, motion: Tensor, *, top: int = 3, batch: int = BATC
 def match_hits(text: Tensor, motion: Tensor, *, top: int = 3, batch: int = BATCH) -> Tensor:
     """Return for each text whether its own motion is among the k nearest of its batch; `r_precision` is the mean.
 
-    Args:
-        text: See `r_precision`.
-        motion: See `r_precision`.
-        top: Largest k.
-        batch: Candidates per text.
-
     Returns:
         ``[top, n]`` float64 within 0 and 1 for k = 1 ... top and the n rows in whole batches; fractions are ties.
     """

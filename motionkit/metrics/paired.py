@@ -12,22 +12,15 @@ RESAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Paired:
-    """Before and after of one quantity.
+    """Before and after of one quantity."""
 
-    Attributes:
-        before: Mean before.
-        after: Mean after.
-        delta: Mean of after - before over the pairs.
-        ci95: Percentile bootstrap interval of `delta`, resampling prompts (not samples: samples of one prompt are
-            not independent). It holds no training-seed variance.
-        n: Prompts that could be compared.
-    """
-
-    before: float
-    after: float
-    delta: float
+    before: float  # Mean before
+    after: float  # Mean after
+    delta: float  # Mean of after - before over the pairs
+    # Percentile bootstrap interval of `delta`, resampling prompts (not samples: samples of one prompt are not
+    # independent). It holds no training-seed variance.
     ci95: tuple[float, float]
-    n: int
+    n: int  # Prompts that could be compared
 
     def document(self) -> dict[str, object]:
         """Return the block of the ``--json`` document."""
@@ -37,14 +30,7 @@ class Paired:
 def compare(
     before: NDArray[np.float64], after: NDArray[np.float64], *, seed: int = 0, resamples: int = RESAMPLES
 ) -> Paired:
-    """Compare ``[P, S]`` measurements (P prompts, S samples with common noise); NaN pairs are left out.
-
-    Args:
-        before: First measurement.
-        after: Second measurement, same shape and order.
-        seed: Seed of the bootstrap.
-        resamples: Of the bootstrap.
-    """
+    """Compare ``[P, S]`` measurements (P prompts, S samples with common noise); NaN pairs are left out."""
     valid = np.isfinite(before) & np.isfinite(after)
     rows = valid.any(axis=1)
     count = valid[rows].sum(axis=1)

@@ -18,11 +18,6 @@ _GENERATED = "starter"
 class DataRecord(BaseModel):
     """The dataset that a model was trained on.
 
-    Attributes:
-        name: Dataset that the clips come from, such as ``humanml``; of a composite set that of its single clips.
-        root: Its folder, absolute; empty for data without one.
-        statistics: Fingerprint of its Mean and Std; the same wherever the data lie. Empty where it has none.
-
     Example:
         >>> mine = DataRecord(name="humanml", root="/data/mocap", statistics="12ab")
         >>> mine.differs(DataRecord(name="humanml", root="/copy/of/mocap", statistics="12ab"))
@@ -35,8 +30,10 @@ class DataRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    # Dataset that the clips come from, such as ``humanml``; of a composite set that of its single clips.
     name: str = Field("", max_length=200)
-    root: str = Field("", max_length=4096)
+    root: str = Field("", max_length=4096)  # Its folder, absolute; empty for data without one
+    # Fingerprint of its Mean and Std; the same wherever the data lie. Empty where it has none.
     statistics: str = Field("", max_length=64)
 
     @classmethod

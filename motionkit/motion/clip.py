@@ -43,15 +43,10 @@ BODY = {
 
 @dataclass(frozen=True)
 class JointMap:
-    """A table of joint names.
+    """A table of joint names."""
 
-    Attributes:
-        path: Its file.
-        rows: Our joint, the rig's joint and the line, for each joint that is filled in.
-    """
-
-    path: Path
-    rows: tuple[tuple[str, str, int], ...]
+    path: Path  # Its file
+    rows: tuple[tuple[str, str, int], ...]  # Our joint, the rig's joint and the line, for each joint that is filled in
 
     def __str__(self) -> str:
         return str(self.path)
@@ -60,9 +55,6 @@ class JointMap:
         """Return joint names in which those of the table are called ``motionkit:left_hip``, and so on.
 
         A rig without any of the table's joints is another one and keeps its names.
-
-        Raises:
-            MotionkitError: Some joints of the table are in the rig and others are not; names the line.
         """
         if not any(theirs in names for _, theirs, _ in self.rows):
             return tuple(names)
@@ -76,9 +68,6 @@ class JointMap:
 
 def read_joint_map(path: Path) -> JointMap:
     """Read a table: TOML with a line ``left_hip = "thigh_stretch.l"`` for each joint; empty ones count as left out.
-
-    Raises:
-        MotionkitError: The file is missing, no TOML, names no joint of ours, or one joint twice; names the line.
 
     Example:
         >>> size = Path("rig.toml").write_text('left_hip = "thigh_stretch.l"')
@@ -110,13 +99,7 @@ def read_joint_map(path: Path) -> JointMap:
 
 
 def joint_map_text(names: Sequence[str], roles: Mapping[str, int], origin: str) -> str:
-    """Return a table to edit: what was found by names is filled in, the gaps are empty.
-
-    Args:
-        names: Joints of the rig.
-        roles: Roles to joints, as far as they are known.
-        origin: The file that the rig is from.
-    """
+    """Return a table to edit: what was found by names is filled in, the gaps are empty."""
     guesses = {joint: names[roles[role]] for role, joint in BODY.items() if role in roles}
     joints = [json.dumps(name, ensure_ascii=False) for name in names if not name.endswith(END)]
     about = [
@@ -143,50 +126,25 @@ Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Facts about a motion file that the file itself may not hold.
+    """Facts about a motion file that the file itself may not hold."""
 
-    Attributes:
-        up: Vertical axis of BVH files and joint arrays; ``auto`` looks at the rest pose.
-        unit: Unit of BVH files and joint arrays; ``auto`` looks at the length of the legs, ``asf`` is CMU's (5.64 cm).
-        fps: Frames per second of files without (joint arrays); 0 takes 20.
-        rot6d_columns: Which two columns of a rotation matrix the six numbers of a JSON file are; ``auto`` takes what
-            ``meta.rot6d_spec`` names, else xy.
-        hierarchy: FullHierarchy.json for JSON files without a skeleton.
-        offsets: FullOffsets.json for the same.
-        smpl_model: The user's own SMPL file for AMASS motions; None uses a default body.
-        joint_map: Names of the body's joints in BVH files.
-    """
-
+    # Vertical axis of BVH files and joint arrays; ``auto`` looks at the rest pose.
     up: Literal["auto", "y", "z"] = "auto"
+    # Unit of BVH files and joint arrays; ``auto`` looks at the length of the legs, ``asf`` is CMU's (5.64 cm).
     unit: Unit = "auto"
-    fps: float = 0.0
+    fps: float = 0.0  # Frames per second of files without (joint arrays); 0 takes 20
+    # Which two columns of a rotation matrix the six numbers of a JSON file are; ``auto`` takes what ``meta.rot6d_spec``
+    # names, else xy.
     rot6d_columns: Columns = "auto"
-    hierarchy: Path | None = None
-    offsets: Path | None = None
-    smpl_model: Path | None = None
-    joint_map: JointMap | None = None
+    hierarchy: Path | None = None  # FullHierarchy.json for JSON files without a skeleton
+    offsets: Path | None = None  # FullOffsets.json for the same
+    smpl_model: Path | None = None  # The user's own SMPL file for AMASS motions; None uses a default body
+    joint_map: JointMap | None = None  # Names of the body's joints in BVH files
 
 
 @dataclass(frozen=True)
 class Clip:
     """A motion as read from somewhere.
-
-    Attributes:
-        motion: The motion itself.
-        features: ``[T, D]`` float32 when the clip came as HumanML3D or KIT features, a row for each frame of the
-            motion and at its rate; written back as they are.
-        captions: Captions of all of it.
-        timed: Captions of a part of the clip, with their seconds.
-        split: ``train``, ``val``, ``test`` or empty.
-        group: Clips of one group never meet in two splits; empty for a group of its own.
-        part: Appended to the source's key (with ``_``) where one source holds several clips; empty otherwise.
-        notes: Facts for the record: format, unit, frames per second of the file.
-        warnings: What a person should look at, one sentence each.
-        splits: All splits that list it where that is more than one, which is a leak; `split` is then the last of them.
-        fault: Why it cannot be used, where others of the same source can; then nothing in `motion` is finite.
-
-    Raises:
-        MotionkitError: There is not one row of features per frame of the motion.
 
     Example:
         >>> import torch
@@ -196,16 +154,21 @@ class Clip:
         ('stands',)
     """
 
-    motion: Motion | JointMotion
+    motion: Motion | JointMotion  # The motion itself
+    # ``[T, D]`` float32 when the clip came as HumanML3D or KIT features, a row for each frame of the motion and at its
+    # rate; written back as they are.
     features: Tensor | None = None
-    captions: tuple[Caption, ...] = ()
-    timed: tuple[Caption, ...] = ()
-    split: str = ""
-    group: str = ""
-    part: str = ""
+    captions: tuple[Caption, ...] = ()  # Captions of all of it
+    timed: tuple[Caption, ...] = ()  # Captions of a part of the clip, with their seconds
+    split: str = ""  # ``train``, ``val``, ``test`` or empty
+    group: str = ""  # Clips of one group never meet in two splits; empty for a group of its own
+    part: str = ""  # Appended to the source's key (with ``_``) where one source holds several clips; empty otherwise
+    # Facts for the record: format, unit, frames per second of the file.
     notes: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # What a person should look at, one sentence each
+    # All splits that list it where that is more than one, which is a leak; `split` is then the last of them.
     splits: tuple[str, ...] = ()
+    # Why it cannot be used, where others of the same source can; then nothing in `motion` is finite.
     fault: MotionkitError | None = None
 
     def __repr__(self) -> str:
@@ -278,11 +241,7 @@ class ClipSource(Protocol):
         ...
 
     def load(self) -> Sequence[Clip]:
-        """Load what is there, one clip or several.
-
-        Raises:
-            MotionkitError: It cannot be used; other sources go on.
-        """
+        """Load what is there, one clip or several."""
         ...
 
 

@@ -28,17 +28,6 @@ class Motion:
 
     Inside motionkit it is in metres, right-handed, Y up; readers convert what they read.
 
-    Attributes:
-        names: J joint names, the root first, each parent before its children; ``<parent> End`` is an end site.
-        parents: Parent of each joint, -1 for the root.
-        offsets: ``[J, 3]`` float64 metres from the parent in the rest pose (all rotations identity).
-        rotations: ``[T, J, 3, 3]`` float64, each relative to its parent; the root's is relative to the world.
-        translations: ``[T, J, 3]`` float64 metres from the parent; the root's is its place in the world. Equal to
-            `offsets` in every frame except for the root and joints whose position is animated.
-        fps: Frames per second.
-        tracks: Further values per frame that a source has, ``[T, ...]`` each, such as ``contacts`` (``[T, 2]``
-            left, right in [0, 1]); they are cut and resampled with the motion.
-
     Example:
         >>> eye = torch.eye(3, dtype=torch.float64).expand(40, 2, 3, 3)
         >>> offsets = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.5, 0.0]], dtype=torch.float64)
@@ -49,12 +38,17 @@ class Motion:
         59
     """
 
+    # J joint names, the root first, each parent before its children; ``<parent> End`` is an end site.
     names: tuple[str, ...]
-    parents: tuple[int, ...]
-    offsets: Tensor
-    rotations: Tensor
+    parents: tuple[int, ...]  # Parent of each joint, -1 for the root
+    offsets: Tensor  # ``[J, 3]`` float64 metres from the parent in the rest pose (all rotations identity)
+    rotations: Tensor  # ``[T, J, 3, 3]`` float64, each relative to its parent; the root's is relative to the world
+    # ``[T, J, 3]`` float64 metres from the parent; the root's is its place in the world. Equal to `offsets` in every
+    # frame except for the root and joints whose position is animated.
     translations: Tensor
-    fps: float
+    fps: float  # Frames per second
+    # Further values per frame that a source has, ``[T, ...]`` each, such as ``contacts`` (``[T, 2]`` left, right in [0,
+    # 1]); they are cut and resampled with the motion.
     tracks: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -105,24 +99,17 @@ class Motion:
 class JointMotion:
     """Moving joints without rotations: features, generated motions, plain arrays.
 
-    Attributes:
-        names: J joint names, the root first.
-        parents: Parent of each joint, -1 for the root.
-        joints: ``[T, J, 3]`` float64 metres, Y up.
-        fps: Frames per second.
-        tracks: As in `Motion`.
-
     Example:
         >>> motion = JointMotion(("hips", "head"), (-1, 0), torch.zeros(40, 2, 3, dtype=torch.float64), fps=20.0)
         >>> motion.cut(10, 30).frames
         20
     """
 
-    names: tuple[str, ...]
-    parents: tuple[int, ...]
-    joints: Tensor
-    fps: float
-    tracks: Mapping[str, Tensor] = field(default_factory=dict)
+    names: tuple[str, ...]  # J joint names, the root first
+    parents: tuple[int, ...]  # Parent of each joint, -1 for the root
+    joints: Tensor  # ``[T, J, 3]`` float64 metres, Y up
+    fps: float  # Frames per second
+    tracks: Mapping[str, Tensor] = field(default_factory=dict)  # As in `Motion`
 
     def __post_init__(self) -> None:
         check_fps(self.fps)
@@ -172,11 +159,7 @@ def is_fps(value: float) -> bool:
 
 
 def check_fps(value: float) -> None:
-    """Refuse an impossible frame rate.
-
-    Raises:
-        MotionkitError: It is not in `RATES`, or no number.
-    """
+    """Refuse an impossible frame rate."""
     if not is_fps(value):
         raise MotionkitError(
             f"{value:g} frames per second are none that a motion has.", why=f"{RATES[0]:g} to {RATES[1]:g} are taken."
@@ -190,9 +173,6 @@ def check_size(frames: int, joints: int, *, rotations: bool = True) -> None:
         frames: Number of frames, of all motions of a file together.
         joints: Number of joints.
         rotations: Whether it is a `Motion`; a `JointMotion` takes a quarter.
-
-    Raises:
-        MotionkitError: It would take more than `LARGEST` bytes.
     """
     size = frames * joints * (96 if rotations else 24)
     if size > LARGEST:
@@ -210,9 +190,6 @@ def sample_places(frames: int, source: float, target: float, *, joints: int = 1)
         source: Its frames per second.
         target: Those wanted.
         joints: Number of joints; with the number of samples, the memory that is needed.
-
-    Raises:
-        MotionkitError: `target` is not in `RATES`, or the samples would fill the memory.
     """
     check_fps(target)
     count = int((frames - 1) * target / source + 1e-6) + 1

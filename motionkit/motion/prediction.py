@@ -23,20 +23,14 @@ from motionkit.motion.motion import Motion
 
 @dataclass(frozen=True)
 class MotionState:
-    """Motion as a predictor knows it: no place and no direction in the world.
+    """Motion as a predictor knows it: no place and no direction in the world."""
 
-    Attributes:
-        rotations: ``[..., T, J, 3, 3]`` relative to the parent joint; the root's (joint 0) to the heading.
-        steps: ``[..., T, 3]``: how the root came here from the frame before, seen in that frame's heading: metres to
-            its left (x) and ahead (z), and the turn of the heading in radians.
-        heights: ``[..., T]`` metres of the root above the floor of its file.
-        contacts: ``[..., T, 2]`` left and right foot in [0, 1]; 0.5 where they are not known.
-    """
-
-    rotations: Tensor
+    rotations: Tensor  # ``[..., T, J, 3, 3]`` relative to the parent joint; the root's (joint 0) to the heading
+    # ``[..., T, 3]``: how the root came here from the frame before, seen in that frame's heading: metres to its left
+    # (x) and ahead (z), and the turn of the heading in radians.
     steps: Tensor
-    heights: Tensor
-    contacts: Tensor
+    heights: Tensor  # ``[..., T]`` metres of the root above the floor of its file
+    contacts: Tensor  # ``[..., T, 2]`` left and right foot in [0, 1]; 0.5 where they are not known
 
     @property
     def frames(self) -> int:
@@ -184,11 +178,6 @@ def read_path(file: Path, fps: float) -> Tensor:
     stands, wherever the file has it: a file that begins later begins at the origin. A yaw turns the shorter
     way to the next one, as 350 and 10 are 20 degrees apart; two that differ by 360 or more are turned through as they
     are written.
-
-    Raises:
-        MotionkitError: It is missing, is not CSV, has other columns, a value that is not a number within `_FAR` (the
-            message names row and column; rows count from 1 below the names), times that do not rise, or a jump: two
-            points or two headings that no body gets between in their time.
     """
     found: dict[str, list[float]] = {}
     columns: Sequence[str] = ()

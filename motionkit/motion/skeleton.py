@@ -12,22 +12,6 @@ Vector = tuple[float, float, float]
 class Skeleton:
     """A body with everything its feature format needs to know about it.
 
-    Attributes:
-        name: ``humanml`` or ``kit``.
-        joint_names: J names, in feature order.
-        parents: Parent of each joint, -1 for the root.
-        chains: Kinematic chains from the root outwards. Inverse kinematics restarts from the heading at the head of
-            every chain, the arms' too, although they start at the spine (HumanML3D's convention).
-        raw_offsets: Unit direction of each joint from its parent in the rest pose.
-        target_offsets: Bones of the target skeleton in metres, or None when the format publishes none.
-        feet: Left ankle, left foot, right ankle, right foot: the order of the contact channels.
-        face_joints: Right hip, left hip, right shoulder, left shoulder as the format's own code names them.
-        leg_joints: Two joints of one leg whose bone lengths give the scale of a body.
-        mirror_pairs: Left-right pairs of joints.
-        fps: Frames per second of the public data.
-        unit: Metres per unit of the stored features.
-        contact_threshold: Squared displacement per frame below which a foot is in contact, in stored units.
-
     Example:
         >>> HUMANML.joints, HUMANML.width, KIT.joints, KIT.width
         (22, 263, 21, 251)
@@ -35,19 +19,23 @@ class Skeleton:
         'right_wrist'
     """
 
-    name: str
-    joint_names: tuple[str, ...]
-    parents: tuple[int, ...]
+    name: str  # ``humanml`` or ``kit``
+    joint_names: tuple[str, ...]  # J names, in feature order
+    parents: tuple[int, ...]  # Parent of each joint, -1 for the root
+    # Kinematic chains from the root outwards. Inverse kinematics restarts from the heading at the head of every chain,
+    # the arms' too, although they start at the spine (HumanML3D's convention).
     chains: tuple[tuple[int, ...], ...]
-    raw_offsets: tuple[Vector, ...]
+    raw_offsets: tuple[Vector, ...]  # Unit direction of each joint from its parent in the rest pose
+    # Bones of the target skeleton in metres, or None when the format publishes none.
     target_offsets: tuple[Vector, ...] | None
-    feet: tuple[int, int, int, int]
+    feet: tuple[int, int, int, int]  # Left ankle, left foot, right ankle, right foot: the order of the contact channels
+    # Right hip, left hip, right shoulder, left shoulder as the format's own code names them.
     face_joints: tuple[int, int, int, int]
-    leg_joints: tuple[int, int]
-    mirror_pairs: tuple[tuple[int, int], ...]
-    fps: float
-    unit: float
-    contact_threshold: float
+    leg_joints: tuple[int, int]  # Two joints of one leg whose bone lengths give the scale of a body
+    mirror_pairs: tuple[tuple[int, int], ...]  # Left-right pairs of joints
+    fps: float  # Frames per second of the public data
+    unit: float  # Metres per unit of the stored features
+    contact_threshold: float  # Squared displacement per frame below which a foot is in contact, in stored units
 
     @property
     def joints(self) -> int:

@@ -75,15 +75,7 @@ def resnet_map(height: int, width: int) -> tuple[int, int]:
 
 
 class SpatialLearnedEmbeddings(nn.Module):
-    """Pools a feature map by learned weights of place: ``F`` weighted sums of each channel.
-
-    Args:
-        channels: Channels C of the map.
-        height: Its height h.
-        width: Its width w.
-        features: Sums F of each channel.
-        dropout: Dropout on the result.
-    """
+    """Pools a feature map by learned weights of place: ``F`` weighted sums of each channel."""
 
     def __init__(self, channels: int, height: int, width: int, features: int = 8, dropout: float = 0.1) -> None:
         super().__init__()

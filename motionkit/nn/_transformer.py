@@ -20,12 +20,7 @@ from motionkit.nn._unrolled import UnrolledLinear
 
 
 class Film(nn.Module):
-    """Scales and shifts features by a condition: ``h * (1 + tanh(g) / 2) + tanh(b) / 2``; at first the identity.
-
-    Args:
-        condition: Features of the condition.
-        width: Features that are modulated.
-    """
+    """Scales and shifts features by a condition: ``h * (1 + tanh(g) / 2) + tanh(b) / 2``; at first the identity."""
 
     def __init__(self, condition: int, width: int) -> None:
         super().__init__()
@@ -180,14 +175,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, dropout: f
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and a GELU feed-forward, each with residual and LayerNorm after it.
-
-    Args:
-        width: Features per token.
-        heads: Attention heads.
-        hidden: Width of the feed-forward.
-        dropout: In training mode only.
-    """
+    """Self-attention and a GELU feed-forward, each with residual and LayerNorm after it."""
 
     def __init__(self, width: int, heads: int, hidden: int, dropout: float = 0.1) -> None:
         super().__init__()
@@ -235,15 +223,7 @@ def _feed_forward(layer: EncoderLayer | DecoderLayer, x: Tensor) -> Tensor:
 
 
 class TransformerEncoder(nn.Module):
-    """A stack of `EncoderLayer` without a final norm.
-
-    Args:
-        width: Features per token.
-        heads: Attention heads.
-        hidden: Width of the feed-forward.
-        depth: Number of layers.
-        dropout: In training mode only.
-    """
+    """A stack of `EncoderLayer` without a final norm."""
 
     def __init__(self, width: int, heads: int, hidden: int, depth: int, dropout: float = 0.1) -> None:
         super().__init__()

@@ -34,10 +34,6 @@ def unrolled(module: nn.Module, steps: int) -> Iterator[None]:
 
     Outputs are the same; gradients are the same but for rounding. A layer may be applied up to `steps` times, always
     to rows of one shape; further or other calls are those of a plain layer, and so are all where no graph is built.
-
-    Args:
-        module: Any module.
-        steps: Steps of the roll-out.
     """
     layers = [layer for layer in module.modules() if isinstance(layer, UnrolledLinear)]
     if torch.is_grad_enabled() and not torch.is_autocast_enabled():

@@ -46,9 +46,6 @@ def add_adapters(
         targets: Any of ``attn`` (attention projections), ``ffn`` (feed-forward) and ``text`` (condition projection).
         seed: Draws A, independently of the global generator.
 
-    Raises:
-        MotionkitError: Unknown targets, adapters already present, or nothing in `module` matches.
-
     Example:
         >>> from motionkit.nn import TransformerEncoder
         >>> encoder = TransformerEncoder(16, 2, 32, 1)  # width, heads, hidden, depth

@@ -57,14 +57,7 @@ def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") 
 
 
 def svg(height: float, description: str, parts: Sequence[str], *, width: float = WIDTH) -> str:
-    """Return a whole chart.
-
-    Args:
-        height: Its height.
-        description: What it shows, in words, for screen readers.
-        parts: Its elements.
-        width: Its width.
-    """
+    """Return a whole chart."""
     return (
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(description)}">{"".join(parts)}</svg>'
     )

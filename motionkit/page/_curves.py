@@ -27,22 +27,14 @@ _MARK, _GAP = 19, 12
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve.
+    """One curve."""
 
-    Attributes:
-        name: Its name, written at its right end, or above the plot.
-        points: (x, y) in order of x, at least one.
-        dashed: Draw it dashed and grey, as a control.
-        faint: Draw it thin and light, without a name: the values behind the smoothed curve that comes next.
-        dots: Mark every point, as measurements with long ways between them.
-        colour: Number of its colour, where other charts of the page show the same thing; None takes the next one.
-    """
-
-    name: str
-    points: Sequence[tuple[float, float]]
-    dashed: bool = False
-    faint: bool = False
-    dots: bool = False
+    name: str  # Its name, written at its right end, or above the plot
+    points: Sequence[tuple[float, float]]  # (x, y) in order of x, at least one
+    dashed: bool = False  # Draw it dashed and grey, as a control
+    faint: bool = False  # Draw it thin and light, without a name: the values behind the smoothed curve that comes next
+    dots: bool = False  # Mark every point, as measurements with long ways between them
+    # Number of its colour, where other charts of the page show the same thing; None takes the next one.
     colour: int | None = None
 
 

@@ -29,27 +29,16 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Camera:
-    """A view.
+    """A view."""
 
-    Attributes:
-        target: The point in the middle of the picture, metres.
-        yaw: Radians around the vertical; at 0 the camera stands on the +Z side and looks towards -Z.
-        pitch: Radians above the horizon.
-        distance: Metres from the target.
-        width: Pixels.
-        height: Pixels.
-        fov: Vertical field of view in radians.
-        shift: Pixels by which the target lies below the middle of the picture.
-    """
-
-    target: tuple[float, float, float]
-    yaw: float
-    pitch: float
-    distance: float
-    width: float
-    height: float
-    fov: float
-    shift: float = 0.0
+    target: tuple[float, float, float]  # The point in the middle of the picture, metres
+    yaw: float  # Radians around the vertical; at 0 the camera stands on the +Z side and looks towards -Z
+    pitch: float  # Radians above the horizon
+    distance: float  # Metres from the target
+    width: float  # Pixels
+    height: float  # Pixels
+    fov: float  # Vertical field of view in radians
+    shift: float = 0.0  # Pixels by which the target lies below the middle of the picture
 
     @property
     def focal(self) -> float:
@@ -149,37 +138,23 @@ FASTEST = 1000.0
 
 @dataclass(frozen=True)
 class PlayerTrack:
-    """One moving figure.
+    """One moving figure."""
 
-    Attributes:
-        title: What it is called; any text.
-        positions: ``[T, J, 3]`` metres, Y up, floor at y = 0. Frames with NaN or infinity are shown as gaps.
-        parents: Parent of each joint, -1 for a root.
-        fps: Frames per second.
-        segments: ``(text, start, end)`` in seconds, such as the actions of a prompt.
-        scores: One number per segment, or none.
-        contacts: ``[T, 2]`` soft foot contacts left, right in [0, 1], or None.
-        contacts_made: They are motionkit's, from heights and speeds; the page shows a note.
-        path: ``[T, 2]`` metres x and z that the root was asked to be at, drawn as a dashed line; or None.
-        colour: ``#rrggbb`` of its swatch, and of the figure where several are overlaid; empty picks one.
-        names: Joint names, from which left, right and the head are known; without them the bodies of HumanML3D and
-            KIT are recognised by their parents, and any other is drawn in one colour. KIT's become those of the side
-            that they are on (`rig_names`).
-
-    Raises:
-        MotionkitError: Shapes do not fit each other, or a number is out of range; the message names the track.
-    """
-
-    title: str
-    positions: Tensor
-    parents: tuple[int, ...]
-    fps: float
+    title: str  # What it is called; any text
+    positions: Tensor  # ``[T, J, 3]`` metres, Y up, floor at y = 0. Frames with NaN or infinity are shown as gaps.
+    parents: tuple[int, ...]  # Parent of each joint, -1 for a root
+    fps: float  # Frames per second
+    # ``(text, start, end)`` in seconds, such as the actions of a prompt.
     segments: Sequence[tuple[str, float, float]] = ()
-    scores: Sequence[float] = ()
-    contacts: Tensor | None = None
-    colour: str = ""
+    scores: Sequence[float] = ()  # One number per segment, or none
+    contacts: Tensor | None = None  # ``[T, 2]`` soft foot contacts left, right in [0, 1], or None
+    colour: str = ""  # ``#rrggbb`` of its swatch, and of the figure where several are overlaid; empty picks one
+    # Joint names, from which left, right and the head are known; without them the bodies of HumanML3D and KIT are
+    # recognised by their parents, and any other is drawn in one colour. KIT's become those of the side that they are on
+    # (`rig_names`).
     names: tuple[str, ...] = ()
-    contacts_made: bool = False
+    contacts_made: bool = False  # They are motionkit's, from heights and speeds; the page shows a note
+    # ``[T, 2]`` metres x and z that the root was asked to be at, drawn as a dashed line; or None.
     path: Tensor | None = None
 
     def __post_init__(self) -> None:
@@ -267,9 +242,6 @@ def track_of(
         colour: ``#rrggbb``, or empty.
         features: HumanML3D or KIT features of the same frames, ``[T, D]``, for their contacts; see `shown_contacts`.
 
-    Raises:
-        MotionkitError: As `PlayerTrack`.
-
     Example:
         >>> from motionkit.starter import generate
         >>> walk = generate("walk", frames=40)
@@ -320,39 +292,23 @@ class Head:
 
 @dataclass(frozen=True)
 class Figure:
-    """A track as it is drawn.
+    """A track as it is drawn."""
 
-    Attributes:
-        positions: ``[T, J, 3]`` float64 metres; frames that cannot be shown repeat the last good one.
-        shown: ``[T]`` bool, False for a gap.
-        root: The first joint without a parent.
-        bones: ``(parent, child)`` pairs.
-        lone: Joints that no bone reaches; they are drawn as balls.
-        radii: Metres from each joint to the skin, as drawn; a bone tapers from one joint's to the other's.
-        sides: L, R or ``-`` for each joint as it is coloured; collars belong to the trunk.
-        head: Where the head is, or None.
-        height: Metres between the lowest and the highest joint, over the clip.
-        middle: Height of the point the camera looks at.
-        reach: Metres from the path to the farthest joint, seen from above.
-        follow: ``[T, 2]`` x and z of the root, evened out.
-        centre: x and z of the middle of everything, for a camera that stands still.
-        spread: Metres from `centre` to the farthest joint, seen from above.
-    """
-
-    positions: Tensor
-    shown: Tensor
-    root: int
-    bones: tuple[tuple[int, int], ...]
-    lone: tuple[int, ...]
+    positions: Tensor  # ``[T, J, 3]`` float64 metres; frames that cannot be shown repeat the last good one
+    shown: Tensor  # ``[T]`` bool, False for a gap
+    root: int  # The first joint without a parent
+    bones: tuple[tuple[int, int], ...]  # ``(parent, child)`` pairs
+    lone: tuple[int, ...]  # Joints that no bone reaches; they are drawn as balls
+    # Metres from each joint to the skin, as drawn; a bone tapers from one joint's to the other's.
     radii: tuple[float, ...]
-    sides: tuple[Side, ...]
-    head: Head | None
-    height: float
-    middle: float
-    reach: float
-    follow: Tensor
-    centre: tuple[float, float]
-    spread: float
+    sides: tuple[Side, ...]  # L, R or ``-`` for each joint as it is coloured; collars belong to the trunk
+    head: Head | None  # Where the head is, or None
+    height: float  # Metres between the lowest and the highest joint, over the clip
+    middle: float  # Height of the point the camera looks at
+    reach: float  # Metres from the path to the farthest joint, seen from above
+    follow: Tensor  # ``[T, 2]`` x and z of the root, evened out
+    centre: tuple[float, float]  # x and z of the middle of everything, for a camera that stands still
+    spread: float  # Metres from `centre` to the farthest joint, seen from above
 
 
 def figure_of(track: PlayerTrack) -> Figure:

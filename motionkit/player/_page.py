@@ -65,9 +65,6 @@ def document(tracks: Sequence[PlayerTrack], *, title: str) -> dict[str, Any]:
     """Return everything one player needs, as plain JSON values.
 
     More than a browser can show is thinned out; the document's `notes` list how.
-
-    Raises:
-        MotionkitError: There is no track.
     """
     if not tracks:
         raise MotionkitError("there is no motion to show.")
@@ -210,9 +207,6 @@ def player_html(tracks: Sequence[PlayerTrack], *, title: str = "") -> str:
     Args:
         tracks: What to show; skeletons, frame rates and lengths may differ.
         title: What the page is called; any text.
-
-    Raises:
-        MotionkitError: There is no track.
     """
     fragment = player_fragment(tracks, title=title, attributes=("page", "autoplay"))
     digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode("ascii")
@@ -241,9 +235,6 @@ def player_fragment(
         attributes: Of the element: ``autoplay``; ``overlay`` to begin with all motions in one picture; ``page`` when
             it is alone; ``theme="dark"`` or ``theme="light"`` against the system's choice; ``time="1.5"``, the second
             that it begins at.
-
-    Raises:
-        MotionkitError: There is no track.
     """
     data = json.dumps(document(tracks, title=title), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     before = player_assets() if assets else ""
@@ -259,9 +250,6 @@ def player_assets() -> str:
 
 def write_player(path: Path, tracks: Sequence[PlayerTrack], *, title: str = "") -> None:
     """Write `player_html` to a file.
-
-    Raises:
-        MotionkitError: There is no track, or the file cannot be written.
 
     Example:
         >>> import torch

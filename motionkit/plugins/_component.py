@@ -19,42 +19,32 @@ if TYPE_CHECKING:  # listing plugins must not pay for pydantic
 
 @dataclass(frozen=True)
 class Component:
-    """One entry of a plugin group, importable without torch.
+    """One entry of a plugin group, importable without torch."""
 
-    Attributes:
-        summary: One line for listings and help.
-        options: Settings model of the component; each field becomes a flag.
-        factory: ``"module:attribute"`` of the heavy half, called as ``attribute(options, **runtime)``.
-        needs: Importable module names the heavy half needs beyond motionkit's own dependencies.
-        extra: The pip extra that brings `needs`, named in the error when one is missing.
-        exports: Formats that `motionkit export` writes a model of this plugin in, each with the
-            ``"module:attribute"`` of its writer: ``attribute(path, folder, *, overwrite)`` returns the file and what
-            the other tool cannot read of it.
-        gives: What the heavy half is, a word of its kind's row in `KINDS`: a policy gives ``diffusion`` (the default),
-            ``regions``, ``actor`` or ``predictor``. A command takes plugins that give what it can use.
-        reads: What a reward is given to score: ``motion`` (the default), ``image``, ``mask`` or ``text``.
-        gradient: Whether a reward can be differentiated in what it scores, so that algorithms can follow its gradient.
-        twin: Name of another reward, of the same package or any other, that judges runs trained with this one where no
-            other judge is known; it is built with its default options.
-        page: ``"module:attribute"`` of the page of a trainer's finished runs: ``attribute(folder)`` returns HTML, which
-            becomes ``report.html`` in the run folder.
-        metrics: What it logs besides motionkit's own metrics and those under ``my/``, which need no definition.
-        search: ``"module:attribute"`` of what `motionkit tune --bayes` varies in a trainer's settings:
-            ``attribute(settings)`` returns a `motionkit.config.Search`, and imports no torch.
-    """
-
-    summary: str
-    options: type[BaseModel]
-    factory: str
-    needs: tuple[str, ...] = ()
-    extra: str = ""
+    summary: str  # One line for listings and help
+    options: type[BaseModel]  # Settings model of the component; each field becomes a flag
+    factory: str  # ``"module:attribute"`` of the heavy half, called as ``attribute(options, **runtime)``
+    needs: tuple[str, ...] = ()  # Importable module names the heavy half needs beyond motionkit's own dependencies
+    extra: str = ""  # The pip extra that brings `needs`, named in the error when one is missing
+    # Formats that `motionkit export` writes a model of this plugin in, each with the ``"module:attribute"`` of its
+    # writer: ``attribute(path, folder, *, overwrite)`` returns the file and what the other tool cannot read of it.
     exports: Mapping[str, str] = field(default_factory=dict)
+    # What the heavy half is, a word of its kind's row in `KINDS`: a policy gives ``diffusion`` (the default),
+    # ``regions``, ``actor`` or ``predictor``. A command takes plugins that give what it can use.
     gives: str = ""
-    reads: str = ""
+    reads: str = ""  # What a reward is given to score: ``motion`` (the default), ``image``, ``mask`` or ``text``
+    # Whether a reward can be differentiated in what it scores, so that algorithms can follow its gradient.
     gradient: bool = False
+    # Name of another reward, of the same package or any other, that judges runs trained with this one where no other
+    # judge is known; it is built with its default options.
     twin: str = ""
+    # ``"module:attribute"`` of the page of a trainer's finished runs: ``attribute(folder)`` returns HTML, which becomes
+    # ``report.html`` in the run folder.
     page: str = ""
+    # ``"module:attribute"`` of what `motionkit tune --bayes` varies in a trainer's settings: ``attribute(settings)``
+    # returns a `motionkit.config.Search`, and imports no torch.
     search: str = ""
+    # What it logs besides motionkit's own metrics and those under ``my/``, which need no definition.
     metrics: tuple[Metric, ...] = ()
 
     def missing(self) -> list[str]:

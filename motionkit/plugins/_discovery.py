@@ -23,21 +23,13 @@ _FILE = "entry_points.txt"
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a distribution's entry points.
+    """One line of a distribution's entry points."""
 
-    Attributes:
-        kind: One of `KINDS`.
-        name: Name of the plugin, unique in its distribution and kind.
-        value: ``module:attribute`` of the `Component`.
-        distribution: Name of the package that brings it.
-        version: Version of that package.
-    """
-
-    kind: str
-    name: str
-    value: str
-    distribution: str
-    version: str
+    kind: str  # One of `KINDS`
+    name: str  # Name of the plugin, unique in its distribution and kind
+    value: str  # ``module:attribute`` of the `Component`
+    distribution: str  # Name of the package that brings it
+    version: str  # Version of that package
 
     @property
     def builtin(self) -> bool:
@@ -47,17 +39,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Broken:
-    """A distribution whose entry points cannot be read.
+    """A distribution whose entry points cannot be read."""
 
-    Attributes:
-        distribution: Name of the package.
-        file: Its malformed file.
-        problem: Description of the fault.
-    """
-
-    distribution: str
-    file: str
-    problem: str
+    distribution: str  # Name of the package
+    file: str  # Its malformed file
+    problem: str  # Description of the fault
 
     def __str__(self) -> str:
         return f"package {self.distribution!r} is ignored: {self.problem} ({self.file})"

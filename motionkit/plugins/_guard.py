@@ -32,15 +32,10 @@ class PluginError(MotionkitError):
 
 @dataclass(frozen=True)
 class Owner:
-    """Owner of a module's code.
+    """Owner of a module's code."""
 
-    Attributes:
-        title: The plugin in words: ``reward 'bounce' of package 'motionkit-reward-bounce'``.
-        package: Its package, or its file.
-    """
-
-    title: str
-    package: str
+    title: str  # The plugin in words: ``reward 'bounce' of package 'motionkit-reward-bounce'``
+    package: str  # Its package, or its file
 
 
 _owners: dict[str, Owner] = {}
@@ -48,13 +43,7 @@ _owners: dict[str, Owner] = {}
 
 
 def claim(module: str, title: str, package: str) -> None:
-    """Record that the package of `module` is the code of a plugin.
-
-    Args:
-        module: Full name of a module.
-        title: The plugin in words.
-        package: Its package, or its file.
-    """
+    """Record that the package of `module` is the code of a plugin."""
     for name in {module, module.partition(".")[0]}:
         if name.partition(".")[0] not in _SHARED:
             known = _owners.setdefault(name, Owner(title, package))

@@ -11,37 +11,24 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of plugin.
+    """One kind of plugin."""
 
-    Attributes:
-        name: Its name, plural; the entry-point group is ``motionkit.NAME``.
-        singular: One of them, as in messages and in ``plugins new SINGULAR``.
-        gives: What components of this kind can give, each word with its protocol as ``module:Class``; the protocol is
-            empty until the first system that needs it defines it. A component that names no word gives the first.
-        reads: What components can read, each word with the class of the record they are given. The first is the
-            default, too.
-        runtime: Names of the keyword arguments that the factory is called with, after the options.
-        check: The contract check as ``module:function``; empty when there is none but `check_component`.
-        alone: Whether `check` can build a plugin from its name and its default options.
-        scaffold: Templates of ``motionkit plugins new`` as ``module:NAME``; empty when there are none.
-        scaffolds: Those of plugins that give something else than the first of `gives`, by that word.
-        weighted: Whether several can be chosen together, each with a weight.
-        question: Help of a slot of this kind; empty for "Which NAME to use."
-        note: Why no plugin of this kind can be written yet; empty for all others.
-    """
-
-    name: str
-    singular: str
+    name: str  # Its name, plural; the entry-point group is ``motionkit.NAME``
+    singular: str  # One of them, as in messages and in ``plugins new SINGULAR``
+    # What components of this kind can give, each word with its protocol as ``module:Class``; the protocol is empty
+    # until the first system that needs it defines it. A component that names no word gives the first.
     gives: Mapping[str, str] = field(default_factory=dict)
+    # What components can read, each word with the class of the record they are given. The first is the default, too.
     reads: Mapping[str, str] = field(default_factory=dict)
-    runtime: tuple[str, ...] = ()
-    check: str = ""
-    alone: bool = False
-    scaffold: str = ""
+    runtime: tuple[str, ...] = ()  # Names of the keyword arguments that the factory is called with, after the options
+    check: str = ""  # The contract check as ``module:function``; empty when there is none but `check_component`
+    alone: bool = False  # Whether `check` can build a plugin from its name and its default options
+    scaffold: str = ""  # Templates of ``motionkit plugins new`` as ``module:NAME``; empty when there are none
+    # Those of plugins that give something else than the first of `gives`, by that word.
     scaffolds: Mapping[str, str] = field(default_factory=dict)
-    weighted: bool = False
-    question: str = ""
-    note: str = ""
+    weighted: bool = False  # Whether several can be chosen together, each with a weight
+    question: str = ""  # Help of a slot of this kind; empty for "Which NAME to use."
+    note: str = ""  # Why no plugin of this kind can be written yet; empty for all others
 
 
 _ROWS = (

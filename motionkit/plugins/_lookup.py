@@ -33,9 +33,6 @@ def available(kind: str) -> list[Entry]:
     Args:
         kind: A name in `KINDS`, such as ``rewards``.
 
-    Raises:
-        MotionkitError: There is no such kind, or motionkit runs from a checkout without metadata.
-
     Example:
         >>> [entry.name for entry in available("policies") if entry.builtin]
         ['mdm', 'mpl', 'sa2va', 'tiny-sa2va']
@@ -122,23 +119,13 @@ def warn_hidden(kind: str, name: str) -> None:
 
 
 class CodeError(MotionkitError):
-    """A settings file, a run or a model names a Python file that was not typed.
+    """A settings file, a run or a model names a Python file that was not typed."""
 
-    Attributes:
-        words: Flags and values to type for it to run.
-    """
-
-    words: Sequence[str] = ()
+    words: Sequence[str] = ()  # Flags and values to type for it to run
 
 
 def code_error(where: str, name: str, words: Sequence[str]) -> CodeError:
-    """Return the refusal of a Python file.
-
-    Args:
-        where: What names it.
-        name: The Python file.
-        words: Flags and values to type for it to run.
-    """
+    """Return the refusal of a Python file."""
     error = CodeError(
         f"{where} names {name}, which is code.",
         why="a Python file runs only when its name has been typed, not because a settings file or a run names it.",

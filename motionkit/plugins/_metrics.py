@@ -18,19 +18,12 @@ _PARTS = re.compile(r"(<\w+>)")
 
 @dataclass(frozen=True)
 class Metric:
-    """One logged quantity.
+    """One logged quantity."""
 
-    Attributes:
-        name: Key in metrics.jsonl; ``<...>`` stands for any single part, such as a reward's name.
-        unit: Unit, or "1" for a pure number.
-        better: Which way is an improvement; "one" where values near 1 are best, "none" where nothing is.
-        meaning: What is measured, over what.
-    """
-
-    name: str
-    unit: str
-    better: Direction
-    meaning: str
+    name: str  # Key in metrics.jsonl; ``<...>`` stands for any single part, such as a reward's name
+    unit: str  # Unit, or "1" for a pure number
+    better: Direction  # Which way is an improvement; "one" where values near 1 are best, "none" where nothing is
+    meaning: str  # What is measured, over what
 
     @property
     def fault(self) -> str:

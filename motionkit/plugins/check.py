@@ -56,19 +56,7 @@ def require_fit(
     slot: str = "",
     typed: bool = False,
 ) -> None:
-    """Refuse a plugin that a slot cannot use.
-
-    Args:
-        kind: A name in `KINDS`.
-        name: What it was chosen by.
-        gives: As for `fitting`.
-        reads: As for `fitting`.
-        slot: Flag or name of the slot, for the message.
-        typed: As for `get`.
-
-    Raises:
-        MotionkitError: It gives, or reads, something else; says which plugins fit.
-    """
+    """Refuse a plugin that a slot cannot use."""
     component = get(kind, name, typed=typed)
     if _fits(kind, component, gives, reads):
         return
@@ -106,23 +94,14 @@ _MANY = 3  # names that a sentence lists
 
 @dataclass(frozen=True)
 class ImportOutcome:
-    """Result of importing one plugin.
+    """Result of importing one plugin."""
 
-    Attributes:
-        problem: Description of the failure; empty if it imports.
-        missing: Modules that its heavy half needs and that are not installed.
-        options: Names of its options.
-        gives: What it gives; see `motionkit.plugins.KINDS`.
-        reads: What it reads.
-        note: Why its heavy half could not be checked further.
-    """
-
-    problem: str = ""
-    missing: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    gives: str = ""
-    reads: str = ""
-    note: str = ""
+    problem: str = ""  # Description of the failure; empty if it imports
+    missing: tuple[str, ...] = ()  # Modules that its heavy half needs and that are not installed
+    options: tuple[str, ...] = ()  # Names of its options
+    gives: str = ""  # What it gives; see `motionkit.plugins.KINDS`
+    reads: str = ""  # What it reads
+    note: str = ""  # Why its heavy half could not be checked further
 
 
 def try_imports(entries: Sequence[Entry]) -> dict[Entry, ImportOutcome]:

@@ -24,19 +24,12 @@ from motionkit.plugins.check import ImportOutcome, try_imports
 
 @dataclass(frozen=True)
 class PackageFault:
-    """One fault, or one oddity.
+    """One fault, or one oddity."""
 
-    Attributes:
-        package: The package it concerns.
-        text: Description, with file and line where there is one.
-        serious: Whether motionkit is affected; a malformed package that is no plugin is only odd.
-        optional: Whether it is only that a plugin needs a package that is not installed.
-    """
-
-    package: str
-    text: str
-    serious: bool
-    optional: bool = False
+    package: str  # The package it concerns
+    text: str  # Description, with file and line where there is one
+    serious: bool  # Whether motionkit is affected; a malformed package that is no plugin is only odd
+    optional: bool = False  # Whether it is only that a plugin needs a package that is not installed
 
 
 def diagnose(imports: Mapping[Entry, ImportOutcome] | None = None) -> list[PackageFault]:

@@ -28,10 +28,6 @@ def new_plugin(
 
     Returns:
         The files written.
-
-    Raises:
-        MotionkitError: The name is no package name or is taken, there are no templates for that kind, or the folder
-            exists.
     """
     kind = _kind(singular or _singular_in(package))
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", package):
@@ -90,11 +86,7 @@ def _templates(kind: Kind, gives: str) -> str:
 
 
 def _singular_in(package: str) -> str:
-    """Return the kind in ``motionkit-KIND-NAME``.
-
-    Raises:
-        MotionkitError: The name holds none.
-    """
+    """Return the kind in ``motionkit-KIND-NAME``."""
     second = package.split("-")[1:2]
     found = next((row.singular for row in KINDS.values() if [row.singular] == second), "")
     if not found:

@@ -47,11 +47,7 @@ def motions(source: Source) -> str:
 
 
 def compared(sources: Mapping[str, Source]) -> str:
-    """Return players with the start and each run's motions; where they have no prompt in common, each run's own.
-
-    Args:
-        sources: The runs by what they are called.
-    """
+    """Return players with the start and each run's motions; where they have no prompt in common, each run's own."""
     shown = {name: source.after for name, source in sources.items() if source.after is not None}
     if not shown:
         return ""

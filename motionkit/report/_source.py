@@ -20,27 +20,16 @@ _MOST = 4 << 20  # bytes of log.txt that are read, from its end
 
 @dataclass(frozen=True)
 class Source:
-    """A run folder, read.
+    """A run folder, read."""
 
-    Attributes:
-        info: Its record and settings.
-        lines: Of metrics.jsonl.
-        warnings: Warnings of log.txt, each once.
-        before: Held-out motions before training, or None.
-        after: The same prompts after it, or None.
-        real: Real motions of the same actions, or None.
-        predictions: Of a motion predictor, or None.
-        missing: What a reader would expect and is not there, in sentences.
-    """
-
-    info: RunInfo
-    lines: list[dict[str, Any]]
-    warnings: list[str]
-    before: Shown | None
-    after: Shown | None
-    real: Shown | None
-    predictions: Predictions | None
-    missing: list[str]
+    info: RunInfo  # Its record and settings
+    lines: list[dict[str, Any]]  # Of metrics.jsonl
+    warnings: list[str]  # Warnings of log.txt, each once
+    before: Shown | None  # Held-out motions before training, or None
+    after: Shown | None  # The same prompts after it, or None
+    real: Shown | None  # Real motions of the same actions, or None
+    predictions: Predictions | None  # Of a motion predictor, or None
+    missing: list[str]  # What a reader would expect and is not there, in sentences
 
     @property
     def name(self) -> str:

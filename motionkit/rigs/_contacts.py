@@ -43,23 +43,14 @@ def find_feet(names: Sequence[str], parents: Sequence[int]) -> Feet | None:
 
 @dataclass(frozen=True)
 class ContactSpec:
-    """Numbers of the score, named and measured as in ``meta.foot_evidence.soft_score_spec`` of exported JSON.
+    """Numbers of the score, named and measured as in ``meta.foot_evidence.soft_score_spec`` of exported JSON."""
 
-    Attributes:
-        dist0_cm: Distance to the ground at which its part of the score is one half.
-        alpha_dist: Steepness of that part, per cm.
-        vz0_cmps: The same for the vertical speed, cm/s.
-        alpha_vz: Steepness, per cm/s.
-        vxy0_cmps: The same for the horizontal speed, cm/s.
-        alpha_vxy: Steepness, per cm/s.
-    """
-
-    dist0_cm: float = 0.5
-    alpha_dist: float = 2.0
-    vz0_cmps: float = 40.0
-    alpha_vz: float = 0.5
-    vxy0_cmps: float = 96.2
-    alpha_vxy: float = 0.2
+    dist0_cm: float = 0.5  # Distance to the ground at which its part of the score is one half
+    alpha_dist: float = 2.0  # Steepness of that part, per cm
+    vz0_cmps: float = 40.0  # The same for the vertical speed, cm/s
+    alpha_vz: float = 0.5  # Steepness, per cm/s
+    vxy0_cmps: float = 96.2  # The same for the horizontal speed, cm/s
+    alpha_vxy: float = 0.2  # Steepness, per cm/s
 
 
 PLAIN = ContactSpec()
@@ -146,9 +137,6 @@ def joint_contacts(positions: Tensor, fps: float, feet: Feet, *, spec: ContactSp
 
     Returns:
         ``[T, 2, P]``, each in [0, 1].
-
-    Raises:
-        MotionkitError: As `soft_contacts`.
     """
     left, right = feet
     if len(left) != len(right) or not left:
@@ -271,9 +259,6 @@ def soft_gait(steps: Tensor, contacts: Tensor | None, fps: float, leg: float) ->
     Returns:
         ``[T, 4]`` idle, walk, run, jump; rows sum to 1.
 
-    Raises:
-        MotionkitError: The leg has no length.
-
     Example:
         >>> steps = torch.tensor([[0.0, 1.2 / 30, 0.0]]).expand(60, 3)
         >>> soft_gait(steps, torch.ones(60, 2), 30.0, 0.9).mean(0).round(decimals=1).tolist()
@@ -341,9 +326,6 @@ def soft_period(
         ``[T, 4]``: sin left, sin right, cos left, cos right; and ``[T, 2]`` confidence in [0, 1]. For ``edges`` it is
         1 between two contacts of the foot, 0.5 before the first and after the last, 0 without any; for ``hilbert``
         the amplitude of the analytic signal.
-
-    Raises:
-        MotionkitError: Not two columns.
 
     Example:
         >>> contacts = torch.tensor([[0.0, 1], [1, 0], [0, 1], [1, 0]]).repeat_interleave(5, dim=0)

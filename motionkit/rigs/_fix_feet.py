@@ -104,23 +104,15 @@ _LEG = ("hip", "knee", "ankle")
 
 
 class FixedFeet(NamedTuple):
-    """A motion with feet that stand still.
+    """A motion with feet that stand still."""
 
-    Attributes:
-        motion: The motion.
-        before: m/s by which standing feet slid along the ground, mean over them and their time; NaN where none stands.
-        after: The same now: what legs are too short for.
-        stands: How often a foot stands, from when it comes down to when it lifts.
-        left: How many of those were left as they were, because the foot glides further than a leg reaches.
-        short: Share of the standing time of the others in which a leg was too short to hold its foot wholly.
-    """
-
-    motion: Motion
+    motion: Motion  # The motion
+    # m/s by which standing feet slid along the ground, mean over them and their time; NaN where none stands.
     before: float
-    after: float
-    stands: int
-    left: int
-    short: float
+    after: float  # The same now: what legs are too short for
+    stands: int  # How often a foot stands, from when it comes down to when it lifts
+    left: int  # How many of those were left as they were, because the foot glides further than a leg reaches
+    short: float  # Share of the standing time of the others in which a leg was too short to hold its foot wholly
 
 
 @dataclass(frozen=True)
@@ -216,23 +208,14 @@ def _find_legs(motion: Motion) -> tuple[_Leg, _Leg]:
 
 @dataclass(frozen=True)
 class _Hold:
-    """How a foot is held.
+    """How a foot is held."""
 
-    Attributes:
-        shift: ``[T, 3]`` metres by which the foot moves; 0 away from where it stands.
-        held: ``[T]`` bool: frames in which it is held.
-        steps: ``[T - 1]`` bool: steps from frame to frame in which it stands, whether it is held or not.
-        joint: ``[T - 1]`` the joint that stands in each.
-        stands: How often it stands.
-        left: How many of those are left as they are.
-    """
-
-    shift: Tensor
-    held: Tensor
-    steps: Tensor
-    joint: Tensor
-    stands: int
-    left: int
+    shift: Tensor  # ``[T, 3]`` metres by which the foot moves; 0 away from where it stands
+    held: Tensor  # ``[T]`` bool: frames in which it is held
+    steps: Tensor  # ``[T - 1]`` bool: steps from frame to frame in which it stands, whether it is held or not
+    joint: Tensor  # ``[T - 1]`` the joint that stands in each
+    stands: int  # How often it stands
+    left: int  # How many of those are left as they are
 
 
 def _hold(positions: Tensor, leg: _Leg, scores: Tensor, fps: float) -> _Hold:

@@ -37,23 +37,17 @@ class Retarget:
     its rig do not matter. Each joint of the skeleton has the rotation of a joint of that body, times a constant turn:
     the mean one over the skeleton's own clips. Joints below wrists, ankles and head keep their mean pose. Root and
     feet are scaled by the length of the legs, and stand as high as in the skeleton's own clips.
-
-    Attributes:
-        names: Joint names.
-        parents: Parent of each joint, -1 for the root.
-        offsets: ``[J, 3]`` metres from the parent: the body of the first clip.
-        source: For each joint the joint of the 22-joint body that it follows; -1 where it keeps its mean pose.
-        turns: ``[J, 3, 3]`` from that joint's rotation in the world to its own; relative to its parent where it keeps
-            its mean pose.
-        floor: Metres at which its lowest foot stands.
     """
 
-    names: tuple[str, ...]
-    parents: tuple[int, ...]
-    offsets: Tensor
+    names: tuple[str, ...]  # Joint names
+    parents: tuple[int, ...]  # Parent of each joint, -1 for the root
+    offsets: Tensor  # ``[J, 3]`` metres from the parent: the body of the first clip
+    # For each joint the joint of the 22-joint body that it follows; -1 where it keeps its mean pose.
     source: tuple[int, ...]
+    # ``[J, 3, 3]`` from that joint's rotation in the world to its own; relative to its parent where it keeps its mean
+    # pose.
     turns: Tensor
-    floor: float
+    floor: float  # Metres at which its lowest foot stands
 
     @classmethod
     def of(cls, clips: Sequence[Motion]) -> Self:

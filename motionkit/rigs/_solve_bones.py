@@ -36,9 +36,6 @@ def fit_rig(motion: JointMotion) -> RestRig:
 
     Returns:
         The rig: the motion's joints in its order, then the end sites of `rest_rig`.
-
-    Raises:
-        MotionkitError: The joints are not one finite tree; see `check_joints`.
     """
     check_joints(motion)
     joints = motion.joints.detach().double().cpu()
@@ -60,12 +57,7 @@ def fit_rig(motion: JointMotion) -> RestRig:
 
 
 def check_joints(motion: JointMotion) -> None:
-    """Refuse joints that cannot be solved.
-
-    Raises:
-        MotionkitError: No frames, shapes that do not fit, several roots, a parent after its child, values that are not
-            finite.
-    """
+    """Refuse joints that cannot be solved."""
     count = len(motion.names)
     if motion.joints.ndim != 3 or motion.joints.shape[1:] != (count, 3) or len(motion.parents) != count or not count:
         raise MotionkitError(

@@ -37,15 +37,10 @@ _STEP = math.radians(60.0)
 
 @dataclass(frozen=True)
 class Evidence:
-    """Something seen of a twist.
+    """Something seen of a twist."""
 
-    Attributes:
-        angle: ``[T]`` radians.
-        weight: ``[T]``, 0 for nothing seen to 1 for sure.
-    """
-
-    angle: Tensor
-    weight: Tensor
+    angle: Tensor  # ``[T]`` radians
+    weight: Tensor  # ``[T]``, 0 for nothing seen to 1 for sure
 
 
 def about(axis: Tensor, angle: Tensor) -> Tensor:
@@ -268,19 +263,12 @@ def _swing(tree: _Directions, joint: int, child: int, above: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Hinge:
-    """A ball joint whose twist a hinge below it shows.
+    """A ball joint whose twist a hinge below it shows."""
 
-    Attributes:
-        middle: The hinge, knee or elbow.
-        end: The joint below it, ankle or wrist.
-        foot: A joint below `end` that points forward at rest, or empty.
-        forward: +1 where the hinge folds its end forward (+Z at rest), -1 where backward.
-    """
-
-    middle: str
-    end: str
-    foot: str
-    forward: float
+    middle: str  # The hinge, knee or elbow
+    end: str  # The joint below it, ankle or wrist
+    foot: str  # A joint below `end` that points forward at rest, or empty
+    forward: float  # +1 where the hinge folds its end forward (+Z at rest), -1 where backward
 
 
 _HINGES = {

@@ -192,19 +192,12 @@ _LEG_BONES = (("hip", "knee"), ("knee", "ankle"))
 
 @dataclass(frozen=True)
 class BodyMap:
-    """How a rig becomes the 22-joint body.
+    """How a rig becomes the 22-joint body."""
 
-    Attributes:
-        weights: ``[22, J]``: each joint of the body as a weighted sum of the rig's joints.
-        unit: Metres per unit of the rig.
-        unit_name: That unit in words.
-        sources: Role to the rig's joint name.
-    """
-
-    weights: Tensor
-    unit: float
-    unit_name: str
-    sources: dict[str, str]
+    weights: Tensor  # ``[22, J]``: each joint of the body as a weighted sum of the rig's joints
+    unit: float  # Metres per unit of the rig
+    unit_name: str  # That unit in words
+    sources: dict[str, str]  # Role to the rig's joint name
 
     def apply(self, positions: Tensor) -> Tensor:
         """Return ``[T, 22, 3]`` metres from the rig's ``[T, J, 3]``."""
@@ -222,9 +215,6 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
         names: Joint names; namespaces, case, ``Left``/``L_``/``.l`` and underscores do not matter.
         parents: Parent of each joint.
         positions: ``[T, J, 3]`` of the rig, for bone lengths and the unit.
-
-    Raises:
-        MotionkitError: A needed joint is not found, or two have one name; the message lists the rig's names.
 
     Example:
         >>> from motionkit.rigs import rest_rig
@@ -368,9 +358,6 @@ def to_body(motion: Motion | JointMotion, skeleton: Skeleton, fps: float) -> Ten
 
     Returns:
         ``[T', J, 3]`` metres, float64.
-
-    Raises:
-        MotionkitError: The rig lacks a joint, or the motion has KIT's joints and the 22-joint body is wanted.
 
     Example:
         >>> from motionkit.starter import generate

@@ -23,9 +23,6 @@ _HEIGHT_SPREAD = 1.5
 def find_unit(motion: Motion) -> tuple[str, str]:
     """Guess the unit of a motion: the one in which its legs, or else the whole of it, are as long as a person's.
 
-    Args:
-        motion: A motion in an unknown unit.
-
     Returns:
         A key of `UNITS`, and a warning or an empty text. Where there are no legs and no unit makes a person's height
         of the rest pose, it is centimetres, which most files are in.
@@ -74,9 +71,6 @@ def find_up(motion: Motion) -> tuple[Axis, str]:
 
     The rest pose decides: the legs go down from the hips. There is a warning where it cannot decide, or where the body
     would lie for most of the motion.
-
-    Args:
-        motion: Any unit.
 
     Returns:
         The axis, and a warning or an empty text.

@@ -129,17 +129,11 @@ def kit_bones() -> Tensor:
 
 
 class LengthUnit(NamedTuple):
-    """A unit of length.
+    """A unit of length."""
 
-    Attributes:
-        words: Its name.
-        metres: Metres per unit.
-        aliases: What files call it besides its name and abbreviation, in small letters.
-    """
-
-    words: str
-    metres: float
-    aliases: tuple[str, ...] = ()
+    words: str  # Its name
+    metres: float  # Metres per unit
+    aliases: tuple[str, ...] = ()  # What files call it besides its name and abbreviation, in small letters
 
 
 UNITS = {
@@ -165,13 +159,7 @@ def unit_called(name: str) -> LengthUnit | None:
 
 
 def nearest_unit(length: float, metres: float, more: Mapping[str, LengthUnit] = _NO_MORE) -> str:
-    """Return the unit in which a length that is about `metres` long is written as `length` (more than 0).
-
-    Args:
-        length: The length as written.
-        metres: The length as it is.
-        more: Units that it may be in besides `UNITS`.
-    """
+    """Return the unit in which a length that is about `metres` long is written as `length` (more than 0)."""
     units = {**UNITS, **more}
     return min(units, key=lambda name: abs(math.log(length * units[name].metres / metres)))
 
@@ -181,17 +169,13 @@ Vector = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class RestRig:
-    """A skeleton in its rest pose: what a `Motion` moves.
+    """A skeleton in its rest pose: what a `Motion` moves."""
 
-    Attributes:
-        names: J joint names, the root first, each parent before its children; ``<parent> End`` is an end site.
-        parents: Parent of each joint, -1 for the root.
-        offsets: ``[J, 3]`` float64 metres from the parent while every rotation is the identity; the root's is its
-            place in the world. Y up, facing +Z.
-    """
-
+    # J joint names, the root first, each parent before its children; ``<parent> End`` is an end site.
     names: tuple[str, ...]
-    parents: tuple[int, ...]
+    parents: tuple[int, ...]  # Parent of each joint, -1 for the root
+    # ``[J, 3]`` float64 metres from the parent while every rotation is the identity; the root's is its place in the
+    # world. Y up, facing +Z.
     offsets: Tensor
 
     @property
@@ -253,9 +237,6 @@ def rest_rig(skeleton: Skeleton, bones: Sequence[float] | Tensor | None = None) 
         skeleton: HUMANML or KIT.
         bones: ``[J]`` length of each joint's bone in metres (the root's is not used); None takes the skeleton's
             target, or `kit_bones` for KIT, which publishes none.
-
-    Raises:
-        MotionkitError: `bones` are not J finite lengths.
 
     Example:
         >>> rig = rest_rig(HUMANML)

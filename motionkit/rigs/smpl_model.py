@@ -26,17 +26,11 @@ _NO_PARENT = 2**32 - 1
 
 @dataclass(frozen=True)
 class SmplModel:
-    """The 22 body joints of a body-model file.
+    """The 22 body joints of a body-model file."""
 
-    Attributes:
-        template: ``[22, 3]`` float64, joints of the mean shape in metres.
-        shapes: ``[22, 3, B]`` float64, how far each shape coefficient moves them.
-        joints: Joints of the whole model: 24, 52 or 55.
-    """
-
-    template: Tensor
-    shapes: Tensor
-    joints: int
+    template: Tensor  # ``[22, 3]`` float64, joints of the mean shape in metres
+    shapes: Tensor  # ``[22, 3, B]`` float64, how far each shape coefficient moves them
+    joints: int  # Joints of the whole model: 24, 52 or 55
 
     def rest(self, betas: Tensor) -> Tensor:
         """Return a person at rest, ``[22, 3]`` from each joint's parent; row 0 is where the pelvis lies.
@@ -56,9 +50,6 @@ def find_smpl_model(path: Path, gender: str) -> Path:
         path: A file, or a folder laid out as the models are handed out: ``female/model.npz``,
             ``SMPLH_FEMALE.npz``, ``SMPLX_FEMALE.npz``, ...
         gender: ``male``, ``female`` or ``neutral``; anything else counts as neutral.
-
-    Raises:
-        MotionkitError: There is no such file.
     """
     if path.exists() and not path.is_dir():
         return path
@@ -82,9 +73,6 @@ def read_smpl_model(path: Path) -> SmplModel:
     Args:
         path: ``.npz`` or a ``.pkl`` of plain numpy arrays with ``J_regressor [J, V]``, ``v_template [V, 3]`` and
             ``shapedirs [V, 3, B]``.
-
-    Raises:
-        MotionkitError: Not readable, not such a model, or a pickle that needs code (chumpy, scipy) to open.
     """
     try:
         return _read_once(path, path.stat().st_mtime_ns)

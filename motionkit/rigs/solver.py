@@ -118,22 +118,16 @@ def _events(unseen: Tensor, width: int) -> int:
 
 @dataclass(frozen=True)
 class Solved:
-    """Rotations found for moving joints.
+    """Rotations found for moving joints."""
 
-    Attributes:
-        motion: The skeleton with constant bones; its joints are those of the rig, in its order.
-        residual_mean: Mean distance in metres, over frames and joints, between given and solved joints. It is zero
-            (1e-6) for joints of a skeleton with constant bones, and else what no skeleton with this rig's bones can
-            avoid: each frame is the closest pose in the least-squares sense. Generated motions, whose bones stretch,
-            and trunks of capture rigs mapped to other joints have millimetres to centimetres.
-        residual_max: The largest such distance.
-        flips: How often a joint spins about its bone by half a turn or so although nothing shows it; see
-            `count_flips`.
-    """
-
-    motion: Motion
+    motion: Motion  # The skeleton with constant bones; its joints are those of the rig, in its order
+    # Mean distance in metres, over frames and joints, between given and solved joints. It is zero (1e-6) for joints of
+    # a skeleton with constant bones, and else what no skeleton with this rig's bones can avoid: each frame is the
+    # closest pose in the least-squares sense. Generated motions, whose bones stretch, and trunks of capture rigs mapped
+    # to other joints have millimetres to centimetres.
     residual_mean: float
-    residual_max: float
+    residual_max: float  # The largest such distance
+    # How often a joint spins about its bone by half a turn or so although nothing shows it; see `count_flips`.
     flips: int
 
 

@@ -22,17 +22,12 @@ _FLAT = 1e-6  # spread below this share of the largest score is rounding, not si
 
 @dataclass(frozen=True, eq=False)
 class Advantages:
-    """Advantages of N samples over their groups.
+    """Advantages of N samples over their groups."""
 
-    Attributes:
-        values: ``[N]`` or ``[N, K]`` float32; exactly 0 where invalid and in groups without variance.
-        zero_variance: Scalar int64 tensor: groups (per segment) with no spread, or with fewer than two valid scores.
-        groups: Scalar int64 tensor: groups (per segment) with at least one valid score.
-    """
-
-    values: Tensor
+    values: Tensor  # ``[N]`` or ``[N, K]`` float32; exactly 0 where invalid and in groups without variance
+    # Scalar int64 tensor: groups (per segment) with no spread, or with fewer than two valid scores.
     zero_variance: Tensor
-    groups: Tensor
+    groups: Tensor  # Scalar int64 tensor: groups (per segment) with at least one valid score
 
 
 def group_std(

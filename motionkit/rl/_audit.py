@@ -70,11 +70,7 @@ def audit_ratio(
 
 
 def require_eval(network: nn.Module) -> None:
-    """Refuse a policy network in training mode.
-
-    Raises:
-        MotionkitError: A module is in training mode, so that dropout would make log-ratios random.
-    """
+    """Refuse a policy network in training mode."""
     for name, module in network.named_modules():
         if module.training:
             raise MotionkitError(

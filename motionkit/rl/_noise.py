@@ -55,9 +55,6 @@ class LowPass:
         frequency: Hz; the first ``2 L frequency / fps`` rows are kept, rounded, at least one.
         fps: Frames per second.
 
-    Raises:
-        MotionkitError: The frequency is not between 0 and half the frame rate.
-
     Example:
         >>> still = torch.ones(1, 8, 1)
         >>> trembling = torch.tensor([1.0, -1.0] * 4).view(1, 8, 1)

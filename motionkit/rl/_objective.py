@@ -52,9 +52,6 @@ def mix_credit(segments: Tensor, total: Tensor, share: float) -> Tensor:
     Returns:
         ``[N, K]`` ``share * total + (1 - share) * segments``.
 
-    Raises:
-        MotionkitError: `share` outside 0..1.
-
     Example:
         >>> mix_credit(torch.tensor([[1.0, -1.0]]), torch.tensor([0.5]), 0.5).tolist()
         [[0.75, -0.25]]
@@ -261,11 +258,6 @@ def weighted_mean(values: Tensor, weight: Tensor, total: int) -> Tensor:
 class Surrogate:
     """The policy loss of GRPO and PPO.
 
-    Attributes:
-        clip_low: Lower clip range of the ratio, in (0, 1).
-        clip_high: Upper clip range.
-        on_policy: Use the linear surrogate, which has the same gradient when every rollout gets one optimiser step.
-
     Example:
         Two sequences of up to two tokens; the second ended after one.
 
@@ -277,8 +269,9 @@ class Surrogate:
         [[-0.5, -0.5], [0.25, 0.0]]
     """
 
-    clip_low: float = 0.2
-    clip_high: float = 0.2
+    clip_low: float = 0.2  # Lower clip range of the ratio, in (0, 1)
+    clip_high: float = 0.2  # Upper clip range
+    # Use the linear surrogate, which has the same gradient when every rollout gets one optimiser step.
     on_policy: bool = True
 
     def __post_init__(self) -> None:
@@ -340,19 +333,14 @@ RatioNorm = Literal["none", "snr", "guard"]
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What one micro-batch adds.
+    """What one micro-batch adds."""
 
-    Attributes:
-        loss: Scalar with graph. Losses of the micro-batches of one update add up to the update's loss.
-        sums: Detached scalars, additive like the loss: ``policy``, ``ratio``, ``clip_fraction``, ``log_ratio_per_dim``,
-            ``logp_current_per_dim``, and with a reference ``kl``, ``kl_nats``, ``kl_per_dim``,
-            ``logp_reference_per_dim``. Summed over the micro-batches they are means over all pairs of the update.
-        log_ratio_per_dim: ``[M]`` detached exact log-ratio averaged over valid values, for `audit_ratio`.
-    """
-
-    loss: Tensor
+    loss: Tensor  # Scalar with graph. Losses of the micro-batches of one update add up to the update's loss.
+    # Detached scalars, additive like the loss: ``policy``, ``ratio``, ``clip_fraction``, ``log_ratio_per_dim``,
+    # ``logp_current_per_dim``, and with a reference ``kl``, ``kl_nats``, ``kl_per_dim``, ``logp_reference_per_dim``.
+    # Summed over the micro-batches they are means over all pairs of the update.
     sums: Mapping[str, Tensor]
-    log_ratio_per_dim: Tensor
+    log_ratio_per_dim: Tensor  # ``[M]`` detached exact log-ratio averaged over valid values, for `audit_ratio`
 
 
 @dataclass(frozen=True)
@@ -361,21 +349,16 @@ class Objective:
 
     A term's log-ratio is divided by the root of its number of values: the length of the move along the noise, which
     does not shrink with the motion's length. That is the unit of the clip range.
-
-    Attributes:
-        ratio_norm: How steps are made comparable. With ``d = x0 - x0_old`` the log-ratio ``s <eps, d> - s^2/2 |d|^2``
-            is left alone (``none``), divided by the step's sensitivity s (``snr``: every step weighs the same, where
-            x0-prediction otherwise puts 84 % of the information into the last three steps), or turned into
-            ``c_x0 <eps, d>`` (``guard``: the ratio of GRPO-Guard, Wang et al. 2025, arXiv:2510.22319, zero mean by
-            construction; its code also divides each step's loss by the step's length in flow time, which is left out
-            here: ``snr`` makes the steps equal).
-        kl_coef: Weight of the KL to the reference, in nats per valid value and step.
-        surrogate: Policy loss of the log-ratios.
     """
 
+    # How steps are made comparable. With ``d = x0 - x0_old`` the log-ratio ``s <eps, d> - s^2/2 |d|^2`` is left alone
+    # (``none``), divided by the step's sensitivity s (``snr``: every step weighs the same, where x0-prediction
+    # otherwise puts 84 % of the information into the last three steps), or turned into ``c_x0 <eps, d>`` (``guard``:
+    # the ratio of GRPO-Guard, Wang et al. 2025, arXiv:2510.22319, zero mean by construction; its code also divides each
+    # step's loss by the step's length in flow time, which is left out here: ``snr`` makes the steps equal).
     ratio_norm: RatioNorm = "snr"
-    kl_coef: float = 0.0
-    surrogate: Surrogate = field(default_factory=Surrogate)
+    kl_coef: float = 0.0  # Weight of the KL to the reference, in nats per valid value and step
+    surrogate: Surrogate = field(default_factory=Surrogate)  # Policy loss of the log-ratios
 
     def __post_init__(self) -> None:
         if self.ratio_norm not in ("none", "snr", "guard"):
@@ -407,10 +390,6 @@ class Objective:
             x0_reference: ``[M, T, D]`` reference predictions at the same states, for the KL.
             explored: Projection P of ``[M, T, D]`` on the part of the noise in which the samples of a group differ,
                 where they share the rest: log-ratios are those of this part, with ``P eps`` and ``P d``.
-
-        Raises:
-            MotionkitError: The states carry a graph (their gradient would cancel the policy's), a KL is asked
-                without a reference, or shapes do not fit.
         """
         self._check(rows, x0_reference)
         dims = valid_dims(mask, x0.shape[-1])

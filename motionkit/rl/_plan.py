@@ -26,9 +26,6 @@ class Schedule:
     Args:
         betas: ``[T]`` variances in (0, 1].
 
-    Raises:
-        MotionkitError: A beta lies outside (0, 1].
-
     Example:
         >>> schedule = Schedule.cosine(50)
         >>> schedule.spaced(5), schedule.early(5)
@@ -173,10 +170,6 @@ class Schedule:
         """Return timesteps near `steps`, another set each time: each uniform between the middles to its neighbours.
 
         The first stays; the last reaches half-way down to 0. They keep their order and differ from each other.
-
-        Args:
-            steps: Timesteps from noisy to clean.
-            draw: Where they are drawn from.
         """
         # middles[k] lies between step k and step k + 1: step k is drawn from middles[k] + 1 .. middles[k - 1].
         middles = [(step + after) // 2 for step, after in zip(steps, [*steps[1:], 0], strict=True)]
@@ -200,17 +193,11 @@ class Schedule:
 
 
 class Coefficients(NamedTuple):
-    """Reverse steps ``x <- c_x0 * x0_hat + c_xt * x + sigma * eps``, one per element, float64.
+    """Reverse steps ``x <- c_x0 * x0_hat + c_xt * x + sigma * eps``, one per element, float64."""
 
-    Attributes:
-        c_x0: Weight of the prediction.
-        c_xt: Weight of the current state.
-        sigma: Standard deviation of the noise that is added.
-    """
-
-    c_x0: Tensor
-    c_xt: Tensor
-    sigma: Tensor
+    c_x0: Tensor  # Weight of the prediction
+    c_xt: Tensor  # Weight of the current state
+    sigma: Tensor  # Standard deviation of the noise that is added
 
 
 class Sampler(Protocol):
@@ -271,23 +258,16 @@ class StepPlan:
     """K reverse steps from noise to motion: ``x <- c_x0 * x0_hat + c_xt * x + sigma * eps``.
 
     All tensors have length K, position 0 first (noisiest), float64 on the CPU.
-
-    Attributes:
-        timesteps: int64 trained index the network is asked at.
-        c_x0: Weight of the prediction.
-        c_xt: Weight of the current state.
-        sigma: Noise added; 0 outside the window and always 0 at the last position, which leaves no noise.
-        sensitivity: ``s = c_x0 / sigma``, what a unit of prediction means to the log-probability; 0 where sigma is 0.
-            For ancestral sampling on all steps ``s^2 = SNR_{t-1} - SNR_t``.
-        trainable: Positions with sigma > 0, in order: the steps that have a log-probability.
     """
 
-    timesteps: Tensor
-    c_x0: Tensor
-    c_xt: Tensor
-    sigma: Tensor
+    timesteps: Tensor  # int64 trained index the network is asked at
+    c_x0: Tensor  # Weight of the prediction
+    c_xt: Tensor  # Weight of the current state
+    sigma: Tensor  # Noise added; 0 outside the window and always 0 at the last position, which leaves no noise
+    # ``s = c_x0 / sigma``, what a unit of prediction means to the log-probability; 0 where sigma is 0. For ancestral
+    # sampling on all steps ``s^2 = SNR_{t-1} - SNR_t``.
     sensitivity: Tensor
-    trainable: tuple[int, ...]
+    trainable: tuple[int, ...]  # Positions with sigma > 0, in order: the steps that have a log-probability
 
     @classmethod
     def build(

@@ -68,29 +68,17 @@ StepNoise = Callable[[int], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """M scored steps, ready for one forward pass: row m belongs to rollout sample ``sample[m]``.
+    """M scored steps, ready for one forward pass: row m belongs to rollout sample ``sample[m]``."""
 
-    Attributes:
-        x_t: ``[M, T, D]`` states the network is asked at.
-        eps: ``[M, T, D]`` standard normal noise that was added.
-        x0_old: ``[M, T, D]`` prediction at rollout.
-        timestep: ``[M]`` int64 trained index.
-        c_x0: ``[M]`` float32 weight of the prediction in the step's mean.
-        c_xt: ``[M]`` float32 weight of the state in the step's mean.
-        sigma: ``[M]`` float32.
-        sensitivity: ``[M]`` float32, s = c_x0 / sigma.
-        sample: ``[M]`` int64 row of the rollout batch.
-    """
-
-    x_t: Tensor
-    eps: Tensor
-    x0_old: Tensor
-    timestep: Tensor
-    c_x0: Tensor
-    c_xt: Tensor
-    sigma: Tensor
-    sensitivity: Tensor
-    sample: Tensor
+    x_t: Tensor  # ``[M, T, D]`` states the network is asked at
+    eps: Tensor  # ``[M, T, D]`` standard normal noise that was added
+    x0_old: Tensor  # ``[M, T, D]`` prediction at rollout
+    timestep: Tensor  # ``[M]`` int64 trained index
+    c_x0: Tensor  # ``[M]`` float32 weight of the prediction in the step's mean
+    c_xt: Tensor  # ``[M]`` float32 weight of the state in the step's mean
+    sigma: Tensor  # ``[M]`` float32
+    sensitivity: Tensor  # ``[M]`` float32, s = c_x0 / sigma
+    sample: Tensor  # ``[M]`` int64 row of the rollout batch
 
     def __len__(self) -> int:
         return len(self.sample)
@@ -108,27 +96,16 @@ class Transitions:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """The S scored steps of N rollouts, detached float32, ``[S, N, T, D]`` each.
+    """The S scored steps of N rollouts, detached float32, ``[S, N, T, D]`` each."""
 
-    Attributes:
-        x_t: States before the step.
-        eps: Noise added.
-        x0_old: Predictions at rollout.
-        timesteps: ``[S]`` int64 trained indices.
-        c_x0: ``[S]`` float32.
-        c_xt: ``[S]`` float32.
-        sigma: ``[S]`` float32.
-        sensitivity: ``[S]`` float32.
-    """
-
-    x_t: Tensor
-    eps: Tensor
-    x0_old: Tensor
-    timesteps: Tensor
-    c_x0: Tensor
-    c_xt: Tensor
-    sigma: Tensor
-    sensitivity: Tensor
+    x_t: Tensor  # States before the step
+    eps: Tensor  # Noise added
+    x0_old: Tensor  # Predictions at rollout
+    timesteps: Tensor  # ``[S]`` int64 trained indices
+    c_x0: Tensor  # ``[S]`` float32
+    c_xt: Tensor  # ``[S]`` float32
+    sigma: Tensor  # ``[S]`` float32
+    sensitivity: Tensor  # ``[S]`` float32
 
     @property
     def num_steps(self) -> int:
@@ -172,30 +149,19 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class Visited:
-    """States of the deterministic steps, which have no log-probability but are part of the policy all the same.
+    """States of the deterministic steps, which have no log-probability but are part of the policy all the same."""
 
-    Attributes:
-        x_t: ``[S, N, T, D]`` states the network was asked at, detached float32; S may be 0.
-        timesteps: ``[S]`` int64 trained indices.
-    """
-
-    x_t: Tensor
-    timesteps: Tensor
+    x_t: Tensor  # ``[S, N, T, D]`` states the network was asked at, detached float32; S may be 0
+    timesteps: Tensor  # ``[S]`` int64 trained indices
 
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """Finished samples and, when recorded, the visited states.
+    """Finished samples and, when recorded, the visited states."""
 
-    Attributes:
-        x0: ``[N, T, D]`` final states.
-        trajectory: The scored steps, or None.
-        rest: The other steps, or None.
-    """
-
-    x0: Tensor
-    trajectory: Trajectory | None
-    rest: Visited | None = None
+    x0: Tensor  # ``[N, T, D]`` final states
+    trajectory: Trajectory | None  # The scored steps, or None
+    rest: Visited | None = None  # The other steps, or None
 
 
 def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise, *, record: bool = True) -> Rollout:

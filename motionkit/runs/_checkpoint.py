@@ -91,19 +91,12 @@ _logger = logging.getLogger("motionkit.runs")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The content of a checkpoint.
+    """The content of a checkpoint."""
 
-    Attributes:
-        step: Steps completed.
-        tensors: Named groups of named CPU tensors, as given to `Run.save`.
-        state: The JSON-able rest: counters, cursors, scheduler, option values.
-        path: Folder it was read from.
-    """
-
-    step: int
-    tensors: Mapping[str, Mapping[str, Tensor]]
-    state: Mapping[str, Any]
-    path: Path
+    step: int  # Steps completed
+    tensors: Mapping[str, Mapping[str, Tensor]]  # Named groups of named CPU tensors, as given to `Run.save`
+    state: Mapping[str, Any]  # The JSON-able rest: counters, cursors, scheduler, option values
+    path: Path  # Folder it was read from
 
     def restore_random(self) -> None:
         """Put the global random generators (torch CPU and CUDA, numpy, python) back to where they were at saving.
@@ -157,11 +150,7 @@ class _Saved(BaseModel):
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read and verify one checkpoint folder.
-
-    Raises:
-        MotionkitError: A file is missing, truncated or altered.
-    """
+    """Read and verify one checkpoint folder."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -200,11 +189,7 @@ def last_checkpoint(root: Path) -> Path | None:
 
 
 def newest_checkpoint(root: Path) -> Checkpoint | None:
-    """Read the checkpoint that ``last`` names, or the newest good one before it, with a warning for each bad one.
-
-    Raises:
-        MotionkitError: There are checkpoints, but none can be read.
-    """
+    """Read the checkpoint that ``last`` names, or the newest good one before it, with a warning for each bad one."""
     candidates = complete(root) if root.is_dir() else []
     if (last := last_checkpoint(root)) is not None:
         candidates = [path for path in candidates if step_of(path) <= step_of(last)]
@@ -280,9 +265,6 @@ def restore_optimizer(
         tensors: The tensors.
         state: The rest.
         module: The owner, if one was given when flattening.
-
-    Raises:
-        MotionkitError: The optimiser is of another kind, or its parameters are not those of the checkpoint.
     """
     names = _names(optimizer, module)
     saved = [group["params"] for group in state["groups"]]

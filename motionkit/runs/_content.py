@@ -61,9 +61,6 @@ def fingerprint_files(folder: Path, files: Iterable[Path]) -> str:
     Args:
         folder: What names are relative to, so that a copy of the folder has the same fingerprint.
         files: The files, in any order.
-
-    Raises:
-        MotionkitError: A file is missing or cannot be read.
     """
     digest = sha256()
     for path in sorted(files):
@@ -117,12 +114,7 @@ class MappedPages:
         self._bytes = 0
 
     def touched(self, file: np.memmap[Any, Any], rows: int) -> None:
-        """Say that rows of a file were read or written.
-
-        Args:
-            file: The map, opened by numpy.
-            rows: How many of its first axis.
-        """
+        """Say that rows of a file were read or written."""
         self._files[id(file)] = file
         self._bytes += rows * max(_AROUND, file[:1].nbytes)
         if self._bytes >= self._enough:
@@ -166,18 +158,15 @@ class _Document(BaseModel):
 class TrainedOn:
     """Fingerprints of the clips, episodes or pictures that a model was trained on; kept beside its weights.
 
-    Attributes:
-        items: The fingerprints that are known.
-        complete: Whether these are all: they are not where a model, or one that its training began with, was saved
-            before this was recorded or is from elsewhere.
-
     Example:
         >>> kept = TrainedOn.of(["0a" * 16, "0b" * 16]).leave_out(["0b" * 16, "0c" * 16])
         >>> kept.places, kept.sentence("clips")
         ((1,), 'left out 1 of 2 clips that the model was trained on.')
     """
 
-    items: frozenset[str] = frozenset()
+    items: frozenset[str] = frozenset()  # The fingerprints that are known
+    # Whether these are all: they are not where a model, or one that its training began with, was saved before this was
+    # recorded or is from elsewhere.
     complete: bool = True
 
     @classmethod
@@ -227,28 +216,18 @@ class TrainedOn:
         return TrainedOn(self.items | other.items, self.complete and other.complete)
 
     def leave_out(self, marks: Sequence[str]) -> Kept:
-        """Return which of some items may be measured on.
-
-        Args:
-            marks: Fingerprints of the items, in their order.
-        """
+        """Return which of some items may be measured on."""
         places = tuple(place for place, mark in enumerate(marks) if mark not in self.items)
         return Kept(places, len(marks), self.complete)
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Items that a model was not trained on.
+    """Items that a model was not trained on."""
 
-    Attributes:
-        places: Their places among all that were asked for.
-        total: How many were asked for.
-        complete: Whether all that the model was trained on is known.
-    """
-
-    places: tuple[int, ...]
-    total: int
-    complete: bool = True
+    places: tuple[int, ...]  # Their places among all that were asked for
+    total: int  # How many were asked for
+    complete: bool = True  # Whether all that the model was trained on is known
 
     @property
     def left_out(self) -> int:

@@ -103,9 +103,6 @@ def claim_new(folder: Path, *, overwrite: bool) -> None:
     """Make the folder of a new run, or empty an old run's folder when `overwrite` says so.
 
     Only files that motionkit wrote are deleted; other files in an old run's folder stay.
-
-    Raises:
-        MotionkitError: The folder exists and may not be replaced, or cannot be made.
     """
     try:
         if folder.exists() and not folder.is_dir():

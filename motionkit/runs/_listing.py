@@ -21,22 +21,15 @@ from motionkit.tracking import last_metrics, read_metrics
 
 @dataclass(frozen=True)
 class RunInfo:
-    """A run folder, read.
+    """A run folder, read."""
 
-    Attributes:
-        directory: The folder.
-        status: ``running`` while a process holds it, else ``done``, ``failed`` or ``interrupted`` (also when killed);
-            ``damaged`` when run.json or config.json cannot be read.
-        record: Content of run.json; None when it cannot be read.
-        config: Content of config.json; empty when the run is damaged.
-        problem: What is damaged; empty when nothing is.
-    """
-
-    directory: Path
+    directory: Path  # The folder
+    # ``running`` while a process holds it, else ``done``, ``failed`` or ``interrupted`` (also when killed); ``damaged``
+    # when run.json or config.json cannot be read.
     status: str
-    record: RunRecord | None
-    config: dict[str, Any]
-    problem: str = ""
+    record: RunRecord | None  # Content of run.json; None when it cannot be read
+    config: dict[str, Any]  # Content of config.json; empty when the run is damaged
+    problem: str = ""  # What is damaged; empty when nothing is
 
     @property
     def command(self) -> str:
@@ -100,11 +93,7 @@ def load(path: str | Path) -> RunInfo:
 
 
 def peek(path: str | Path) -> RunInfo:
-    """Read a run as far as it can be read: one that is damaged has the status ``damaged`` and says what is.
-
-    Raises:
-        MotionkitError: There is no run there.
-    """
+    """Read a run as far as it can be read: one that is damaged has the status ``damaged`` and says what is."""
     folder = run_folder(path)
     info = _look(folder)
     if info is None:
@@ -126,9 +115,6 @@ def made_by(path: str | Path) -> RunInfo | None:
 
     Args:
         path: A run, a checkpoint of one, or a model's folder in one, such as ``RUN/policy``.
-
-    Raises:
-        MotionkitError: The run is damaged.
     """
     place = Path(path).expanduser()
     folder = next((one for one in (run_folder(place), place.parent) if (one / RECORD).is_file()), None)

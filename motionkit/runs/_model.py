@@ -25,19 +25,12 @@ _STEP = re.compile(r"step-\d{1,12}")
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A model's two files.
+    """A model's two files."""
 
-    Attributes:
-        document: Describes the model: its shape, its text encoder, its frame rate.
-        tensors: Its weights, as safetensors.
-        run: The run folder that they are in; None for a folder of their own.
-        step: Training steps behind the weights; 0 when not known.
-    """
-
-    document: Path
-    tensors: Path
-    run: Path | None = None
-    step: int = 0
+    document: Path  # Describes the model: its shape, its text encoder, its frame rate
+    tensors: Path  # Its weights, as safetensors
+    run: Path | None = None  # The run folder that they are in; None for a folder of their own
+    step: int = 0  # Training steps behind the weights; 0 when not known
 
 
 def write_model(
@@ -73,9 +66,6 @@ def find_model(path: Path, artifact: str, document: str) -> SavedModel | None:
 
     Returns:
         The files, or None when `path` is no such folder.
-
-    Raises:
-        MotionkitError: A run that has no checkpoint yet.
     """
     if (path / document).is_file():
         inside = path.name == artifact and (path.parent / "run.json").is_file()
@@ -121,10 +111,6 @@ ENTRY = "test_split_opened"
 
 def note_test_split(run: Path, command: str) -> str:
     """Add to run.json that the test split was opened to measure this run's model.
-
-    Args:
-        run: Run folder.
-        command: What opened it, as it was typed.
 
     Returns:
         Why it could not be noted; empty when it was.

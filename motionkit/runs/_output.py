@@ -124,12 +124,6 @@ class OutputFolder:
         In an existing folder files are replaced one by one, then outdated files of the earlier command are deleted.
         Meanwhile the record lists both, so that a later command can continue after a kill.
 
-        Args:
-            part: The folder from `beside`.
-            document: Further content of the record.
-            also: Files that the same command will add.
-            leave: Names in `part` that are not moved.
-
         Raises:
             MotionkitError: The place was taken meanwhile, or the disk is full or not writable; `part` keeps the files
                 (exit code 1).

@@ -135,91 +135,51 @@ class _Document(BaseModel):
 
 
 class Attempt(_Document):
-    """One process that executed a part of a run.
+    """One process that executed a part of a run."""
 
-    Attributes:
-        argv: The command line.
-        start: When it began, UTC, ISO 8601.
-        start_step: Steps completed before it.
-        host: Name of the machine.
-        pid: Its process id.
-        cwd: The folder it was started in.
-        status: ``running`` until it has recorded its end, also when it was killed.
-        end: When it ended; None when it was killed.
-        end_step: Steps completed at its end.
-        exit_code: Its exit code.
-    """
-
-    argv: list[str] = []
-    start: str = ""
-    start_step: Step = 0
-    host: str = ""
-    pid: int = 0
-    cwd: str = ""
-    status: Status = "running"
-    end: str | None = None
-    end_step: Step | None = None
-    exit_code: int | None = None
+    argv: list[str] = []  # The command line
+    start: str = ""  # When it began, UTC, ISO 8601
+    start_step: Step = 0  # Steps completed before it
+    host: str = ""  # Name of the machine
+    pid: int = 0  # Its process id
+    cwd: str = ""  # The folder it was started in
+    status: Status = "running"  # ``running`` until it has recorded its end, also when it was killed
+    end: str | None = None  # When it ended; None when it was killed
+    end_step: Step | None = None  # Steps completed at its end
+    exit_code: int | None = None  # Its exit code
 
 
 class RunRecord(_Document):
-    """The content of run.json; entries of trainers (`Run.annotate`) are kept beside these fields.
+    """The content of run.json; entries of trainers (`Run.annotate`) are kept beside these fields."""
 
-    Attributes:
-        schema_version: Version of this layout, ``schema`` in the file.
-        kind: ``motionkit-run``, which marks the folder as a run.
-        id: Unique letters and digits, the same for all attempts.
-        command: The command that made it, such as ``pretrain mdm``.
-        created: When it was first started, UTC, ISO 8601.
-        artifacts: Names in the run folder that the trainer made.
-        attempts: All attempts, oldest first.
-        argv: The last command line.
-        seed: The seed.
-        device: The device, as asked for or in words.
-        status: How the last attempt ended, or ``running``.
-        processes: Processes that trained together in the last attempt.
-        cpu_matmul: Library of float32 matrix products on the CPU, ``onednn`` or ``default``.
-        versions: Of Python and the packages that decide numbers, by name; and the platform.
-        plugins: Versions of the packages that bring plugins, by name.
-        git: ``commit`` of the work tree the command was started in; None outside of one.
-        executable: The Python interpreter.
-        origins: Where each setting came from.
-        inputs: Fingerprints of the files that settings name, by dotted setting.
-        steps: Steps completed when the last attempt ended.
-        seconds: Time of all attempts.
-        cpu_seconds: Processor time of all attempts.
-        exit_code: Of the last attempt.
-        summary: The ``--json`` document of the last attempt that ended.
-        tables: What the console showed of the result at the end: ``title``, ``columns``, ``rows`` each.
-        error: Why the last attempt failed.
-    """
-
-    schema_version: Literal[1] = Field(1, alias="schema")
-    kind: Literal["motionkit-run"]
-    id: str = Field(pattern=r"^[0-9A-Za-z]{1,64}$")
-    command: str
-    created: str
-    artifacts: list[Annotated[str, AfterValidator(_plain)]] = []
-    attempts: list[Attempt] = []
-    argv: list[str] = []
-    seed: int | None = None
-    device: str | None = None
-    status: Status = "running"
-    processes: Annotated[int, Field(ge=1)] | None = None
+    schema_version: Literal[1] = Field(1, alias="schema")  # Version of this layout, ``schema`` in the file
+    kind: Literal["motionkit-run"]  # ``motionkit-run``, which marks the folder as a run
+    id: str = Field(pattern=r"^[0-9A-Za-z]{1,64}$")  # Unique letters and digits, the same for all attempts
+    command: str  # The command that made it, such as ``pretrain mdm``
+    created: str  # When it was first started, UTC, ISO 8601
+    artifacts: list[Annotated[str, AfterValidator(_plain)]] = []  # Names in the run folder that the trainer made
+    attempts: list[Attempt] = []  # All attempts, oldest first
+    argv: list[str] = []  # The last command line
+    seed: int | None = None  # The seed
+    device: str | None = None  # The device, as asked for or in words
+    status: Status = "running"  # How the last attempt ended, or ``running``
+    processes: Annotated[int, Field(ge=1)] | None = None  # Processes that trained together in the last attempt
+    # Library of float32 matrix products on the CPU, ``onednn`` or ``default``.
     cpu_matmul: Literal["onednn", "default"] | None = None
-    versions: dict[str, str] = {}
-    plugins: dict[str, str] = {}
-    git: dict[str, Any] | None = None
-    executable: str = ""
-    origins: dict[str, str] = {}
-    inputs: dict[str, str] = {}
-    steps: Step = 0
-    seconds: Seconds = 0.0
-    cpu_seconds: Seconds = 0.0
-    exit_code: int | None = None
-    summary: dict[str, Any] | None = None
+    versions: dict[str, str] = {}  # Of Python and the packages that decide numbers, by name; and the platform
+    plugins: dict[str, str] = {}  # Versions of the packages that bring plugins, by name
+    git: dict[str, Any] | None = None  # ``commit`` of the work tree the command was started in; None outside of one
+    executable: str = ""  # The Python interpreter
+    origins: dict[str, str] = {}  # Where each setting came from
+    inputs: dict[str, str] = {}  # Fingerprints of the files that settings name, by dotted setting
+    steps: Step = 0  # Steps completed when the last attempt ended
+    seconds: Seconds = 0.0  # Time of all attempts
+    cpu_seconds: Seconds = 0.0  # Processor time of all attempts
+    exit_code: int | None = None  # Of the last attempt
+    summary: dict[str, Any] | None = None  # The ``--json`` document of the last attempt that ended
+    # What the console showed of the result at the end: ``title``, ``columns``, ``rows`` each.
     tables: list[dict[str, Any]] = []
-    error: str | None = None
+    error: str | None = None  # Why the last attempt failed
 
     @classmethod
     def new(cls, command: str, inputs: Mapping[str, str]) -> Self:
@@ -288,11 +248,7 @@ class RunRecord(_Document):
 
 
 def read_record(folder: Path) -> RunRecord | None:
-    """Return the record of a run folder, or None when the folder is not a run of motionkit.
-
-    Raises:
-        MotionkitError: run.json is damaged.
-    """
+    """Return the record of a run folder, or None when the folder is not a run of motionkit."""
     if not os.path.lexists(folder / RECORD):
         return None
     try:

@@ -39,9 +39,6 @@ def locate(path: str | Path) -> tuple[Path, Path | None, RunRecord, dict[str, An
 
     Returns:
         The run folder, the checkpoint folder if `path` named one, the content of run.json and of config.json.
-
-    Raises:
-        MotionkitError: There is no run there, or it is damaged.
     """
     given, directory = Path(path), run_folder(path)
     chosen = given if given.parent.name == "checkpoints" and given != directory else None
@@ -69,11 +66,7 @@ def no_run(given: Path) -> MotionkitError:
 
 
 def read_settings(directory: Path) -> dict[str, Any]:
-    """Return the content of a run's config.json.
-
-    Raises:
-        MotionkitError: It is damaged.
-    """
+    """Return the content of a run's config.json."""
     try:
         settings: dict[str, Any] = read_json(directory / "config.json", dict, surrogates=True)
         _Settings.model_validate(settings)
@@ -99,11 +92,7 @@ def resume_line(command: str, directory: Path) -> str:
 
 
 def refuse_command(record: RunRecord, command: str | None, directory: Path) -> None:
-    """Refuse to continue a run of another command.
-
-    Raises:
-        MotionkitError: The run was made by another command (named).
-    """
+    """Refuse to continue a run of another command."""
     made = record.command
     if command is not None and made != command:
         raise MotionkitError(
@@ -124,12 +113,7 @@ def same_inputs(record: RunRecord, inputs: Mapping[str, str]) -> set[str]:
 
 
 def refuse_links(directory: Path, record: RunRecord) -> None:
-    """Refuse a run that would be continued outside its folder, through links, pipes or devices in it.
-
-    Raises:
-        MotionkitError: The log or the metrics are no regular file, or a folder of the run is a link that leads
-            elsewhere (named).
-    """
+    """Refuse a run that would be continued outside its folder, through links, pipes or devices in it."""
     for name in ("log.txt", "metrics.jsonl"):
         path = directory / name
         if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
@@ -155,9 +139,6 @@ def refuse_changes(
         shape_keys: Dotted names of settings or of whole groups.
         directory: The run folder, for the message.
         same: Settings that may differ, because both values name the same thing.
-
-    Raises:
-        MotionkitError: Settings differ (all are named, with both values).
     """
     before, after = _leaves(without_place(old)), _leaves(without_place(new))
     changed = [
@@ -183,9 +164,6 @@ def refuse_other_files(record: RunRecord, inputs: Mapping[str, str], new: Mappin
         inputs: Fingerprints of the files now, by dotted setting.
         new: Settings asked for.
         directory: The run folder, for the message.
-
-    Raises:
-        MotionkitError: The files that a setting names have another content (all such settings are named).
     """
     values = _leaves(without_place(new))
     changed = [

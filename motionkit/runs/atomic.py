@@ -110,9 +110,6 @@ def write_bytes(path: Path, data: bytes, *, like: Path | None = None) -> None:
         path: The file.
         data: Its new contents.
         like: A file whose permissions it gets; None takes those of `path` itself. One that is missing has none.
-
-    Raises:
-        OSError: The disk is full or not writable; an old file is unchanged.
     """
     write_chunks(path, (data,), like=like)
 
@@ -201,10 +198,6 @@ def require_writable(path: Path, *, parents: bool = False) -> None:
     Args:
         path: The file; an existing one will be replaced.
         parents: Whether missing folders will be made.
-
-    Raises:
-        MotionkitError: It is a folder, a device or a pipe, its folder is missing, or permission is.
-        OSError: Its name is longer than the system allows.
     """
     there = path.exists()
     if path.is_dir():

@@ -30,23 +30,14 @@ SUBJECTS = ("a person", "someone", "a man", "the person", "a woman")
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """A class of movements with the same meaning.
+    """A class of movements with the same meaning."""
 
-    Attributes:
-        action: What is done, such as ``wave``.
-        variant: Which way: side, speed, direction.
-        make: Function of a `Take` and `options`.
-        options: Keyword arguments of `make`.
-        mirrored: Exchange left and right of what `make` returns.
-        phrases: Verb phrases, third person, all of the same meaning.
-    """
-
-    action: str
-    variant: str
-    make: Callable[..., Controls]
-    options: Mapping[str, Any]
-    mirrored: bool
-    phrases: tuple[str, ...]
+    action: str  # What is done, such as ``wave``
+    variant: str  # Which way: side, speed, direction
+    make: Callable[..., Controls]  # Function of a `Take` and `options`
+    options: Mapping[str, Any]  # Keyword arguments of `make`
+    mirrored: bool  # Exchange left and right of what `make` returns
+    phrases: tuple[str, ...]  # Verb phrases, third person, all of the same meaning
 
     @property
     def name(self) -> str:
@@ -243,48 +234,29 @@ _BY_NAME = {entry.name: entry for entry in CATALOGUE}
 
 @dataclass(frozen=True)
 class Order:
-    """What to perform.
+    """What to perform."""
 
-    Attributes:
-        name: ``action/variant`` of the catalogue.
-        frames: Length.
-        seed: Seeds all randomness of the clip, together with the name.
-        tempo: Speed of the movement, 1 = usual; drawn from 0.88 to 1.14 when None.
-        size: Amplitude, 1 = usual; drawn from 0.86 to 1.14 when None.
-        scale: Size of the body; 1 is the HumanML3D target skeleton.
-    """
-
-    name: str
-    frames: int
-    seed: int
-    tempo: float | None = None
-    size: float | None = None
-    scale: float = 1.0
+    name: str  # ``action/variant`` of the catalogue
+    frames: int  # Length
+    seed: int  # Seeds all randomness of the clip, together with the name
+    tempo: float | None = None  # Speed of the movement, 1 = usual; drawn from 0.88 to 1.14 when None
+    size: float | None = None  # Amplitude, 1 = usual; drawn from 0.86 to 1.14 when None
+    scale: float = 1.0  # Size of the body; 1 is the HumanML3D target skeleton
 
 
 @dataclass(frozen=True)
 class StarterClip:
-    """One generated clip.
+    """One generated clip."""
 
-    Attributes:
-        joints: ``[T, 22, 3]`` metres, Y up, floor at 0, facing +Z and standing at the origin in frame 0.
-        rotations: ``[T, 22, 3, 3]`` local rotation matrices relative to `motionkit.starter.OFFSETS`; joint 0 global.
-        root: ``[T, 3]`` pelvis position, metres.
-        contacts: ``[T, 4]`` bool, ball and ankle on the floor: left ankle, left foot, right ankle, right foot.
-        fps: Frames per second.
-        captions: All captions of the movement.
-        action: What is done.
-        variant: Which way.
-    """
-
-    joints: Array
+    joints: Array  # ``[T, 22, 3]`` metres, Y up, floor at 0, facing +Z and standing at the origin in frame 0
+    # ``[T, 22, 3, 3]`` local rotation matrices relative to `motionkit.starter.OFFSETS`; joint 0 global.
     rotations: Array
-    root: Array
-    contacts: np.ndarray
-    fps: float
-    captions: tuple[str, ...]
-    action: str
-    variant: str
+    root: Array  # ``[T, 3]`` pelvis position, metres
+    contacts: np.ndarray  # ``[T, 4]`` bool, ball and ankle on the floor: left ankle, left foot, right ankle, right foot
+    fps: float  # Frames per second
+    captions: tuple[str, ...]  # All captions of the movement
+    action: str  # What is done
+    variant: str  # Which way
 
 
 def actions() -> dict[str, tuple[str, ...]]:

@@ -21,41 +21,24 @@ Function = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Gait:
-    """Parameters of a manner of stepping.
+    """Parameters of a manner of stepping."""
 
-    Attributes:
-        cadence: Steps per second, both feet counted.
-        duty: Share of a foot's cycle during which it is on the ground; below one half there is a flight phase.
-        width: Distance between the two lines of footfalls in metres.
-        lift: Height of the swinging foot in metres.
-        push: Heel-up angle at the end of a stance.
-        bob: Rise of the pelvis at mid-stance in metres; negative for running.
-        sway: Sideways shift of the pelvis over the standing foot, metres.
-        lower: How much lower than standing the pelvis travels, metres.
-        lean: Forward pitch of the trunk.
-        twist: Yaw of the pelvis with each step.
-        arms: Amplitude of the arm swing, radians.
-        bent: Distance from shoulder to wrist in arm lengths (1 = straight arm).
-        ahead: Middle of the arm swing, radians forward.
-        fore: Where the ball of the foot is at mid-stance, metres before the pelvis.
-        tiptoe: Heel-up angle that is kept throughout.
-    """
-
-    cadence: float = 1.8
+    cadence: float = 1.8  # Steps per second, both feet counted
+    # Share of a foot's cycle during which it is on the ground; below one half there is a flight phase.
     duty: float = 0.59
-    width: float = 0.17
-    lift: float = 0.09
-    push: float = 0.75
-    bob: float = 0.02
-    sway: float = 0.025
-    lower: float = 0.015
-    lean: float = 0.04
-    twist: float = 0.08
-    arms: float = 0.4
-    bent: float = 0.95
-    ahead: float = 0.05
-    fore: float = 0.05
-    tiptoe: float = 0.0
+    width: float = 0.17  # Distance between the two lines of footfalls in metres
+    lift: float = 0.09  # Height of the swinging foot in metres
+    push: float = 0.75  # Heel-up angle at the end of a stance
+    bob: float = 0.02  # Rise of the pelvis at mid-stance in metres; negative for running
+    sway: float = 0.025  # Sideways shift of the pelvis over the standing foot, metres
+    lower: float = 0.015  # How much lower than standing the pelvis travels, metres
+    lean: float = 0.04  # Forward pitch of the trunk
+    twist: float = 0.08  # Yaw of the pelvis with each step
+    arms: float = 0.4  # Amplitude of the arm swing, radians
+    bent: float = 0.95  # Distance from shoulder to wrist in arm lengths (1 = straight arm)
+    ahead: float = 0.05  # Middle of the arm swing, radians forward
+    fore: float = 0.05  # Where the ball of the foot is at mid-stance, metres before the pelvis
+    tiptoe: float = 0.0  # Heel-up angle that is kept throughout
 
 
 def _pitch(phase: Array, duty: float) -> Array:

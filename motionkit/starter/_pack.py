@@ -47,9 +47,6 @@ def weights_path(name: str) -> Path:
     Args:
         name: ``mdm`` (policy), ``tmr`` (reward), ``judge`` (a second TMR, never a reward) or ``evaluator`` (of
             text-to-motion figures).
-
-    Raises:
-        MotionkitError: No such network, or it has not been built.
     """
     if name not in WEIGHTS:
         raise MotionkitError(f"the starter pack has no network {name!r}.", fix=f"one of: {', '.join(WEIGHTS)}")

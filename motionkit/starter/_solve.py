@@ -92,31 +92,19 @@ STAND = 0.985 * LEG + ANKLE_HEIGHT - float(OFFSETS[1, 1])
 
 @dataclass
 class Controls:
-    """Goals of one clip, one row per frame. Sides are indexed 0 = left, 1 = right; angles in radians.
+    """Goals of one clip, one row per frame. Sides are indexed 0 = left, 1 = right; angles in radians."""
 
-    Attributes:
-        pelvis: ``[T, 3]`` pelvis position in metres. The solver lowers it when a planted foot is out of reach.
-        turn: ``[T, 3]`` pelvis yaw (left positive), pitch (forward positive), roll (towards the right positive).
-        spine: ``[T, 3]`` bend forward, bend to the right, twist to the left, spread over three joints.
-        head: ``[T, 3]`` nod down, tilt right, turn left, relative to the chest.
-        hand: ``[T, 2, 3]`` wrist relative to its shoulder in the chest's frame, in arm lengths: outward, up, forward.
-        elbow: ``[T, 2, 3]`` direction the elbow points to, same frame.
-        toe: ``[T, 2, 3]`` ball of the foot, in metres.
-        foot: ``[T, 2, 2]`` yaw and pitch (heel up positive) of the foot.
-        knee: ``[T, 2, 3]`` direction the knee points to in the pelvis frame: outward, up, forward.
-        plant: ``[T, 2]`` 1 while the ball of the foot must stay where it is.
-    """
-
-    pelvis: Array
-    turn: Array
-    spine: Array
-    head: Array
+    pelvis: Array  # ``[T, 3]`` pelvis position in metres. The solver lowers it when a planted foot is out of reach.
+    turn: Array  # ``[T, 3]`` pelvis yaw (left positive), pitch (forward positive), roll (towards the right positive)
+    spine: Array  # ``[T, 3]`` bend forward, bend to the right, twist to the left, spread over three joints
+    head: Array  # ``[T, 3]`` nod down, tilt right, turn left, relative to the chest
+    # ``[T, 2, 3]`` wrist relative to its shoulder in the chest's frame, in arm lengths: outward, up, forward.
     hand: Array
-    elbow: Array
-    toe: Array
-    foot: Array
-    knee: Array
-    plant: Array
+    elbow: Array  # ``[T, 2, 3]`` direction the elbow points to, same frame
+    toe: Array  # ``[T, 2, 3]`` ball of the foot, in metres
+    foot: Array  # ``[T, 2, 2]`` yaw and pitch (heel up positive) of the foot
+    knee: Array  # ``[T, 2, 3]`` direction the knee points to in the pelvis frame: outward, up, forward
+    plant: Array  # ``[T, 2]`` 1 while the ball of the foot must stay where it is
 
     def mirrored(self) -> Controls:
         """Return the same movement with left and right exchanged."""

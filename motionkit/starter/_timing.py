@@ -13,21 +13,13 @@ from motionkit.starter._solve import OFFSETS, STAND, Array, Controls
 
 @dataclass
 class Take:
-    """Circumstances of one clip.
+    """Circumstances of one clip."""
 
-    Attributes:
-        t: ``[T]`` seconds of each frame.
-        duration: Seconds of the whole clip.
-        rng: Generator for the small variations of this take.
-        tempo: Speed of the movement, 1 = usual.
-        size: Amplitude of the movement, 1 = usual.
-    """
-
-    t: Array
-    duration: float
-    rng: np.random.Generator
-    tempo: float
-    size: float
+    t: Array  # ``[T]`` seconds of each frame
+    duration: float  # Seconds of the whole clip
+    rng: np.random.Generator  # Generator for the small variations of this take
+    tempo: float  # Speed of the movement, 1 = usual
+    size: float  # Amplitude of the movement, 1 = usual
 
     def around(self, low: float, high: float) -> float:
         """A number between `low` and `high`, drawn for this take."""

@@ -235,11 +235,6 @@ def _lessons(count: int, tests: Mapping[str, tuple[list[str], Tensor]]) -> list[
 def build(out: Path, *, count: int, steps: int) -> dict[str, tuple[float, float]]:
     """Distil and write the student.
 
-    Args:
-        out: File to write.
-        count: Made sentences to learn from.
-        steps: Updates.
-
     Returns:
         Mean and 5th percentile of the cosine to MiniLM, by kind of held-out sentence.
 

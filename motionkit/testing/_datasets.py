@@ -32,13 +32,7 @@ _SPLITS = ("train", "val", "test")
 
 
 def check_regions(found: Findings, dataset: RegionDataset, most: int) -> None:
-    """Add violations of a dataset of regions; see `motionkit.testing.check_dataset`.
-
-    Args:
-        found: Where they go.
-        dataset: The dataset.
-        most: Regions of each split to look at.
-    """
+    """Add violations of a dataset of regions; see `motionkit.testing.check_dataset`."""
     owners: dict[int, str] = {}
     total = 0
     for word in _SPLITS:

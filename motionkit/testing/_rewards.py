@@ -33,13 +33,6 @@ def sample_motions(
 ) -> MotionBatch:
     """Return smooth random motions of different lengths; padding is NaN.
 
-    Args:
-        count: Number of motions N.
-        frames: Length of the longest.
-        skeleton: Body of the features.
-        fps: Frames per second.
-        seed: Changes the motions.
-
     Example:
         >>> sample_motions(count=2, frames=12).features.shape
         torch.Size([2, 12, 263])

@@ -109,10 +109,6 @@ def check_loop(name: str, *, options: Mapping[str, Any] | None = None) -> None:
     What a loop makes has a row for each sample; at first every ratio is 1 and every KL 0; the log-ratios have a
     gradient; the same noise gives the same samples.
 
-    Args:
-        name: Name of the loop.
-        options: Its options.
-
     Raises:
         AssertionError: Lists all violations, a sentence each.
     """

@@ -73,9 +73,6 @@ class NearestTexts:
     Nearness is the cosine of the two texts' bags of words, each word weighed by how rare it is in the list (TF-IDF with
     smoothed ``1 + log((1 + N) / (1 + n))``). Left and right are as far apart as any other two words.
 
-    Args:
-        texts: N texts.
-
     Example:
         >>> NearestTexts(["a man walks", "a man waves", "he waves the left hand"]).find("someone waves", most=1)
         [(1, 0.349...)]

@@ -40,33 +40,16 @@ _MOST = 2_000_000  # entries of a vocabulary, the largest number in a config.jso
 
 @dataclass(frozen=True)
 class Family:
-    """The models that an encoder accepts.
+    """The models that an encoder accepts."""
 
-    Attributes:
-        name: The encoder's name, such as ``clip``.
-        default: Hub id of the published model.
-        types: Accepted values of ``model_type`` in config.json.
-        model: Name of the class in transformers.
-    """
-
-    name: str
-    default: str
-    types: tuple[str, ...]
-    model: str
+    name: str  # The encoder's name, such as ``clip``
+    default: str  # Hub id of the published model
+    types: tuple[str, ...]  # Accepted values of ``model_type`` in config.json
+    model: str  # Name of the class in transformers
 
 
 def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
-    """Open tokenizer and model, in float32.
-
-    Args:
-        family: Required family of the model.
-        source: Folder, or hub id.
-        local: Look for a hub id in the local cache only.
-
-    Raises:
-        MotionkitError: There is no such folder or model, it is of another type, its weights are incomplete, or its
-            config.json describes a larger model than its weight files hold.
-    """
+    """Open tokenizer and model, in float32."""
     path = Path(source).expanduser()
     if path.is_file():
         raise _not_a_folder(path, family)
@@ -370,9 +353,6 @@ def load_encoder(
         student: Stands in where MiniLM is not installed (``stored`` without `model` only); see `StoredEncoder`.
         local: Never use the network, not even for a hub id.
         device: Where the model runs; features are returned on the CPU.
-
-    Raises:
-        MotionkitError: Unknown name, or a model or table that cannot be opened.
 
     Example:
         >>> from motionkit import starter

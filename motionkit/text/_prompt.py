@@ -16,15 +16,10 @@ from motionkit.errors import MotionkitError
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """Encoded texts, padded to the longest.
+    """Encoded texts, padded to the longest."""
 
-    Attributes:
-        tokens: ``[B, L, F]`` float32; L = 1 for encoders that return one vector per text.
-        mask: ``[B, L]`` bool, True = valid.
-    """
-
-    tokens: Tensor
-    mask: Tensor
+    tokens: Tensor  # ``[B, L, F]`` float32; L = 1 for encoders that return one vector per text
+    mask: Tensor  # ``[B, L]`` bool, True = valid
 
     def __len__(self) -> int:
         return self.tokens.shape[0]
@@ -41,18 +36,14 @@ class TextFeatures:
 class TextEncoder(Protocol):
     """Turns texts into features; frozen and deterministic.
 
-    Attributes:
-        name: Registry name: ``clip``, ``distilbert``, ``minilm``, ``stored``.
-        width: F of the features.
-        fingerprint: Changes when the same text would encode differently (model, revision, options). In the form
-            ``name:digest`` it identifies a model independently of its path; `motionkit.text.TextRecord` compares it
-            when a trained model is used again.
-
     An encoder that runs a model may also have ``source: str``, the folder or hub id of that model.
     """
 
-    name: str
-    width: int
+    name: str  # Registry name: ``clip``, ``distilbert``, ``minilm``, ``stored``
+    width: int  # F of the features
+    # Changes when the same text would encode differently (model, revision, options). In the form ``name:digest`` it
+    # identifies a model independently of its path; `motionkit.text.TextRecord` compares it when a trained model is used
+    # again.
     fingerprint: str
 
     def encode(self, texts: Sequence[str]) -> TextFeatures:
@@ -67,9 +58,6 @@ class CachedEncoder:
     """A `TextEncoder` that wraps another one and caches every text.
 
     Rows equal those of the inner encoder bit for bit, in any order and batch.
-
-    Args:
-        encoder: The encoder that does the work.
     """
 
     def __init__(self, encoder: TextEncoder) -> None:
@@ -104,22 +92,16 @@ SEPARATOR = " | "
 class Prompt:
     """A text request to a policy.
 
-    Attributes:
-        segments: K texts, one per segment, in order.
-        frames: K lengths in frames, one per segment; their sum is the motion's length.
-        key: Identity of the prompt in its dataset; two prompts with the same text keep different keys.
-        source_ids: Clip ids the segments were taken from, where there are any.
-
     Example:
         >>> prompt = Prompt.parse("walk | wave", fps=20, durations=[3, 2])
         >>> prompt.segments, prompt.frames, prompt.bounds
         (('walk', 'wave'), (60, 40), ((0, 60), (60, 100)))
     """
 
-    segments: tuple[str, ...]
-    frames: tuple[int, ...]
-    key: str = ""
-    source_ids: tuple[str, ...] = ()
+    segments: tuple[str, ...]  # K texts, one per segment, in order
+    frames: tuple[int, ...]  # K lengths in frames, one per segment; their sum is the motion's length
+    key: str = ""  # Identity of the prompt in its dataset; two prompts with the same text keep different keys
+    source_ids: tuple[str, ...] = ()  # Clip ids the segments were taken from, where there are any
 
     def __post_init__(self) -> None:
         if not self.segments or len(self.segments) != len(self.frames):

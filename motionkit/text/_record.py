@@ -17,11 +17,6 @@ Encoder = TypeVar("Encoder", bound=TextEncoder)
 class TextRecord(BaseModel):
     """A text model in a trained model's description.
 
-    Attributes:
-        encoder: Name of the encoder.
-        fingerprint: Its fingerprint.
-        model: Folder or hub id that it was opened from; empty for the encoder's default.
-
     Example:
         >>> record = TextRecord(encoder="clip", fingerprint="clip:12ab", model="models/clip")
         >>> TextRecord.model_validate_json(record.model_dump_json()) == record
@@ -30,9 +25,9 @@ class TextRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    encoder: str = ""
-    fingerprint: str = ""
-    model: str = ""
+    encoder: str = ""  # Name of the encoder
+    fingerprint: str = ""  # Its fingerprint
+    model: str = ""  # Folder or hub id that it was opened from; empty for the encoder's default
 
     @classmethod
     def of(cls, encoder: TextEncoder) -> TextRecord:
@@ -44,11 +39,6 @@ class TextRecord(BaseModel):
         """Refuse an encoder of the same name with other weights.
 
         Tables of embeddings are not compared, because they have no fingerprint of their model.
-
-        Args:
-            encoder: The opened encoder.
-            origin: File that holds this record.
-            option: Option that names the text model.
 
         Raises:
             MotionkitError: It is another model.

@@ -103,19 +103,12 @@ def names_side(text: str) -> bool:
 
 @dataclass(frozen=True)
 class CaptionChange:
-    """A change of a caption.
+    """A change of a caption."""
 
-    Attributes:
-        name: What it is called, in options and tables.
-        meaning: What it does.
-        make: Returns the changed caption, or the caption itself where the change does not apply.
-        applies: Whether the changed caption is untrue of a motion of which the caption is true.
-    """
-
-    name: str
-    meaning: str
-    make: Callable[[str], str]
-    applies: Callable[[str], bool]
+    name: str  # What it is called, in options and tables
+    meaning: str  # What it does
+    make: Callable[[str], str]  # Returns the changed caption, or the caption itself where the change does not apply
+    applies: Callable[[str], bool]  # Whether the changed caption is untrue of a motion of which the caption is true
 
 
 _TEXTS = (

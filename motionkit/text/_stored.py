@@ -86,9 +86,6 @@ class StudentEncoder:
     Args:
         path: File written by `write_student` (``x.safetensors``, with ``x.json`` beside it).
 
-    Raises:
-        MotionkitError: A file is missing or damaged.
-
     Example:
         >>> write_student(Path("small.safetensors"), ["run", "walk"], StudentNetwork(2, width=8, features=4))
         >>> StudentEncoder(Path("small.safetensors")).encode(["Walk!", "run, walk"][:1]).tokens.shape
@@ -217,9 +214,6 @@ class StoredEncoder:
             do not matter in the table either. Training must not use it: a run would go on differently where the
             model is installed.
 
-    Raises:
-        MotionkitError: The table is missing or damaged.
-
     Example:
         >>> write_table(Path("words.safetensors"), ["walk", "run"], torch.eye(2), encoder="minilm")
         >>> StoredEncoder(Path("words.safetensors")).encode(["run"]).tokens
@@ -301,14 +295,7 @@ class StoredEncoder:
 
 
 class _StandIn:
-    """Encodes texts where the model behind a table is not installed: stored texts in other spelling, else a student.
-
-    Args:
-        rows: The table.
-        student: Encodes what is not in it.
-        absent: Why the model itself cannot be opened.
-        nearest: Returns the nearest stored texts.
-    """
+    """Encodes texts where the model behind a table is not installed: stored texts in other spelling, else a student."""
 
     def __init__(
         self, rows: Mapping[str, Tensor], student: StudentEncoder, absent: MotionkitError, nearest: Callable[[str], str]
@@ -320,11 +307,7 @@ class _StandIn:
         self._nearest = nearest
 
     def encode(self, texts: Sequence[str]) -> TextFeatures:
-        """Return ``[B, 1, F]`` features.
-
-        Raises:
-            MotionkitError: The student does not know a word; says how to get the model itself.
-        """
+        """Return ``[B, 1, F]`` features."""
         return pad_rows([self._encode(text) for text in texts])
 
     def _encode(self, text: str) -> Tensor:
@@ -362,11 +345,7 @@ def write_table(path: Path, texts: Sequence[str], vectors: Tensor, *, encoder: s
 
 
 def read_table(path: Path) -> tuple[list[str], Tensor]:
-    """Return texts and ``[N, F]`` float32 vectors of a table.
-
-    Raises:
-        MotionkitError: A file is missing or damaged.
-    """
+    """Return texts and ``[N, F]`` float32 vectors of a table."""
     document = path.with_suffix(".json")
     for file in (document, path):
         if not file.is_file():

@@ -78,31 +78,20 @@ _SUPERSCRIPT = str.maketrans({"^": "", "2": "²", "3": "³"})
 
 @dataclass(frozen=True)
 class Result:
-    """One quantity before and after training, on the same held-out prompts.
+    """One quantity before and after training, on the same held-out prompts."""
 
-    Attributes:
-        name: Its name in the summary's ``heldout``, such as ``reward``.
-        metric: Its definition.
-        before: Mean before.
-        after: Mean after.
-        delta: Mean change.
-        ci95: 95 % interval of the change; None where none was measured or there are fewer than `FEWEST` prompts.
-        n: Prompts, or clips.
-        real: Mean over real motions of the same actions, or over the captions of the data; None where it is not known.
-        trained_on: Whether a reward of the run is made of it, so that it says what was asked for.
-        of: What `real` is a mean of, ``real`` motions or the ``data``.
-    """
-
-    name: str
-    metric: Metric
-    before: float
-    after: float
-    delta: float
+    name: str  # Its name in the summary's ``heldout``, such as ``reward``
+    metric: Metric  # Its definition
+    before: float  # Mean before
+    after: float  # Mean after
+    delta: float  # Mean change
+    # 95 % interval of the change; None where none was measured or there are fewer than `FEWEST` prompts.
     ci95: tuple[float, float] | None
-    n: int
+    n: int  # Prompts, or clips
+    # Mean over real motions of the same actions, or over the captions of the data; None where it is not known.
     real: float | None = None
-    trained_on: bool = False
-    of: Literal["real", "data"] = "real"
+    trained_on: bool = False  # Whether a reward of the run is made of it, so that it says what was asked for
+    of: Literal["real", "data"] = "real"  # What `real` is a mean of, ``real`` motions or the ``data``
 
     @property
     def unit(self) -> str:

@@ -72,11 +72,7 @@ def with_values(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str
 
 
 def require_known(keys: Mapping[str, Any], table: Mapping[str, Any], trainer: str) -> None:
-    """Refuse keys that are no setting of a trainer.
-
-    Raises:
-        MotionkitError: One is not (named, with the nearest).
-    """
+    """Refuse keys that are no setting of a trainer."""
     known = [key for key, _ in flat(table)]
     for key in keys:
         try:
@@ -90,23 +86,16 @@ def require_known(keys: Mapping[str, Any], table: Mapping[str, Any], trainer: st
 
 @dataclass(frozen=True)
 class Base:
-    """A trainer and its settings.
+    """A trainer and its settings."""
 
-    Attributes:
-        trainer: Name of the trainer.
-        component: Its entry.
-        table: All settings, nested and JSON-able.
-        notes: What was decided while they were read.
-        code: The Python files among trainer and plugins and the options that make code run, all of which were typed;
-            see `Layer.code`.
-        given: The settings without what a search fixed in them; None where it fixed nothing.
-    """
-
-    trainer: str
-    component: Component
-    table: Mapping[str, Any]
-    notes: tuple[str, ...] = ()
+    trainer: str  # Name of the trainer
+    component: Component  # Its entry
+    table: Mapping[str, Any]  # All settings, nested and JSON-able
+    notes: tuple[str, ...] = ()  # What was decided while they were read
+    # The Python files among trainer and plugins and the options that make code run, all of which were typed; see
+    # `Layer.code`.
     code: frozenset[str] = frozenset()
+    # The settings without what a search fixed in them; None where it fixed nothing.
     given: Mapping[str, Any] | None = None
 
     @property
@@ -204,9 +193,6 @@ def open_base(
         values: Values by dotted key; none of them may be code.
         typed: Whether the trainer's name was typed, so that it may be a Python file.
         repeated: The file that `sets` stand in, where they were not typed.
-
-    Raises:
-        MotionkitError: There is no such trainer, its settings are wrong, or a file names code.
     """
     component = plugins.get("trainers", trainer, typed=typed)
     if not issubclass(component.options, TrainerSettings):

@@ -38,46 +38,27 @@ _MOST_DIMENSIONS, _MOST_TRIALS = 20, 100
 
 
 class Plan(BaseModel):
-    """A search.
-
-    Attributes:
-        trainer: Name of the trainer.
-        base: Its settings.
-        space: What is searched, as `motionkit.tuning._space.written` writes it.
-        value: Where the value stands in the summary of a run, dotted.
-        watch: Metric that tells it on the way; empty for none.
-        direction: Whether higher or lower values are better.
-        trial: Settings of trials alone.
-        patience: Values of `watch` before a trial may be pruned.
-        trials: How many trials.
-        seeds: How many further seeds the winner and the base are trained on.
-        seed: Seed of the sampler.
-        sampler: The chosen sampler.
-        pruner: The chosen pruner.
-        why: Why these two.
-        study: Name of the study in its storage.
-        storage: Optuna storage URL; empty for the journal in the study folder.
-        inputs: Fingerprints of what the trainer reads, by setting; see `motionkit.training.base.Trainer`.
-    """
+    """A search."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    trainer: str
-    base: dict[str, Any]
-    space: dict[str, Any]
-    value: str
-    watch: str
-    direction: Literal["maximize", "minimize"]
-    trial: dict[str, Any]
-    patience: int = Field(ge=1)
-    trials: int = Field(ge=1)
-    seeds: int = Field(ge=0)
-    seed: int = Field(ge=0)
-    sampler: Sampler
-    pruner: Pruner
-    why: str
-    study: str
-    storage: str
+    trainer: str  # Name of the trainer
+    base: dict[str, Any]  # Its settings
+    space: dict[str, Any]  # What is searched, as `motionkit.tuning._space.written` writes it
+    value: str  # Where the value stands in the summary of a run, dotted
+    watch: str  # Metric that tells it on the way; empty for none
+    direction: Literal["maximize", "minimize"]  # Whether higher or lower values are better
+    trial: dict[str, Any]  # Settings of trials alone
+    patience: int = Field(ge=1)  # Values of `watch` before a trial may be pruned
+    trials: int = Field(ge=1)  # How many trials
+    seeds: int = Field(ge=0)  # How many further seeds the winner and the base are trained on
+    seed: int = Field(ge=0)  # Seed of the sampler
+    sampler: Sampler  # The chosen sampler
+    pruner: Pruner  # The chosen pruner
+    why: str  # Why these two
+    study: str  # Name of the study in its storage
+    storage: str  # Optuna storage URL; empty for the journal in the study folder
+    # Fingerprints of what the trainer reads, by setting; see `motionkit.training.base.Trainer`.
     inputs: dict[str, str] = {}
 
     @property
@@ -117,11 +98,7 @@ def make_plan(
     pruner: Pruner = "auto",
     storage: str = "",
 ) -> tuple[Plan, Base, list[str]]:
-    """Decide everything that is left open; returns the plan, its base and what the user should know.
-
-    Raises:
-        MotionkitError: There is no space or value, a key is unknown, or sampler and pruner do not fit.
-    """
+    """Decide everything that is left open; returns the plan, its base and what the user should know."""
     own: Search | None = base.component.searched(base.with_values({}).settings)
     base = base.fixed(own.base if own is not None else {})
     chosen = space if space is not None else own.space if own is not None else None
@@ -152,11 +129,7 @@ def make_plan(
 def choose_method(
     sampler: Sampler, pruner: Pruner, space: Mapping[str, Range | Choice], trials: int, *, watched: bool
 ) -> tuple[Sampler, Pruner, str]:
-    """Choose the sampler and the pruner that are left to us, and say why.
-
-    Raises:
-        MotionkitError: What the sampler needs is not installed, or nothing tells a pruner the value on the way.
-    """
+    """Choose the sampler and the pruner that are left to us, and say why."""
     numbers = all(isinstance(one, Range) for one in space.values())
     if pruner in ("hyperband", "median") and not watched:
         raise MotionkitError(f"--pruner {pruner} needs a metric to watch.", fix="--watch METRIC, or --pruner none")
@@ -194,11 +167,7 @@ def save_plan(run: Run, plan: Plan) -> None:
 
 
 def read_plan(folder: Path) -> Plan:
-    """Read the plan of a study folder.
-
-    Raises:
-        MotionkitError: There is none, or it is damaged.
-    """
+    """Read the plan of a study folder."""
     try:
         return Plan.model_validate(read_json(folder / PLAN, dict))
     except ValidationError as error:

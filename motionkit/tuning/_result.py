@@ -39,13 +39,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spread:
-    """Values of one group of settings with several seeds.
+    """Values of one group of settings with several seeds."""
 
-    Attributes:
-        values: By seed; those that have one.
-    """
-
-    values: Mapping[int, float]
+    values: Mapping[int, float]  # By seed; those that have one
 
     @property
     def mean(self) -> float:
@@ -60,21 +56,13 @@ class Spread:
 
 @dataclass(frozen=True)
 class Result:
-    """What a search found.
+    """What a search found."""
 
-    Attributes:
-        plan: The search.
-        base: Trainer and settings.
-        trials: All trials of the storage.
-        repeated: Values with other seeds, of ``base`` and ``best``, by seed.
-        folder: The study folder.
-    """
-
-    plan: Plan
-    base: Base
-    trials: list[FrozenTrial]
-    repeated: Mapping[str, Mapping[int, float | None]]
-    folder: Path
+    plan: Plan  # The search
+    base: Base  # Trainer and settings
+    trials: list[FrozenTrial]  # All trials of the storage
+    repeated: Mapping[str, Mapping[int, float | None]]  # Values with other seeds, of ``base`` and ``best``, by seed
+    folder: Path  # The study folder
 
     @cached_property
     def best(self) -> FrozenTrial:
@@ -380,9 +368,6 @@ def write_config(path: Path, result: Result) -> tuple[list[tuple[str, Any, Any]]
 
     Returns:
         Key, value before (None where there was none) and value now; and what the user should know.
-
-    Raises:
-        MotionkitError: The file is malformed or cannot be written.
     """
     from motionkit.clips.profile.settings_file import merge_settings, read_settings
 

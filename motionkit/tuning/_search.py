@@ -141,25 +141,15 @@ _EVERY = 15.0
 
 @dataclass(frozen=True)
 class Finished:
-    """A trial that has ended, for the line that the user sees.
+    """A trial that has ended, for the line that the user sees."""
 
-    Attributes:
-        what: ``trial 7`` or ``best, seed 2``.
-        done: How many have ended.
-        total: How many there will be.
-        value: Its value; None without.
-        note: What else is to be said: why there is no value, or the best so far.
-        seconds: How long it took; None where that is unknown.
-        left: Seconds that are left, about; None where that is unknown.
-    """
-
-    what: str
-    done: int
-    total: int
-    value: float | None
-    note: str
-    seconds: float | None
-    left: float | None
+    what: str  # ``trial 7`` or ``best, seed 2``
+    done: int  # How many have ended
+    total: int  # How many there will be
+    value: float | None  # Its value; None without
+    note: str  # What else is to be said: why there is no value, or the best so far
+    seconds: float | None  # How long it took; None where that is unknown
+    left: float | None  # Seconds that are left, about; None where that is unknown
 
 
 def search(

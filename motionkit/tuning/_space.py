@@ -25,9 +25,6 @@ def read_space(path: Path) -> dict[str, Range | Choice]:
 
     A value is ``[low, high]``, perhaps with ``"log"``, ``"int"`` or both behind it, or a list of choices. ``[128, 512,
     "int", 64]`` goes in steps of 64. Two numbers that are choices are written ``{choices = [64, 128]}``.
-
-    Raises:
-        MotionkitError: The file or an entry is malformed.
     """
     suffix = path.suffix.lower()
     if not path.is_file():
@@ -54,11 +51,7 @@ def _entries(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tupl
 
 
 def dimension(value: object, key: str, origin: str) -> Range | Choice:
-    """Return one dimension as a file writes it.
-
-    Raises:
-        MotionkitError: It is malformed.
-    """
+    """Return one dimension as a file writes it."""
     try:
         if isinstance(value, dict):
             return _choice(value.get("choices"))
@@ -97,11 +90,7 @@ def written(space: Space) -> dict[str, Any]:
 
 
 def with_base(space: Space, base: Mapping[str, Any]) -> tuple[dict[str, Range | Choice], list[str]]:
-    """Return the space widened so that it holds the base's own values, and a sentence for each change.
-
-    Raises:
-        MotionkitError: The base's value cannot be in a range: it is no number, or 0 where the logarithm is searched.
-    """
+    """Return the space widened so that it holds the base's own values, and a sentence for each change."""
     wide: dict[str, Range | Choice] = {}
     notes = []
     for key, one in space.items():

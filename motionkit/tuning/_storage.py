@@ -47,10 +47,6 @@ def open_storage(url: str, folder: Path, *, wait: float | None = None) -> BaseSt
         url: Of any Optuna storage; empty for the journal in `folder`.
         folder: The study folder.
         wait: Seconds to wait for a lock.
-
-    Raises:
-        MotionkitError: It is locked, cannot be reached, or needs a driver that is not installed; or the journal, or its
-            lock, is no regular file.
     """
     optuna = quiet_optuna()
     wait = WAIT if wait is None else wait
@@ -73,11 +69,7 @@ def open_storage(url: str, folder: Path, *, wait: float | None = None) -> BaseSt
 
 
 def open_study(plan: Plan, folder: Path, name: str = "", *, wait: float | None = None) -> Study:
-    """Open or make a study of a plan.
-
-    Raises:
-        MotionkitError: As `open_storage`; or the storage has a study of that name with another plan.
-    """
+    """Open or make a study of a plan."""
     optuna = quiet_optuna()
     name = name or plan.study
     storage = open_storage(plan.storage, folder, wait=wait)

@@ -44,19 +44,12 @@ Report = Callable[[int, float], bool]
 
 @dataclass(frozen=True)
 class Ended:
-    """How a trial ended.
+    """How a trial ended."""
 
-    Attributes:
-        state: ``complete``, ``pruned`` (stopped early), ``diverged``, ``failed`` or ``interrupted``.
-        value: What was reached; None without a value.
-        reason: Why there is none.
-        signal: The signal that stopped it, or 0.
-    """
-
-    state: str
-    value: float | None = None
-    reason: str = ""
-    signal: int = 0
+    state: str  # ``complete``, ``pruned`` (stopped early), ``diverged``, ``failed`` or ``interrupted``
+    value: float | None = None  # What was reached; None without a value
+    reason: str = ""  # Why there is none
+    signal: int = 0  # The signal that stopped it, or 0
 
 
 def run_trial(
@@ -180,21 +173,13 @@ _HOPELESS = 5
 
 @dataclass(frozen=True)
 class Worker:
-    """A process at work.
+    """A process at work."""
 
-    Attributes:
-        plan: The search.
-        base: Trainer and settings.
-        folder: The study folder.
-        alive: Whether anyone still wants the results.
-        told: Called after each trial.
-    """
-
-    plan: Plan
-    base: Base
-    folder: Path
-    alive: Callable[[], bool] = lambda: True
-    told: Callable[[], object] = lambda: None
+    plan: Plan  # The search
+    base: Base  # Trainer and settings
+    folder: Path  # The study folder
+    alive: Callable[[], bool] = lambda: True  # Whether anyone still wants the results
+    told: Callable[[], object] = lambda: None  # Called after each trial
 
     def search(self) -> int:
         """Run trials until there are enough; returns the signal that stopped it, or 0.

@@ -38,16 +38,11 @@ LONGEST = 64
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the guide.
+    """A rule of the guide."""
 
-    Attributes:
-        figure: Name of the figure in free runs.
-        factors: What its settings are multiplied by, by their names in a stage.
-        copied: Whether the guide's own code copies the figure from the command, so that it says nothing of the model.
-    """
-
-    figure: str
-    factors: Mapping[str, float]
+    figure: str  # Name of the figure in free runs
+    factors: Mapping[str, float]  # What its settings are multiplied by, by their names in a stage
+    # Whether the guide's own code copies the figure from the command, so that it says nothing of the model.
     copied: bool
 
 
@@ -70,51 +65,31 @@ _LOSSES = ("w_fk_pos", "w_rot_local")
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of a figure in some epochs.
+    """What was found of a figure in some epochs."""
 
-    Attributes:
-        high: Whether it is too high.
-        evidence: Values, epochs and threshold, in words.
-    """
-
-    high: bool
-    evidence: str
+    high: bool  # Whether it is too high
+    evidence: str  # Values, epochs and threshold, in words
 
 
 @dataclass(frozen=True)
 class Change:
-    """A setting that a rule raises.
+    """A setting that a rule raises."""
 
-    Attributes:
-        stage: Number of the stage, from 0.
-        key: Its name in a stage.
-        before: Value before.
-        after: Value now.
-        evidence: Why.
-    """
-
-    stage: int
-    key: str
-    before: float
-    after: float
-    evidence: str
+    stage: int  # Number of the stage, from 0
+    key: str  # Its name in a stage
+    before: float  # Value before
+    after: float  # Value now
+    evidence: str  # Why
 
 
 @dataclass
 class Adjusted:
-    """What the rules make of a schedule.
+    """What the rules make of a schedule."""
 
-    Attributes:
-        stages: The stages; one that stands for the whole training where there are none.
-        staged: Whether there are any.
-        changes: In the order of the stages.
-        notes: What was looked at and left, a sentence each.
-    """
-
-    stages: list[dict[str, Any]]
-    staged: bool
-    changes: list[Change] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    stages: list[dict[str, Any]]  # The stages; one that stands for the whole training where there are none
+    staged: bool  # Whether there are any
+    changes: list[Change] = field(default_factory=list)  # In the order of the stages
+    notes: list[str] = field(default_factory=list)  # What was looked at and left, a sentence each
 
     def note(self, text: str) -> None:
         """Add a note that is not there yet."""
@@ -301,22 +276,14 @@ _NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run whose figures were recorded.
+    """A run whose figures were recorded."""
 
-    Attributes:
-        metrics: The folder of figures.
-        base: The settings file, or the run's config.json.
-        settings: What they hold.
-        own: Whether the figures are of motionkit's own runs, which record the baseline.
-        figures: By mode, epoch and name.
-        long: What is wrong with the long runs of the trained model, a sentence each; no rule answers them.
-    """
-
-    metrics: Path
-    base: Path
-    settings: TrainMplSettings
-    own: bool
-    figures: Mapping[str, Mapping[int, Mapping[str, float]]]
+    metrics: Path  # The folder of figures
+    base: Path  # The settings file, or the run's config.json
+    settings: TrainMplSettings  # What they hold
+    own: bool  # Whether the figures are of motionkit's own runs, which record the baseline
+    figures: Mapping[str, Mapping[int, Mapping[str, float]]]  # By mode, epoch and name
+    # What is wrong with the long runs of the trained model, a sentence each; no rule answers them.
     long: tuple[str, ...] = ()
 
     def rows(self, changes: list[Change]) -> list[tuple[str, float, float, str]]:
@@ -335,9 +302,6 @@ def open_recorded(path: Path, base: Path | None) -> Recorded:
         path: The run, its folder ``metrics``, or one of the guide's. Where it is missing, the run above it is taken:
             the guide keeps its figures two folders below.
         base: The settings to adjust; by default the run's own.
-
-    Raises:
-        MotionkitError: There are no figures, or no settings.
     """
     metrics, run = _find(path)
     file = base or (run / "config.json" if (run / "config.json").is_file() else None)
@@ -377,9 +341,6 @@ def write_adjusted(path: Path, recorded: Recorded, found: Adjusted) -> str:
 
     Returns:
         What was written, in a sentence.
-
-    Raises:
-        MotionkitError: The file cannot be edited or written.
     """
     _, start = read_settings(path if path.exists() else recorded.base)
     guide = is_guide_config(start, TrainMplSettings.model_fields)

@@ -20,11 +20,7 @@ from motionkit.tuning._work import Worker
 
 
 def base_of(plan: Plan, code: Collection[str] = ()) -> Base:
-    """Return the trainer and the settings of a plan.
-
-    Raises:
-        MotionkitError: The plan names a Python file as its trainer that is not in `code`.
-    """
+    """Return the trainer and the settings of a plan."""
     component = plugins.get("trainers", plan.trainer, typed=plan.trainer in code)
     return Base(plan.trainer, component, plan.base, code=frozenset(code))
 

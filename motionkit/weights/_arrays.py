@@ -44,9 +44,6 @@ def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], 
 
     Returns:
         The array; for an object array of no dimension, the object in it; for .npz a dict of those.
-
-    Raises:
-        MotionkitError: Missing, damaged, too large, another format, or it refers to anything else.
     """
     path = Path(path)
     try:
@@ -78,15 +75,7 @@ def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], 
 
 
 def read_numbers(path: str | Path, *, limit: int = LIMIT) -> NDArray[Any]:
-    """Read a .npy file of one array of numbers of a size that torch has; they come in the machine's byte order.
-
-    Args:
-        path: The file.
-        limit: As in `read_array`.
-
-    Raises:
-        MotionkitError: As in `read_array`, or it does not hold one array of numbers.
-    """
+    """Read a .npy file of one array of numbers of a size that torch has; they come in the machine's byte order."""
     array = read_array(path, limit=limit)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
         kind = f"{array.dtype} values" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"

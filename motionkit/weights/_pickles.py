@@ -83,11 +83,7 @@ _DIRECTORY = 8 << 20
 
 
 def open_zip(file: IO[bytes], path: Path) -> zipfile.ZipFile:
-    """Open an archive; no member is read.
-
-    Raises:
-        MotionkitError: It is damaged, cut short, or lists too many members.
-    """
+    """Open an archive; no member is read."""
     try:
         end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
         size = end[zipfile._ECD_SIZE] if end else 0  # type: ignore[attr-defined]

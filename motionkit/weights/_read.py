@@ -29,11 +29,6 @@ _PICKLE = 64 << 20
 def read_zip(file: IO[bytes], archive: zipfile.ZipFile, origin: str) -> Any:
     """Read the zip format of ``torch.save``.
 
-    Args:
-        file: The file.
-        archive: The same, opened as an archive.
-        origin: Its name for messages.
-
     Raises:
         MotionkitError: It is refused.
         Exception: It is damaged.
@@ -58,10 +53,6 @@ def read_zip(file: IO[bytes], archive: zipfile.ZipFile, origin: str) -> Any:
 
 def read_pickles(file: IO[bytes], origin: str) -> Any:
     """Read a plain pickle, or the legacy format of ``torch.save``: number, two headers, tensors, their bytes.
-
-    Args:
-        file: The file.
-        origin: Its name for messages.
 
     Raises:
         MotionkitError: It is refused.

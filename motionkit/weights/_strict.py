@@ -195,10 +195,6 @@ def load_strict(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -
         tensors: Name to tensor.
         origin: File or folder they came from, for the message.
 
-    Raises:
-        MotionkitError: Names missing or unknown, or shapes that differ, with the first few of each and what the
-            file seems to be. The module is unchanged then.
-
     Example:
         >>> layer = nn.Linear(2, 1)
         >>> load_strict(layer, {"weight": torch.ones(1, 2), "bias": torch.zeros(1)}, "layer.pt")

@@ -252,11 +252,7 @@ def how_sampled(
 
 
 def chosen_path(settings: MotionSettings, path: str) -> str:
-    """Return the policy that is meant: the argument, or ``--policy.checkpoint``.
-
-    Raises:
-        MotionkitError: Both were given, and differ.
-    """
+    """Return the policy that is meant: the argument, or ``--policy.checkpoint``."""
     option = str(getattr(settings.policy.options, "checkpoint", _STARTER))
     if path != _STARTER and option not in (_STARTER, path):
         raise MotionkitError(

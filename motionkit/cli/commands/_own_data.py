@@ -20,9 +20,6 @@ def clips_of(model: str, given: Sequence[str], *, flag: str) -> tuple[str, ...]:
         model: Run, checkpoint or folder of the predictor; empty for none.
         given: What was given.
         flag: The option that gives them.
-
-    Raises:
-        MotionkitError: The run's clips are no longer where they were.
     """
     if given:
         return tuple(given)
@@ -47,11 +44,7 @@ def retarget_of(model: str, given: Sequence[str]) -> str:
 
 
 def dataset_of(model: str) -> Chosen | None:
-    """Return the dataset of the run that made a model; None where no run did, or it has none.
-
-    Raises:
-        MotionkitError: The run is damaged, or its dataset makes code run, which has to be typed.
-    """
+    """Return the dataset of the run that made a model; None where no run did, or it has none."""
     run = made_by(model) if model and model != _STARTER else None
     return None if run is None else choose_from_file("datasets", run.config.get("dataset"))
 

@@ -48,12 +48,7 @@ _COMMAND = "tune-bayes"
 
 
 def run_tune(resolved: Resolved[TuneBayesSettings], *, dry_run: bool, as_json: bool) -> None:
-    """Search and print the result.
-
-    Raises:
-        MotionkitError: As `motionkit.tuning.search`.
-        typer.Exit: With 130 or 143 when a signal stopped it.
-    """
+    """Search and print the result."""
     settings = resolved.settings
     begun = time.monotonic()
     output.say(f"{_COMMAND}: loading the settings of {settings.trainer}, torch and data")

@@ -138,11 +138,7 @@ def _check(settings: ComposeSettings, out: Path) -> None:
 
 
 def _refuse_idle(settings: ComposeSettings) -> None:
-    """Refuse options that contradict each other or cannot act.
-
-    Raises:
-        MotionkitError: There is one.
-    """
+    """Refuse options that contradict each other or cannot act."""
     if settings.tolerance >= settings.target_length:
         raise MotionkitError(
             f"--tolerance {settings.tolerance} leaves nothing of --target-length {settings.target_length}.",

@@ -84,9 +84,6 @@ def explain(model: Any, key: str, command: str = "") -> dict[str, str]:
         model: Settings of a command.
         key: Key, flag or short name.
         command: Name of the command, for the hint; a name of the training guides is understood.
-
-    Raises:
-        MotionkitError: There is no such setting; the nearest key is suggested.
     """
     from motionkit.config import variable
     from motionkit.plugins import either

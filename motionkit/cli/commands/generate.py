@@ -35,11 +35,7 @@ _LIMIT = 16 << 20
 
 
 def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
-    """Return the texts of the command line with ``-`` replaced by the lines of stdin, then those of a file.
-
-    Raises:
-        MotionkitError: The file cannot be read, or there is no text at all.
-    """
+    """Return the texts of the command line with ``-`` replaced by the lines of stdin, then those of a file."""
     found: list[str] = []
     for text in texts:
         found += _lines(sys.stdin.read(_LIMIT)) if text == STDIN else [text]
@@ -55,11 +51,7 @@ def _lines(text: str) -> list[str]:
 
 
 def refuse_loose_words(texts: Sequence[str], out: Path) -> None:
-    """Refuse several texts of one word each: a sentence whose quotes are missing.
-
-    Raises:
-        MotionkitError: Shows the command that was probably meant.
-    """
+    """Refuse several texts of one word each: a sentence whose quotes are missing."""
     if len(texts) < 2 or not all(text.isalpha() for text in texts):
         return
     words, place = list(texts), str(out)
@@ -288,11 +280,7 @@ def _with_own_prompts(
 def _refuse_both(
     settings: GenerateSettings, texts: Sequence[str], file: Path | None, durations: str, out: Path
 ) -> None:
-    """Refuse texts beside a dataset, neither of them, and options of the other way to ask.
-
-    Raises:
-        MotionkitError: With what to leave out or add.
-    """
+    """Refuse texts beside a dataset, neither of them, and options of the other way to ask."""
     if settings.dataset is None and not texts and file is None:
         raise MotionkitError(
             "there is nothing to generate: no TEXT was given, and no --dataset.",

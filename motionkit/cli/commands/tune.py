@@ -30,9 +30,6 @@ def run_metrics(
 
     Returns:
         The document of the command, with ``table`` and ``closing`` for people; see `settings_command`.
-
-    Raises:
-        MotionkitError: There are no figures or settings, or the file cannot be written.
     """
     from motionkit.tuning.recorded import apply_rules, open_recorded, write_adjusted
 

@@ -38,20 +38,14 @@ _JOINED = frozenset({"jump"})
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault of one clip.
+    """One fault of one clip."""
 
-    Attributes:
-        kind: One of `KINDS`.
-        frames: Half-open ranges ``(start, stop)`` of the frames concerned, merged and in order; empty when it is the
-            clip as a whole. A jump is at the frame at which the joint arrives.
-        detail: One sentence with the numbers.
-        severity: ``error`` spoils the motion there; ``warning`` is something to look at.
-    """
-
-    kind: Kind
+    kind: Kind  # One of `KINDS`
+    # Half-open ranges ``(start, stop)`` of the frames concerned, merged and in order; empty when it is the clip as a
+    # whole. A jump is at the frame at which the joint arrives.
     frames: Ranges
-    detail: str
-    severity: Severity = "error"
+    detail: str  # One sentence with the numbers
+    severity: Severity = "error"  # ``error`` spoils the motion there; ``warning`` is something to look at
 
     def document(self) -> dict[str, object]:
         """Return it for JSON."""
@@ -87,10 +81,6 @@ def longest_clean_run(frames: int, findings: Iterable[Finding]) -> tuple[int, in
 
     A jump lies between two frames, so a run may begin at the frame after the jump; all other errors keep their frames
     out. Warnings and findings about the clip as a whole cut nothing. ``(0, 0)`` when no frame is clean.
-
-    Args:
-        frames: Number of frames of the clip.
-        findings: What `check_motion` found in it.
 
     Example:
         >>> longest_clean_run(100, [Finding("nan", ((30, 32),), "a gap"), Finding("jump", ((80, 81),), "a jump")])

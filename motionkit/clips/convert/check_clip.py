@@ -25,25 +25,16 @@ _NUMBERS = ("frames", "fps", "joints")
 
 @dataclass(frozen=True)
 class ClipFacts:
-    """Facts and findings of one clip that was read.
+    """Facts and findings of one clip that was read."""
 
-    Attributes:
-        key: Its id.
-        frames: Frames at the source's own rate.
-        fps: That rate.
-        notes: Facts for the record: format, unit.
-        warnings: Messages for the user.
-        findings: Glitches, each ``{"kind", "frames": [[start, stop], ...], "detail", "severity"}``.
-        kept: The longest clean run ``[start, stop)``, when the clip was cut to it.
-    """
-
-    key: str
-    frames: int
-    fps: float
-    notes: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    key: str  # Its id
+    frames: int  # Frames at the source's own rate
+    fps: float  # That rate
+    notes: dict[str, str] = field(default_factory=dict)  # Facts for the record: format, unit
+    warnings: tuple[str, ...] = ()  # Messages for the user
+    # Glitches, each ``{"kind", "frames": [[start, stop], ...], "detail", "severity"}``.
     findings: tuple[dict[str, Any], ...] = ()
-    kept: tuple[int, int] | None = None
+    kept: tuple[int, int] | None = None  # The longest clean run ``[start, stop)``, when the clip was cut to it
 
     def facts(self) -> dict[str, str | float]:
         """Return the notes with numbers as numbers, for records."""
@@ -66,9 +57,6 @@ def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool 
 
     Returns:
         The clip, cut where needed, and the findings.
-
-    Raises:
-        MotionkitError: No part of the clip can be used.
     """
     motion = clip.motion
     findings = _findings(clip, check=target is None)

@@ -45,14 +45,11 @@ class FeatureTarget:
 
     Each clip gets the format's target bone lengths, stands on the floor and starts at the origin, facing +Z; features
     are computed in float64. Clips read from features of the same body are written unchanged.
-
-    Attributes:
-        body: ``humanml`` (22 joints, 20 fps) or ``kit`` (21 joints, 12.5 fps).
-        mirrored: Also write each clip's mirror image as ``M<id>``, its captions mirrored (as HumanML3D does). Captions
-            whose sides cannot be read (`motionkit.text.reads_sides`) are left out of it.
     """
 
-    body: Literal["humanml", "kit"] = "humanml"
+    body: Literal["humanml", "kit"] = "humanml"  # ``humanml`` (22 joints, 20 fps) or ``kit`` (21 joints, 12.5 fps)
+    # Also write each clip's mirror image as ``M<id>``, its captions mirrored (as HumanML3D does). Captions whose sides
+    # cannot be read (`motionkit.text.reads_sides`) are left out of it.
     mirrored: bool = False
 
     for_training: ClassVar[bool] = True

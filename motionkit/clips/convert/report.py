@@ -19,45 +19,29 @@ from motionkit.errors import MotionkitError
 
 @dataclass
 class ConvertReport:
-    """Result of a conversion; every clip that was left out is listed.
+    """Result of a conversion; every clip that was left out is listed."""
 
-    Attributes:
-        to: Format written; empty for a check.
-        written: Ids of the clips written.
-        failed: Origin and reason of each clip that could not be used.
-        short: Ids of clips left out for being too short, with their number of frames.
-        cut: Ids of clips longer than a dataset takes, with the number of parts they were cut into.
-        fixed: Ids of clips that were cut to a clean run, with its frames ``[start, stop)``.
-        clips: Frames, fps, notes and findings of each clip read.
-        uncaptioned: Ids written without a caption (datasets).
-        motionless: Ids of the caption table that no clip has.
-        skipped: Files that hold no motion, such as statistics and settings.
-        warnings: Messages for the user.
-        splits: Number of clips per split (datasets).
-        figures: Medians over the clips, such as ``skate`` (m/s) and ``jerk`` (m/s^3); ``residual_max`` is the largest.
-        frames: Frames written.
-        resumed: Sources that an earlier, interrupted conversion had finished.
-        seconds: Wall-clock time.
-        cpu_seconds: Processor time, worker processes included.
-    """
-
-    to: str = ""
-    written: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
+    to: str = ""  # Format written; empty for a check
+    written: list[str] = field(default_factory=list)  # Ids of the clips written
+    failed: dict[str, str] = field(default_factory=dict)  # Origin and reason of each clip that could not be used
+    # Ids of clips left out for being too short, with their number of frames.
     short: dict[str, int] = field(default_factory=dict)
+    # Ids of clips longer than a dataset takes, with the number of parts they were cut into.
     cut: dict[str, int] = field(default_factory=dict)
+    # Ids of clips that were cut to a clean run, with its frames ``[start, stop)``.
     fixed: dict[str, tuple[int, int]] = field(default_factory=dict)
-    clips: list[dict[str, Any]] = field(default_factory=list)
-    uncaptioned: list[str] = field(default_factory=list)
-    motionless: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    splits: dict[str, int] = field(default_factory=dict)
+    clips: list[dict[str, Any]] = field(default_factory=list)  # Frames, fps, notes and findings of each clip read
+    uncaptioned: list[str] = field(default_factory=list)  # Ids written without a caption (datasets)
+    motionless: list[str] = field(default_factory=list)  # Ids of the caption table that no clip has
+    skipped: list[str] = field(default_factory=list)  # Files that hold no motion, such as statistics and settings
+    warnings: list[str] = field(default_factory=list)  # Messages for the user
+    splits: dict[str, int] = field(default_factory=dict)  # Number of clips per split (datasets)
+    # Medians over the clips, such as ``skate`` (m/s) and ``jerk`` (m/s^3); ``residual_max`` is the largest.
     figures: dict[str, float] = field(default_factory=dict)
-    frames: int = 0
-    resumed: int = 0
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
+    frames: int = 0  # Frames written
+    resumed: int = 0  # Sources that an earlier, interrupted conversion had finished
+    seconds: float = 0.0  # Wall-clock time
+    cpu_seconds: float = 0.0  # Processor time, worker processes included
 
     def add(self, outcome: ClipOutcome[Any]) -> list[Piece]:
         """Add the outcome of one source; return the pieces that were written."""
@@ -100,11 +84,7 @@ class ConvertReport:
         return MotionkitError(f"none of {count} clip(s) could be used, so nothing was written.", why=" ".join(reasons))
 
     def failure(self, out: object) -> MotionkitError | None:
-        """Return the error at the end of a conversion in which clips could not be used.
-
-        Args:
-            out: Output of the other clips.
-        """
+        """Return the error at the end of a conversion in which clips could not be used."""
         if not self.failed:
             return None
         return MotionkitError(

@@ -122,9 +122,6 @@ class ResumableFolder:
     Attributes:
         path: The folder to write into until `finish`.
         done: Outcomes of unchanged sources that an earlier, interrupted process finished, by source id.
-
-    Raises:
-        MotionkitError: `out` is a file, is not empty and not an earlier conversion's, or `overwrite` is False.
     """
 
     def __init__(
@@ -141,11 +138,7 @@ class ResumableFolder:
         self._journal: IO[str] | None = None
 
     def __enter__(self) -> ResumableFolder:
-        """Make and lock the part folder.
-
-        Raises:
-            MotionkitError: It cannot be made, is no conversion's, or another process works in it.
-        """
+        """Make and lock the part folder."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._refuse_strangers()
@@ -229,26 +222,14 @@ class ResumableFolder:
 
 
 def claim_folder(out: Path, *, overwrite: bool = False) -> OutputFolder:
-    """Return the folder of a conversion.
-
-    Raises:
-        MotionkitError: `out` is a file, is not empty and not an earlier conversion's, or `overwrite` is False.
-    """
+    """Return the folder of a conversion."""
     place = OutputFolder(out, "convert.json", "motionkit-conversion", overwrite=overwrite)
     place.claim()
     return place
 
 
 def refuse_sources(out: Path, sources: Iterable[ClipSource]) -> None:
-    """Refuse an output that would replace its own input.
-
-    Args:
-        out: File or folder to write.
-        sources: What is read.
-
-    Raises:
-        MotionkitError: The file of a source is `out`, or lies in it.
-    """
+    """Refuse an output that would replace its own input."""
     place = Path(os.path.realpath(out))
     for path in (source.path for source in sources if isinstance(source, FileSource)):
         file = Path(os.path.realpath(path))

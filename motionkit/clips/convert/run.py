@@ -102,10 +102,6 @@ def convert_file(
     Returns:
         What was done.
 
-    Raises:
-        MotionkitError: `out` exists or is a source, no clip can be used, or there are too many for one file. If only
-            some clips cannot be used, the report lists them and the others are written.
-
     Example:
         >>> from motionkit.contracts.dataset import dataset_sources
         >>> from motionkit import load_dataset
@@ -162,9 +158,6 @@ def require_file(out: Path, kind: FileKind, count: int, *, overwrite: bool = Fal
         kind: Its format.
         count: Clips to go into it, as far as that is known.
         overwrite: Whether an existing file may be replaced.
-
-    Raises:
-        MotionkitError: It exists, cannot be written, or cannot hold so many clips.
     """
     require_writable(out)
     if out.exists() and not overwrite:
@@ -324,40 +317,24 @@ _FOREIGN = (".fbx", ".gltf", ".usd", ".usdz", ".c3d", ".obj", ".mov", ".avi", ".
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """Output options; each is refused where it has no effect.
+    """Output options; each is refused where it has no effect."""
 
-    Attributes:
-        fps: Frames per second; 0 keeps each clip's own, joints get 20. Datasets have a fixed rate.
-        bvh_unit: Unit of BVH files.
-        min_frames: Shorter clips are left out of a folder of files.
-        mirror: Datasets: also each clip's mirror image.
-        fix: Cut each clip to its longest clean run.
-        overwrite: Replace the file, or the files of an earlier conversion in the folder.
-    """
-
-    fps: float = 0.0
-    bvh_unit: Literal["cm", "m"] = "cm"
-    min_frames: int = 1
-    mirror: bool = False
-    fix: bool = False
-    overwrite: bool = False
+    fps: float = 0.0  # Frames per second; 0 keeps each clip's own, joints get 20. Datasets have a fixed rate.
+    bvh_unit: Literal["cm", "m"] = "cm"  # Unit of BVH files
+    min_frames: int = 1  # Shorter clips are left out of a folder of files
+    mirror: bool = False  # Datasets: also each clip's mirror image
+    fix: bool = False  # Cut each clip to its longest clean run
+    overwrite: bool = False  # Replace the file, or the files of an earlier conversion in the folder
 
 
 @dataclass(frozen=True)
 class Request:
-    """A conversion whose options fit together.
+    """A conversion whose options fit together."""
 
-    Attributes:
-        out: File or folder to make.
-        target: Writer of each clip of a folder; for a single file its options.
-        file: Format of `out` if it is a single file; None for a folder.
-        options: Output options.
-    """
-
-    out: Path
-    target: FeatureTarget | FileTarget
-    file: FileKind | None
-    options: OutputOptions
+    out: Path  # File or folder to make
+    target: FeatureTarget | FileTarget  # Writer of each clip of a folder; for a single file its options
+    file: FileKind | None  # Format of `out` if it is a single file; None for a folder
+    options: OutputOptions  # Output options
 
 
 def plan_conversion(
@@ -370,10 +347,6 @@ def plan_conversion(
         inputs: Names of the input files: an npz made from JSON files only has the predictor's layout.
         to: Format to write.
         options: Output options.
-
-    Raises:
-        MotionkitError: `to` and the name of `out` contradict each other, the format cannot be written, or an option
-            has no effect.
 
     Example:
         >>> plan_conversion(Path("walk.glb"), ["walk.bvh"]).target.kind
@@ -401,11 +374,7 @@ def run_conversion(
     jobs: int = 1,
     progress: Callable[[str], None] = lambda key: None,
 ) -> ConvertReport:
-    """Run a conversion; see `convert` and `convert_file`.
-
-    Raises:
-        MotionkitError: A table was given for a single file; also as for these two.
-    """
+    """Run a conversion; see `convert` and `convert_file`."""
     options = request.options
     if request.file is None:
         return convert(
@@ -447,11 +416,7 @@ def _kind(to: FileKind | DatasetKind | None, out: Path, inputs: Sequence[str]) -
 
 
 def refuse_foreign(out: Path) -> None:
-    """Refuse a name with the ending of a format that is not written here, rather than make a folder of that name.
-
-    Raises:
-        MotionkitError: Its ending is one of those.
-    """
+    """Refuse a name with the ending of a format that is not written here, rather than make a folder of that name."""
     if out.suffix.lower() in _FOREIGN and not out.is_dir():
         raise MotionkitError(
             f"{out.suffix} files cannot be written.",
@@ -490,9 +455,6 @@ def refuse_for_check(given: Mapping[str, object]) -> None:
 
     Args:
         given: Options to their values; those that are empty, 0 or False were not given.
-
-    Raises:
-        MotionkitError: One was given.
     """
     if names := [name for name, value in given.items() if value]:
         raise MotionkitError(

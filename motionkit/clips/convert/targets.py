@@ -35,12 +35,6 @@ PICTURES = ("mp4", "gif", "html")
 def write_file(path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm"] = "cm") -> dict[str, float]:
     """Write one clip as one file.
 
-    Args:
-        path: The file.
-        kind: Its format.
-        clip: The clip, at the frame rate to write.
-        unit: Unit of a BVH file.
-
     Returns:
         ``residual_mean``, ``residual_max`` (metres) and ``flips`` if rotations were solved from joint positions.
     """
@@ -120,29 +114,18 @@ def kind_of(path: Path) -> FileKind | None:
 
 @dataclass(frozen=True)
 class Piece:
-    """One clip as written, or left out for being too short.
+    """One clip as written, or left out for being too short."""
 
-    Attributes:
-        key: Its id.
-        frames: Frames written (feature rows for datasets).
-        files: Paths of its files inside the output folder; empty when it was left out as too short.
-        split: ``train``, ``val``, ``test`` or empty.
-        group: All clips of a group are in the same split.
-        captions: Number of captions.
-        figures: Numbers worth keeping, such as ``skate`` (m/s), ``jerk`` (m/s^3), ``residual_max`` (m).
-        clip: Id of the clip that it was made from, whole, in part or mirrored.
-        skeleton: What tells skeletons apart, for ``mpl``; empty elsewhere.
-    """
-
-    key: str
-    frames: int
-    files: tuple[str, ...] = ()
-    split: str = ""
-    group: str = ""
-    captions: int = 0
+    key: str  # Its id
+    frames: int  # Frames written (feature rows for datasets)
+    files: tuple[str, ...] = ()  # Paths of its files inside the output folder; empty when it was left out as too short
+    split: str = ""  # ``train``, ``val``, ``test`` or empty
+    group: str = ""  # All clips of a group are in the same split
+    captions: int = 0  # Number of captions
+    # Numbers worth keeping, such as ``skate`` (m/s), ``jerk`` (m/s^3), ``residual_max`` (m).
     figures: dict[str, float] = field(default_factory=dict)
-    clip: str = ""
-    skeleton: str = ""
+    clip: str = ""  # Id of the clip that it was made from, whole, in part or mirrored
+    skeleton: str = ""  # What tells skeletons apart, for ``mpl``; empty elsewhere
 
 
 class Target(Protocol):
@@ -158,30 +141,19 @@ class Target(Protocol):
         ...
 
     def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
-        """Write one clip into `folder`.
-
-        Raises:
-            MotionkitError: The clip cannot be written in this way.
-            OSError: The files cannot be written.
-        """
+        """Write one clip into `folder`."""
         ...
 
 
 @dataclass(frozen=True)
 class FileTarget:
-    """One file per clip.
+    """One file per clip."""
 
-    Attributes:
-        kind: Format of the files.
-        fps: Frames per second; 0 keeps the clip's own; ``joints`` get 20, because their files do not store it.
-        unit: Unit of BVH files.
-        min_frames: Shorter clips are left out.
-    """
-
-    kind: FileKind
+    kind: FileKind  # Format of the files
+    # Frames per second; 0 keeps the clip's own; ``joints`` get 20, because their files do not store it.
     fps: float = 0.0
-    unit: Literal["m", "cm"] = "cm"
-    min_frames: int = 1
+    unit: Literal["m", "cm"] = "cm"  # Unit of BVH files
+    min_frames: int = 1  # Shorter clips are left out
 
     @property
     def for_training(self) -> bool:

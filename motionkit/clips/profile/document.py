@@ -77,19 +77,12 @@ def _rounded(value: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Note:
-    """One remark.
+    """One remark."""
 
-    Attributes:
-        head: The problem.
-        rest: Its effect; continues the sentence of `head`.
-        bad: Whether figures suffer from it.
-        about: A word that names its subject.
-    """
-
-    head: str
-    rest: str
-    bad: bool = True
-    about: str = ""
+    head: str  # The problem
+    rest: str  # Its effect; continues the sentence of `head`
+    bad: bool = True  # Whether figures suffer from it
+    about: str = ""  # A word that names its subject
 
     @property
     def sentence(self) -> str:
@@ -144,23 +137,14 @@ def _has(number: int) -> str:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """One setting.
+    """One setting."""
 
-    Attributes:
-        key: Its name in the configuration.
-        value: What to set it to.
-        reason: Why, with the figure of the dataset it follows from.
-        columns: Heads of a table that shows a value of several parts.
-        rows: The table's rows; empty for a plain value.
-        note: What to say below the table.
-    """
-
-    key: str
-    value: Any
-    reason: str
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[object, ...], ...] = ()
-    note: str = ""
+    key: str  # Its name in the configuration
+    value: Any  # What to set it to
+    reason: str  # Why, with the figure of the dataset it follows from
+    columns: tuple[str, ...] = ()  # Heads of a table that shows a value of several parts
+    rows: tuple[tuple[object, ...], ...] = ()  # The table's rows; empty for a plain value
+    note: str = ""  # What to say below the table
 
     @property
     def short(self) -> str:

@@ -43,43 +43,24 @@ FIGURES_FPS = 20.0
 
 @dataclass(frozen=True)
 class ClipRow:
-    """Figures of one clip.
+    """Figures of one clip."""
 
-    Attributes:
-        clip: Id.
-        origin: Where it came from.
-        split: ``train``, ``val``, ``test`` or empty.
-        group: Clips of one group should be in one split.
-        format: Of its file.
-        fps: Frames per second.
-        frames: Number of frames.
-        seconds: Its length.
-        speed_mean: Mean speed of the root along the floor in m/s; None for a single frame.
-        turned_deg: Degrees turned in all, both ways added up; None if its front is unknown.
-        contact_ratio: Part of the frames of both feet that are contacts; None without known feet.
-        skate: Foot skate in m/s, None without known feet.
-        jerk: Jerk in m/s³.
-        captions: Number of captions.
-        findings: Findings of `check_motion`.
-        splits: All splits that list the clip, where that is more than one.
-    """
-
-    clip: str
-    origin: str
-    split: str
-    group: str
-    format: str
-    fps: float
-    frames: int
-    seconds: float
-    speed_mean: float | None
-    turned_deg: float | None
-    contact_ratio: float | None
-    skate: float | None
-    jerk: float | None
-    captions: int
-    findings: tuple[Finding, ...]
-    splits: tuple[str, ...] = ()
+    clip: str  # Id
+    origin: str  # Where it came from
+    split: str  # ``train``, ``val``, ``test`` or empty
+    group: str  # Clips of one group should be in one split
+    format: str  # Of its file
+    fps: float  # Frames per second
+    frames: int  # Number of frames
+    seconds: float  # Its length
+    speed_mean: float | None  # Mean speed of the root along the floor in m/s; None for a single frame
+    turned_deg: float | None  # Degrees turned in all, both ways added up; None if its front is unknown
+    contact_ratio: float | None  # Part of the frames of both feet that are contacts; None without known feet
+    skate: float | None  # Foot skate in m/s, None without known feet
+    jerk: float | None  # Jerk in m/s³
+    captions: int  # Number of captions
+    findings: tuple[Finding, ...]  # Findings of `check_motion`
+    splits: tuple[str, ...] = ()  # All splits that list the clip, where that is more than one
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -89,27 +70,18 @@ class ClipRow:
 
 @dataclass
 class Sums:
-    """Figures that add up over clips.
+    """Figures that add up over clips."""
 
-    Attributes:
-        yaw: |yaw| in degrees, unwrapped, over all frames.
-        facing: Where bodies face, relative to their first frame.
-        yaw_bins: ``[25]`` frames by that direction.
-        travel_bins: ``[25]`` moving steps by the direction of travel relative to the front.
-        speed: Speed in m/s: the file's own root velocity, else over the root's steps.
-        speed_bins: Steps by speed.
-        bone_angle: Degrees of local rotations, root and end sites left out.
-        contacts: Frames by the feet that touch the floor.
-    """
-
-    yaw: Moments = field(default_factory=Moments)
-    facing: Circle = field(default_factory=Circle)
-    yaw_bins: Counts = field(default_factory=YAW_BINS.zeros)
+    yaw: Moments = field(default_factory=Moments)  # |yaw| in degrees, unwrapped, over all frames
+    facing: Circle = field(default_factory=Circle)  # Where bodies face, relative to their first frame
+    yaw_bins: Counts = field(default_factory=YAW_BINS.zeros)  # ``[25]`` frames by that direction
+    # ``[25]`` moving steps by the direction of travel relative to the front.
     travel_bins: Counts = field(default_factory=YAW_BINS.zeros)
+    # Speed in m/s: the file's own root velocity, else over the root's steps.
     speed: Moments = field(default_factory=Moments)
-    speed_bins: Counts = field(default_factory=SPEED_BINS.zeros)
-    bone_angle: Moments = field(default_factory=Moments)
-    contacts: Contacts = field(default_factory=Contacts)
+    speed_bins: Counts = field(default_factory=SPEED_BINS.zeros)  # Steps by speed
+    bone_angle: Moments = field(default_factory=Moments)  # Degrees of local rotations, root and end sites left out
+    contacts: Contacts = field(default_factory=Contacts)  # Frames by the feet that touch the floor
 
     def add_sums(self, other: Sums) -> None:
         """Take in the figures of more clips."""
@@ -119,27 +91,15 @@ class Sums:
 
 @dataclass(kw_only=True)
 class Measure(Sums):
-    """One clip's contribution to a profile.
+    """One clip's contribution to a profile."""
 
-    Attributes:
-        row: Its figures.
-        texts: Its captions.
-        joints: Its skeleton and where its joints go.
-    """
-
-    row: ClipRow
-    texts: tuple[str, ...]
-    joints: RigSums
+    row: ClipRow  # Its figures
+    texts: tuple[str, ...]  # Its captions
+    joints: RigSums  # Its skeleton and where its joints go
 
 
 def measure(clip: Clip, key: str, origin: str) -> Measure:
-    """Measure one clip; frames that are not finite count in the findings and nowhere else.
-
-    Args:
-        clip: The clip.
-        key: Its id.
-        origin: Where it came from.
-    """
+    """Measure one clip; frames that are not finite count in the findings and nowhere else."""
     whole = clip.motion
     positions = whole.positions().double()
     findings = check_motion(whole, positions=positions)

@@ -49,17 +49,11 @@ _ROUND = (1, 2, 5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100)
 
 @dataclass(frozen=True)
 class Binned:
-    """Values in equal bins.
+    """Values in equal bins."""
 
-    Attributes:
-        start: Lower end of the first bin.
-        width: Width of each.
-        counts: Values per bin.
-    """
-
-    start: float
-    width: float
-    counts: list[int]
+    start: float  # Lower end of the first bin
+    width: float  # Width of each
+    counts: list[int]  # Values per bin
 
 
 def bin_lengths(rows: Sequence[ClipRow]) -> Binned:
@@ -69,9 +63,6 @@ def bin_lengths(rows: Sequence[ClipRow]) -> Binned:
     step holds now more and now fewer of the possible lengths, and the histogram shows a comb that is not in the data.
     So bins are as wide as a whole number of steps and begin half a step below the shortest clip, each possible length
     inside of its bin. With several frame rates the coarsest step is taken.
-
-    Args:
-        rows: Clips, at least one.
     """
     step = max(_step([row.frames for row in rows if row.fps == fps]) / fps for fps in {row.fps for row in rows})
     seconds = [row.seconds for row in rows]

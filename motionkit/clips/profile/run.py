@@ -23,23 +23,14 @@ from motionkit.runs import require_writable, write_bytes_atomic
 
 @dataclass(frozen=True)
 class ProfileResult:
-    """A profile, the suggested settings and the files written.
+    """A profile, the suggested settings and the files written."""
 
-    Attributes:
-        profile: The statistics.
-        suggestions: Settings with their reasons.
-        use: What the settings are for.
-        problems: What is wrong with settings that stay in the file.
-        merged: Result of merging them into a settings file; None without one.
-        html: The page; None without one.
-    """
-
-    profile: Profile
-    suggestions: tuple[Suggestion, ...] = ()
-    use: str = ""
-    problems: tuple[str, ...] = ()
-    merged: Merged | None = None
-    html: Path | None = None
+    profile: Profile  # The statistics
+    suggestions: tuple[Suggestion, ...] = ()  # Settings with their reasons
+    use: str = ""  # What the settings are for
+    problems: tuple[str, ...] = ()  # What is wrong with settings that stay in the file
+    merged: Merged | None = None  # Result of merging them into a settings file; None without one
+    html: Path | None = None  # The page; None without one
 
     @property
     def failure(self) -> str:
@@ -90,12 +81,7 @@ class ProfileResult:
 
 
 def check_outputs(html: Path | None, config: Path | None) -> None:
-    """Check before the work that its results can be written.
-
-    Raises:
-        MotionkitError: The page would replace a folder or a file that is no page of profile; the settings file cannot
-            be read; or one of them cannot be written.
-    """
+    """Check before the work that its results can be written."""
     if html is not None:
         if html.is_dir():
             raise MotionkitError(f"{html} is a folder; the page is one file.", fix=f"--html {html / 'profile.html'}")
@@ -140,9 +126,6 @@ def run_profile(
         data: What the clips were read from, for the settings file: what was measured there is trained on.
         jobs: Worker processes.
         progress: Called with each source's id when it is done.
-
-    Raises:
-        MotionkitError: Nothing could be read, or something cannot be written.
     """
     check_outputs(html, config)
     fixed = read_settings(config)[1] if config is not None and not overwrite else {}

@@ -222,27 +222,17 @@ def _set(table: Container | Table, changes: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True)
 class SettingsFormat:
-    """Functions that read and write one format of settings files.
+    """Functions that read and write one format of settings files."""
 
-    Attributes:
-        parse: Parses a text; the second argument is its origin, for messages.
-        edit: Returns a text with values set; ValueError if it cannot be edited in place.
-        dump: Writes a table as a new text.
-        empty: Text of an empty file.
-    """
-
-    parse: Callable[[str, str], dict[str, Any]]
+    parse: Callable[[str, str], dict[str, Any]]  # Parses a text; the second argument is its origin, for messages
+    # Returns a text with values set; ValueError if it cannot be edited in place.
     edit: Callable[[str, Mapping[str, object]], str]
-    dump: Callable[[Mapping[str, object]], str]
-    empty: str = ""
+    dump: Callable[[Mapping[str, object]], str]  # Writes a table as a new text
+    empty: str = ""  # Text of an empty file
 
 
 def read_settings(path: Path) -> tuple[str, dict[str, Any]]:
-    """Read a settings file; a missing file counts as empty.
-
-    Raises:
-        MotionkitError: The ending is unknown, or the file is malformed or no table of keys.
-    """
+    """Read a settings file; a missing file counts as empty."""
     format_ = format_of(path)
     if not path.exists():
         return "", {}
@@ -251,20 +241,12 @@ def read_settings(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def dump_settings(path: Path, table: Mapping[str, object]) -> str:
-    """Return settings as the text of a new file; its ending decides the format.
-
-    Raises:
-        MotionkitError: The ending is unknown.
-    """
+    """Return settings as the text of a new file; its ending decides the format."""
     return format_of(path).dump(table)
 
 
 def format_of(path: Path) -> SettingsFormat:
-    """Return the format of a file's ending.
-
-    Raises:
-        MotionkitError: The ending is unknown.
-    """
+    """Return the format of a file's ending."""
     try:
         return _FORMATS[path.suffix.lower()]
     except KeyError:
@@ -340,27 +322,18 @@ BLOCK = "dataset_profile"
 
 @dataclass
 class Merged:
-    """Result of `merge_settings`.
+    """Result of `merge_settings`."""
 
-    Attributes:
-        path: The file.
-        created: Whether it was new.
-        added: Keys that were added.
-        same: Keys that have the suggested value already.
-        kept: Keys it has with another value, which stays: (its value, the suggestion).
-        replaced: Keys whose value was replaced: (the value before, the suggestion).
-        backup: Copy of the old file, if its comments could not be kept.
-        text: The new contents.
-    """
-
-    path: Path
-    created: bool = False
-    added: list[str] = field(default_factory=list)
-    same: list[str] = field(default_factory=list)
+    path: Path  # The file
+    created: bool = False  # Whether it was new
+    added: list[str] = field(default_factory=list)  # Keys that were added
+    same: list[str] = field(default_factory=list)  # Keys that have the suggested value already
+    # Keys it has with another value, which stays: (its value, the suggestion).
     kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    # Keys whose value was replaced: (the value before, the suggestion).
     replaced: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    backup: Path | None = None
-    text: str = ""
+    backup: Path | None = None  # Copy of the old file, if its comments could not be kept
+    text: str = ""  # The new contents
 
     def document(self) -> dict[str, object]:
         """Return the result as a JSON document."""
@@ -392,9 +365,6 @@ def merge_settings(
 
     Returns:
         What was done.
-
-    Raises:
-        MotionkitError: The ending is unknown, the file is malformed, or it cannot be written.
 
     Example:
         >>> path = Path("settings.toml")

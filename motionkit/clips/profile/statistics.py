@@ -27,27 +27,16 @@ _DULL = frozenset({"be", "have", "do", "seem", "appear"})
 
 @dataclass
 class CaptionCount:
-    """Counts over captions; add them one clip at a time.
+    """Counts over captions; add them one clip at a time."""
 
-    Attributes:
-        clips: Clips seen.
-        without: Clips that have no caption.
-        captions: Captions seen.
-        different: Captions that differ from all others.
-        words: Words in all, and those of each caption for the median.
-        forms: Words as they are written, in lower case.
-        verbs: Verbs by their base form.
-        nouns: Nouns and directions by their base form.
-    """
-
-    clips: int = 0
-    without: int = 0
-    captions: int = 0
-    words: list[int] = field(default_factory=list)
-    different: set[str] = field(default_factory=set)
-    forms: Counter[str] = field(default_factory=Counter)
-    verbs: Counter[str] = field(default_factory=Counter)
-    nouns: Counter[str] = field(default_factory=Counter)
+    clips: int = 0  # Clips seen
+    without: int = 0  # Clips that have no caption
+    captions: int = 0  # Captions seen
+    words: list[int] = field(default_factory=list)  # Words in all, and those of each caption for the median
+    different: set[str] = field(default_factory=set)  # Captions that differ from all others
+    forms: Counter[str] = field(default_factory=Counter)  # Words as they are written, in lower case
+    verbs: Counter[str] = field(default_factory=Counter)  # Verbs by their base form
+    nouns: Counter[str] = field(default_factory=Counter)  # Nouns and directions by their base form
 
     def add(self, texts: tuple[str, ...]) -> None:
         """Count one clip's captions."""
@@ -111,23 +100,14 @@ _MOST = 20
 
 @dataclass(frozen=True)
 class Outlier:
-    """One clip that is unusual in one way.
+    """One clip that is unusual in one way."""
 
-    Attributes:
-        clip: Its id.
-        figure: ``seconds``, ``speed``, ``jerk`` or ``skate``.
-        value: Its own value.
-        median: That of all clips.
-        z: Modified z-score of the logarithm; negative below the median.
-        reason: A sentence.
-    """
-
-    clip: str
-    figure: str
-    value: float
-    median: float
-    z: float
-    reason: str
+    clip: str  # Its id
+    figure: str  # ``seconds``, ``speed``, ``jerk`` or ``skate``
+    value: float  # Its own value
+    median: float  # That of all clips
+    z: float  # Modified z-score of the logarithm; negative below the median
+    reason: str  # A sentence
 
     @property
     def title(self) -> str:
@@ -195,10 +175,6 @@ def find_outliers(rows: Sequence[ClipRow], far: float = FAR) -> tuple[Outlier, .
     only the upper end of speed, jerk and skate counts. At most one clip in twenty is listed for each figure,
     the furthest: more would be a second group. A figure that fewer than `FEWEST` clips have is not compared;
     `uncompared` says so.
-
-    Args:
-        rows: All clips.
-        far: z-score from which a clip counts.
     """
     found: list[Outlier] = []
     for name, figure in _FIGURES.items():
@@ -243,21 +219,13 @@ _TRAIN = "train"
 
 @dataclass
 class Profile(Sums):
-    """Statistics of a dataset; `add` takes one clip's measure at a time.
+    """Statistics of a dataset; `add` takes one clip's measure at a time."""
 
-    Attributes:
-        rows: Figures of each clip.
-        failed: Origin and reason of what could not be read.
-        captions: Counts over captions.
-        skeletons: Sums of each skeleton by its name.
-        of_train: Sums of the clips that the train split lists.
-    """
-
-    rows: list[ClipRow] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
-    captions: CaptionCount = field(default_factory=CaptionCount)
-    skeletons: dict[str, RigSums] = field(default_factory=dict)
-    of_train: Sums = field(default_factory=Sums)
+    rows: list[ClipRow] = field(default_factory=list)  # Figures of each clip
+    failed: dict[str, str] = field(default_factory=dict)  # Origin and reason of what could not be read
+    captions: CaptionCount = field(default_factory=CaptionCount)  # Counts over captions
+    skeletons: dict[str, RigSums] = field(default_factory=dict)  # Sums of each skeleton by its name
+    of_train: Sums = field(default_factory=Sums)  # Sums of the clips that the train split lists
 
     def add(self, one: Measure) -> None:
         """Take one clip in."""
@@ -362,9 +330,6 @@ def profile_sources(
         table: Captions, splits and groups; they take precedence over those of the source.
         jobs: Worker processes; 1 uses this process.
         progress: Called with each source's id when it is done.
-
-    Raises:
-        MotionkitError: A worker process died, or a clip fits several rows of the table.
 
     Example:
         >>> from motionkit import load_dataset

@@ -32,21 +32,13 @@ class Counters:
 
 @dataclass(frozen=True)
 class Moments:
-    """Number, sum and sum of squares of values; two of them add.
+    """Number, sum and sum of squares of values; two of them add."""
 
-    Attributes:
-        count: Number of values.
-        total: Their sum.
-        squares: The sum of their squares.
-        least: The smallest.
-        most: The largest.
-    """
-
-    count: int = 0
-    total: float = 0.0
-    squares: float = 0.0
-    least: float = math.inf
-    most: float = -math.inf
+    count: int = 0  # Number of values
+    total: float = 0.0  # Their sum
+    squares: float = 0.0  # The sum of their squares
+    least: float = math.inf  # The smallest
+    most: float = -math.inf  # The largest
 
     @classmethod
     def of(cls, values: Tensor) -> Moments:
@@ -81,17 +73,11 @@ class Moments:
 
 @dataclass(frozen=True)
 class Circle(Counters):
-    """Directions, as the sum of their unit vectors; two of them add.
+    """Directions, as the sum of their unit vectors; two of them add."""
 
-    Attributes:
-        count: Number of directions.
-        cosines: Sum of their cosines.
-        sines: Sum of their sines.
-    """
-
-    count: int = 0
-    cosines: float = 0.0
-    sines: float = 0.0
+    count: int = 0  # Number of directions
+    cosines: float = 0.0  # Sum of their cosines
+    sines: float = 0.0  # Sum of their sines
 
     @classmethod
     def of(cls, angles: Tensor) -> Circle:
@@ -116,17 +102,11 @@ class Circle(Counters):
 
 @dataclass(frozen=True)
 class Bins:
-    """Equal bins; values beyond the ends count in the first or last one.
+    """Equal bins; values beyond the ends count in the first or last one."""
 
-    Attributes:
-        start: Lower end of the first bin.
-        width: Width of each.
-        count: Number of bins.
-    """
-
-    start: float
-    width: float
-    count: int
+    start: float  # Lower end of the first bin
+    width: float  # Width of each
+    count: int  # Number of bins
 
     def tally(self, values: Tensor) -> Counts:
         """Return the numbers of ``[..., N]`` values in each bin, ``[..., count]`` int64."""
@@ -239,23 +219,14 @@ def named_feet(names: tuple[str, ...], parents: Sequence[int]) -> FootJoints | N
 
 @dataclass(frozen=True)
 class Contacts(Counters):
-    """Frames by the feet that touch the floor; two counts add.
+    """Frames by the feet that touch the floor; two counts add."""
 
-    Attributes:
-        frames: Frames counted.
-        left: Frames with the left foot in contact.
-        right: Frames with the right foot in contact.
-        both: Frames with both.
-        neither: Frames with none.
-        from_file: Frames whose contacts are the file's own; those of the others were estimated.
-    """
-
-    frames: int = 0
-    left: int = 0
-    right: int = 0
-    both: int = 0
-    neither: int = 0
-    from_file: int = 0
+    frames: int = 0  # Frames counted
+    left: int = 0  # Frames with the left foot in contact
+    right: int = 0  # Frames with the right foot in contact
+    both: int = 0  # Frames with both
+    neither: int = 0  # Frames with none
+    from_file: int = 0  # Frames whose contacts are the file's own; those of the others were estimated
 
     @property
     def ratio(self) -> float | None:
@@ -303,17 +274,11 @@ _QUANTILES = (0.05, 0.5, 0.95)
 
 @dataclass(frozen=True)
 class Rig:
-    """A skeleton of the dataset.
+    """A skeleton of the dataset."""
 
-    Attributes:
-        name: Number of joints and a short hash of names and parents; tells skeletons apart.
-        names: Joint names.
-        rotations: Whether clips have rotations, not joints alone.
-    """
-
-    name: str
-    names: tuple[str, ...]
-    rotations: bool
+    name: str  # Number of joints and a short hash of names and parents; tells skeletons apart
+    names: tuple[str, ...]  # Joint names
+    rotations: bool  # Whether clips have rotations, not joints alone
 
     @classmethod
     def of(cls, motion: Motion | JointMotion) -> Rig:
@@ -333,19 +298,13 @@ class Rig:
 
 @dataclass(frozen=True)
 class JointRange:
-    """Where a joint of one rig goes.
+    """Where a joint of one rig goes."""
 
-    Attributes:
-        joint: Its name.
-        angle_deg: 5 %, 50 % and 95 % quantile of its rotation from the rest pose; empty without rotations.
-        height_m: The same of its height above the floor.
-        reach_m: The same of its distance from the root along the floor.
-    """
-
-    joint: str
+    joint: str  # Its name
+    # 5 %, 50 % and 95 % quantile of its rotation from the rest pose; empty without rotations.
     angle_deg: tuple[float, ...]
-    height_m: tuple[float, ...]
-    reach_m: tuple[float, ...]
+    height_m: tuple[float, ...]  # The same of its height above the floor
+    reach_m: tuple[float, ...]  # The same of its distance from the root along the floor
 
     def document(self) -> dict[str, object]:
         """Return it for JSON, degrees to one digit and metres to two."""
@@ -359,25 +318,15 @@ class JointRange:
 
 @dataclass
 class RigSums:
-    """Sums over the clips of one skeleton.
+    """Sums over the clips of one skeleton."""
 
-    Attributes:
-        rig: The skeleton.
-        example: Id of its first clip, shown beside its name.
-        clips: Number of clips.
-        frames: Their frames.
-        angles: ``[J, 90]`` frames by angle; ``[0, 90]`` while no clip had rotations.
-        heights: ``[J, 160]`` frames by height.
-        reaches: ``[J, 100]`` frames by distance from the root.
-    """
-
-    rig: Rig
-    example: str
-    clips: int
-    frames: int
-    angles: Counts
-    heights: Counts
-    reaches: Counts
+    rig: Rig  # The skeleton
+    example: str  # Id of its first clip, shown beside its name
+    clips: int  # Number of clips
+    frames: int  # Their frames
+    angles: Counts  # ``[J, 90]`` frames by angle; ``[0, 90]`` while no clip had rotations
+    heights: Counts  # ``[J, 160]`` frames by height
+    reaches: Counts  # ``[J, 100]`` frames by distance from the root
 
     def add(self, other: RigSums) -> None:
         """Take in more clips of the same skeleton."""

@@ -18,27 +18,15 @@ _WORDS = 10
 
 @dataclass(frozen=True)
 class Table:
-    """One table.
+    """One table."""
 
-    Attributes:
-        title: Its title.
-        columns: Heads of its columns; empty ones make a plain list of names and values.
-        rows: Its cells.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: list[tuple[object, ...]]
+    title: str  # Its title
+    columns: tuple[str, ...]  # Heads of its columns; empty ones make a plain list of names and values
+    rows: list[tuple[object, ...]]  # Its cells
 
 
 def profile_tables(profile: Profile, suggestions: Sequence[Suggestion], use: str = "") -> Iterator[Table]:
-    """Yield the tables of a profile.
-
-    Args:
-        profile: The statistics.
-        suggestions: Settings with their reasons.
-        use: What the settings are for.
-    """
+    """Yield the tables of a profile."""
     figures = profile_statistics(profile)
     yield Table(
         "dataset",

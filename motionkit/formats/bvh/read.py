@@ -41,21 +41,13 @@ _OPENING = ("ROOT", "JOINT", "END")
 
 @dataclass
 class Hierarchy:
-    """The tree of a BVH file, in the file's own unit.
+    """The tree of a BVH file, in the file's own unit."""
 
-    Attributes:
-        names: Joint names, unique; an end site is called ``<parent> End``.
-        parents: Parent of each joint, -1 for the root.
-        offsets: OFFSET of each joint.
-        channels: Channel names of each joint, in usual spelling.
-        warnings: What was changed to make the names usable.
-    """
-
-    names: list[str] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    offsets: list[list[float]] = field(default_factory=list)
-    channels: list[list[str]] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # Joint names, unique; an end site is called ``<parent> End``
+    parents: list[int] = field(default_factory=list)  # Parent of each joint, -1 for the root
+    offsets: list[list[float]] = field(default_factory=list)  # OFFSET of each joint
+    channels: list[list[str]] = field(default_factory=list)  # Channel names of each joint, in usual spelling
+    warnings: list[str] = field(default_factory=list)  # What was changed to make the names usable
 
     @property
     def width(self) -> int:
@@ -74,14 +66,8 @@ class Hierarchy:
 def parse_hierarchy(text: str) -> tuple[Hierarchy, int]:
     """Parse everything up to the word MOTION.
 
-    Args:
-        text: The whole file.
-
     Returns:
         The tree, and where the MOTION section goes on in `text`.
-
-    Raises:
-        MotionkitError: The section is no sound tree of joints; the message names the line.
     """
     return _Reader(text).read()
 
@@ -251,16 +237,8 @@ _COARSE, _FINEST, _EXACT = 5, 6, 10
 def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]:
     """Parse everything after the word MOTION.
 
-    Args:
-        text: The whole file.
-        start: Where the section begins.
-        tree: The joints whose channels the values are.
-
     Returns:
         Frames per second, and ``[T, channels]`` values; NaN for each that is not finite.
-
-    Raises:
-        MotionkitError: Numbers are missing, too many or no numbers, or every frame has one that is not finite.
     """
     frames, rate, start = _header(text, start)
     width = tree.width
@@ -464,15 +442,8 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
 def read_bvh_pose(path: Path, options: ReadOptions = _PLAIN) -> Motion:
     """Read the joints and the first frame of a BVH file, in its own unit and axes, and no more of the file.
 
-    Args:
-        path: The file.
-        options: Names of the joints, where they are known.
-
     Returns:
         A motion of one frame: the rest pose where the first frame has a value that is not finite.
-
-    Raises:
-        MotionkitError: The file cannot be read, or its first `_POSE_BYTES` hold no whole frame.
     """
     text = _text(_data(path, _POSE_BYTES))
     tree, start = parse_hierarchy(text)

@@ -38,9 +38,6 @@ def write_bvh(path: Path, motion: Motion, *, unit: str = "cm", order: str | None
         order: Order of the rotation channels of every joint, such as ``ZYX`` or ``ZXY``. By default a file has the one
             that suits most of its joints, and joints that it takes into gimbal lock have their own, as BVH allows.
 
-    Raises:
-        MotionkitError: `unit` or `order` is unknown, or the motion is not finite or has no frame.
-
     Example:
         >>> from motionkit.motion import HUMANML, JointMotion
         >>> from motionkit.rigs import solve

@@ -23,34 +23,21 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Bones:
-    """A skeleton in the order of the file's rotations, which need not put parents first.
+    """A skeleton in the order of the file's rotations, which need not put parents first."""
 
-    Attributes:
-        names: N bone names.
-        parents: Parent of each, -1 for the root.
-        offsets: ``[N, 3]`` metres from the parent at rest, in the file's axes.
-        source: Where it was found, for the record; `UNKNOWN` without any.
-        warnings: What a person should look at.
-        tree: The parents are known.
-    """
-
-    names: tuple[str, ...]
-    parents: tuple[int, ...]
-    offsets: Tensor
-    source: str
-    warnings: tuple[str, ...] = ()
-    tree: bool = True
+    names: tuple[str, ...]  # N bone names
+    parents: tuple[int, ...]  # Parent of each, -1 for the root
+    offsets: Tensor  # ``[N, 3]`` metres from the parent at rest, in the file's axes
+    source: str  # Where it was found, for the record; `UNKNOWN` without any
+    warnings: tuple[str, ...] = ()  # What a person should look at
+    tree: bool = True  # The parents are known
 
     def warned(self, said: str) -> Bones:
         """Return the skeleton with one more warning."""
         return replace(self, warnings=(*self.warnings, said))
 
     def order(self, origin: str) -> list[int]:
-        """Return the bones with every parent before its children, otherwise in order.
-
-        Raises:
-            MotionkitError: Not exactly one root, or bones in a circle.
-        """
+        """Return the bones with every parent before its children, otherwise in order."""
         roots = [bone for bone, parent in enumerate(self.parents) if parent < 0]
         if len(roots) != 1:
             raise MotionkitError(

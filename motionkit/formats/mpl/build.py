@@ -44,9 +44,6 @@ def find_bones(fields: Fields, count: int, path: Path, options: ReadOptions) -> 
     ``meta.skeleton`` comes first; what it lacks is taken from the two tables that the options name, or that lie beside
     the file or in a folder ``config`` there or one level up. Without any of them the bones are called ``bone_00``,
     ``bone_01``, ... and have no length: rotations can be used, positions cannot.
-
-    Raises:
-        MotionkitError: The skeleton has another number of bones, doubled names, or is no tree.
     """
     skeleton = fields.meta.get("skeleton")
     skeleton = skeleton if isinstance(skeleton, Mapping) else {}
@@ -157,9 +154,6 @@ def measure_bones(
 
     Returns:
         The skeleton; and ``[T, 3]`` metres, the root bone seen from the component, None where it keeps its place.
-
-    Raises:
-        MotionkitError: The positions have another shape than the rotations, or are no numbers.
     """
     name = fields.has("BonePositions")
     if not name or bones.source != UNKNOWN:
@@ -190,23 +184,14 @@ def measure_bones(
 
 @dataclass(frozen=True)
 class RootMotion:
-    """The root motion of a file, in the file's axes.
+    """The root motion of a file, in the file's axes."""
 
-    Attributes:
-        position: ``[T, 3]`` metres; on the ground below the root bone in Unreal's exports.
-        yaw: ``[T]`` radians, without jumps of a full turn.
-        velocity: ``[T, 2]`` m/s along the two horizontal axes, or None when the file has none.
-        offset: Radians by which the exporter turned the root's path against the poses.
-        notes: What was read how.
-        warnings: What a person should look at.
-    """
-
-    position: Tensor
-    yaw: Tensor
-    velocity: Tensor | None
-    offset: float
-    notes: dict[str, str]
-    warnings: tuple[str, ...]
+    position: Tensor  # ``[T, 3]`` metres; on the ground below the root bone in Unreal's exports
+    yaw: Tensor  # ``[T]`` radians, without jumps of a full turn
+    velocity: Tensor | None  # ``[T, 2]`` m/s along the two horizontal axes, or None when the file has none
+    offset: float  # Radians by which the exporter turned the root's path against the poses
+    notes: dict[str, str]  # What was read how
+    warnings: tuple[str, ...]  # What a person should look at
 
 
 def read_root(fields: Fields, axes: Axes, fps: float) -> RootMotion:
@@ -216,9 +201,6 @@ def read_root(fields: Fields, axes: Axes, fps: float) -> RootMotion:
     0. ``meta.root_motion.forward_axis_offset_deg`` with ``planar_alignment_applied`` means that the exporter has turned
     the path, and not the poses, by that angle: planted feet of such files stand still only when the poses are turned
     by its opposite.
-
-    Raises:
-        MotionkitError: A field is damaged, or an option of `meta` is not known.
     """
     table = fields.meta.get("root_motion")
     table = table if isinstance(table, Mapping) else {}
@@ -280,20 +262,13 @@ _FAR = 1e6
 
 @dataclass(frozen=True)
 class Built:
-    """A motion, and notes on how it was read.
+    """A motion, and notes on how it was read."""
 
-    Attributes:
-        motion: In house space, with the tracks ``root_yaw``, ``root_velocity`` and ``trajectory`` where the file has
-            them.
-        known: The skeleton is known; without it positions mean nothing.
-        notes: Facts for the record.
-        warnings: What a person should look at.
-    """
-
+    # In house space, with the tracks ``root_yaw``, ``root_velocity`` and ``trajectory`` where the file has them.
     motion: Motion
-    known: bool
-    notes: dict[str, str]
-    warnings: tuple[str, ...]
+    known: bool  # The skeleton is known; without it positions mean nothing
+    notes: dict[str, str]  # Facts for the record
+    warnings: tuple[str, ...]  # What a person should look at
 
 
 def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = False) -> Built:

@@ -36,16 +36,11 @@ _DIRECTIONS = {
 
 @dataclass(frozen=True)
 class Axes:
-    """How a file's coordinates lie in house space.
+    """How a file's coordinates lie in house space."""
 
-    Attributes:
-        matrix: ``[3, 3]``; its columns are the file's x, y and z in house space. Determinant -1 for a left-handed
-            file.
-        unit: Metres per unit of length.
-    """
-
+    # ``[3, 3]``; its columns are the file's x, y and z in house space. Determinant -1 for a left-handed file.
     matrix: Tensor
-    unit: float = 1.0
+    unit: float = 1.0  # Metres per unit of length
 
     @property
     def handedness(self) -> str:
@@ -119,10 +114,6 @@ def axes_of(meta: Mapping[str, object], origin: str) -> tuple[Axes, list[str]]:
 
     Returns:
         The axes, and warnings where an incomplete declaration had to be completed.
-
-    Raises:
-        MotionkitError: An unknown unit or direction, two axes for one direction, or axes that are not of the
-            declared handedness.
     """
     unit = unit_called(str(meta.get("units") or "meters"))
     if unit is None:
@@ -166,15 +157,10 @@ _NEAR_REST = math.cos(math.radians(25.0))
 
 @dataclass(frozen=True)
 class Rot6d:
-    """A convention for rotations as six numbers.
+    """A convention for rotations as six numbers."""
 
-    Attributes:
-        columns: Two of ``x``, ``y``, ``z``: which axes the first and the last three numbers are.
-        rows: They are rows of the matrix instead of columns (its transpose).
-    """
-
-    columns: str = "xy"
-    rows: bool = False
+    columns: str = "xy"  # Two of ``x``, ``y``, ``z``: which axes the first and the last three numbers are
+    rows: bool = False  # They are rows of the matrix instead of columns (its transpose)
 
     def matrices(self, six: Tensor) -> Tensor:
         """Return rotation matrices ``[..., 3, 3]`` of ``[..., 6]``, by Gram-Schmidt from the first column.
@@ -239,9 +225,6 @@ def rot6d_of(spec: object, wanted: str, origin: str) -> tuple[Rot6d, list[str]]:
 
     Returns:
         The convention (X then Y by default), and warnings.
-
-    Raises:
-        MotionkitError: The table names columns, an order or a layout that is not known.
     """
     if not isinstance(spec, Mapping):
         if wanted != "auto":
@@ -328,19 +311,11 @@ class Fields(ABC):
 
         Returns:
             ``[T, *shape]`` float64, finite.
-
-        Raises:
-            MotionkitError: A frame lacks it, it has another shape or no numbers, or no frame is finite in all fields
-                read so far.
         """
         return self.fill(self.stored(name, *shape), name)
 
     def fill(self, values: Tensor, name: str) -> Tensor:
-        """Return ``[T, ...]`` with its gaps filled, and remember them.
-
-        Raises:
-            MotionkitError: No frame is finite in all fields read so far.
-        """
+        """Return ``[T, ...]`` with its gaps filled, and remember them."""
         finite = finite_frames(values)
         self.finite &= finite
         if bool(finite.all()):
@@ -404,12 +379,7 @@ class JsonFields(Fields):
 
 
 def open_json(path: Path) -> JsonFields:
-    """Read a JSON file and make sure that it is a motion.
-
-    Raises:
-        MotionkitError: Missing, too large, malformed (with line and column), without frames, or another kind of file
-            (the message names it).
-    """
+    """Read a JSON file and make sure that it is a motion."""
     data = read_json(path, object, limit=LIMIT, bulk=True)
     if not isinstance(data, Mapping):
         raise MotionkitError(f"{path} holds a {type(data).__name__}, not a motion.", why=_EXPECTED)
@@ -430,11 +400,7 @@ def open_json(path: Path) -> JsonFields:
 
 
 def frame_rate(fields: Fields, given: float) -> tuple[float, list[str]]:
-    """Return frames per second, the file's or else those given (0 for none); and warnings.
-
-    Raises:
-        MotionkitError: There is neither, or the file's is no rate.
-    """
+    """Return frames per second, the file's or else those given (0 for none); and warnings."""
     fps = fields.head.get("FPS")
     if fps is None:
         if given > 0:

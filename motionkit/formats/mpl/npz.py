@@ -132,9 +132,6 @@ def mpl_arrays(clip: Clip, source_hash: str) -> Arrays:
       ``schema_version``, ``source_sha256``.
     * What else a motion can have, so that it comes back whole: ``track_*``, ``local_translations`` of moving joints,
       ``end_names``, ``end_parents``, ``end_offsets`` of end sites.
-
-    Raises:
-        MotionkitError: The motion has no rotations, no frames, or values that are not finite.
     """
     motion = clip.motion
     if not isinstance(motion, Motion):
@@ -322,10 +319,6 @@ def write_mpl_npz(path: Path, clip: Clip, *, source_hash: str) -> None:
         clip: A clip whose motion is a `Motion`, from any format.
         source_hash: SHA-256 of what the clip was read from, for the record; may be empty.
 
-    Raises:
-        MotionkitError: The motion has joint positions only, or values that are not finite.
-        OSError: The disk is full or refuses.
-
     Example:
         >>> from motionkit.motion import HUMANML, JointMotion
         >>> from motionkit.rigs import solve
@@ -405,11 +398,7 @@ class ArrayFields(Fields):
 
 
 def _open(path: Path) -> ArrayFields:
-    """Read a predictor's npz, only the arrays that are known.
-
-    Raises:
-        MotionkitError: Missing, damaged, larger than it should be when unpacked, or without rotations.
-    """
+    """Read a predictor's npz, only the arrays that are known."""
     known = _SINGLE | {stored for names in _FIELDS.values() for stored in names}
     arrays = read_array(path, limit=LIMIT, wanted=lambda name: name in known or name.startswith("track_"))
     if not isinstance(arrays, Mapping):
@@ -472,10 +461,6 @@ def read_mpl_npz(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
 
     Returns:
         One clip; tracks, and frames that are not finite, as `read_mpl_json` gives them.
-
-    Raises:
-        MotionkitError: The file is damaged, unpacks to more than 2 GB, is none of the three, or is newer than this
-            program.
 
     Example:
         >>> six = np.tile(np.float32([1, 0, 0, 0, 1, 0]), (30, 22, 1))

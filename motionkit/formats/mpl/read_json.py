@@ -45,10 +45,6 @@ def read_mpl_json(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
         A frame with a value that is not finite (or null) has NaN for everything, and that is warned of; a foot's
         evidence that is not finite counts as missing.
 
-    Raises:
-        MotionkitError: The file is damaged (the message names line and column, or frame and field), no frame of it
-            is finite, it is another kind of file, or its declarations contradict each other.
-
     Example:
         >>> frame = '{"BoneRotations": [[1, 0, 0, 0, 1, 0]], "RootYaw": 0.0, "RootVelocityXY": [1.0, 0.0]}'
         >>> _ = Path("walk.json").write_text(f'{{"FPS": 60, "Frames": [{frame}, {frame}]}}')
@@ -108,9 +104,6 @@ def _stored_contacts(fields: JsonFields) -> tuple[Tensor, list[str]]:
 
     A foot without ``soft_contact_score`` that has its distance to the ground and its speeds is scored by the formula
     and the numbers of ``meta.foot_evidence.soft_score_spec``.
-
-    Raises:
-        MotionkitError: A score is no number.
     """
     scores = torch.full((len(fields.rows), 2), math.nan, dtype=torch.float64)
     spec, gated = _spec(fields)

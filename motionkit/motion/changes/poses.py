@@ -25,26 +25,17 @@ _TINY = 1e-6
 
 @dataclass(frozen=True)
 class Poses:
-    """F frames of a clip.
+    """F frames of a clip."""
 
-    Attributes:
-        ground: ``[F, 2]`` x and z of the root in metres.
-        floor: ``[F]`` y of the lowest joint in metres: what carries over from pose to pose, as feet stay on the floor
-            while the root rises and sinks.
-        yaw: ``[F]`` heading in radians, without steps of whole turns.
-        directions: ``[F, J - 1, 3]`` unit vector of each bone in the heading's frame; the root has none.
-        lengths: ``[F, J - 1]`` length of each bone in metres.
-        skeleton: The body.
-        fps: Frames per second.
-    """
-
-    ground: Tensor
+    ground: Tensor  # ``[F, 2]`` x and z of the root in metres
+    # ``[F]`` y of the lowest joint in metres: what carries over from pose to pose, as feet stay on the floor while the
+    # root rises and sinks.
     floor: Tensor
-    yaw: Tensor
-    directions: Tensor
-    lengths: Tensor
-    skeleton: Skeleton
-    fps: float
+    yaw: Tensor  # ``[F]`` heading in radians, without steps of whole turns
+    directions: Tensor  # ``[F, J - 1, 3]`` unit vector of each bone in the heading's frame; the root has none
+    lengths: Tensor  # ``[F, J - 1]`` length of each bone in metres
+    skeleton: Skeleton  # The body
+    fps: float  # Frames per second
 
     def __len__(self) -> int:
         return len(self.yaw)

@@ -173,46 +173,29 @@ Family = Literal["stillness", "order", "tempo", "place", "side", "physics", "har
 
 @dataclass(frozen=True)
 class Scene:
-    """A clip that is to be changed, with what a change may look at.
+    """A clip that is to be changed, with what a change may look at."""
 
-    Attributes:
-        joints: ``[F, J, 3]`` metres, Y up: all frames of the clip (`motionkit.motion.with_frame_after`).
-        skeleton: Their body.
-        fps: Frames per second.
-        caption: What is said of the clip; empty for nothing.
-        other: ``[G, J, 3]`` joints of a clip of another class, for `lively-statue`.
-        longest: Frames that a changed clip may have at most.
-        generator: What changes draw from; it moves on with each draw.
-    """
-
-    joints: Tensor
-    skeleton: Skeleton
-    fps: float
-    caption: str = ""
-    other: Tensor | None = None
-    longest: int = 10_000
+    joints: Tensor  # ``[F, J, 3]`` metres, Y up: all frames of the clip (`motionkit.motion.with_frame_after`)
+    skeleton: Skeleton  # Their body
+    fps: float  # Frames per second
+    caption: str = ""  # What is said of the clip; empty for nothing
+    other: Tensor | None = None  # ``[G, J, 3]`` joints of a clip of another class, for `lively-statue`
+    longest: int = 10_000  # Frames that a changed clip may have at most
+    # What changes draw from; it moves on with each draw.
     generator: torch.Generator = field(default_factory=torch.Generator)
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a motion.
+    """A change of a motion."""
 
-    Attributes:
-        name: What it is called, in options and tables.
-        family: What it takes away; ``harmless``: nothing that a caption asks for.
-        meaning: What it does.
-        where: Where it applies, in words; empty for everywhere.
-        make: Returns the changed joints ``[F', J, 3]`` of a scene, frame 0 facing +Z, on the clip's own floor.
-        applies: Whether the change says something of a scene.
-    """
-
-    name: str
-    family: Family
-    meaning: str
-    where: str
+    name: str  # What it is called, in options and tables
+    family: Family  # What it takes away; ``harmless``: nothing that a caption asks for
+    meaning: str  # What it does
+    where: str  # Where it applies, in words; empty for everywhere
+    # Returns the changed joints ``[F', J, 3]`` of a scene, frame 0 facing +Z, on the clip's own floor.
     make: Callable[[Scene], Tensor]
-    applies: Callable[[Scene], bool]
+    applies: Callable[[Scene], bool]  # Whether the change says something of a scene
 
 
 def _always(scene: Scene) -> bool:

@@ -36,24 +36,15 @@ class Caption:
 
     Captions come from foreign files, so control characters become blanks here, once for all writers.
 
-    Attributes:
-        text: The caption as written, control characters excepted.
-        tokens: ``word/POS``, lemmatised, as the evaluator reads them; without line ends and ``#``.
-        start: Seconds into the clip where the caption begins; 0 with `end` 0 means the whole clip.
-        end: Seconds where it ends.
-
-    Raises:
-        MotionkitError: The text has more than `LONGEST` characters.
-
     Example:
         >>> Caption.parse("a man waves#a/DET man/NOUN wave/VERB#0.0#0.0").tokens
         ('a/DET', 'man/NOUN', 'wave/VERB')
     """
 
-    text: str
-    tokens: tuple[str, ...] = ()
-    start: float = 0.0
-    end: float = 0.0
+    text: str  # The caption as written, control characters excepted
+    tokens: tuple[str, ...] = ()  # ``word/POS``, lemmatised, as the evaluator reads them; without line ends and ``#``
+    start: float = 0.0  # Seconds into the clip where the caption begins; 0 with `end` 0 means the whole clip
+    end: float = 0.0  # Seconds where it ends
 
     def __post_init__(self) -> None:
         if len(self.text) > LONGEST:
@@ -102,12 +93,7 @@ class Caption:
 
 
 def read_captions(path: Path) -> tuple[Caption, ...]:
-    """Read a texts file; blank lines are passed over.
-
-    Raises:
-        MotionkitError: The file is no plain file of UTF-8 text, has more than a megabyte, or a line cannot be read; the
-            line's number is named.
-    """
+    """Read a texts file; blank lines are passed over."""
     captions = []
     for number, line in enumerate(read_text(path, limit=_LIMIT).splitlines(), start=1):
         if not line.strip():
@@ -171,14 +157,6 @@ def match_rows(names: Iterable[str], clips: Mapping[str, str]) -> dict[str, str]
     A row belongs to the clip whose path ends most like it: ``a/walk`` to ``data/a/walk.bvh`` and not to
     ``data/b/walk.bvh``, ``walk`` to the only ``walk``. Where two files share a name and the row has another folder
     than both, it belongs to neither: it is the row of a clip that is not here.
-
-    Args:
-        names: Row ids: paths without ending, or clip ids.
-        clips: Clip id to where the clip comes from.
-
-    Raises:
-        MotionkitError: A row fits several clips equally well, or a clip several rows, so that one might be given the
-            caption of another.
     """
     rows = {name: tuple(plain_id(part) for part in name.split("/") if part) for name in names}
     asked = max(map(len, rows.values()), default=0)
@@ -238,30 +216,17 @@ _TABLE_LIMIT = 64 << 20
 
 @dataclass(frozen=True)
 class CaptionTable:
-    """Rows by clip id.
+    """Rows by clip id."""
 
-    Attributes:
-        rows: Id, as a path without ending (``a/walk``), to the row of the clip.
-        columns: Role (id, caption, split, group) to the column or columns used.
-    """
-
-    rows: dict[str, CaptionRow]
-    columns: dict[str, str]
+    rows: dict[str, CaptionRow]  # Id, as a path without ending (``a/walk``), to the row of the clip
+    columns: dict[str, str]  # Role (id, caption, split, group) to the column or columns used
 
     def match(self, clips: Mapping[str, str]) -> dict[str, str]:
-        """Return the id of the row that belongs to each clip; clips without a row are absent. See `match_rows`.
-
-        Args:
-            clips: Clip id to where the clip comes from.
-        """
+        """Return the id of the row that belongs to each clip; clips without a row are absent. See `match_rows`."""
         return match_rows(self.rows, clips)
 
     def deal(self, clips: Mapping[str, str]) -> tuple[dict[str, CaptionRow], list[str]]:
-        """Return the row of each clip that has one, and the ids of the rows that no clip has, sorted.
-
-        Args:
-            clips: As in `match`.
-        """
+        """Return the row of each clip that has one, and the ids of the rows that no clip has, sorted."""
         matched = self.match(clips)
         return {clip: self.rows[name] for clip, name in matched.items()}, sorted(self.rows.keys() - matched.values())
 
@@ -287,9 +252,6 @@ def read_caption_table(
 
     Columns that are not named are found by their usual names (``clip``, ``description``, ``split``, ``group``, ...).
     An id may be a path with a file ending (see `CaptionTable.match`).
-
-    Raises:
-        MotionkitError: The file cannot be read, a column is missing, or a split is none of train, val and test.
 
     Example:
         >>> import csv

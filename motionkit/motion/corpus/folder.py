@@ -34,10 +34,6 @@ def write_clip(
     Returns:
         Paths written, relative to `folder`, and the joints ``[T, J, 3]`` as written: float32, in the format's own
         unit for `new_joints` (metres for 22 joints), in metres here.
-
-    Raises:
-        MotionkitError: Another clip has the id already, or it is no file name.
-        OSError: The disk refuses.
     """
     if plain_id(key) != key:
         raise MotionkitError(f"{key!r} is no name for files.")
@@ -63,13 +59,7 @@ def write_clip(
 
 
 def finish_folder(folder: Path, splits: Mapping[str, str], skeleton: Skeleton) -> None:
-    """Write split lists and ``Mean.npy``, ``Std.npy`` over train (over everything when train is empty).
-
-    Args:
-        folder: The dataset's folder, with all clips in it.
-        splits: Every clip's split.
-        skeleton: The body.
-    """
+    """Write split lists and ``Mean.npy``, ``Std.npy`` over train (over everything when train is empty)."""
     (folder / "texts").mkdir(exist_ok=True)
     names = sorted(splits)
     lists = {split: [name for name in names if splits[name] == split] for split in SPLITS}

@@ -68,9 +68,6 @@ def assign_splits(groups: Mapping[str, str]) -> dict[str, str]:
     Groups are taken in the order of a hash of their names and fill test, then val; whatever remains is train. With
     three groups or more every split has at least one.
 
-    Args:
-        groups: Clip id to group.
-
     Returns:
         Clip id to ``train``, ``val`` or ``test``.
 

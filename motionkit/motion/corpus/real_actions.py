@@ -52,38 +52,23 @@ class HasActions(Protocol):
 
 @dataclass(frozen=True)
 class RealAction:
-    """What the real clips of one action do.
+    """What the real clips of one action do."""
 
-    Attributes:
-        clips: Their numbers, the nearest first.
-        joint: The joint that moves most.
-        movement: How far it swings, mean over the clips, metres; NaN where no clip is long enough.
-        range: How far the joint that gets farthest gets, median over the clips, metres; NaN without a clip.
-    """
-
-    clips: tuple[int, ...]
-    joint: int
-    movement: float
-    range: float
+    clips: tuple[int, ...]  # Their numbers, the nearest first
+    joint: int  # The joint that moves most
+    movement: float  # How far it swings, mean over the clips, metres; NaN where no clip is long enough
+    range: float  # How far the joint that gets farthest gets, median over the clips, metres; NaN without a clip
 
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """The M segments of N motions, motion after motion.
+    """The M segments of N motions, motion after motion."""
 
-    Attributes:
-        texts: What each is asked to show.
-        joints: ``[M, T, J, 3]`` metres, Y up; 0 past a segment's length.
-        headings: ``[M, T]`` radians about +Y.
-        lengths: ``[M]`` int64 frames.
-        owner: ``[M]`` int64 number of the motion.
-    """
-
-    texts: list[str]
-    joints: Tensor
-    headings: Tensor
-    lengths: Tensor
-    owner: Tensor
+    texts: list[str]  # What each is asked to show
+    joints: Tensor  # ``[M, T, J, 3]`` metres, Y up; 0 past a segment's length
+    headings: Tensor  # ``[M, T]`` radians about +Y
+    lengths: Tensor  # ``[M]`` int64 frames
+    owner: Tensor  # ``[M]`` int64 number of the motion
 
 
 def segments_of(motions: MotionBatch, prompts: Sequence[Prompt]) -> Segments:
@@ -158,10 +143,6 @@ class RealActions:
 
     def measure(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
         """Return how much motions move beside real clips, mean over the segments of each.
-
-        Args:
-            motions: N motions.
-            prompts: What each of them was asked for.
 
         Returns:
             ``[N]`` each, NaN where it says nothing: ``movement`` (`motionkit.metrics.movement_share`), ``statues``

@@ -15,20 +15,15 @@ _ORDER = ("DET", "PRON", "AUX", "CCONJ", "SCONJ", "PART", "NUM", "ADV", "ADJ", "
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Word tables, all in lower case.
+    """Word tables, all in lower case."""
 
-    Attributes:
-        tags: Word to its most frequent universal tag; where two classes list a word, the earlier of `_ORDER` wins.
-        both: Words that are verbs or nouns by their place in the sentence.
-        bases: Irregular forms and their base (``left`` stays ``left``, as HumanML3D's own script keeps it).
-        known: Base forms that a stripped ending may lead to.
-        evaluator: The five word lists of the text-to-motion evaluator (Guo et al., CVPR 2022), by name.
-    """
-
+    # Word to its most frequent universal tag; where two classes list a word, the earlier of `_ORDER` wins.
     tags: dict[str, str]
-    both: frozenset[str]
+    both: frozenset[str]  # Words that are verbs or nouns by their place in the sentence
+    # Irregular forms and their base (``left`` stays ``left``, as HumanML3D's own script keeps it).
     bases: dict[str, str]
-    known: frozenset[str]
+    known: frozenset[str]  # Base forms that a stripped ending may lead to
+    # The five word lists of the text-to-motion evaluator (Guo et al., CVPR 2022), by name.
     evaluator: dict[str, tuple[str, ...]]
 
 

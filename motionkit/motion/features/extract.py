@@ -58,11 +58,7 @@ def retarget(joints: Tensor, skeleton: Skeleton, bones: Tensor | None = None) ->
 
 
 def target_bones(skeleton: Skeleton, bones: Tensor | None) -> Tensor:
-    """Return ``[J]`` target bone lengths in metres: `bones`, or the skeleton's own.
-
-    Raises:
-        MotionkitError: There are none, or not J of them.
-    """
+    """Return ``[J]`` target bone lengths in metres: `bones`, or the skeleton's own."""
     if bones is None:
         if skeleton.target_offsets is None:
             raise MotionkitError(
@@ -82,11 +78,7 @@ def _own_bones(skeleton: Skeleton) -> Tensor:
 
 
 def check_legs(lengths: Tensor) -> None:
-    """Refuse leg lengths that no scale can be taken from.
-
-    Raises:
-        MotionkitError: One is zero, or not known (NaN).
-    """
+    """Refuse leg lengths that no scale can be taken from."""
     if not bool((lengths > 0).all()):
         raise MotionkitError("the legs have no length in the first frame.", why="the body's scale is taken from them.")
 
@@ -182,21 +174,13 @@ def _opposite(turns: Tensor, across: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _RestTables:
-    """What a skeleton contributes, one entry per joint without the root.
+    """What a skeleton contributes, one entry per joint without the root."""
 
-    Attributes:
-        products: ``[J - 1, 6, 3]``, takes a direction v to (u.v, u x v) and the first two of u x v again.
-        one: ``[J - 1, 6, 1]``, 1 in the first row.
-        across: ``[J - 1, 3, 1]``, an axis at right angles to u.
-        before: ``[J - 1]`` joint whose turn a joint's own counts from; any for the heads.
-        heads: Joints that count from the heading.
-    """
-
-    products: Tensor
-    one: Tensor
-    across: Tensor
-    before: Tensor
-    heads: Tensor
+    products: Tensor  # ``[J - 1, 6, 3]``, takes a direction v to (u.v, u x v) and the first two of u x v again
+    one: Tensor  # ``[J - 1, 6, 1]``, 1 in the first row
+    across: Tensor  # ``[J - 1, 3, 1]``, an axis at right angles to u
+    before: Tensor  # ``[J - 1]`` joint whose turn a joint's own counts from; any for the heads
+    heads: Tensor  # Joints that count from the heading
 
 
 @lru_cache(maxsize=8)
@@ -256,9 +240,6 @@ def feature_rows(joints: Tensor, skeleton: Skeleton, bones: Tensor | None, *, al
         bones: ``[J]`` target lengths in metres, or None to keep the clips' own.
         align: Put the lowest joint on the floor and turn frame 0 to +Z.
         peer_turns: Keep HumanML3D's sign where a heading passes half a turn.
-
-    Raises:
-        MotionkitError: There are target lengths, and a clip's legs have none in frame 0.
     """
     clips, frames = joints.shape[:2]
     body = _tables(skeleton, joints.dtype, joints.device)
@@ -324,19 +305,12 @@ def feature_rows(joints: Tensor, skeleton: Skeleton, bones: Tensor | None, *, al
 
 @dataclass(frozen=True)
 class _BodyTables:
-    """What the steps need of a skeleton, without the root where joints are listed.
+    """What the steps need of a skeleton, without the root where joints are listed."""
 
-    Attributes:
-        parents: ``[J - 1]``.
-        tree: ``[J - 1, J - 1]``, row j marks j and what is above it.
-        feet: ``[4]``, counted with the root.
-        rest: ``[J - 1, 3, 1, 1]`` directions at rest.
-    """
-
-    parents: Tensor
-    tree: Tensor
-    feet: Tensor
-    rest: Tensor
+    parents: Tensor  # ``[J - 1]``
+    tree: Tensor  # ``[J - 1, J - 1]``, row j marks j and what is above it
+    feet: Tensor  # ``[4]``, counted with the root
+    rest: Tensor  # ``[J - 1, 3, 1, 1]`` directions at rest
 
 
 @lru_cache(maxsize=8)
@@ -420,10 +394,6 @@ def joints_to_features(
 
     Returns:
         ``[..., T - 1, D]``.
-
-    Raises:
-        MotionkitError: Wrong number of joints, fewer than two frames, or `target` for a body without target bones
-            and none given.
 
     Example:
         >>> from motionkit.motion import HUMANML

@@ -18,25 +18,15 @@ from motionkit.weights import read_numbers
 
 @dataclass(frozen=True)
 class FeatureLayout:
-    """Slices of one feature row (HumanML3D, Guo et al., CVPR 2022), in stored order.
+    """Slices of one feature row (HumanML3D, Guo et al., CVPR 2022), in stored order."""
 
-    Attributes:
-        yaw_rate: 1 value, half the yaw per frame in radians.
-        root_velocity: 2 values, x and z per frame in the next frame's heading.
-        root_height: 1 value.
-        positions: 3 (J-1) values, joints without the root in the frame's heading, root x and z removed.
-        rotations: 6 (J-1) values, the first two columns of each joint's rotation.
-        velocities: 3 J values, displacement to the next frame in this frame's heading.
-        contacts: 4 values, the order of `Skeleton.feet`.
-    """
-
-    yaw_rate: slice
-    root_velocity: slice
-    root_height: slice
-    positions: slice
-    rotations: slice
-    velocities: slice
-    contacts: slice
+    yaw_rate: slice  # 1 value, half the yaw per frame in radians
+    root_velocity: slice  # 2 values, x and z per frame in the next frame's heading
+    root_height: slice  # 1 value
+    positions: slice  # 3 (J-1) values, joints without the root in the frame's heading, root x and z removed
+    rotations: slice  # 6 (J-1) values, the first two columns of each joint's rotation
+    velocities: slice  # 3 J values, displacement to the next frame in this frame's heading
+    contacts: slice  # 4 values, the order of `Skeleton.feet`
 
     @property
     def blocks(self) -> tuple[slice, ...]:
@@ -60,11 +50,7 @@ def feature_width(skeleton: Skeleton) -> int:
 
 
 def check_width(features: Tensor, skeleton: Skeleton, name: str = "features") -> None:
-    """Refuse features whose last dimension is not the skeleton's width.
-
-    Raises:
-        MotionkitError: The width is another; the message says which body it would fit, if any.
-    """
+    """Refuse features whose last dimension is not the skeleton's width."""
     if features.ndim >= 2 and features.shape[-1] == skeleton.width:
         return
     shape = list(features.shape)
@@ -85,9 +71,6 @@ def read_features(path: Path, skeleton: Skeleton) -> Tensor:
 
     Returns:
         ``[T, D]`` float32; may hold NaN.
-
-    Raises:
-        MotionkitError: The file is missing, is no plain numeric array, or has another width.
     """
     if not path.exists():
         raise MotionkitError(f"there is no motion {path}.", why="a caption or a split list names it.")
@@ -107,9 +90,6 @@ class Normalizer:
     Args:
         mean: ``[D]``.
         std: ``[D]``, finite and positive.
-
-    Raises:
-        MotionkitError: Shapes differ, or a value is not finite, or a std is not positive.
 
     Example:
         >>> normalizer = Normalizer(torch.tensor([1.0, 2.0]), torch.tensor([0.5, 2.0]))
@@ -158,9 +138,6 @@ def feature_stats(clips: Iterable[Tensor], skeleton: Skeleton) -> tuple[Tensor, 
 
     Returns:
         Mean and Std, each ``[D]`` float32.
-
-    Raises:
-        MotionkitError: No frames, or a wrong width.
 
     Example:
         >>> from motionkit.motion import HUMANML

@@ -36,9 +36,6 @@ def mirror_features(features: Tensor, skeleton: Skeleton) -> Tensor:
 
     The same as the features of mirrored joints, at the price of exchanging columns.
 
-    Raises:
-        MotionkitError: Wrong feature width.
-
     Example:
         >>> from motionkit.motion import HUMANML
         >>> row = torch.zeros(1, HUMANML.width)
@@ -81,9 +78,6 @@ def resize_features(features: Tensor, skeleton: Skeleton, factor: Tensor) -> Ten
     """Return feature rows ``[..., T, D]`` (not normalised) of a body `factor` times as large, its path with it.
 
     Contacts stay.
-
-    Raises:
-        MotionkitError: Wrong feature width.
     """
     check_width(features, skeleton)
     layout, resized = feature_layout(skeleton), features.clone()
@@ -117,9 +111,6 @@ def features_to_joints(
 
     Returns:
         ``[..., T, J, 3]`` metres, Y up, frame 0 at x = z = 0 and facing +Z.
-
-    Raises:
-        MotionkitError: Wrong feature width.
 
     Example:
         >>> import torch
@@ -167,9 +158,6 @@ def with_frame_after(features: Tensor, skeleton: Skeleton) -> Tensor:
 
     Returns:
         ``[..., T + 1, J, 3]`` metres.
-
-    Raises:
-        MotionkitError: Wrong feature width.
     """
     joints = features_to_joints(features, skeleton)
     angle, _ = root_trajectory(features, skeleton)

@@ -43,10 +43,6 @@ def write_video(
         theme: Colours.
         progress: Called with the number of pictures made and of all.
 
-    Raises:
-        MotionkitError: The ending, the size or the rate cannot be; the extra ``video`` is missing (MP4); ffmpeg fails;
-            the file cannot be written.
-
     Example:
         >>> import torch
         >>> from motionkit.motion import HUMANML

@@ -307,11 +307,7 @@ _LAST_LINES = 6
 
 
 def find_ffmpeg() -> str:
-    """Return the path of an ffmpeg program.
-
-    Raises:
-        MotionkitError: The extra ``video`` is not installed, or has no program for this system.
-    """
+    """Return the path of an ffmpeg program."""
     try:
         import imageio_ffmpeg
 
@@ -325,11 +321,7 @@ def find_ffmpeg() -> str:
 
 
 def write_mp4(path: Path, film: Film, *, progress: Callable[[int], None] | None = None) -> None:
-    """Write a film as MP4 (H.264 where ffmpeg has it, else MPEG-4); width and height must be even.
-
-    Raises:
-        MotionkitError: There is no ffmpeg, or it failed; the message has its last lines.
-    """
+    """Write a film as MP4 (H.264 where ffmpeg has it, else MPEG-4); width and height must be even."""
     program = find_ffmpeg()
     aside = temporary(path, ".mp4")
     try:
@@ -405,11 +397,7 @@ def delays(frames: int, fps: float) -> list[int]:
 
 
 def write_gif(path: Path, film: Film, *, progress: Callable[[int], None] | None = None) -> None:
-    """Write a film as GIF; all pictures share one palette, so that colours do not flicker.
-
-    Raises:
-        MotionkitError: It is too long for a GIF.
-    """
+    """Write a film as GIF; all pictures share one palette, so that colours do not flicker."""
     width, height = film.size
     if film.frames * width * height > MAX_PIXELS:
         raise MotionkitError(

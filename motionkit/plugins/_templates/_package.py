@@ -36,15 +36,7 @@ $Kind `$name` for motionkit.
 
 
 def package(heavy: str, *, usage: str, light: str, code: str, test: str) -> Mapping[str, str]:
-    """Return the files of a package by path.
-
-    Args:
-        heavy: Name of the module with the class.
-        usage: A command that uses the plugin.
-        light: Source of the light half.
-        code: Source of the heavy half.
-        test: Source of the tests.
-    """
+    """Return the files of a package by path."""
     return {
         "pyproject.toml": _PYPROJECT,
         "README.md": _README.replace("USAGE", usage),
