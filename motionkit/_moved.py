@@ -130,39 +130,43 @@ SEVERAL = {
 """Modules whose names are in several modules today."""
 
 TABLE = """
+cli._app: cli._lazy
 cli._stop: cli._together
+cli._translate: cli._guide_answer cli._translate_rules
 cli.commands._eval_models: cli.commands._eval_mpl cli.commands._eval_reward cli.commands._eval_sa2va
-cli.commands._eval_run: cli.commands._test_split
+cli.commands._eval_run: cli.commands._eval_sensitivity cli.commands._test_split
 cli.commands.generate: cli._prompts
 cli.commands.tune: cli.commands._tune_metrics
+cli.commands.tune_bayes: cli.commands._tune_run cli.commands._tune_settings
+cli.output: cli._table
 cli.settings: cli._flags
 clips.bodies: clips._bodies
-clips.checks.check: clips.checks._check
-clips.checks.faults: clips.checks._body clips.checks._floor clips.checks._jumps clips.checks._rest
-clips.checks.finding: clips.checks._finding
-clips.convert.check_clip: clips.convert._check_clip
-clips.convert.feature_target: clips.convert._feature_target
-clips.convert.notes: clips.convert._messages
-clips.convert.report: clips.convert._report
+clips.check: clips.checks._check clips.checks.check
+clips.convert.feature_target: clips.convert._feature_target clips.convert._messages clips.convert.notes
+    motion.corpus._folder motion.corpus.folder
+clips.convert.report: clips.convert._check_clip clips.convert._report clips.convert.check_clip
 clips.convert.resumable: clips.convert._journal clips.convert._resumable_folder
 clips.convert.run: clips.convert._by_skeleton clips.convert._options clips.convert._to_file clips.convert._to_folder
 clips.convert.targets: clips.convert._targets clips.convert._write_file
+clips.faults: clips.checks._body clips.checks._finding clips.checks._floor clips.checks._jumps clips.checks._rest
+    clips.checks.faults clips.checks.finding
 clips.find: clips._find clips._ids
-clips.profile.document: clips.profile._document clips.profile._notes clips.profile._suggestion
-clips.profile.measure: clips.profile._measure
-clips.profile.page: clips.profile._page clips.profile._page_bins clips.profile._page_charts
-    clips.profile._page_sections
+clips.profile.document: clips.profile._document clips.profile._notes clips.profile._suggestion clips.profile._tables
+    clips.profile.tables
+clips.profile.measure: clips.profile._measure clips.profile._moments clips.profile._movement clips.profile._skeletons
+    clips.profile.sums
+clips.profile.page: clips.profile._page clips.profile._page_bins clips.profile._page_charts clips.profile._page_sections
 clips.profile.run: clips.profile._run
 clips.profile.settings_file: clips.profile._edit_json clips.profile._edit_toml clips.profile._merge
     clips.profile._settings_file
 clips.profile.statistics: clips.profile._captions clips.profile._outliers clips.profile._profile
-clips.profile.sums: clips.profile._moments clips.profile._movement clips.profile._skeletons
-clips.profile.tables: clips.profile._tables
-clips.sources: clips._dataset_folder clips._sources
-clips.walk: clips._pool clips._walk
-config._given: config._foreign config._interpolate
+clips.sources: clips._dataset_folder clips._pool clips._sources clips._walk clips.walk
+config._choose: config._concrete
+config._given: config._foreign config._interpolate config._words
 config._problems: config._places
 config._resolve: config._one
+config._shared: config._search
+config._slots: config._group
 config.sources: config._recorded config._sources
 contracts.dataset: datasets.base datasets.content datasets.export datasets.pictures
 contracts.device: policies.device
@@ -172,31 +176,30 @@ contracts.generating: policies.generating policies.sampling
 contracts.open_model: evaluation._opened evaluation._trained_on
 contracts.policy: policies.base
 contracts.reward: rewards._records rewards.base
-documents._json: documents._model
-documents._text: documents._shape
+documents: documents._csv documents._json documents._model documents._shape documents._text documents._toml
+    documents._yaml
 errors: errors._near
-formats.amass: formats.amass._read formats.amass._recording
+formats.amass: formats.amass._read formats.amass._recording rigs._smpl_model rigs.smpl_model
 formats.arrays: formats.arrays._features formats.arrays._joints formats.arrays._space
 formats.bvh.euler: formats.bvh._euler
 formats.bvh.read: formats.bvh._frames formats.bvh._hierarchy formats.bvh._read
 formats.bvh.write: formats.bvh._write
 formats.glb: formats.glb._mesh formats.glb._write
-formats.mpl.bones: formats.mpl._bones
-formats.mpl.build: formats.mpl._build formats.mpl._find_bones formats.mpl._root
+formats.mpl.build: formats.mpl._bones formats.mpl._build formats.mpl._find_bones formats.mpl._root formats.mpl.bones
 formats.mpl.fields: formats.mpl._conventions formats.mpl._fields
 formats.mpl.npz: formats.mpl._read_npz formats.mpl._trajectory formats.mpl._write
 formats.mpl.read_json: formats.mpl._read_json
 formats.native: formats.native._read formats.native._write
 formats.table: formats._table
 geometry: geometry._kinematics geometry._rotations geometry._yaw
+kernels._backend: kernels._driver kernels._loading
 kernels._compile: kernels._cubins kernels._nvrtc kernels._specs
-kernels._driver: kernels._loading
 kernels._launch: kernels._first_order
 kernels.definitions: kernels._body kernels._chunks kernels._physics kernels.recovery
 kernels.selftest: kernels._compare kernels._device_checks
 metrics._classification: metrics._reliability
 metrics._embeddings: metrics._distribution metrics._kinetic
-metrics._movement: metrics._contacts metrics._floor metrics._rotation metrics._spectrum
+metrics._movement: metrics._contacts metrics._floor metrics._limbs metrics._rotation metrics._spectrum
 metrics._regions: metrics._cider
 metrics._retrieval: metrics._matching
 metrics.paired: evaluation._paired
@@ -205,28 +208,28 @@ motion.changes.poses: motion.changes._poses
 motion.changes.registry: motion.changes._applies motion.changes._registry motion.changes._stillness
 motion.clip: motion._clip motion._joint_map
 motion.corpus.captions: motion.corpus._caption_table motion.corpus._captions
-motion.corpus.folder: motion.corpus._folder
 motion.corpus.ids: motion.corpus._ids
 motion.corpus.real_actions: motion.corpus._real_actions
 motion.corpus.tagger: motion.corpus._tagger
 motion.features.extract: motion.features._extract motion.features._retarget motion.features._rotations
     motion.features._rows
-motion.features.layout: motion.features._layout motion.features._stats
-motion.features.recover: motion.features._mirror motion.features._recover
-motion.motion: motion._motion
+motion.features.recover: motion._batch motion.features._layout motion.features._mirror motion.features._recover
+    motion.features._stats motion.features.layout
+motion.motion: motion._motion motion.frames
 motion.prediction: motion.prediction._motion motion.prediction._path motion.prediction._state
 motion.skeleton: motion._skeleton
-nn._transformer: nn._film nn._keys nn._positions
-nn._unrolled: nn._window_attention
+nn._transformer: nn._film nn._keys nn._positions nn._unrolled nn._window_attention
 nn.lora: nn._lora policies.groups
 page._charts: page._rose page._rows page._svg
-page._page: page._copy page._elements page._sorter
+page._curves: page._parallel
+page._page: page._copy page._elements page._sorter page._wording
 player._figure: player._camera player._track
 player._page: player._payload
 player.video._film: player.video._encode player.video._letters
-plugins.check: plugins._check plugins._fit
-plugins.diagnose: plugins._diagnose
-plugins.scaffold: plugins._scaffold
+plugins._component: plugins._metrics
+plugins._discovery: plugins._kinds
+plugins.check: plugins._check plugins._diagnose plugins._fit plugins.diagnose
+plugins.scaffold: plugins._scaffold plugins._templates._package
 predictor.advice: trainers.train_mpl._advice
 predictor.batches: trainers.train_mpl._augment trainers.train_mpl._batches trainers.train_mpl._data
 predictor.bvh_file: policies.mpl.bvh_file
@@ -253,8 +256,7 @@ predictor.evaluation.run: evaluation.mpl._folder evaluation.mpl._result evaluati
 predictor.export: policies.mpl._export policies.mpl._legend
 predictor.features: policies.mpl._course policies.mpl._features policies.mpl._period policies.mpl._predicted
 predictor.guide_figures: trainers.train_mpl._metrics_files trainers.train_mpl._norm_template
-predictor.guide_files: trainers.train_mpl._guide_config trainers.train_mpl._guide_keys
-    trainers.train_mpl._guide_stages
+predictor.guide_files: trainers.train_mpl._guide_config trainers.train_mpl._guide_keys trainers.train_mpl._guide_stages
 predictor.heads: policies.mpl._delta policies.mpl._one_shot policies.mpl._trunk
 predictor.known_frames: policies.mpl.known_frames
 predictor.losses: trainers.train_mpl.losses trainers.train_mpl.losses._frames trainers.train_mpl.losses._joint
@@ -312,10 +314,10 @@ regions.self_play.turns: trainers.sa2va_rl.loops._actions trainers.sa2va_rl.loop
 regions.small: policies.regions._document policies.regions._network policies.regions._policy policies.regions._store
     policies.regions._words policies.regions.api
 regions.small_settings: policies.regions policies.regions._settings
-report._page: report._write
+report._page: report._compare report._write
 report._predictor: report._evaluation
 report._regions: report._region_evaluation
-report._source: report._stored
+report._source: report._facts report._stored
 report._success: report._collected report._reward
 rigs._contacts: rigs._gait rigs._period
 rigs._fix_feet: rigs._two_bones
@@ -323,23 +325,21 @@ rigs._solve_rotations: rigs._solve_twist
 rigs.bodymap: rigs._bodymap rigs._facing rigs._roles rigs._sides
 rigs.detect: rigs._detect
 rigs.rest: rigs._kit rigs._rest rigs._smpl rigs._units
-rigs.smpl_model: rigs._smpl_model
-rigs.solver: rigs._flips rigs._solve
+rigs.solver: rigs._flips rigs._retarget rigs._solve
 rl._noise: rl._categorical rl._low_pass rl._row_noise
-rl._objective: rl._credit rl._density rl._surrogate
-rl._plan: rl._schedule
+rl._objective: rl._audit rl._credit rl._density rl._surrogate
+rl._plan: rl._flow rl._schedule
 rl._rollout: rl._excess rl._graph
-runs._checkpoint: runs._optimizer runs._random runs._save
+runs._checkpoint: runs._model runs._opened runs._optimizer runs._random runs._save
 runs._content: runs._mapped runs._trained_on
-runs._folder: runs._lock
 runs._listing: runs._next
-runs._model: runs._opened
-runs._record: runs._git runs._origin
+runs._record: runs._folder runs._git runs._lock runs._origin
 runs._run: runs._following runs._log runs._open runs._signals
-runs.atomic: runs._atomic runs._tree runs._writable
-starter._catalogue: starter._catalogue_place starter._catalogue_travel starter._entry starter._generate
+runs.atomic: runs._atomic runs._output runs._tree runs._writable
+starter._actions: starter._gestures starter._jumps
+starter._catalogue: starter._catalogue_place starter._catalogue_travel starter._entry starter._generate starter._pack
 starter._locomotion: starter._gait
-starter._solve: starter._body starter._controls
+starter._solve: starter._body starter._controls starter._timing
 starter._trunk_and_legs: starter._legs starter._torso
 starter.distil_text: starter._wordings
 starter.plan: datasets.starter._plan
@@ -399,12 +399,11 @@ testing._datasets: testing._region_datasets
 testing._policies: testing._predictors testing._region_policies
 testing._rewards: testing._records testing._samples
 testing._trainers: testing._algorithms testing._loops
-text._known: text._nearest
-text._load: text._open text._transformers
+text._load: text._open text._record text._transformers
 text._named: text._limbs
 text._prompt: text._cache text._features
 text._sides: text._caption_changes
-text._stored: text._student
+text._stored: text._known text._nearest text._student
 text_to_motion.crops: encoders._crops
 text_to_motion.data.clip_sets: datasets.composite._sets datasets.composite._totals
 text_to_motion.data.compose: datasets.composite._captions datasets.composite._compose datasets.composite._draw
@@ -496,9 +495,9 @@ text_to_motion.tmr.settings: trainers.pretrain.tmr trainers.pretrain.tmr._settin
 text_to_motion.tmr.tokens: encoders.tmr._stats encoders.tmr._tokens
 text_to_motion.tmr.train: trainers.pretrain.tmr._data trainers.pretrain.tmr._evaluate trainers.pretrain.tmr._loss
     trainers.pretrain.tmr._trainer
-tracking._jsonl: tracking._series
 tracking._metrics: tracking._motion_metrics
 tracking._results: tracking._retrieval
+tracking._writers: tracking._bridge tracking._jsonl tracking._series
 training.base: trainers.base
 training.device: trainers._device
 training.execute: trainers.execute
@@ -510,19 +509,17 @@ training.steps: trainers._loop trainers._state
 training.together: trainers.together
 training.world: trainers._following trainers._world
 tuning._base: tuning._keys
-tuning._plan: tuning._names
+tuning._plan: tuning._names tuning._space
 tuning._result: tuning._page tuning._write
 tuning._search: tuning._processes
 tuning._storage: tuning._sampler
 tuning._work: tuning._trial
 tuning.recorded: tuning._recorded tuning._rules
 version: _version
-weights._calls: weights._names
-weights._gate: weights._node
-weights._pickles: weights._zip
+weights._gate: weights._calls weights._names weights._node
+weights._pickles: weights._opcodes weights._walk weights._zip
 weights._read: weights._torch
 weights._strict: weights._describe weights._tensors
-weights._walk: weights._opcodes
 """
 
 

@@ -18,8 +18,8 @@ from typer.testing import Result
 
 import motionkit
 from motionkit import plugins
+from motionkit.cli._app import built_in
 from motionkit.cli._guide import GuideOption, as_markdown, guide_options
-from motionkit.cli._lazy import built_in
 from motionkit.starter import weights_path
 from motionkit.testing import check_reward
 

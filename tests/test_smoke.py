@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 import motionkit
 from motionkit.cli import get_app
-from motionkit.cli._table import rows
+from motionkit.cli.output import rows
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.kernels import physics_terms
 from motionkit.metrics import classifier_auroc, geodesic_degrees, region_iou

@@ -2,21 +2,323 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import metadata
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command as build_command
 
 from motionkit import plugins
-from motionkit.cli import _streams, command_line, output
+from motionkit.cli import _streams, command_line, output, raw_arguments
 from motionkit.cli._errors import report
-from motionkit.cli._lazy import CommandTree, debug, shadowed
-from motionkit.cli._stop import hearing_signals, report_stop
-from motionkit.errors import MotionkitError
+from motionkit.cli._help import import_rich_utils, one_style, put_example, show_whole_names
+from motionkit.cli._stop import hearing_signals, refuse_copies, report_stop
+from motionkit.cli._streams import aside
+from motionkit.cli.output import DEFAULTS, ELSEWHERE, TRAIN, TRAINER_SUMMARIES, module_exists, rows
+from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.training.launch import launch_of
 from motionkit.version import __version__
+
+# Commands that are imported only when they run.
+#
+# A row of the table, or a trainer's entry point, becomes a `LazyCommand`: a name, a summary and a panel. The real
+# command is built in `make_context`, when the raw arguments are known, because the flags of a settings command follow
+# the plugins that those arguments choose.
+#
+# A command module exposes ``register(app: typer.Typer) -> None``. It decorates one function with ``@app.command()``
+# (or with `motionkit.cli.settings.settings_command`), or several plus ``@app.callback()`` for a group.
+
+
+Register = Callable[[typer.Typer], None]
+
+
+class LazyCommand(TyperCommand):
+    """Stands for a command in listings and turns into it when it runs."""
+
+    def __init__(
+        self, name: str, summary: str, panel: str, load: Callable[[], Register], path: str = "", *, hidden: bool = False
+    ) -> None:
+        super().__init__(name=name, help=summary, short_help=summary, rich_help_panel=panel, add_help_option=False)
+        self.hidden = hidden
+        self._load = load
+        self._path = path or name
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Build the real command for `args` and return its context."""
+        wants_help = "--help" in args or "-h" in args
+        if wants_help:
+            show_whole_names()
+        command = self.build(args)
+        part, words = command, args
+        path = f"{parent.command_path} {self.name}" if parent is not None else f"motionkit {self.name}"
+        if args and args[0] in getattr(command, "commands", {}):
+            part, words, path = command.commands[args[0]], args[1:], f"{path} {args[0]}"
+        if not (wants_help or extra.get("resilient_parsing") or hasattr(part, "commands")):
+            options = options_of(part)
+            # The guides' table is read where there is something to look up, not at every start.
+            if any(_is_foreign(word, options) for word in words):
+                from motionkit.cli._translate import refuse_old_options
+
+                refuse_old_options(path.removeprefix("motionkit "), words, options)
+        try:
+            return command.make_context(info_name, args, parent, **extra)
+        except typer.TyperException as error:
+            if option := getattr(error, "option_name", ""):
+                # setattr: the name is ours, for the message
+                setattr(error, "others", _commands_with(option))  # noqa: B010
+            raise
+
+    def build(self, args: Sequence[str] = ()) -> Any:
+        """Return the real command; its options follow the plugins that `args` choose."""
+        token = raw_arguments.set(tuple(args))
+        try:
+            app = typer.Typer(name=self.name, add_completion=False, pretty_exceptions_enable=False)
+            with aside(), plugins.catching():
+                self._load()(app)
+            command = build_command(app)
+        finally:
+            raw_arguments.reset(token)
+        command.name = self.name
+        self._describe(command)
+        for part in (command, *getattr(command, "commands", {}).values()):
+            if part.callback is not None:
+                part.callback = aside()(part.callback)
+        return command
+
+    def _describe(self, command: Any) -> None:
+        """Add an example and the way to all settings to the help of a command, or of each command of a group."""
+        from motionkit.cli.settings import models
+
+        for name, part in {"": command, **getattr(command, "commands", {})}.items():
+            path = f"{self._path} {name}".strip()
+            put_example(part, path, settings=path in models)
+            for item in part.params:
+                one_style(item, panel="Settings" if path in models else None)
+            part.get_help_option = partial(_help_option, part, part.get_help_option)
+
+
+def _is_foreign(word: str, options: Mapping[str, bool]) -> bool:
+    """Whether a word is an option that the command does not have, or one of Hydra's, ``a.b=c``."""
+    name, equals, _ = word.partition("=")
+    return (word.startswith("--") and name not in options) or (bool(equals) and "." in name and word[0] != "-")
+
+
+def _help_option(command: Any, make: Callable[[Any], Any], ctx: Any) -> Any:
+    """Return the option ``--help`` in the style of the others: no type, and in a panel that is there anyway."""
+    option = make(ctx)
+    if option is not None:
+        panels = {getattr(item, "rich_help_panel", None) for item in command.params}
+        option.metavar, option.help = "", "Show this help."
+        option.rich_help_panel = "Output" if "Output" in panels else None
+    return option
+
+
+class CommandTree(TyperGroup):
+    """The commands under one prefix: rows of the table (at the root) and trainers, whose dots nest.
+
+    Attributes:
+        prefix: Dotted prefix of the trainers below; empty at the root.
+        default: The trainer that runs when none is named; empty: help is shown.
+    """
+
+    prefix = ""
+    default = ""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the default trainer before options that stand without one; ``--help`` alone is the group's own."""
+        named = bool(args) and not args[0].startswith("-")
+        if self.default and not named and args not in (["--help"], ["-h"]) and not ctx.resilient_parsing:
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the list of commands."""
+        import_rich_utils()
+        show_whole_names()
+        super().format_help(ctx, formatter)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, trainers first."""
+        fixed = [row.name for row in rows()] if not self.prefix else []
+        return [*(name for name in self._trainers() if name not in fixed), *fixed]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command called `cmd_name`, or None."""
+        if not self.prefix:
+            for row in rows():
+                if row.name == cmd_name:
+                    return LazyCommand(
+                        row.name, row.summary, row.panel, partial(load_register, row.target), hidden=row.hidden
+                    )
+        full = f"{self.prefix}{cmd_name}"
+        names = self._trainers()
+        if full.partition(":")[2] or cmd_name in names:
+            entries = _trainer_entries()
+            if any(name.startswith(f"{full}.") for name in entries):
+                return _subtree(full, cmd_name)
+            if full in entries or ":" in full:
+                return LazyCommand(cmd_name, _summary(full), TRAIN, partial(_trainer, full), full.replace(".", " "))
+        return None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command that `args` begin with.
+
+        Raises:
+            MotionkitError: There is none; the nearest name is suggested. Or a command of the training guides was
+                pasted, which is answered with the one that means the same. Or a launcher started several processes of a
+            command that is no trainer.
+        """
+        command = self.get_command(ctx, args[0])
+        if not self.prefix and not ctx.resilient_parsing and any(row.name == args[0] for row in rows()):
+            refuse_copies(args[0])
+        if command is None and not ctx.resilient_parsing and not self.prefix and (answer := _answer_script(args)):
+            raise answer
+        if command is None and not ctx.resilient_parsing and not args[0].startswith("-"):
+            plugins.available("trainers")  # raises when motionkit runs from a checkout that is not installed
+            names = self.list_commands(ctx)
+            why, hint = ELSEWHERE.get(args[0], ""), did_you_mean(args[0], names)
+            raise MotionkitError(
+                f"there is no command '{ctx.command_path} {args[0]}'.",
+                why=f"{why}." if why else "",
+                fix=f"{hint} {ctx.command_path} --help".strip(),
+                choices=names,
+            )
+        if command is None:
+            return super().resolve_command(ctx, args)
+        return args[0], command, args[1:]
+
+    def _trainers(self) -> list[str]:
+        found = dict.fromkeys(
+            name.removeprefix(self.prefix).partition(".")[0]
+            for name in _trainer_entries()
+            if name.startswith(self.prefix)
+        )
+        return list(found)
+
+
+def options_of(command: Any) -> dict[str, bool]:
+    """Return the options of a command, each with whether it takes a value."""
+    options = [item for item in command.params if item.param_type_name == "option"]
+    return {name: not item.is_flag for item in options for name in (*item.opts, *item.secondary_opts)}
+
+
+def _commands_with(option: str) -> list[str]:
+    """Return the names of our own commands that have an option, with the plugins that they choose by default."""
+    names = {option, option.replace("_", "-")}
+    return [name for name in command_names() if names & options_of(built_in(name)).keys()]
+
+
+def command_names() -> list[str]:
+    """Return the names of our own commands; of groups only the commands of `eval`, which take models as others do."""
+    trainers = [entry.name.replace(".", " ") for entry in plugins.scan().of("trainers") if entry.builtin]
+    kinds = [f"eval {kind}" for kind in getattr(built_in("eval"), "commands", {})]
+    return [*trainers, *(row.name for row in rows() if row.name not in ("runs", "config", "plugins", "eval")), *kinds]
+
+
+def built_in(name: str) -> Any:
+    """Return our own command called `name` (``pretrain mdm``) with the options it has by default; None if none is."""
+    first, _, kind = name.partition(" ")
+    for row in rows():
+        if row.name == first:
+            command = LazyCommand(first, "", "", partial(load_register, row.target)).build()
+            return getattr(command, "commands", {}).get(kind) if kind else command
+    for entry in plugins.scan().of("trainers"):
+        if entry.builtin and entry.name == name.replace(" ", "."):
+            return LazyCommand(name, "", "", partial(_trainer, f"motionkit:{entry.name}")).build()
+    return None
+
+
+def _answer_script(args: Sequence[str]) -> MotionkitError | None:
+    from motionkit.cli._translate import answer_script
+
+    return answer_script(args, lambda name: options_of(built_in(name)))
+
+
+def load_register(target: str) -> Register:
+    """Import a command's module and return what ``module:register`` names."""
+    module, _, attribute = target.partition(":")
+    register: Register = getattr(importlib.import_module(module), attribute)
+    return register
+
+
+def _trainer(name: str) -> Register:
+    from motionkit.cli._trainer import trainer_command
+
+    return partial(trainer_command, name)
+
+
+def _subtree(prefix: str, name: str) -> TyperGroup:
+    default = DEFAULTS.get(prefix, "")
+    if f"{prefix}.{default}" not in _trainer_entries():
+        default = ""
+    app = typer.Typer(
+        name=name,
+        cls=type("Tree", (CommandTree,), {"prefix": f"{prefix}.", "default": default}),
+        add_completion=False,
+        no_args_is_help=not default,
+    )
+    summary = _summary(prefix)
+    said = f"{summary}\n\nWithout a model it is motionkit {prefix} {default}." if default else summary
+
+    @app.callback(help=said)
+    def group() -> None: ...
+
+    command = build_command(app)
+    assert isinstance(command, TyperGroup)
+    command.name, command.short_help, command.rich_help_panel = name, summary, TRAIN
+    return command
+
+
+def _trainer_entries() -> list[str]:
+    """Return the names of installed trainers whose module is there; names that a fixed command has are left out."""
+    fixed = {row.name for row in rows()}
+    found = plugins.scan().of("trainers")
+    return [e.name for e in found if e.name not in fixed and module_exists(e.value.partition(":")[0])]
+
+
+def shadowed() -> list[str]:
+    """Return a sentence for each trainer that cannot be a command, because its name means another one."""
+    fixed = {row.name for row in rows()}
+    trainers = plugins.scan().of("trainers")
+    found = []
+    for entry in trainers:
+        owner = "motionkit" if entry.name in fixed else ""
+        for other in trainers:
+            if other.name.startswith(f"{entry.name}."):
+                owner = other.distribution
+        if owner:
+            found.append(
+                f"trainer {entry.name!r} of package {entry.distribution!r} is ignored: {owner} has that command"
+            )
+    return found
+
+
+def _summary(name: str) -> str:
+    own = TRAINER_SUMMARIES.get(name)
+    entries = [e for e in plugins.scan().of("trainers") if e.name == name or e.name.startswith(f"{name}.")]
+    if own is not None and any(entry.builtin for entry in entries):
+        return own
+    for entry in entries:
+        if not entry.builtin:
+            try:
+                words = metadata.metadata(entry.distribution)["Summary"]
+            except metadata.PackageNotFoundError:  # its folder has another name than its metadata
+                words = None
+            return str(words or f"A trainer of {entry.distribution}.")
+    return own or ""
+
+
+def debug() -> bool:
+    """Whether the user asked for tracebacks by MOTIONKIT_DEBUG."""
+    return os.environ.get("MOTIONKIT_DEBUG", "") not in ("", "0")
+
 
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "-vv", "--traceback")
 

@@ -12,8 +12,7 @@ import typer
 
 from motionkit.cli import _streams
 from motionkit.cli._help import EXAMPLES
-from motionkit.cli._table import ELSEWHERE
-from motionkit.cli.output import as_json, marked, printable, wrapped
+from motionkit.cli.output import ELSEWHERE, as_json, marked, printable, wrapped
 from motionkit.errors import MotionkitError, nearest
 from motionkit.plugins import in_use, in_words
 
@@ -35,7 +34,7 @@ def _malformed_package(error: BaseException) -> MotionkitError | None:
         frame.f_globals.get("__name__") == "importlib.metadata" for frame, _ in traceback.walk_tb(error.__traceback__)
     ):
         return None
-    from motionkit.plugins.diagnose import second_reading
+    from motionkit.plugins.check import second_reading
 
     for finding in second_reading()[1]:
         return MotionkitError(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from motionkit.clips.checks.faults import HEIGHT_RANGE, is_plausible
+from motionkit.clips.faults import HEIGHT_RANGE, is_plausible
 from motionkit.clips.sources import FileSource
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh, read_bvh_pose

@@ -1,8 +1,7 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
 from motionkit.config._choose import installed, owners_of, split_choice
-from motionkit.config._given import Foreign, Given, interpolate, read_layers, renamed
-from motionkit.config._group import Cli, Group
+from motionkit.config._given import Foreign, Given, interpolate, read_layers, renamed, slot_words, words_for
 from motionkit.config._problems import Place, Problem, SettingsError, require_places
 from motionkit.config._resolve import (
     Draft,
@@ -14,9 +13,9 @@ from motionkit.config._resolve import (
     resolve,
     typed_flags,
 )
-from motionkit.config._search import Choice, Range, Search, Space
 from motionkit.config._shared import (
     CheckpointSettings,
+    Choice,
     Decay,
     EpochRunSettings,
     LogSettings,
@@ -25,14 +24,16 @@ from motionkit.config._shared import (
     OptimSettings,
     PlaceSettings,
     PromptSettings,
+    Range,
     RunSettings,
     SamplerSettings,
+    Search,
+    Space,
     TrainerSettings,
     split_commas,
 )
-from motionkit.config._slots import Chosen, Slot, slot, slots, slots_of
+from motionkit.config._slots import Chosen, Cli, Group, Slot, slot, slots, slots_of
 from motionkit.config._tree import Leaf, dotted, leaves
-from motionkit.config._words import slot_words, words_for
 from motionkit.config.sources import NOT_SETTINGS, PREFIX, Layer, as_recorded, cache_folder, variable, with_later
 
 __all__ = [

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from motionkit.config._group import Group
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from motionkit import plugins
 from motionkit.config._problems import Problem, SettingsError
+from motionkit.config._slots import Group, slots_of
+from motionkit.config._tree import MISSING, Leaf, dotted, leaves
 from motionkit.config.sources import Layer, nested, read_environment, read_file
 from motionkit.documents import parse_yaml
 from motionkit.errors import MotionkitError
@@ -276,3 +283,103 @@ class _Reader:
 
     def _refuse(self, place: tuple[str, ...], message: str, value: str, fix: str) -> None:
         self.problems.append(Problem(".".join(place), message, str(self._path), repr(value), fix))
+
+
+# Settings as the words of a command line: what a person types to use them again.
+
+
+def words_for(model: type[BaseModel], settings: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
+    """Return the words that give a command some of the settings of a run.
+
+    Args:
+        model: Settings of the command.
+        settings: Settings as `Resolved.snapshot` returns them, of this command or of another.
+        fields: Names of slots that hold one plugin, and of other groups and settings; those that `model` lacks are
+            passed over.
+
+    Returns:
+        Flags with values, of what differs from the command's defaults.
+
+    Example:
+        >>> from motionkit.plugins import get
+        >>> model = get("trainers", "grpo").options
+        >>> words_for(model, {"dataset": {"name": "humanml", "root": "my data", "fps": 20.0}, "seed": 3}, ("dataset",))
+        ['--dataset', 'humanml', '--dataset.root', 'my data']
+    """
+    slots = slots_of(model)
+    known = list(leaves(model))
+    found: list[str] = []
+    for key in fields:
+        if key in slots:
+            found += slot_words(key, settings.get(key), slots[key].kind, default="".join(slots[key].default))
+            continue
+        for leaf in known:
+            if leaf.path[0] == key:
+                found += _words(leaf, _at(settings, leaf.path), leaf.flag if leaf.cli is not None else "")
+    return found
+
+
+def slot_words(field: str, table: object, kind: str, *, default: str = "") -> list[str]:
+    """Return the words that choose a plugin with its options, of what differs from the defaults.
+
+    Args:
+        field: Name of the slot, such as ``dataset``.
+        table: ``{"name": ..., options}``, as config.json of a run has it; what has another form gives no words.
+        kind: Plugin kind.
+        default: Name of the plugin that the command takes by itself.
+    """
+    if not isinstance(table, Mapping) or not isinstance(name := table.get("name"), str):
+        return []
+    found = [] if name == default else [dotted((field,)), name]
+    with suppress(MotionkitError):  # a plugin may be gone; a file of code is not run to learn its options
+        if not plugins.is_file(name):
+            for leaf in leaves(plugins.get(kind, name).options):
+                hidden = leaf.cli is not None and leaf.cli.hidden
+                flag = "" if hidden else dotted((field, *leaf.path))
+                found += _words(leaf, _at(table, leaf.path), flag, key=".".join((field, *leaf.path)))
+            return found
+    for option, value in table.items():
+        if option != "name" and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            found += [dotted((field, option)), str(value)]
+    return found
+
+
+def _words(leaf: Leaf, value: Any, flag: str, *, key: str = "") -> Iterator[str]:
+    """Yield the words that give one setting its value; none where it is the default."""
+    default = None if leaf.default is MISSING else to_jsonable_python(leaf.default, fallback=str)
+    if value is MISSING or to_jsonable_python(value, fallback=str) == default:
+        return
+    if not flag or value is None:
+        yield from ("--set", f"{key or leaf.key}={_text(value)}")
+    elif leaf.is_switch:
+        positive = "--" + flag.removeprefix("--no-") if flag.startswith("--no-") else flag
+        yield positive if value else f"--no-{positive.removeprefix('--')}"
+    elif isinstance(value, (list, tuple)) and leaf.cli is not None and leaf.cli.values > 1:
+        yield flag
+        yield from map(_text, value)
+    elif leaf.is_many and isinstance(value, (list, tuple)):
+        for one in value:
+            yield flag
+            yield _text(one)
+    else:
+        yield flag
+        yield _text(value)
+
+
+def _at(table: Mapping[str, Any], path: Sequence[str]) -> Any:
+    value: Any = table
+    for part in path:
+        if not isinstance(value, Mapping) or part not in value:
+            return MISSING
+        value = value[part]
+    return value
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "true", False: "false"}[value]
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_text, value))
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)

@@ -11,8 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from motionkit.config._group import Cli
-from motionkit.config._slots import Chosen
+from motionkit.config._slots import Chosen, Cli
 from motionkit.config._tree import dotted
 from motionkit.errors import MotionkitError
 

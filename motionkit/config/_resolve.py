@@ -14,12 +14,20 @@ from typing import Any, Generic, TypeVar, cast
 from pydantic import BaseModel, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
 from motionkit import plugins
-from motionkit.config._choose import choose, owners_of, split_choice, typed_again
-from motionkit.config._concrete import belongs, concrete, idle, own_table, settings_of
+from motionkit.config._choose import (
+    belongs,
+    choose,
+    concrete,
+    idle,
+    own_table,
+    owners_of,
+    settings_of,
+    split_choice,
+    typed_again,
+)
 from motionkit.config._given import Given, Translated, read_layers
-from motionkit.config._group import Cli, Group
 from motionkit.config._problems import Problem, SettingsError, from_validation
-from motionkit.config._slots import Chosen, slots_of
+from motionkit.config._slots import Chosen, Cli, Group, slots_of
 from motionkit.config._tree import default_table, dotted, from_text, group_of, leaves
 from motionkit.config.sources import Layer, nested
 from motionkit.errors import MotionkitError, did_you_mean

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from motionkit.config._group import Cli
+from motionkit.config._slots import Cli
 from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
 

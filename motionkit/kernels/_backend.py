@@ -2,16 +2,194 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, Protocol
 
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.kernels._compile import choose_arch, compiler_version, cubin_folder, physics_spec, recover_spec
-from motionkit.kernels._driver import CudaDriver, Driver, NotNowError
+from motionkit.kernels._compile import (
+    Spec,
+    choose_arch,
+    compiler_version,
+    cubin_folder,
+    cubin_for,
+    physics_spec,
+    recover_spec,
+)
+
+# Loading and launching kernels through the CUDA driver, on torch's current stream.
+
+
+# Loads a cubin onto a CUDA device through the driver.
+
+
+OLDEST = (7, 5)
+"""The oldest compute capability that the kernels are compiled for."""
+
+
+@lru_cache(maxsize=1)
+def driver_module() -> ModuleType:
+    """Return `cuda.bindings.driver`; raises ImportError without cuda-bindings."""
+    from cuda.bindings import driver
+
+    module: ModuleType = driver
+    return module
+
+
+def arch_of(index: int) -> int:
+    """Return the architecture (90 for sm_90) to compile for on CUDA device `index`."""
+    capability = torch.cuda.get_device_capability(index)
+    if capability < OLDEST:
+        have, need = (".".join(str(part) for part in pair) for pair in (capability, OLDEST))
+        raise MotionkitError(
+            f"cuda:{index} has compute capability {have}; the kernels need {need} or newer.",
+            fix="MOTIONKIT_KERNELS=auto or torch.",
+        )
+    return choose_arch(capability)
+
+
+def kernels_of(driver: ModuleType, cubin: bytes, spec: Spec) -> dict[str, Any]:
+    """Return the kernels in a cubin by name, not yet loaded onto a device."""
+    library = checked(driver, driver.cuLibraryLoadData(cubin, [], [], 0, [], [], 0), spec.source)
+    return {name: checked(driver, driver.cuLibraryGetKernel(library, name.encode()), name) for name in spec.kernels}
+
+
+def functions_of(driver: ModuleType, kernels: Mapping[str, Any]) -> dict[str, Any]:
+    """Load kernels onto the current device and return their functions by name.
+
+    By default a driver loads a kernel at its first launch: too late to fall back, and not allowed in every capture.
+    """
+    functions = {}
+    for name, kernel in kernels.items():
+        functions[name] = checked(driver, driver.cuKernelGetFunction(kernel), name)
+        try:
+            status = driver.cuFuncLoad(functions[name])
+        except RuntimeError:  # drivers before CUDA 12.4 have no such call; they have loaded the kernel already
+            continue
+        checked(driver, status, name)
+    return functions
+
+
+def checked(driver: ModuleType, answer: tuple[Any, ...], what: str) -> Any:
+    """Return the result of a driver call."""
+    if answer[0] != driver.CUresult.CUDA_SUCCESS:
+        raise MotionkitError(
+            f"the CUDA driver does not load {what}: {answer[0].name}.",
+            why="the driver may be older than the CUDA version of NVRTC.",
+            fix="update the driver, or MOTIONKIT_KERNELS=torch.",
+        )
+    return answer[-1]
+
+
+_FIX = "MOTIONKIT_KERNELS=torch."
+_LEGACY_STREAM = 1
+"""Torch's stream 0 is CUDA's legacy default stream, also where 0 means a stream per thread."""
+
+# The call that torch's own compiler uses; ten times faster than `current_stream`. Missing in torch without CUDA.
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+
+class NotNowError(MotionkitError):
+    """A kernel cannot be loaded now, but may be later."""
+
+
+class Driver(Protocol):
+    """Loads and launches kernels; `CudaDriver` is the one that ships."""
+
+    def load(self, spec: Spec, device: torch.device) -> None:
+        """Make the kernels of `spec` ready for `device`; quick when they are."""
+        ...
+
+    def launch(
+        self, spec: Spec, kernel: str, grid: int, threads: int, arguments: ctypes.Array[Any], device: torch.device
+    ) -> None:
+        """Launch `kernel` on the current stream of `device` with ``void*[]`` `arguments`; does not wait for it."""
+        ...
+
+
+class CudaDriver:
+    """NVRTC's cubins, launched by `cuLaunchKernel` (cuda-bindings 12 or 13)."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[tuple[Spec, int], Mapping[str, Any]] = {}  # by architecture: good for every such device
+        self._functions: dict[tuple[Spec, int], Mapping[str, Any]] = {}  # by device
+        self._contexts: dict[int, Any] = {}
+        self._lock = threading.Lock()
+
+    def load(self, spec: Spec, device: torch.device) -> None:
+        """Compile or fetch the cubin and load its kernels onto `device`, before the first launch.
+
+        Raises:
+            MotionkitError: The device is older than sm_75, or NVRTC or the driver is missing or reports an error.
+            NotNowError: A CUDA graph is being captured; loading is not allowed then.
+        """
+        index = _index(device)
+        if (spec, index) in self._functions:
+            return
+        arch = arch_of(index)
+        with self._lock, torch.cuda.device(index):
+            if torch.cuda.is_current_stream_capturing():
+                raise NotNowError(
+                    "a CUDA graph is being captured and the kernel is not loaded yet.",
+                    why="loading code is not allowed during capture.",
+                    fix="call the function once before the capture.",
+                )
+            try:
+                driver = driver_module()
+                self._enter(driver, index)
+                if (spec, arch) not in self._kernels:
+                    self._kernels[spec, arch] = kernels_of(driver, cubin_for(spec, arch), spec)
+                self._functions[spec, index] = functions_of(driver, self._kernels[spec, arch])
+            except (ImportError, RuntimeError, OSError) as error:
+                raise MotionkitError("the CUDA driver cannot be used.", why=str(error), fix=_FIX) from error
+
+    def launch(
+        self, spec: Spec, kernel: str, grid: int, threads: int, arguments: ctypes.Array[Any], device: torch.device
+    ) -> None:
+        """Launch `kernel`; see `Driver.launch`."""
+        index = _index(device)
+        if (spec, index) not in self._functions:
+            self.load(spec, device)
+        function = self._functions[spec, index][kernel]
+        if index == torch.cuda.current_device():
+            status = self._enqueue(function, grid, threads, arguments, index)
+        else:
+            with torch.cuda.device(index):
+                status = self._enqueue(function, grid, threads, arguments, index)
+        if status:
+            name = getattr(status, "name", status)
+            raise MotionkitError(f"the CUDA driver refuses {kernel}: {name}.", fix=_FIX)
+
+    def _enqueue(self, function: Any, grid: int, threads: int, arguments: ctypes.Array[Any], index: int) -> Any:
+        driver = driver_module()
+        stream = _raw_stream(index) if _raw_stream else torch.cuda.current_stream(index).cuda_stream
+        call = (function, grid, 1, 1, threads, 1, 1, 0, stream or _LEGACY_STREAM, ctypes.addressof(arguments), 0)
+        status = driver.cuLaunchKernel(*call)[0]
+        if status == driver.CUresult.CUDA_ERROR_INVALID_CONTEXT:
+            # In a thread that has not used CUDA yet the driver, unlike the runtime, has no context, and a guard for the
+            # current device creates none.
+            self._enter(driver, index)
+            status = driver.cuLaunchKernel(*call)[0]
+        return status
+
+    def _enter(self, driver: ModuleType, index: int) -> None:
+        """Make torch's context of a device current in this thread; allowed during capture, waits for nothing."""
+        if index not in self._contexts:
+            self._contexts[index] = checked(driver, driver.cuDevicePrimaryCtxRetain(index), "the context of the device")
+        checked(driver, driver.cuCtxSetCurrent(self._contexts[index]), "the context of the device")
+
+
+def _index(device: torch.device) -> int:
+    return torch.cuda.current_device() if device.index is None else device.index
+
 
 BACKENDS = ("auto", "cuda", "torch")
 VARIABLE = "MOTIONKIT_KERNELS"

@@ -1,6 +1,5 @@
 """Skeletons, motions, clips, HumanML3D and KIT features, captions."""
 
-from motionkit.motion._batch import MotionBatch
 from motionkit.motion._data_record import DataRecord
 from motionkit.motion.clip import Clip, ReadOptions, read_joint_map
 from motionkit.motion.corpus.captions import (
@@ -15,11 +14,16 @@ from motionkit.motion.corpus.ids import assign_splits, original, plain_id
 from motionkit.motion.corpus.real_actions import CaptionedClip, HasActions, RealActions, segments_of
 from motionkit.motion.corpus.tagger import evaluator_words, tag_caption, tag_words, tagger_name
 from motionkit.motion.features.extract import canonicalise, joints_to_features, retarget
-from motionkit.motion.features.layout import Normalizer, feature_layout, feature_stats, feature_width, read_features
 from motionkit.motion.features.recover import (
+    MotionBatch,
+    Normalizer,
+    feature_layout,
+    feature_stats,
+    feature_width,
     features_to_joints,
     mirror,
     mirror_features,
+    read_features,
     resize_features,
     root_trajectory,
     with_frame_after,

@@ -6,12 +6,14 @@ from motionkit.nn._transformer import (
     Film,
     TransformerDecoder,
     TransformerEncoder,
+    UnrolledLinear,
+    WindowAttention,
     native_keys,
     sinusoid,
     sinusoidal_table,
     stock_keys,
+    unrolled,
 )
-from motionkit.nn._unrolled import UnrolledLinear, WindowAttention, unrolled
 from motionkit.nn.lora import (
     adapter_parameters,
     adapters_merged,

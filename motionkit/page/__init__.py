@@ -7,36 +7,33 @@ of a run use it.
 """
 
 from motionkit.page._charts import WIDTH, bars, rose, shares, spans, ticks
-from motionkit.page._curves import Curve, curves, hover_script
+from motionkit.page._curves import Curve, curves, hover_script, parallel
 from motionkit.page._histogram import histogram
 from motionkit.page._page import (
+    UNKNOWN,
+    capped,
     columns_script,
     commands,
     copy_script,
+    count,
     definitions,
+    degrees,
     details,
     drawing,
+    duration,
     figure,
     grid,
     html_page,
     is_made_by,
+    joined,
+    metres,
     note,
+    plain,
+    share,
     sort_script,
     sorter,
     table,
     tiles,
-)
-from motionkit.page._parallel import parallel
-from motionkit.page._wording import (
-    UNKNOWN,
-    capped,
-    count,
-    degrees,
-    duration,
-    joined,
-    metres,
-    plain,
-    share,
 )
 
 __all__ = [

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import feature_layout
-from motionkit.motion.frames import nearest_finite
-from motionkit.motion.motion import JointMotion, Motion
+from motionkit.motion.motion import JointMotion, Motion, nearest_finite
 from motionkit.motion.skeleton import HUMANML, KIT
 from motionkit.rigs import Side, find_feet, head_joint, sides, soft_contacts
 from motionkit.rigs.bodymap import find_roles

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.motion.frames import ranges
+from motionkit.motion.motion import ranges
 from motionkit.player._figure import Figure, PlayerTrack, figure_of
 from motionkit.runs import write_bytes_atomic
 

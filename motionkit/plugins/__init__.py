@@ -1,9 +1,8 @@
 """Plugin components and their discovery. Imports no torch."""
 
-from motionkit.plugins._component import Component, install_line
-from motionkit.plugins._discovery import Entry, forget, scan
+from motionkit.plugins._component import FREE, Component, Direction, Metric, declared, install_line
+from motionkit.plugins._discovery import KINDS, Entry, either, forget, scan
 from motionkit.plugins._guard import PluginError, catching, in_use, in_words, package_of
-from motionkit.plugins._kinds import KINDS, either
 from motionkit.plugins._lookup import (
     CodeError,
     available,
@@ -16,7 +15,6 @@ from motionkit.plugins._lookup import (
     label,
     warn_hidden,
 )
-from motionkit.plugins._metrics import FREE, Direction, Metric, declared
 from motionkit.plugins.check import fitting, gives_of, reads_of, require_fit
 
 __all__ = [

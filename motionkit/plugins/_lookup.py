@@ -15,11 +15,9 @@ from pathlib import Path
 from types import ModuleType
 
 from motionkit.errors import MotionkitError, did_you_mean
-from motionkit.plugins._component import Component
-from motionkit.plugins._discovery import HOME, Entry, normalise, scan
+from motionkit.plugins._component import Component, Metric, declare
+from motionkit.plugins._discovery import HOME, KINDS, Entry, either, normalise, scan
 from motionkit.plugins._guard import claim, in_words, is_stop
-from motionkit.plugins._kinds import KINDS, either
-from motionkit.plugins._metrics import Metric, declare
 
 _logger = logging.getLogger("motionkit.plugins")
 

@@ -6,8 +6,7 @@ the same actions in ``real.npz``, and a motion predictor's in ``heldout/predicti
 classifier's worst errors are in ``figures``. A trainer that wants another page names it in its `Component`.
 """
 
-from motionkit.report._compare import compare_page
-from motionkit.report._page import run_page, write_comparison, write_report
+from motionkit.report._page import compare_page, run_page, write_comparison, write_report
 from motionkit.report._predictor import write_evaluation
 from motionkit.report._regions import write_region_evaluation
 from motionkit.report._sensitivity import write_sensitivity

@@ -2,22 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
+from string import ascii_uppercase
 
 from motionkit import plugins
 from motionkit.errors import MotionkitError
-from motionkit.page import copy_script, hover_script, html_page, is_made_by
-from motionkit.report import _facts as facts
-from motionkit.report._charts import charts
-from motionkit.report._compare import compare_page
+from motionkit.page import (
+    columns_script,
+    commands,
+    copy_script,
+    count,
+    details,
+    hover_script,
+    html_page,
+    is_made_by,
+    note,
+    table,
+)
+from motionkit.report import _source as facts
+from motionkit.report._charts import charts, compared
+from motionkit.report._motions import compared as motions_compared
 from motionkit.report._motions import motions
 from motionkit.report._predictor import predictor
 from motionkit.report._regions import regions
-from motionkit.report._source import read_source
+from motionkit.report._source import Source, flat, read_source, typed
 from motionkit.report._success import collected, reward, success
 from motionkit.runs import PAGE, disk_errors, next_commands, peek, write_bytes_atomic
+from motionkit.tracking import compared_rows
 from motionkit.version import __version__
+
+# The page that compares runs: results side by side, curves over common axes, settings that differ.
+
+
+_MOST = 8
+"""Runs on one page: as many as there are colours."""
+
+_LETTERS = ascii_uppercase[:_MOST]
+
+_COLUMNS = "cards columns"
+_ORDER = "The name of a row puts the runs in its order."
+
+
+def compare_page(folders: Sequence[Path]) -> str:
+    """Return a page that compares runs, in the order they are given.
+
+    Raises:
+        MotionkitError: One is no run, one is named twice, or there are too many (exit code 2).
+    """
+    if len(folders) > _MOST:
+        raise MotionkitError(f"{len(folders)} runs do not fit on one page.", fix=f"name {_MOST} or fewer.")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise MotionkitError("one run is named twice.", fix="name each run once.")
+    names = _names(folders)
+    sources = dict(zip(_LETTERS, (read_source(folder) for folder in folders), strict=False))
+    missing = "".join(
+        f"<li>{letter}: {escape(text)}</li>" for letter, source in sources.items() for text in source.missing
+    )
+    body = "".join(
+        [
+            f"<header><h1>{escape(' and '.join(names) if len(names) == 2 else count(len(names), 'run'))}</h1>",
+            f'<p class="sub">compared by motionkit {__version__}</p></header>',
+            _legend(dict(zip(sources, names, strict=True)), sources),
+            f'<ul class="notes">{missing}</ul>' if missing else "",
+            _results(sources),
+            motions_compared(sources),
+            compared({letter: source.lines for letter, source in sources.items()}),
+            _differences(sources),
+        ]
+    )
+    title = f"Comparison of {', '.join(names)}"
+    return html_page(title, body, made_by="report", scripts=hover_script() + copy_script() + columns_script())
+
+
+def _legend(names: Mapping[str, str], sources: Mapping[str, Source]) -> str:
+    """Return the letter, the name and the command of each run, the letter in the colour of its curves."""
+    rows = "".join(
+        f'<li><b class="c{place}">{letter}</b> {escape(names[letter])}{commands([line]) if line else ""}</li>'
+        for place, letter in enumerate(names)
+        for line in [typed(sources[letter])]
+    )
+    return f'<ul class="runs">{rows}</ul>'
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """Return names that tell the runs apart: the last parts of their folders, as few as will do."""
+    parts = [folder.resolve().parts for folder in folders]
+    depth = next((k for k in range(1, max(map(len, parts)) + 1) if len({one[-k:] for one in parts}) == len(parts)), 1)
+    return ["/".join(one[-depth:]) for one in parts]
+
+
+def _results(sources: dict[str, Source]) -> str:
+    """Return a table with a column per run: what each quantity came to, and how it changed."""
+    cells = compared_rows([source.results for source in sources.values()])
+    if not cells:
+        return note("None of these runs has a final measurement.")
+    cells.append(("steps", *(f"{source.steps:,}" for source in sources.values())))
+    befores = [row.text(row.before) for source in sources.values() for row in source.results if row.name == "reward"]
+    text = f"After training, with the change since its own start in brackets. {_ORDER}"
+    if len(set(befores)) > 1:
+        scores = f"{', '.join(befores[:-1])} and {befores[-1]}"
+        text += f" Not directly comparable: before training these runs already score {scores}."
+    return f"<h2>Result</h2>{note(text)}{table(('', *sources), cells, kind=_COLUMNS)}"
+
+
+def _differences(sources: dict[str, Source]) -> str:
+    configs = [dict(flat(source.info.config)) for source in sources.values()]
+    keys = list(dict.fromkeys(key for config in configs for key in config))
+    rows = [
+        (key, *(str(config.get(key, "-")) for config in configs))
+        for key in keys
+        if len({str(config.get(key, "-")) for config in configs}) > 1 and not key.startswith("run.")
+    ]
+    # Another algorithm or command has other settings: they do not say how the runs differ in what both have.
+    common = [row for row in rows if all(row[0] in config for config in configs)]
+    own = [row for row in rows if row not in common]
+    heads = ("setting", *sources)
+    inside = table(heads, common, kind=_COLUMNS) if common else note("No setting that all runs have differs.")
+    more = (
+        details(f"{count(len(own), 'setting')} that not all of these runs have", table(heads, own, kind=_COLUMNS))
+        if own
+        else ""
+    )
+    return f"<h2>Settings that differ</h2>{inside}{more}"
+
 
 MADE_BY = "report"
 

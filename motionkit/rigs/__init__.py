@@ -12,10 +12,9 @@ from motionkit.rigs._contacts import (
     soft_period,
 )
 from motionkit.rigs._fix_feet import fix_feet, two_bones
-from motionkit.rigs._retarget import Retarget
 from motionkit.rigs.bodymap import Side, body_height, body_yaw, head_joint, map_body, mirror_order, sides, to_body
 from motionkit.rigs.rest import body_to_kit, kit_bones, rest_rig
-from motionkit.rigs.solver import count_flips, solve
+from motionkit.rigs.solver import Retarget, count_flips, solve
 
 __all__ = [
     "GAITS",

@@ -6,13 +6,13 @@ Functions of tensors only: policies, prompts and rewards belong to other rooms.
 from __future__ import annotations
 
 from motionkit.rl._advantages import ADVANTAGES, Advantages, global_std, group_std, leave_one_out, shuffled
-from motionkit.rl._audit import Precision, audit_ratio, require_eval
-from motionkit.rl._flow import CPS, DanceSDE, FlowSDE, flow_scale, flow_time
 from motionkit.rl._noise import LowPass, NoiseSource, RowNoise, categorical, gaussian, noise_key, stable_hash
 from motionkit.rl._objective import (
     Objective,
+    Precision,
     Surrogate,
     Terms,
+    audit_ratio,
     clipped_surrogate,
     kl_frames,
     kl_k3,
@@ -21,11 +21,12 @@ from motionkit.rl._objective import (
     log_prob_frames,
     log_ratio_frames,
     mix_credit,
+    require_eval,
     segment_frames,
     valid_dims,
     weighted_mean,
 )
-from motionkit.rl._plan import DDIM, DDPM, Sampler, Schedule, StepPlan
+from motionkit.rl._plan import CPS, DDIM, DDPM, DanceSDE, FlowSDE, Sampler, Schedule, StepPlan, flow_scale, flow_time
 from motionkit.rl._rollout import (
     Chain,
     Predict,

@@ -1,6 +1,17 @@
 """Run folders and other output folders: locks, checkpoints, atomic writes. Imports torch only to save and load."""
 
-from motionkit.runs._checkpoint import Checkpoint, capture_random, flatten_optimizer, restore_optimizer, restore_random
+from motionkit.runs._checkpoint import (
+    TENSORS,
+    Checkpoint,
+    SavedModel,
+    capture_random,
+    find_model,
+    flatten_optimizer,
+    note_test_split,
+    restore_optimizer,
+    restore_random,
+    write_model,
+)
 from motionkit.runs._content import (
     TRAINED_ON,
     Kept,
@@ -10,7 +21,6 @@ from motionkit.runs._content import (
     fingerprint_files,
     fingerprint_tensors,
 )
-from motionkit.runs._folder import LOCK, PAGE, folder_of, hold, still_holds
 from motionkit.runs._listing import (
     RunInfo,
     find,
@@ -23,12 +33,10 @@ from motionkit.runs._listing import (
     peek,
     what_is,
 )
-from motionkit.runs._model import TENSORS, SavedModel, find_model, note_test_split, write_model
-from motionkit.runs._output import OutputFolder
-from motionkit.runs._record import RunRecord
+from motionkit.runs._record import LOCK, PAGE, RunRecord, folder_of, hold, still_holds
 from motionkit.runs._resume import locate, refuse_command
 from motionkit.runs._run import FollowingRun, Run, logging_into, open_run
-from motionkit.runs.atomic import disk_errors, require_writable
+from motionkit.runs.atomic import OutputFolder, disk_errors, require_writable
 from motionkit.runs.atomic import write_bytes as write_bytes_atomic
 
 __all__ = [

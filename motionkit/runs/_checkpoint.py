@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import random
 import re
@@ -15,8 +16,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
-from motionkit.runs._record import first_problem
-from motionkit.runs.atomic import discard, disk_errors, sweep, sync_file, sync_folder, temporary, write_json, write_text
+from motionkit.runs._record import first_problem, hold, now, read_record
+from motionkit.runs.atomic import (
+    discard,
+    disk_errors,
+    sweep,
+    sync_file,
+    sync_folder,
+    temporary,
+    write_bytes,
+    write_json,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -419,3 +430,118 @@ def prune(root: Path, step: int, keep: int) -> None:
     for path in folders(root):
         if step_of(path) <= step and path not in kept:
             discard(path)
+
+
+# Where a run keeps the model that it trains.
+
+
+TENSORS = "model.safetensors"
+_STEP = re.compile(r"step-\d{1,12}")
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model's two files."""
+
+    document: Path  # Describes the model: its shape, its text encoder, its frame rate
+    tensors: Path  # Its weights, as safetensors
+    run: Path | None = None  # The run folder that they are in; None for a folder of their own
+    step: int = 0  # Training steps behind the weights; 0 when not known
+
+
+def write_model(
+    folder: Path, document: str, content: Mapping[str, object], tensors: Mapping[str, Tensor] | None
+) -> None:
+    """Write a model's two files, each renamed into place; `find_model` finds them.
+
+    Args:
+        folder: Made when it is missing.
+        document: Name of the document.
+        content: The document.
+        tensors: The weights; with None only the document is written, for a run whose checkpoints hold them.
+    """
+    from safetensors.torch import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_bytes(folder / document, (json.dumps(content, indent=2) + "\n").encode())
+    if tensors is not None:
+        cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        write_bytes(folder / TENSORS, save(cpu))
+
+
+def find_model(path: Path, artifact: str, document: str) -> SavedModel | None:
+    """Find a model in its own folder, in a run, or in one of a run's checkpoints.
+
+    A run writes the document into ``RUN/ARTIFACT`` when it starts, and the weights beside it when it ends. Until then
+    the weights are those of its last checkpoint.
+
+    Args:
+        path: The folder.
+        artifact: Name of the model's folder in a run, such as ``policy``.
+        document: Name of the document, such as ``policy.json``.
+
+    Returns:
+        The files, or None when `path` is no such folder.
+    """
+    if (path / document).is_file():
+        inside = path.name == artifact and (path.parent / "run.json").is_file()
+        run = path.parent if inside else None
+        return SavedModel(path / document, path / TENSORS, run, _steps(run) if run else 0)
+    if (path / artifact / document).is_file():
+        return _of_run(path, path / artifact / document)
+    described = path.parent.parent / artifact / document
+    if (path / "state.json").is_file() and described.is_file():
+        return SavedModel(described, path / TENSORS, path.parent.parent, _step(path))
+    return None
+
+
+def _of_run(run: Path, document: Path) -> SavedModel:
+    if (whole := document.parent / TENSORS).is_file():
+        return SavedModel(document, whole, run, _steps(run))
+    last = last_checkpoint(run / "checkpoints")
+    if last is None:
+        raise MotionkitError(
+            f"{run} has no checkpoint yet.",
+            why="its checkpoints/last is missing, or names none.",
+            fix="wait for its first checkpoint, or name one: RUN/checkpoints/step-NNNNNNNN",
+        )
+    return SavedModel(document, last / TENSORS, run, _step(last))
+
+
+def _steps(run: Path) -> int:
+    """Return the step of a run's last checkpoint."""
+    last = last_checkpoint(run / "checkpoints")
+    return 0 if last is None else _step(last)
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("step-")) if _STEP.fullmatch(checkpoint.name) else 0
+
+
+# Notes in a finished run that its model was measured on the test split.
+
+
+ENTRY = "test_split_opened"
+"""Entry of run.json: one note for each time, oldest first."""
+
+
+def note_test_split(run: Path, command: str) -> str:
+    """Add to run.json that the test split was opened to measure this run's model.
+
+    Returns:
+        Why it could not be noted; empty when it was.
+    """
+    try:
+        with hold(run):
+            record = read_record(run)
+            if record is None:
+                return f"{run} has no run.json"
+            before = (record.model_extra or {}).get(ENTRY)
+            notes = before if isinstance(before, list) else []
+            record.annotate(**{ENTRY: [*notes, {"when": now(), "command": command}]})
+            record.write(run)
+    except MotionkitError as error:
+        return error.sentence()
+    except OSError as error:
+        return f"{run}: {error.strerror or error}"
+    return ""

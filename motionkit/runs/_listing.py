@@ -13,8 +13,7 @@ from typing import Any
 from motionkit import plugins
 from motionkit.config import slot_words, typed_flags, words_for
 from motionkit.errors import MotionkitError, did_you_mean
-from motionkit.runs._folder import folder_name, is_held
-from motionkit.runs._record import RECORD, RunRecord, read_record
+from motionkit.runs._record import RECORD, RunRecord, folder_name, is_held, read_record
 from motionkit.runs._resume import locate, no_run, read_settings, resume_line, run_folder
 from motionkit.tracking import last_metrics, read_metrics
 

@@ -14,8 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 from motionkit.config import as_recorded
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs._folder import own_names
-from motionkit.runs._record import RunRecord, damaged, first_problem, read_record
+from motionkit.runs._record import RunRecord, damaged, first_problem, own_names, read_record
 from motionkit.runs.atomic import write_chunks
 from motionkit.tracking import read_metrics
 

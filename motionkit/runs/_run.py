@@ -25,8 +25,7 @@ from motionkit.runs._checkpoint import (
     read_checkpoint,
     save_checkpoint,
 )
-from motionkit.runs._folder import claim_new, folder_of, hold, own_names, still_holds
-from motionkit.runs._record import RunRecord, changed_versions
+from motionkit.runs._record import RunRecord, changed_versions, claim_new, folder_of, hold, own_names, still_holds
 from motionkit.runs._resume import (
     cut_metrics,
     locate,

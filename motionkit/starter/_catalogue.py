@@ -9,18 +9,22 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from math import pi
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from motionkit.errors import MotionkitError
-from motionkit.starter import _gestures as arms
-from motionkit.starter import _jumps as jumps
+from motionkit.starter import _actions as arms
+from motionkit.starter import _actions as jumps
 from motionkit.starter import _locomotion as foot
 from motionkit.starter import _trunk_and_legs as legs
 from motionkit.starter import _trunk_and_legs as torso
-from motionkit.starter._solve import Array, Controls, joined, overreach, solve
-from motionkit.starter._timing import Take, smooth
+from motionkit.starter._solve import Array, Controls, Take, joined, overreach, smooth, solve
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 # One entry of the catalogue: a class of movements and its captions.
 
@@ -375,3 +379,55 @@ def generate(
             )
         action = f"{action}/{variant or known[action][0]}"
     return perform([Order(action, frames, seed, tempo, size, scale)], fps=fps)[0]
+
+
+# The shipped data of the starter: stored text embeddings and trained weights.
+
+
+WEIGHTS = ("mdm", "tmr", "judge", "evaluator")
+
+
+def captions() -> tuple[str, ...]:
+    """Return every caption of the starter once, in the catalogue's order."""
+    return tuple(dict.fromkeys(text for entry in CATALOGUE for text in entry.captions))
+
+
+def table_path() -> Path:
+    """Return the path of the stored MiniLM embeddings of `captions` (``text.safetensors``, ``text.json`` beside it)."""
+    return Path(__file__).parent / "weights" / "text.safetensors"
+
+
+def student_path() -> Path:
+    """Return the path of the student of MiniLM (``student.safetensors``, ``student.json`` beside it)."""
+    return Path(__file__).parent / "weights" / "student.safetensors"
+
+
+def embeddings() -> tuple[tuple[str, ...], Tensor]:
+    """Return the captions and their stored embeddings ``[N, 384]`` float32, each of length 1 (to float16).
+
+    Raises:
+        MotionkitError: The table is missing or damaged.
+    """
+    from motionkit.text import read_table
+
+    texts, vectors = read_table(table_path())
+    return tuple(texts), vectors
+
+
+def weights_path(name: str) -> Path:
+    """Return the folder of one of the shipped networks.
+
+    Args:
+        name: ``mdm`` (policy), ``tmr`` (reward), ``judge`` (a second TMR, never a reward) or ``evaluator`` (of
+            text-to-motion figures).
+    """
+    if name not in WEIGHTS:
+        raise MotionkitError(f"the starter pack has no network {name!r}.", fix=f"one of: {', '.join(WEIGHTS)}")
+    folder = Path(__file__).parent / "weights" / name
+    if not folder.is_dir():
+        raise MotionkitError(
+            f"the starter's {name} weights are not part of this installation.",
+            why=f"{folder} does not exist.",
+            fix="reinstall motionkit, or rebuild them with the commands of motionkit/starter/README.md.",
+        )
+    return folder

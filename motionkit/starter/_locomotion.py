@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from motionkit.starter._solve import STAND, Array, Controls
-from motionkit.starter._timing import Take, bump, drift, ease, point_elbow, reach, stand
+from motionkit.starter._solve import STAND, Array, Controls, Take, bump, drift, ease, point_elbow, reach, stand
 
 # Steps along a path. Footfalls are planned where the body is at mid-stance, so planted feet do not slide.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from motionkit.starter._solve import Controls
-from motionkit.starter._timing import Take, bump, drift, ease, keys, point_elbow, reach, stand, step_foot
+from motionkit.starter._solve import Controls, Take, bump, drift, ease, keys, point_elbow, reach, stand, step_foot
 
 # Actions of one leg or of the whole body over planted feet.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from motionkit.errors import MotionkitError
-from motionkit.starter._pack import captions, table_path
+from motionkit.starter._catalogue import captions, table_path
 
 
 def build() -> int:

@@ -24,8 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.starter._catalogue import CATALOGUE
-from motionkit.starter._pack import embeddings, student_path
+from motionkit.starter._catalogue import CATALOGUE, embeddings, student_path
 from motionkit.text import MiniLMEncoder, StudentNetwork, words_of, write_student
 
 # Sentences in many wordings, which the student of MiniLM learns from: subject, action, manner, joined and varied.

@@ -1,7 +1,6 @@
 """Prompts and text encoders."""
 
-from motionkit.text._known import FAR, KnownTexts, NearestTexts
-from motionkit.text._load import ENCODERS, MiniLMEncoder, load_encoder
+from motionkit.text._load import ENCODERS, MiniLMEncoder, TextRecord, load_encoder, proof
 from motionkit.text._named import (
     events_of,
     is_english,
@@ -16,9 +15,11 @@ from motionkit.text._named import (
     tempo_of,
 )
 from motionkit.text._prompt import SEPARATOR, CachedEncoder, Prompt, TextEncoder, TextFeatures
-from motionkit.text._record import TextRecord, proof
 from motionkit.text._sides import CAPTION_CHANGES, KINDS, CaptionChange, kinds_of, mirror_text, names_side
 from motionkit.text._stored import (
+    FAR,
+    KnownTexts,
+    NearestTexts,
     StoredEncoder,
     StudentEncoder,
     StudentNetwork,

@@ -1,17 +1,6 @@
 """Metric definitions, metrics.jsonl, results in words and the bridge to experiment trackers. Imports no torch."""
 
 from motionkit.plugins import Metric
-from motionkit.tracking._bridge import Trackers, flatten, require_trackers
-from motionkit.tracking._jsonl import (
-    JsonlWriter,
-    binned,
-    finite,
-    last_metrics,
-    read_metrics,
-    series,
-    smoothed,
-    sparkline,
-)
 from motionkit.tracking._metrics import METRICS, definition, require_defined
 from motionkit.tracking._results import (
     FEWEST,
@@ -29,6 +18,19 @@ from motionkit.tracking._results import (
     retrieval_table,
     short_result,
     towards,
+)
+from motionkit.tracking._writers import (
+    JsonlWriter,
+    Trackers,
+    binned,
+    finite,
+    flatten,
+    last_metrics,
+    read_metrics,
+    require_trackers,
+    series,
+    smoothed,
+    sparkline,
 )
 
 __all__ = [

@@ -1,10 +1,9 @@
 """Searches over a trainer's settings with Optuna, which is imported only when a search runs."""
 
 from motionkit.tuning._base import Base, open_base
-from motionkit.tuning._plan import BEST_TOML, PLAN, Plan, Pruner, Sampler, make_plan, read_plan, save_plan
+from motionkit.tuning._plan import BEST_TOML, PLAN, Plan, Pruner, Sampler, make_plan, read_plan, read_space, save_plan
 from motionkit.tuning._result import Result, diff_lines, study_page, write_config
 from motionkit.tuning._search import Finished, default_jobs, search
-from motionkit.tuning._space import read_space
 from motionkit.tuning._storage import delete_studies, open_study
 from motionkit.tuning._work import Worker, is_busy
 

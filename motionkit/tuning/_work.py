@@ -17,8 +17,7 @@ from motionkit import plugins
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, hold, peek
 from motionkit.tuning._base import Base, flat, value_at
-from motionkit.tuning._plan import SEEDS, TRIALS, WORKERS, Plan
-from motionkit.tuning._space import distributions
+from motionkit.tuning._plan import SEEDS, TRIALS, WORKERS, Plan, distributions
 from motionkit.tuning._storage import (
     LOST,
     PLACE,

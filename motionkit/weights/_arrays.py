@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
-from motionkit.weights._calls import spreads, valid_texts
+from motionkit.weights._gate import spreads, valid_texts
 from motionkit.weights._pickles import open_zip, read_pickle
 
 LIMIT = 4 << 30

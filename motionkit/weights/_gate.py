@@ -25,8 +25,17 @@ announced lengths and memo indices, are checked above.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import argparse
+import codecs
+import collections
+import math
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from motionkit.errors import MotionkitError
 
@@ -149,3 +158,283 @@ class Gate:
         if type(key) is Node and key.kind == "tuple" and len(key.value) <= 10 and key.depth < 2:
             return 10 + sum(self._price(item) for item in key.value if type(item) is not str)
         self.refuse("it uses something else than texts and numbers as keys")
+
+
+# Checks the calls and states in a pickle: only those that real programs write, by their arguments.
+
+
+# The names that a pickle may use, and the function that builds each.
+
+
+_LONGEST = 100
+
+
+def refusal(name: str, origin: str) -> MotionkitError:
+    """Return the error for a pickle that refers to `name`, which is not on the list."""
+    name = name[:_LONGEST]
+    module = name.rpartition(".")[0]
+    runs = module.split(".")[0] in {
+        "os",
+        "posix",
+        "nt",
+        "subprocess",
+        "builtins",
+        "__builtin__",
+        "sys",
+        "shutil",
+        "socket",
+        "runpy",
+    }
+    return MotionkitError(
+        f"{origin} was not opened: it refers to {name}.",
+        why="a pickle can call what it names, and this name runs code; nothing was executed."
+        if runs
+        else "only tensors, numpy arrays and plain containers are read from pickles; nothing was executed.",
+        fix="do not use this file."
+        if runs
+        else "in the program that made it, save the bare weights: torch.save(model.state_dict(), path), "
+        "or for TMR extract the last_weights folder.",
+    )
+
+
+def _default_dict(*_: Any) -> Any:
+    """Return an empty ``defaultdict`` without the function that fills it."""
+    return collections.defaultdict(None)
+
+
+def _from_buffer(data: bytes, dtype: Any, shape: Any, order: Any, axes: Any = None) -> Any:
+    """Return an array with its bytes, as pickle protocol 5 writes it; one that can be written to."""
+    flat = np.frombuffer(bytearray(data), dtype=dtype)
+    if order == "K" and axes is not None:
+        return flat.reshape(shape).transpose(axes)
+    return flat.reshape(shape, order=order)
+
+
+def _rebuilt_tensor(
+    storage: tuple[torch.UntypedStorage, torch.dtype],
+    offset: int,
+    size: Sequence[int],
+    stride: Sequence[int],
+    requires_grad: bool = False,
+    _hooks: Any = None,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Return the view of a storage that is a tensor."""
+    found = torch.empty(0, dtype=dtype or storage[1])
+    found.set_(storage[0], offset, tuple(size), tuple(stride))
+    return found.requires_grad_(requires_grad)
+
+
+def _parameter(data: Tensor, requires_grad: bool, _hooks: Any) -> torch.nn.Parameter:
+    return torch.nn.Parameter(data, requires_grad)
+
+
+_BUILTINS = (set, frozenset, complex, bytes, bytearray, dict, list, int, float, str)
+
+TYPES: dict[str, torch.dtype] = {
+    str(dtype): dtype
+    for dtype in (
+        torch.float16, torch.float32, torch.float64, torch.bfloat16, torch.complex64, torch.complex128, torch.bool,
+        torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64,
+        torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz,
+    )
+}  # fmt: skip
+"""Element types of tensors."""
+
+STORAGES: dict[str, torch.dtype] = {
+    **{
+        f"torch.{name}Storage": dtype
+        for name, dtype in {
+            "Half": torch.float16, "Float": torch.float32, "Double": torch.float64, "BFloat16": torch.bfloat16,
+            "ComplexFloat": torch.complex64, "ComplexDouble": torch.complex128, "Bool": torch.bool,
+            "Char": torch.int8, "Short": torch.int16, "Int": torch.int32, "Long": torch.int64, "Byte": torch.uint8,
+        }.items()
+    },
+    "torch.storage.UntypedStorage": torch.uint8,
+}  # fmt: skip
+"""Kinds of storage, with their elements."""
+
+NAMES: dict[str, Any] = {
+    **{f"{module}.{kind.__name__}": kind for module in ("builtins", "__builtin__") for kind in _BUILTINS},
+    "collections.OrderedDict": collections.OrderedDict,
+    "collections.Counter": collections.Counter,
+    "collections.defaultdict": _default_dict,
+    "argparse.Namespace": argparse.Namespace,
+    # Byte strings in old pickle protocols are written as an encoded text.
+    "_codecs.encode": codecs.encode,
+    "numpy.dtype": np.dtype,
+    "numpy.ndarray": np.ndarray,
+    **{
+        f"numpy.{core}.{name}": made
+        for core in ("core", "_core")
+        for name, made in {
+            "multiarray._reconstruct": np.empty(0).__reduce__()[0],
+            "multiarray.scalar": np.float64(0).__reduce__()[0],
+            "numeric._frombuffer": _from_buffer,
+        }.items()
+    },
+    "torch._utils._rebuild_tensor": _rebuilt_tensor,
+    "torch._utils._rebuild_tensor_v2": _rebuilt_tensor,
+    "torch._utils._rebuild_tensor_v3": _rebuilt_tensor,
+    "torch._utils._rebuild_parameter": _parameter,
+    "torch.Size": torch.Size,
+    "torch.device": torch.device,
+    **TYPES,
+    **STORAGES,
+}
+
+
+_CODE = re.compile(r"[<>|=]?(?:[?bhilqBHILQefdgFDGO]|[biufcO]\d{1,2}|[SU]\d{0,6})")
+"""Codes of dtypes: numbers, texts, objects. Nothing with fields, and no dates."""
+
+_SPREAD = 1 << 20
+_LAST_CHARACTER = 0x10FFFF
+
+
+def call(gate: Gate, name: str, arguments: tuple[Any, ...]) -> Any:
+    """Return what a call makes, or refuse it.
+
+    Args:
+        gate: The walk.
+        name: One of `NAMES`.
+        arguments: Numbers, texts, bytes and nodes.
+    """
+    match name, arguments:
+        case "torch._utils._rebuild_tensor_v2", (Node() as stored, at, size, stride, bool(), hooks) if _is_empty(hooks):
+            return _tensor(gate, stored, at, size, stride)
+        case "torch._utils._rebuild_tensor_v3", (
+            Node() as stored, at, size, stride, bool(), hooks, Node(kind="name", value=kind),
+        ) if _is_empty(hooks) and kind in TYPES:  # fmt: skip
+            return _tensor(gate, stored, at, size, stride, TYPES[kind].itemsize)
+        case "torch._utils._rebuild_tensor", (Node() as stored, at, size, stride):
+            return _tensor(gate, stored, at, size, stride)
+        case "torch._utils._rebuild_parameter", (Node(kind="tensor") as data, bool(), hooks) if _is_empty(hooks):
+            return data
+        case "collections.OrderedDict", ():
+            return Node("ordered dict", [])
+        case "numpy.core.multiarray._reconstruct", (
+            Node(value="numpy.ndarray"), Node(kind="tuple", value=(0,)), code,
+        ) if code in ("b", b"b"):  # fmt: skip
+            return Node("new array")
+        case "numpy.core.multiarray.scalar", (Node(kind="dtype", value=dtype), data):
+            _check_bytes(gate, dtype, (), data)
+            return Node("number")
+        case "numpy.core.numeric._frombuffer", (data, Node(kind="dtype", value=dtype), shape, str(), *axes):
+            if axes and sorted(_sizes(gate, *axes)) != list(range(len(_sizes(gate, shape)))):
+                gate.refuse("it turns an array round axes that it does not have")
+            _check_bytes(gate, dtype, _sizes(gate, shape), data)
+            return Node("array")
+        case "numpy.dtype", (str() as code, False | 0, True | 1) if _CODE.fullmatch(code):
+            return Node("new dtype", np.dtype(code))
+        case "builtins.bytes" | "builtins.bytearray", ():
+            return memoryview(b"")
+        case "builtins.bytearray", (memoryview() as raw,):
+            gate.charge(len(raw))
+            return raw
+        case ("_codecs.encode", (str() as text, "latin1")) | ("builtins.bytearray", (str() as text, "latin-1")):
+            gate.charge(len(text))
+            return memoryview(text.encode("latin-1"))
+        case "builtins.set" | "builtins.frozenset", (Node(kind="list") as items,):
+            gate.charge(len(items.value))
+            gate.check_keys(items.value)
+            return gate.add(Node("set"), [items])
+        case "builtins.complex", (int() | float(), int() | float()):
+            return 0j
+        case "collections.defaultdict", () | (None | Node(kind="name"),):
+            return Node("dict", [])
+        case "collections.Counter", (Node(kind="dict") as items,):
+            return gate.add(Node("object"), [items])
+        case "torch.Size", (items,):
+            _sizes(gate, items)
+            return Node("object")
+        case "torch.device", (str(),) | (str(), int()):
+            return Node("object")
+    gate.refuse(f"it calls {name} as no program does")
+
+
+def build(gate: Gate, node: Node, state: Node) -> None:
+    """Give `node` a state, or refuse it."""
+    match node.kind, state.kind, state.value:
+        case "new dtype", "tuple", (3, str() as order, None, None, None, int() as size, int() as step, int() as flags):
+            own = node.value.__reduce__()[2]
+            if (size, step, flags) == own[5:] and order and order in ("|" if own[1] == "|" else "<>="):
+                node.kind, node.value = "dtype", node.value.newbyteorder(order)
+                return
+        case "new array", "tuple", (1, shape, Node(kind="dtype", value=dtype), bool() | 0 | 1, data):
+            sizes = _sizes(gate, shape)
+            if not dtype.hasobject:
+                _check_bytes(gate, dtype, sizes, data)
+            elif type(data) is not Node or data.kind != "list" or math.prod(sizes) != len(data.value):
+                gate.refuse("it gives an array of objects other contents than its shape has")
+            elif spreads(sizes, len(data.value)):
+                gate.refuse("it has a shape of rows without contents")
+            node.kind = "array"
+            return
+        case "ordered dict", "dict", ["_metadata"]:
+            return
+        case "namespace", "dict", names:
+            gate.charge(len(names))
+            if all(type(name) is str for name in names):
+                return
+    gate.refuse(f"it gives a {node.kind} a state as no program does")
+
+
+def storage(gate: Gate, reference: Any) -> Node:
+    """Return the storage that a reference to bytes outside the pickle names, or refuse it."""
+    match reference:
+        case Node(kind="tuple", value=("storage", Node(value=kind), str() as key, str(), int() as count, *view)) if (
+            kind in STORAGES and count >= 0 and view in ([], [None])
+        ):
+            known = (count, STORAGES[kind].itemsize)
+            if gate.storages.setdefault(key, known) == known:
+                return Node("storage", known, data=False)
+    gate.refuse("it refers to something outside itself that is no storage")
+
+
+def valid_texts(raw: Any, dtype: Any) -> bool:
+    """Whether bytes are valid text of dtype ``U``: four bytes a character, not all values of which are characters."""
+    codes = np.frombuffer(raw, dtype=np.dtype("u4").newbyteorder(dtype.byteorder))
+    return not len(codes) or int(codes.max()) <= _LAST_CHARACTER
+
+
+def spreads(shape: tuple[int, ...], stored: int) -> bool:
+    """Whether a shape has many more rows or elements than are stored: rows of size 0, or one row repeated."""
+    return math.prod(max(size, 1) for size in shape) > max(stored, _SPREAD)
+
+
+def _is_empty(hooks: Any) -> bool:
+    return type(hooks) is Node and hooks.kind == "ordered dict" and hooks.weight == 1
+
+
+def _sizes(gate: Gate, shape: Any) -> tuple[int, ...]:
+    """Return the numbers of a shape."""
+    if type(shape) is not Node or shape.kind != "tuple" or len(shape.value) > 32:
+        gate.refuse("it has a shape that is none")
+    if not all(type(size) is int and size >= 0 for size in shape.value):
+        gate.refuse("it has a shape that is none")
+    return tuple(shape.value)
+
+
+def _check_bytes(gate: Gate, dtype: Any, shape: tuple[int, ...], data: Any) -> None:
+    """Refuse an array of numbers or texts whose bytes are not those of its shape."""
+    if isinstance(data, str):
+        data = memoryview(data.encode("latin-1"))
+    size = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or not isinstance(data, memoryview) or len(data) != size or spreads(shape, size):
+        gate.refuse("it makes an array of other bytes than its shape has")
+    if dtype.kind == "U" and not valid_texts(data, dtype):
+        gate.refuse("it has characters that do not exist")
+    gate.charge(size)
+
+
+def _tensor(gate: Gate, stored: Node, at: Any, size: Any, stride: Any, width: int = 0) -> Node:
+    """Return a tensor of elements of `width` bytes, the storage's own where it is 0, or refuse it."""
+    if stored.kind != "storage" or type(at) is not int:
+        gate.refuse("it makes a tensor of something that is no storage")
+    count, own = stored.value
+    count = count * own // (width or own)
+    sizes, strides = _sizes(gate, size), _sizes(gate, stride)
+    last = at + sum((length - 1) * step for length, step in zip(sizes, strides, strict=True))
+    if at < 0 or (0 not in sizes and last >= count) or spreads(sizes, count):
+        gate.refuse("it makes a tensor larger than its storage")
+    return Node("tensor")

@@ -12,8 +12,7 @@ from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.weights._arrays import read_array
 from motionkit.weights._gate import Gate
-from motionkit.weights._pickles import in_memory, mapped, open_zip, unpickle
-from motionkit.weights._walk import walk
+from motionkit.weights._pickles import in_memory, mapped, open_zip, unpickle, walk
 
 # Files of ``torch.save``, zip and legacy: the pickle passes the gate, then the tensors' bytes are read.
 #

@@ -18,8 +18,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from motionkit.config import Range
-from motionkit.tuning._plan import Plan
-from motionkit.tuning._space import distributions, written
+from motionkit.tuning._plan import Plan, distributions, written
 from motionkit.tuning._storage import make_sampler
 
 SPACE = {

@@ -12,8 +12,8 @@ import typer
 from typer.main import get_command
 
 from motionkit import plugins
-from motionkit.cli._lazy import load_register
-from motionkit.cli._table import rows
+from motionkit.cli._app import load_register
+from motionkit.cli.output import rows
 from motionkit.cli.settings import flags
 from motionkit.config import Draft
 from motionkit.config.sources import Layer

@@ -17,9 +17,9 @@ import typer
 from typer.main import get_command
 from typer.testing import Result
 
+from motionkit.cli._app import command_names
 from motionkit.cli._help import EXAMPLES
-from motionkit.cli._lazy import command_names
-from motionkit.cli._table import module_exists, rows
+from motionkit.cli.output import module_exists, rows
 from motionkit.cli.settings import flags, settings_command
 from motionkit.config import Draft
 

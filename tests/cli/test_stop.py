@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from motionkit.clips.walk import in_processes
+from motionkit.clips.sources import in_processes
 
 from ..made.bvh_files import write_bvh
 

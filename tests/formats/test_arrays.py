@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.clips.checks.check import check_motion
+from motionkit.clips.check import check_motion
 from motionkit.clips.convert import FileTarget, convert, open_sources
 from motionkit.clips.profile.document import profile_document
 from motionkit.clips.profile.statistics import profile_sources

@@ -8,7 +8,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from motionkit.clips.checks.check import check_motion
+from motionkit.clips.check import check_motion
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion import ReadOptions

@@ -10,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from motionkit.clips.checks.faults import frames_at_rest
+from motionkit.clips.faults import frames_at_rest
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion import HUMANML, ReadOptions
 from motionkit.rigs import map_body

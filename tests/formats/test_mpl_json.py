@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.clips.checks.check import check_motion
+from motionkit.clips.check import check_motion
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import read_mpl_json
 from motionkit.motion.clip import Clip, ReadOptions

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 
 from motionkit.clips.convert import load_clips, open_sources
+from motionkit.clips.convert.feature_target import finish_folder, write_clip
 from motionkit.clips.convert.resumable import ResumableFolder, outcome_line, plan_line
 from motionkit.clips.convert.targets import Piece
-from motionkit.clips.walk import ClipOutcome
+from motionkit.clips.sources import ClipOutcome
 from motionkit.motion import (
     HUMANML,
     Caption,
@@ -24,7 +25,6 @@ from motionkit.motion import (
     read_caption_table,
     read_captions,
 )
-from motionkit.motion.corpus.folder import finish_folder, write_clip
 from motionkit.runs import write_bytes_atomic
 from motionkit.success.episodes import Collector, export_lerobot, open_episodes
 from motionkit.success.episodes.lerobot import read_info

@@ -11,12 +11,12 @@ import numpy as np
 from motionkit.clips.convert import FeatureTarget, FileSource, FileTarget
 from motionkit.clips.convert.resumable import outcome_line
 from motionkit.clips.convert.run import write_clip
-from motionkit.clips.walk import Job, work
+from motionkit.clips.sources import Job, work
 from motionkit.errors import MotionkitError
+from motionkit.formats.amass import read_smpl_model
 from motionkit.formats.native import write_native
 from motionkit.formats.table import FORMATS, TABLES, read_clips
 from motionkit.motion import Caption, Clip, ReadOptions
-from motionkit.rigs.smpl_model import read_smpl_model
 
 from ..made import mpl_files
 from ..made.bvh_files import write_odd

@@ -18,9 +18,9 @@ from motionkit.clips.profile.settings_file import merge_settings
 from motionkit.config import Choice, Given, Range, resolve
 from motionkit.errors import MotionkitError
 from motionkit.plugins import forget, scan
-from motionkit.plugins.diagnose import diagnose
+from motionkit.plugins.check import diagnose
 from motionkit.runs._checkpoint import RANDOM, capture_random, newest_checkpoint
-from motionkit.runs._folder import claim_new
+from motionkit.runs._record import claim_new
 from motionkit.runs._resume import cut_metrics, refuse_changes, refuse_command, refuse_links
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.tuning import PLAN, Base, Plan, Result, Worker, make_plan, open_base, open_study, read_plan

@@ -14,10 +14,11 @@ import torch
 
 import motionkit.kernels._backend as backend
 from motionkit.errors import MotionkitError
+from motionkit.kernels import _backend as _driver
 from motionkit.kernels import _compile as _cubins
-from motionkit.kernels import _driver, features_to_joints, physics_terms
+from motionkit.kernels import features_to_joints, physics_terms
+from motionkit.kernels._backend import CudaDriver
 from motionkit.kernels._compile import physics_spec
-from motionkit.kernels._driver import CudaDriver
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from kernels.cases import distance, rows, walkers

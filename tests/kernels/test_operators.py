@@ -9,8 +9,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels import backend_report, features_to_joints, physics_sums, physics_terms
-from motionkit.kernels._backend import use_driver
-from motionkit.kernels._driver import NotNowError
+from motionkit.kernels._backend import NotNowError, use_driver
 from motionkit.motion import HUMANML
 from motionkit.text_to_motion.rewards.components import PhysicsOptions
 from motionkit.text_to_motion.rewards.motion_terms import Physics

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from motionkit.plugins import scan
-from motionkit.plugins.diagnose import diagnose, second_reading
+from motionkit.plugins.check import diagnose, second_reading
 
 Cli = Callable[..., Result]
 

@@ -29,8 +29,7 @@ from motionkit.rl import (
     segment_frames,
     valid_dims,
 )
-from motionkit.rl._audit import ratio_bound
-from motionkit.rl._objective import RatioNorm, frame_sum
+from motionkit.rl._objective import RatioNorm, frame_sum, ratio_bound
 
 from .toys import kl_nats, log_ratio_nats, transitions
 

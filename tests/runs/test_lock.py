@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.runs._folder import LOCK, hold, is_held, still_holds
+from motionkit.runs._record import LOCK, hold, is_held, still_holds
 
 HOLD = """
 import sys

@@ -108,7 +108,7 @@ def test_a_kill_while_files_move_leaves_a_folder_that_can_be_finished(tmp_path, 
         os.replace(source, target)  # noqa: PTH105
 
     with monkeypatch.context() as patch:
-        patch.setattr("motionkit.runs._output.move_file", stop)
+        patch.setattr("motionkit.runs.atomic.move_file", stop)
         with pytest.raises(KeyboardInterrupt):
             make(tmp_path, {"a.txt": "2", "c.txt": "2"}, overwrite=True)
     make(tmp_path, {"a.txt": "2", "c.txt": "2"})

@@ -99,7 +99,7 @@ def test_a_tracker_that_cannot_start_is_named_in_the_log_of_the_run(
     def refuse(*_: object) -> FakeTracker:
         raise PermissionError("no login\nand a page of details")
 
-    monkeypatch.setattr("motionkit.tracking._bridge._accelerate_factory", lambda name: refuse)
+    monkeypatch.setattr("motionkit.tracking._writers._accelerate_factory", lambda name: refuse)
     monkeypatch.setattr("motionkit.runs._run.require_trackers", lambda names: None)
     with Run.create("grpo", {"track": ["wandb"]}, out=tmp_path / "run") as run:
         run.log(1, {"loss/total": 0.5})

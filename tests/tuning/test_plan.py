@@ -12,8 +12,7 @@ from motionkit.config import Choice, Range
 from motionkit.errors import MotionkitError
 from motionkit.tuning import make_plan, open_base
 from motionkit.tuning._base import flat, value_at, with_values
-from motionkit.tuning._plan import Plan, choose_method
-from motionkit.tuning._space import dimension, distributions, written
+from motionkit.tuning._plan import Plan, choose_method, dimension, distributions, written
 from motionkit.tuning._storage import LOST, make_sampler
 from motionkit.tuning._work import KILLED, Worker, requeue
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.weights import _arrays, _gate, _walk, read_array
+from motionkit.weights import _arrays, _gate, read_array
+from motionkit.weights import _pickles as _walk
 from motionkit.weights._pickles import read_pickle
 
 from .hostile import corpus, npy

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from motionkit.errors import MotionkitError
 from motionkit.weights import read_array, read_numbers
 from motionkit.weights._gate import Gate
-from motionkit.weights._pickles import read_pickle
-from motionkit.weights._walk import walk
+from motionkit.weights._pickles import read_pickle, walk
 
 PROTOCOLS = (2, 3, 4, 5)
 """0 and 1 have other opcodes, and are written by nothing that saves arrays."""

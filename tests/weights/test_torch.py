@@ -16,7 +16,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.weights import read
-from motionkit.weights._calls import STORAGES, TYPES
+from motionkit.weights._gate import STORAGES, TYPES
 
 from .hostile import archive, zip_pt
 from .hostile_pickles import pickled, tensor

@@ -178,8 +178,8 @@ def _facts(model: Any) -> Iterator[tuple[str, dict[str, str]]]:
 def _model(command: list[str]) -> Any:
     from motionkit import plugins
     from motionkit.cli import settings
-    from motionkit.cli._lazy import load_register
-    from motionkit.cli._table import rows
+    from motionkit.cli._app import load_register
+    from motionkit.cli.output import rows
 
     name = " ".join(command)
     for row in rows():

@@ -17,8 +17,7 @@ import typer
 from motionkit import plugins
 from motionkit.cli.output import JsonFlag, finish, write
 from motionkit.errors import MotionkitError, did_you_mean
-from motionkit.plugins.check import ImportOutcome, try_imports
-from motionkit.plugins.diagnose import diagnose
+from motionkit.plugins.check import ImportOutcome, diagnose, try_imports
 from motionkit.version import __version__
 
 

@@ -154,7 +154,7 @@ def register(app: typer.Typer) -> None:
         Seen is what a change costs, as a share of what an unrelated caption costs. A folder gets the figures and
         sensitivity.html.
         """
-        from motionkit.cli.commands._eval_sensitivity import run_sensitivity
+        from motionkit.cli.commands._eval_run import run_sensitivity
 
         say("eval sensitivity: loading torch, data and weights")
         return run_sensitivity(settings)

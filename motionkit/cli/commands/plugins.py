@@ -49,7 +49,7 @@ def list_plugins(
     odd = [plugins.KINDS[kind].note] if kind and plugins.KINDS[kind].note else []
     outcomes: dict[plugins.Entry, ImportOutcome] = {}
     if check:
-        from motionkit.plugins.diagnose import diagnose
+        from motionkit.plugins.check import diagnose
 
         outcomes = try_builds(plugins.scan().entries)
         findings = diagnose(outcomes)
@@ -141,7 +141,7 @@ def new_plugin(
     json: JsonFlag = False,
 ) -> None:
     """Start a plugin in a pip package of its own: code that works, tests, README."""
-    from motionkit.cli._table import DEFAULTS, rows
+    from motionkit.cli.output import DEFAULTS, rows
     from motionkit.plugins import scaffold as _scaffold
 
     if len(words) > 2:

@@ -47,8 +47,8 @@ def register(app: typer.Typer) -> None:
 
         Without PATH it looks at the starter's own clips. Nothing is written unless --html or --write-config is given.
         """
+        from motionkit.clips.profile.document import remarks
         from motionkit.clips.profile.run import run_profile
-        from motionkit.clips.profile.tables import remarks
         from motionkit.predictor.advice import PredictorAdvisor
 
         names = paths or [STARTER]

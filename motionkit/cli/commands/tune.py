@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from motionkit.cli.commands._tune_settings import TuneBayesSettings
-from motionkit.cli.commands.tune_bayes import run_search
+from motionkit.cli.commands.tune_bayes import TuneBayesSettings, run_search
 from motionkit.cli.settings import add_command, present
 from motionkit.config import Resolved
 from motionkit.errors import MotionkitError

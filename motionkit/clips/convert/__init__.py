@@ -1,8 +1,8 @@
 """Convert motion files or whole folders to another format: in parallel, resumable, with one report."""
 
 from motionkit.clips.bodies import write_joint_map
-from motionkit.clips.convert.feature_target import FeatureTarget
-from motionkit.clips.convert.notes import (
+from motionkit.clips.convert.feature_target import (
+    FeatureTarget,
     check_messages,
     finding_text,
     fit_text,
@@ -26,8 +26,7 @@ from motionkit.clips.convert.run import (
 )
 from motionkit.clips.convert.targets import FileKind, FileTarget, kind_of
 from motionkit.clips.find import Opened, open_sources, refuse_idle
-from motionkit.clips.sources import FileSource, generated_texts
-from motionkit.clips.walk import load_clips
+from motionkit.clips.sources import FileSource, generated_texts, load_clips
 
 __all__ = [
     "ConvertReport",

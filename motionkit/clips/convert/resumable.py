@@ -11,10 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from motionkit.clips.convert.check_clip import ClipFacts
+from motionkit.clips.convert.report import ClipFacts
 from motionkit.clips.convert.targets import Piece
-from motionkit.clips.sources import FileSource
-from motionkit.clips.walk import ClipOutcome
+from motionkit.clips.sources import ClipOutcome, FileSource
 from motionkit.documents import parse_json, read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import ClipSource

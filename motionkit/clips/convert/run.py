@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from motionkit.clips.convert.check_clip import ClipFacts, check_clip
 from motionkit.clips.convert.feature_target import FeatureTarget
-from motionkit.clips.convert.report import ConvertReport
+from motionkit.clips.convert.report import ClipFacts, ConvertReport, check_clip
 from motionkit.clips.convert.resumable import ResumableFolder, refuse_sources
 from motionkit.clips.convert.targets import (
     PICTURES,
@@ -24,8 +23,7 @@ from motionkit.clips.convert.targets import (
     write_file,
     write_pictures,
 )
-from motionkit.clips.sources import FileSource
-from motionkit.clips.walk import walk
+from motionkit.clips.sources import FileSource, walk
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable

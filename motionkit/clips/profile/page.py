@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from html import escape
 from statistics import median
 
-from motionkit.clips.checks.finding import KINDS
+from motionkit.clips.faults import KINDS
 from motionkit.clips.profile.document import Suggestion, notes
-from motionkit.clips.profile.measure import ClipRow
+from motionkit.clips.profile.measure import MOVING, SPEED_BINS, YAW_BINS, ClipRow, JointRange, RigSums
 from motionkit.clips.profile.settings_file import dump
 from motionkit.clips.profile.statistics import Profile, find_outliers, uncompared
-from motionkit.clips.profile.sums import MOVING, SPEED_BINS, YAW_BINS, JointRange, RigSums
 from motionkit.page import (
     bars,
     capped,

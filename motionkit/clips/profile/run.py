@@ -9,11 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from motionkit.clips.profile.document import Advisor, Suggestion, notes, profile_document, profile_statistics, short
+from motionkit.clips.profile.document import (
+    Advisor,
+    Suggestion,
+    Table,
+    notes,
+    profile_document,
+    profile_statistics,
+    profile_tables,
+    short,
+)
 from motionkit.clips.profile.page import profile_page
 from motionkit.clips.profile.settings_file import Merged, merge_settings, read_settings
 from motionkit.clips.profile.statistics import Profile, profile_sources
-from motionkit.clips.profile.tables import Table, profile_tables
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import ClipSource
 from motionkit.motion.corpus.captions import CaptionTable

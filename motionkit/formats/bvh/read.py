@@ -19,8 +19,7 @@ from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh.euler import euler_to_matrix
 from motionkit.motion.clip import Clip, JointMap, ReadOptions
-from motionkit.motion.frames import finite_frames, finite_part, finite_warning
-from motionkit.motion.motion import END, Motion, check_size
+from motionkit.motion.motion import END, Motion, check_size, finite_frames, finite_part, finite_warning
 from motionkit.rigs.detect import find_unit, find_up, z_up_to_y_up
 from motionkit.rigs.rest import UNITS
 

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.motion.frames import finite_frames, nearest_finite
-from motionkit.motion.motion import RATES
+from motionkit.motion.motion import RATES, finite_frames, nearest_finite
 from motionkit.rigs.rest import unit_called
 
 # Conventions that a file declares: units, axes, handedness, and which columns six numbers of a rotation are.

@@ -25,8 +25,7 @@ from motionkit.geometry import unwrap
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.corpus.captions import Caption
 from motionkit.motion.corpus.ids import read_split
-from motionkit.motion.frames import finite_warning, mark_missing
-from motionkit.motion.motion import END, Motion, check_size
+from motionkit.motion.motion import END, Motion, check_size, finite_warning, mark_missing
 from motionkit.rigs import body_yaw, find_feet, soft_contacts, soft_period
 from motionkit.runs import write_bytes_atomic
 from motionkit.weights import read_array

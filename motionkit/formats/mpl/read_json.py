@@ -15,8 +15,7 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.mpl.build import build
 from motionkit.formats.mpl.fields import Fields, JsonFields, is_number, open_json
 from motionkit.motion.clip import Clip, ReadOptions
-from motionkit.motion.frames import finite_warning, mark_missing
-from motionkit.motion.motion import Motion
+from motionkit.motion.motion import Motion, finite_warning, mark_missing
 from motionkit.rigs import ContactSpec, contact_score, find_feet, soft_contacts
 
 ACTIONS = ("Idle", "Walk", "Run", "Jump")

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.metrics import joint_range, leading_joint, movement, movement_share, moves_more, statues
-from motionkit.motion._batch import MotionBatch
+from motionkit.motion.features.recover import MotionBatch
 from motionkit.motion.skeleton import Skeleton
 from motionkit.text import NearestTexts, Prompt, named_limbs
 

@@ -3,16 +3,175 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from motionkit import kernels
+from motionkit import kernels, weights
+from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw
 from motionkit.kernels.definitions import root_path, sanitise
-from motionkit.motion.features.layout import Normalizer, check_width, feature_layout
 from motionkit.motion.skeleton import Skeleton
+from motionkit.weights import read_numbers
+
+# Layout of a HumanML3D-style feature row, and reading files of such rows.
+
+
+@dataclass(frozen=True)
+class FeatureLayout:
+    """Slices of one feature row (HumanML3D, Guo et al., CVPR 2022), in stored order."""
+
+    yaw_rate: slice  # 1 value, half the yaw per frame in radians
+    root_velocity: slice  # 2 values, x and z per frame in the next frame's heading
+    root_height: slice  # 1 value
+    positions: slice  # 3 (J-1) values, joints without the root in the frame's heading, root x and z removed
+    rotations: slice  # 6 (J-1) values, the first two columns of each joint's rotation
+    velocities: slice  # 3 J values, displacement to the next frame in this frame's heading
+    contacts: slice  # 4 values, the order of `Skeleton.feet`
+
+    @property
+    def blocks(self) -> tuple[slice, ...]:
+        """The seven blocks, in order."""
+        return (
+            self.yaw_rate, self.root_velocity, self.root_height, self.positions, self.rotations, self.velocities,
+            self.contacts,
+        )  # fmt: skip
+
+
+def feature_layout(skeleton: Skeleton) -> FeatureLayout:
+    """Return the slices of `skeleton`'s feature rows."""
+    sizes = (1, 2, 1, 3 * (skeleton.joints - 1), 6 * (skeleton.joints - 1), 3 * skeleton.joints, 4)
+    ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
+    return FeatureLayout(*(slice(end - size, end) for end, size in zip(ends, sizes, strict=True)))
+
+
+def feature_width(skeleton: Skeleton) -> int:
+    """Return the number of features per frame: 263 for `HUMANML`, 251 for `KIT`."""
+    return skeleton.width
+
+
+def check_width(features: Tensor, skeleton: Skeleton, name: str = "features") -> None:
+    """Refuse features whose last dimension is not the skeleton's width."""
+    if features.ndim >= 2 and features.shape[-1] == skeleton.width:
+        return
+    shape = list(features.shape)
+    known = {263: "HumanML3D (22 joints)", 251: "KIT-ML (21 joints)"}.get(shape[-1] if shape else 0, "no known body")
+    raise MotionkitError(
+        f"{name} have shape {shape}; the last dimension should be {skeleton.width} for the {skeleton.name} body.",
+        why=f"a width of {shape[-1] if shape else 0} belongs to {known}.",
+        fix="use the dataset (humanml or kit) that the motion was made for.",
+    )
+
+
+def read_features(path: Path, skeleton: Skeleton) -> Tensor:
+    """Read a ``new_joint_vecs`` file.
+
+    Args:
+        path: ``.npy`` with ``[T, D]`` numbers; nothing in it is executed.
+        skeleton: Body whose width the features must have.
+
+    Returns:
+        ``[T, D]`` float32; may hold NaN.
+    """
+    if not path.exists():
+        raise MotionkitError(f"there is no motion {path}.", why="a caption or a split list names it.")
+    features = torch.from_numpy(weights.cast(read_numbers(path), np.float32))
+    check_width(features, skeleton, str(path))
+    if features.ndim != 2:
+        raise MotionkitError(f"{path} has shape {list(features.shape)}; expected [frames, {skeleton.width}].")
+    return features
+
+
+# Mean and Std of features, and normalising with them.
+
+
+class Normalizer:
+    """Z-normalisation of features; the dataset's own statistics, never the evaluator's.
+
+    Args:
+        mean: ``[D]``.
+        std: ``[D]``, finite and positive.
+
+    Example:
+        >>> normalizer = Normalizer(torch.tensor([1.0, 2.0]), torch.tensor([0.5, 2.0]))
+        >>> normalizer.normalize(torch.tensor([[2.0, 2.0]]))
+        tensor([[2., 0.]])
+    """
+
+    def __init__(self, mean: Tensor, std: Tensor) -> None:
+        if mean.ndim != 1 or mean.shape != std.shape:
+            shapes = f"{list(mean.shape)} and {list(std.shape)}"
+            raise MotionkitError(f"Mean and Std must be two vectors of one width, got {shapes}.")
+        if not bool(torch.isfinite(mean).all() and torch.isfinite(std).all() and (std > 0).all()):
+            raise MotionkitError(
+                "Mean or Std holds a value that cannot be used.", why="all must be finite, and every Std above zero."
+            )
+        self.mean = mean
+        self.std = std
+
+    @property
+    def width(self) -> int:
+        """Number of features D."""
+        return self.mean.shape[0]
+
+    def normalize(self, features: Tensor) -> Tensor:
+        """Return ``(features - mean) / std``."""
+        return (features - self.mean) / self.std
+
+    def denormalize(self, features: Tensor) -> Tensor:
+        """Return ``features * std + mean``."""
+        return features * self.std + self.mean
+
+    def to(self, device: torch.device | str) -> Normalizer:
+        """Return the same statistics on `device`."""
+        return Normalizer(self.mean.to(device), self.std.to(device))
+
+
+def feature_stats(clips: Iterable[Tensor], skeleton: Skeleton) -> tuple[Tensor, Tensor]:
+    """Return Mean and block-averaged Std over all frames, as HumanML3D stores them.
+
+    Every frame counts once. Std is averaged within each of the seven blocks of a feature row, so that it has seven
+    distinct values; a block that never varies gets 1.
+
+    Args:
+        clips: ``[T, D]`` features each, not normalised, all finite.
+        skeleton: Body of the features.
+
+    Returns:
+        Mean and Std, each ``[D]`` float32.
+
+    Example:
+        >>> from motionkit.motion import HUMANML
+        >>> mean, std = feature_stats([torch.randn(60, 263), torch.randn(40, 263)], HUMANML)
+        >>> mean.shape, len(std.unique()) <= 7
+        (torch.Size([263]), True)
+    """
+    count, total, square = 0, torch.zeros(skeleton.width).double(), torch.zeros(skeleton.width).double()
+    shift: Tensor | None = None
+    for clip in clips:
+        check_width(clip, skeleton, "clip")
+        frames = clip.double()
+        if shift is None:
+            # Sums about a value near the mean keep the variance of large, steady features (KIT heights) exact.
+            shift = frames.mean(dim=0)
+        frames = frames - shift
+        count += len(frames)
+        total += frames.sum(dim=0)
+        square += frames.square().sum(dim=0)
+    if count == 0 or shift is None:
+        raise MotionkitError("there are no frames to take Mean and Std of.")
+    mean = total / count
+    std = (square / count - mean.square()).clamp_min(0.0).sqrt()
+    for block in feature_layout(skeleton).blocks:
+        average = std[block].mean()
+        std[block] = average if average > 1e-8 else 1.0
+    return (mean + shift).float(), std.float()
+
 
 # Left and right swapped, in joints and in features; features of a larger or smaller body.
 
@@ -165,3 +324,61 @@ def with_frame_after(features: Tensor, skeleton: Skeleton) -> Tensor:
     moved = features[..., -1, feature_layout(skeleton).velocities].unflatten(-1, (skeleton.joints, 3)).to(joints)
     step: Tensor = rotate_yaw(moved, angle[..., -1, None]) * skeleton.unit
     return torch.cat([joints, (joints[..., -1, :, :] + step)[..., None, :, :]], dim=-3)
+
+
+# A padded batch of motions in feature space, with joints recovered once on demand.
+
+
+class MotionBatch:
+    """N motions of one skeleton, unnormalised.
+
+    Args:
+        features: ``[N, T, D]`` HumanML3D- or KIT-style features, not normalised; padding may hold anything.
+        lengths: ``[N]`` int64, on the device of `features`.
+        skeleton: Body that the features describe (fixes D and J).
+        fps: Frames per second.
+
+    Example:
+        >>> from motionkit.motion import HUMANML
+        >>> batch = MotionBatch(torch.zeros(2, 40, 263), torch.tensor([40, 25]), skeleton=HUMANML, fps=20.0)
+        >>> batch.joints.shape, batch.mask.sum(dim=1).tolist()
+        (torch.Size([2, 40, 22, 3]), [40, 25])
+    """
+
+    def __init__(self, features: Tensor, lengths: Tensor, *, skeleton: Skeleton, fps: float) -> None:
+        self.features = features
+        self.lengths = lengths
+        self.skeleton = skeleton
+        self.fps = fps
+
+    def __len__(self) -> int:
+        return self.features.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the features."""
+        return self.features.device
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """``[N, T]`` bool, True = valid."""
+        return torch.arange(self.features.shape[1], device=self.features.device) < self.lengths[:, None]
+
+    @cached_property
+    def joints(self) -> Tensor:
+        """``[N, T, J, 3]`` joint positions in metres, Y up, recovered from the features; padding is finite."""
+        return features_to_joints(self.features, self.skeleton, self.lengths)
+
+    @cached_property
+    def headings(self) -> Tensor:
+        """``[N, T]`` radians about +Y, 0 for +Z, as the features have them; padding is finite."""
+        return root_trajectory(self.features, self.skeleton, self.lengths)[0]
+
+    def detach(self) -> MotionBatch:
+        """Return the same motions without a graph; the batch itself where there is none."""
+        if not self.features.requires_grad:
+            return self
+        plain = MotionBatch(self.features.detach(), self.lengths, skeleton=self.skeleton, fps=self.fps)
+        if "joints" in self.__dict__:  # recovered before: need not be recovered again
+            plain.joints = self.joints.detach()
+        return plain

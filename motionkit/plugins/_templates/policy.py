@@ -1,6 +1,6 @@
 """A new policy."""
 
-from motionkit.plugins._templates._package import package
+from motionkit.plugins.scaffold import package
 
 FILES = package(
     "policy",

@@ -14,9 +14,8 @@ import roma
 import torch
 from torch import Tensor
 
-from motionkit.clips.checks.check import check_motion
-from motionkit.clips.checks.faults import floor_height, frames_at_rest
-from motionkit.clips.checks.finding import KINDS, Finding, longest_clean_run
+from motionkit.clips.check import check_motion
+from motionkit.clips.faults import KINDS, Finding, floor_height, frames_at_rest, longest_clean_run
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion.motion import JointMotion, Motion
 

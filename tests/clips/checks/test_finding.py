@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.clips.checks.check import check_motion
-from motionkit.clips.checks.finding import Finding, count, longest_clean_run, words
-from motionkit.motion.frames import ranges
+from motionkit.clips.check import check_motion
+from motionkit.clips.faults import Finding, count, longest_clean_run, words
+from motionkit.motion.motion import ranges
 
 from ...made.persons import joints_of, person
 

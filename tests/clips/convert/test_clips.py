@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from motionkit.clips.convert import FeatureTarget, FileTarget, check, convert, convert_file, open_sources
+from motionkit.clips.convert.feature_target import finish_folder, write_clip
 from motionkit.errors import MotionkitError
 from motionkit.formats.native import read_native, write_native
 from motionkit.motion import (
@@ -25,7 +26,6 @@ from motionkit.motion import (
     read_captions,
     read_features,
 )
-from motionkit.motion.corpus.folder import finish_folder, write_clip
 from motionkit.rigs import kit_bones
 
 from ...made.bodies import mirror_features, walker

@@ -9,7 +9,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from motionkit.clips import walk as _pool
+from motionkit.clips import sources as _pool
 from motionkit.clips.convert import FeatureTarget, FileSource, FileTarget, check, convert, open_sources
 from motionkit.errors import MotionkitError
 from motionkit.motion import (
@@ -163,7 +163,7 @@ def test_a_crash_leaves_the_old_folder(clips, tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("motionkit.motion.corpus.folder.write_bytes_atomic", full)
+    monkeypatch.setattr("motionkit.clips.convert.feature_target.write_bytes_atomic", full)
     with pytest.raises(MotionkitError, match="No space"):
         convert(opened(clips), out, FeatureTarget(), overwrite=True)
     assert sorted(path.name for path in out.rglob("*")) == before

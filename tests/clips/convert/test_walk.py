@@ -14,7 +14,7 @@ import torch
 
 from motionkit.clips.convert import FileTarget, convert_file
 from motionkit.clips.convert.run import write_clip
-from motionkit.clips.walk import ClipOutcome, Job, work
+from motionkit.clips.sources import ClipOutcome, Job, work
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Caption, Clip, JointMotion
 

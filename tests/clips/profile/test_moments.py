@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motionkit.clips.profile.sums import Bins, Circle, Moments
+from motionkit.clips.profile.measure import Bins, Circle, Moments
 from motionkit.geometry import unwrap
 
 numbers = st.lists(st.floats(-100, 100), min_size=1, max_size=30)

@@ -106,8 +106,8 @@ def test_a_page_about_nothing_is_a_page() -> None:
 
 
 def test_the_rose_of_a_profile_joins_the_halves_straight_back() -> None:
+    from motionkit.clips.profile.measure import YAW_BINS
     from motionkit.clips.profile.page import whole_circle
-    from motionkit.clips.profile.sums import YAW_BINS
 
     degrees = torch.tensor([0.0, 3.0, 90.0, 179.0, -179.0, -90.0, -90.0])
     counts = whole_circle(YAW_BINS.tally(torch.deg2rad(degrees)).tolist())

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.clips import walk as _pool
+from motionkit.clips import sources as _pool
 from motionkit.clips.convert import open_sources
 from motionkit.clips.profile.document import profile_document, profile_statistics
 from motionkit.clips.profile.measure import measure

@@ -18,7 +18,7 @@ from motionkit.motion import (
     joints_to_features,
     root_trajectory,
 )
-from motionkit.motion.features.layout import feature_layout
+from motionkit.motion.features.recover import feature_layout
 
 from ...made.bodies import walker
 

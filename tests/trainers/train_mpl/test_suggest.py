@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motionkit.clips.profile.document import profile_statistics
-from motionkit.clips.profile.measure import ClipRow
+from motionkit.clips.profile.measure import ClipRow, Moments
 from motionkit.clips.profile.statistics import Profile
-from motionkit.clips.profile.sums import Moments
 from motionkit.errors import MotionkitError
 from motionkit.predictor.advice import suggest
 from motionkit.predictor.schedule import schedule_problems

@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.clips.checks.faults import (
+from motionkit.clips.faults import (
+    Finding,
+    Severity,
+    amount,
     bone_finding,
     floor_findings,
     frames_at_rest,
@@ -15,10 +18,9 @@ from motionkit.clips.checks.faults import (
     side_finding,
     speed_jumps,
     turn_jumps,
+    words,
 )
-from motionkit.clips.checks.finding import Finding, Severity, amount, words
-from motionkit.motion.frames import finite_frames, nearest_finite, ranges
-from motionkit.motion.motion import JointMotion, Motion
+from motionkit.motion.motion import JointMotion, Motion, finite_frames, nearest_finite, ranges
 
 FPS_RANGE = (5.0, 480.0)
 """Below this range no step of a walk has two frames; above it no motion capture is stored."""

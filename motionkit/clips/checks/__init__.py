@@ -1,1 +1,0 @@
-"""Find the faults of a motion, and its longest clean run."""

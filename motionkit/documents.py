@@ -1,0 +1,549 @@
+"""Text documents from outside: JSON, TOML, YAML and CSV, with size, depth and types checked before anything is used.
+
+Files are untrusted: size is checked before opening, text that is not UTF-8 or nested too deep is refused, and every
+fault is a `MotionkitError` that names the file. Imports neither torch nor numpy.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import stat
+import tomllib
+from collections.abc import Iterator
+from datetime import date, time
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+from motionkit.errors import MotionkitError
+
+if TYPE_CHECKING:
+    import yaml
+    from pydantic import BaseModel
+
+__all__ = [
+    "open_file",
+    "parse_json",
+    "parse_toml",
+    "parse_yaml",
+    "plain_json",
+    "read_csv",
+    "read_json",
+    "read_jsonl",
+    "read_model",
+    "read_text",
+    "read_toml",
+    "read_yaml",
+]
+
+
+# Opens files that users name, and reads text files of bounded size.
+
+
+# Checks a parsed document: plain values, text keys, numbers of at most 64 bits, at most 100 levels.
+
+
+T = TypeVar("T")
+
+DEPTH = 100
+"""Levels of tables and lists; recursive Python code fails at about 300."""
+
+_LARGEST = 2**64
+_WORDS = {dict: "a table (key: value)", list: "a list", str: "text", bool: "true or false", int: "a number"}
+_WORDS |= {float: "a number", type(None): "nothing"}
+
+
+def require_kind(document: object, kind: type[T], origin: str) -> T:
+    """Return `document` if it is of the type `kind`."""
+    if isinstance(document, kind):
+        return document
+    found = _WORDS.get(type(document), type(document).__name__)
+    raise MotionkitError(f"{origin} does not hold {_WORDS.get(kind, kind.__name__)} at its top, but {found}.")
+
+
+def check_values(document: object, origin: str, *, surrogates: bool = False) -> None:
+    """Check every value and key.
+
+    Args:
+        document: What a parser returned.
+        origin: Where it comes from, for messages.
+        surrogates: Whether text may hold lone surrogates, which stand for file names that are no UTF-8.
+    """
+    level: list[object] = [document]
+    for _ in range(DEPTH):
+        below: list[object] = []
+        for value in level:
+            if isinstance(value, dict):
+                for key in value:
+                    _check_key(key, origin, surrogates)
+                below += value.values()
+            elif isinstance(value, list):
+                below += value
+            else:
+                _check_leaf(value, origin, surrogates)
+        if not below:
+            return
+        level = below
+    raise too_deep(origin)
+
+
+def too_deep(origin: str) -> MotionkitError:
+    """Return the error for a document that is nested too deep."""
+    return MotionkitError(f"{origin} is nested too deep to be read.", why=f"at most {DEPTH} levels are.")
+
+
+def _check_key(key: object, origin: str, surrogates: bool) -> None:
+    if not isinstance(key, str):
+        raise MotionkitError(
+            f"{origin} has a key that is no text: {str(key)[:40]}.",
+            why="YAML reads numbers, dates, and words like on, yes, off and no, as values.",
+            fix='put the key in quotes, as in "on": 1.',
+        )
+    _check_leaf(key, origin, surrogates)
+
+
+def _check_leaf(value: object, origin: str, surrogates: bool) -> None:
+    if isinstance(value, str):
+        if not surrogates and not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                raise MotionkitError(
+                    f"{origin} holds text that is no Unicode: {value[error.start]!a}.",
+                    why="half of a surrogate pair stands alone.",
+                ) from error
+    elif isinstance(value, int):
+        if not -_LARGEST < value < _LARGEST:
+            raise MotionkitError(f"{origin} holds a whole number of more than 64 bits.")
+    elif not isinstance(value, (float, date, time, type(None))):
+        raise MotionkitError(f"{origin} holds a value of type {type(value).__name__}, which no document here has.")
+
+
+LIMIT = 16 << 20
+"""Default limit of a document in bytes."""
+
+
+def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> str:
+    """Read a UTF-8 text file.
+
+    Args:
+        path: The file; devices and pipes are refused.
+        limit: Bytes beyond which a file is not read.
+        mark: Whether a byte order mark stays in the text.
+
+    Raises:
+        MotionkitError: The file is missing, no plain file, too large or no UTF-8.
+    """
+    path = Path(path)
+    try:
+        with open_file(path, limit) as file:
+            data = file.read(min(limit, path.stat().st_size) + 1)  # Python sets aside as much as it is asked for
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if len(data) > limit:
+        raise _too_large(path, len(data), limit)
+    try:
+        return data.decode("utf-8" if mark else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_text(path, error) from error
+
+
+def open_file(path: str | Path, limit: int | None = None) -> io.BufferedReader | io.BytesIO:
+    """Open a plain file that a user or another file names, for reading bytes.
+
+    Args:
+        path: The file; pipes and devices, which may block for ever, are refused before they are opened.
+        limit: Bytes beyond which it is refused.
+    """
+    path = Path(path)
+    state = path.stat()
+    if stat.S_ISDIR(state.st_mode):
+        raise MotionkitError(f"{path} is a folder, a file was expected.", fix="give the file itself.")
+    if not stat.S_ISREG(state.st_mode):
+        raise MotionkitError(f"{path} is no plain file.", why="a pipe or device may never end.", fix="copy it first.")
+    if limit is not None and state.st_size > limit:
+        raise _too_large(path, state.st_size, limit)
+    # Some files of /proc report 0 bytes, and reading them blocks for ever.
+    return path.open("rb") if state.st_size else io.BytesIO()
+
+
+def unreadable(path: Path, error: OSError) -> MotionkitError:
+    """Return the error for a file that cannot be opened."""
+    if isinstance(error, FileNotFoundError):
+        return MotionkitError(f"{path} does not exist.", fix="check the path.")
+    return MotionkitError(f"{path} cannot be read.", why=error.strerror or str(error))
+
+
+def not_text(path: Path, error: UnicodeDecodeError) -> MotionkitError:
+    """Return the error for a file that is not UTF-8."""
+    return MotionkitError(f"{path} is not a text file (UTF-8).", why=f"byte {error.start} is no part of such a text.")
+
+
+def _too_large(path: Path, size: int, limit: int) -> MotionkitError:
+    return MotionkitError(
+        f"{path} is too large: {size / 1e6:.0f} MB; at most {limit / 1e6:.0f} MB are read.",
+        why="parsed, it would take many times that in memory.",
+    )
+
+
+# Reads CSV files row by row.
+
+
+CSV_LIMIT = 256 << 20
+"""Bytes of a file; rows are read one by one."""
+
+_COLUMNS = 1000
+_ROW = 4 << 20
+"""Letters of a row with all its cells."""
+
+
+def read_csv(path: str | Path, *, limit: int = CSV_LIMIT) -> Iterator[dict[str, str]]:
+    """Yield the rows of a CSV file as tables, by the names of its first line.
+
+    Cells that a row lacks are empty; cells beyond the last name and empty lines are left out. A cell may have 131,072
+    letters, a row 4 million.
+
+    Args:
+        path: The file, UTF-8 (a byte order mark is fine).
+        limit: Bytes beyond which it is not read.
+    """
+    path = Path(path)
+    try:
+        with io.TextIOWrapper(open_file(path, limit), encoding="utf-8-sig", newline="") as file:
+            lines = _Lines(file)
+            rows = csv.reader(lines)
+            names = next(rows, [])
+            if len(names) > _COLUMNS:
+                raise MotionkitError(f"{path} has {len(names)} columns; at most {_COLUMNS} are read.")
+            for row in rows:
+                lines.taken = 0
+                if row:
+                    yield {name: row[index] if index < len(row) else "" for index, name in enumerate(names)}
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except UnicodeDecodeError as error:
+        raise not_text(path, error) from error
+    except csv.Error as error:
+        raise MotionkitError(f"{path} is not a CSV file: {error}.") from error
+
+
+class _Lines:
+    """The lines of a file, as long as those of one row (a cell in quotes may hold many) stay small.
+
+    Attributes:
+        taken: Letters taken of the current row.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self.taken = 0
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        line = self._file.readline(_ROW)
+        self.taken += len(line)
+        if not line:
+            raise StopIteration
+        if self.taken >= _ROW:
+            raise csv.Error(f"a row has more than {_ROW} letters")
+        return line
+
+
+# Reads JSON, also with ``//`` and ``/* */`` comments and trailing commas.
+
+
+_MANY = 5_000_000
+"""Tables and lists in one document; an empty one, two letters long, takes 64 bytes of memory."""
+
+_LINE = 1 << 20
+
+# A string, even an unterminated one, is matched as a whole, so that "//" inside it is no comment; the possessive
+# repeats keep the search linear in the length of any text.
+_PIECE = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_COMMA = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*+[}\]])', re.DOTALL)
+_VISIBLE = re.compile(r"[^\s]")
+
+
+def read_json(
+    path: str | Path,
+    kind: type[T],
+    *,
+    limit: int = LIMIT,
+    surrogates: bool = False,
+    bulk: bool = False,
+    fix: str = "",
+) -> T:
+    """Read a JSON file that may have comments and trailing commas.
+
+    Args:
+        path: The file, UTF-8 (a byte order mark is fine).
+        kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
+        limit: Bytes beyond which a file is not read.
+        surrogates: See `parse_json`.
+        bulk: See `parse_json`.
+        fix: What to do about a file that cannot be read, for the error.
+
+    Example:
+        >>> Path("run.json").write_text('{"steps": 3}')
+        12
+        >>> read_json(Path("run.json"), dict)
+        {'steps': 3}
+    """
+    try:
+        return parse_json(read_text(path, limit=limit), str(path), kind, surrogates=surrogates, bulk=bulk)
+    except MotionkitError as error:
+        error.fix = error.fix or fix
+        raise
+
+
+def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = False, bulk: bool = False) -> T:
+    """Parse JSON that may have comments and trailing commas.
+
+    Comments are removed only when the text is not plain JSON.
+
+    Args:
+        text: The document.
+        origin: Where it comes from, for messages.
+        kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
+        surrogates: Whether text may hold lone surrogates, which stand for file names that are no UTF-8.
+        bulk: For files of millions of numbers, whose caller checks every value: depth, sizes of whole numbers and texts
+            are not checked here.
+
+    Returns:
+        What the document holds; NaN and infinities are read as Python's own parser does.
+    """
+    if not text.strip():
+        raise MotionkitError(f"{origin} is empty.", why="a JSON document was expected.")
+    if text.count("{") + text.count("[") > _MANY:
+        raise MotionkitError(f"{origin} has more than {_MANY} tables and lists.")
+    try:
+        document = _parse(text, origin)
+    except json.JSONDecodeError:
+        try:
+            document = _parse(plain_json(text), origin)
+        except json.JSONDecodeError as error:
+            raise _malformed(text, origin, error) from error
+    if not bulk:
+        check_values(document, origin, surrogates=surrogates)
+    return require_kind(document, kind, origin)
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a file with one per line; none when the file is missing.
+
+    Lines that are damaged or longer than a megabyte are skipped, also an incomplete last line of a killed process.
+    """
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        while text := file.readline(_LINE):
+            try:
+                line: dict[str, Any] = parse_json(text, str(path), dict)
+            except MotionkitError:
+                continue
+            if text.endswith("\n"):
+                yield line
+
+
+def plain_json(text: str) -> str:
+    """Return a document with comments and trailing commas replaced by blanks; positions do not change."""
+    plain = _PIECE.sub(_blank, text)
+    return _COMMA.sub(lambda found: " " if found[0] == "," else found[0], plain)
+
+
+def _parse(text: str, origin: str) -> object:
+    try:
+        document: object = json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError as error:
+        raise too_deep(origin) from error
+    except ValueError as error:  # raised for a number of thousands of digits
+        raise MotionkitError(f"{origin} cannot be read as JSON.", why=str(error)) from error
+    return document
+
+
+def _blank(found: re.Match[str]) -> str:
+    """Replace a comment by as many blanks, so that line and column of errors stay right."""
+    return found[0] if found[0].startswith('"') else _VISIBLE.sub(" ", found[0])
+
+
+def _malformed(text: str, origin: str, error: json.JSONDecodeError) -> MotionkitError:
+    where = f"{origin} is not valid JSON: {error.msg}, line {error.lineno}, column {error.colno}."
+    near = text[error.pos : error.pos + 3]
+    if near == "...":
+        return MotionkitError(where, why="``...`` stands for values that were left out; it is an example, not a file.")
+    comment = text.rfind("/*", 0, error.pos)
+    if comment >= 0 and "*/" not in text[comment:]:
+        line = text.count("\n", 0, comment) + 1
+        return MotionkitError(where, why=f"the comment that starts in line {line} has no end.")
+    if error.pos >= len(text.rstrip()):
+        return MotionkitError(where, why="the text ends there: the file is cut short.")
+    return MotionkitError(where)
+
+
+# A JSON document of a known kind, as a pydantic model.
+
+
+Model = TypeVar("Model", bound="BaseModel")
+
+
+def read_model(path: Path, model: type[Model], kind: str, otherwise: str) -> Model:
+    """Read a document whose ``kind`` says what it describes.
+
+    Args:
+        path: The file.
+        model: What it must fit.
+        kind: The ``kind`` that it must have.
+        otherwise: What to say behind the kind that it has instead, such as ``" policy, not mpl"``.
+    """
+    from pydantic import ValidationError
+
+    content = read_json(path, dict, fix="copy the folder again.")
+    if content.get("kind") != kind:
+        raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r}{otherwise}.")
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise MotionkitError(f"{path} is damaged.", why=f"{place or 'it'}: {first['msg']}.") from error
+
+
+# Reads TOML.
+
+
+TOML_LIMIT = 1 << 20
+"""Bytes of a file; it is parsed by plain Python."""
+
+_STATEMENT = re.compile(r"[=,{}\[\]\n]")
+_DOT = re.compile(r"\.[ \t]*[\w\"'-]")
+
+
+def read_toml(path: str | Path, *, limit: int = TOML_LIMIT) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Args:
+        path: The file, UTF-8.
+        limit: Bytes beyond which it is not read.
+    """
+    return parse_toml(read_text(path, limit=limit), str(path))
+
+
+def parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """Parse TOML."""
+    # tomllib needs memory quadratic in the parts of a key: 40 KB of "a.a.a..." take 1.6 GB.
+    if any(piece.count(".") > DEPTH and len(_DOT.findall(piece)) > DEPTH for piece in _STATEMENT.split(text)):
+        raise MotionkitError(f"{origin} has a key of more than {DEPTH} parts.")
+    try:
+        document = tomllib.loads(text)
+    except RecursionError as error:
+        raise too_deep(origin) from error
+    except ValueError as error:  # TOMLDecodeError; also raised for huge numbers and impossible dates
+        raise MotionkitError(f"{origin} is not valid TOML: {error}") from error
+    check_values(document, origin)
+    return document
+
+
+# Reads YAML: plain values only, and aliases with a bound on what they expand to.
+
+
+YAML_LIMIT = 256 << 10
+"""Bytes of a file; it is parsed by plain Python, in about 3 s at most."""
+
+_VALUES = 100_000
+"""Values of a document with all aliases expanded."""
+
+_SCALAR = 64
+"""Letters of a number; numbers to the base of 60 (YAML 1.1) take time quadratic in their length."""
+
+_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$")
+
+
+def read_yaml(path: str | Path, kind: type[T], *, limit: int = YAML_LIMIT) -> T:
+    """Read a YAML file.
+
+    Args:
+        path: The file, UTF-8.
+        kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
+        limit: Bytes beyond which it is not read.
+    """
+    return parse_yaml(read_text(path, limit=limit), str(path), kind)
+
+
+def parse_yaml(text: str, origin: str, kind: type[T]) -> T:
+    """Parse YAML; an empty document is an empty table where a table is expected.
+
+    Args:
+        text: The document.
+        origin: Where it comes from, for messages.
+        kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
+
+    Example:
+        >>> parse_yaml("{alpha: 0.5, names: [a, b]}", "rewards.yaml", dict)
+        {'alpha': 0.5, 'names': ['a', 'b']}
+    """
+    import yaml
+
+    try:
+        document: object = yaml.load(text, Loader=_loader())
+    except RecursionError as error:
+        raise too_deep(origin) from error
+    except (yaml.YAMLError, ValueError, OverflowError, TypeError, AttributeError) as error:
+        # Besides YAMLError, PyYAML raises others for impossible dates, malformed numbers, and tables in place of
+        # scalars.
+        raise MotionkitError(f"{origin} is not valid YAML: {' '.join(str(error).split())}") from error
+    check_values(document, origin)
+    return require_kind({} if document is None and kind is dict else document, kind, origin)
+
+
+@cache
+def _loader() -> type[yaml.SafeLoader]:
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """PyYAML's safe loader with bounds."""
+
+        level = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.level += 1
+            if self.level > DEPTH:
+                raise RecursionError
+            try:
+                return super().compose_node(parent, index)
+            finally:
+                self.level -= 1
+
+        def compose_document(self) -> Any:
+            node = super().compose_document()
+            unfolded = _unfolded(node, {})
+            if unfolded > _VALUES:
+                raise yaml.YAMLError(f"it holds more than {_VALUES} values, counting what its aliases stand for")
+            return node
+
+        def construct_scalar(self, node: Any) -> Any:
+            value = super().construct_scalar(node)
+            if node.tag.endswith((":int", ":float")) and len(value) > _SCALAR:
+                raise yaml.YAMLError(f"a number has {len(value)} letters, at most {_SCALAR} are read")
+            return value
+
+    # YAML 1.2 and every other reader here take 1e-3 for a number; PyYAML wants a point and a sign in it.
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, [*"-+0123456789"])
+    return Loader
+
+
+def _unfolded(node: Any, known: dict[int, float]) -> float:
+    """Return the number of values below a node, itself included; infinite when it contains itself."""
+    if (size := known.get(id(node))) is not None:
+        return size
+    known[id(node)] = float("inf")
+    inside = node.value if isinstance(node.value, list) else []
+    parts = [part for item in inside for part in (item if isinstance(item, tuple) else (item,))]
+    known[id(node)] = 1 + sum(_unfolded(part, known) for part in parts)
+    return known[id(node)]
