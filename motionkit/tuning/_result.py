@@ -361,7 +361,7 @@ def _short_value(value: object) -> str:
 
 
 def write_config(path: Path, result: Result) -> tuple[list[tuple[str, Any, Any]], list[str]]:
-    """Write the best settings into a settings file, which keeps its comments and everything else.
+    """Write the best settings into a settings file, which keeps its other settings.
 
     Only what the search changed is written. A file that is missing is made, with all that differs from the defaults.
     Where the best settings are no better than the base, nothing is written.

@@ -337,7 +337,7 @@ def apply_rules(recorded: Recorded) -> Adjusted:
 
 
 def write_adjusted(path: Path, recorded: Recorded, found: Adjusted) -> str:
-    """Write adjusted settings into a file, whose comments stay; a missing one begins as the settings they came from.
+    """Write adjusted settings into a file and keep its others; a missing one begins as the settings they came from.
 
     Returns:
         What was written, in a sentence.

@@ -314,7 +314,8 @@ def test_the_result_is_merged_into_a_settings_file(cli: Cli, tuned: ModuleType) 
     done = cli("tune-bayes", *words, "--trials", 8, "--name", "a", "--write-config", "mine.toml")
     assert done.exit_code == 0, done.stderr
     text = Path("mine.toml").read_text()
-    assert text.startswith("# mine\nseed = 0 # fixed\n")
+    assert text.startswith("seed = 0\n")
+    assert Path("mine.toml.bak").read_text().startswith("# mine\nseed = 0 # fixed\n")
     assert "num_steps = 3" in text
     assert "- shape.x = 0.2\n" in done.stderr
     assert "+ shape.depth = " in done.stderr

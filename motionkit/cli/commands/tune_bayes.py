@@ -102,7 +102,8 @@ class TuneBayesSettings(Settings):
     )
     device: Annotated[str | None, Cli("--device", panel="Run")] = Field(None, description="Device of the trainer.")
     write_config: Annotated[Path | None, Cli("--write-config")] = Field(
-        None, description="Settings file that the result is merged into; its comments stay, and the diff is printed."
+        None,
+        description="Settings file that the result is merged into; the diff is printed. Comments stay in a copy.",
     )
 
 

@@ -1,10 +1,10 @@
-"""Settings go into a file that people edit; nothing they wrote is lost."""
+"""Settings go into a file that people edit; nothing they wrote is lost: comments stay in a copy."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.clips.profile.settings_file import BLOCK, dump_toml, edit_json, edit_toml, edit_yaml, merge_settings
+from motionkit.clips.profile.settings_file import BLOCK, dump_settings, merge_settings
 from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
 
@@ -77,7 +77,7 @@ def comments(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("suffix", TEXTS)
-def test_keys_are_added_and_nothing_else_changes(tmp_path: Path, suffix: str) -> None:
+def test_keys_are_added_and_comments_are_in_a_copy(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"settings{suffix}"
     path.write_text(TEXTS[suffix])
     before = parse(path)
@@ -90,14 +90,12 @@ def test_keys_are_added_and_nothing_else_changes(tmp_path: Path, suffix: str) ->
     }
     assert merged.kept["epochs"] == (30, 20)
     assert "batch" in merged.added
-    assert merged.backup is None
-    lines = path.read_text().splitlines()
-    for line in TEXTS[suffix].splitlines():
-        assert any(found.replace(",", "").startswith(line.replace(",", "")) for found in lines), line
+    assert merged.backup is not None
+    assert merged.backup.read_text() == TEXTS[suffix]
 
 
 @pytest.mark.parametrize("suffix", TEXTS)
-def test_overwriting_replaces_in_place_and_keeps_comments(tmp_path: Path, suffix: str) -> None:
+def test_overwriting_replaces_values_and_keeps_the_order(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"settings{suffix}"
     path.write_text(TEXTS[suffix])
     before = parse(path)
@@ -108,9 +106,6 @@ def test_overwriting_replaces_in_place_and_keeps_comments(tmp_path: Path, suffix
         key: value for key, value in before.items() if key not in WANTED
     }
     assert merged.replaced["epochs"] == (30, 20)
-    assert merged.backup is None
-    lost = set(comments(TEXTS[suffix])) - set(comments(path.read_text()))
-    assert {comment.strip() for comment in lost} <= {"a stage"}  # it stood inside of the value that was replaced
     order = [key for key in after if key in before]
     assert order == list(before)
 
@@ -143,42 +138,23 @@ def test_statistics_are_brought_up_to_date_and_other_keys_of_the_block_stay(tmp_
     assert parse(path) == {BLOCK: {"n_clips": 3, "note": "mine", "complexity": 1.25}}
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("a.toml", "epochs = 30\n[[freerun_stage_schedule]]\nrange = [1, 2] # why\n"),
-        ("a.toml", "dataset_profile.n_clips = 1 # why\ndataset_profile.note = 2\n"),
-        ("a.yaml", "{epochs: 30, list: [1, 2]} # why\n"),
-        ("a.toml", "list = [\n" + "1,\n" * 20_000 + "] # why\n"),
-    ],
-    ids=["list of tables", "dots", "flow", "long"],
-)
-def test_what_cannot_be_edited_is_written_anew_beside_a_copy(tmp_path: Path, name: str, text: str) -> None:
-    path = tmp_path / name
-    path.write_text(text)
-    (tmp_path / f"{name}.bak").write_text("older")
-    before = parse(path)
-    merged = merge_settings(path, WANTED, FIGURES, overwrite=True)
-    assert merged.backup is not None
-    assert merged.backup.name == f"{name}.bak2"
+def test_a_file_that_only_loses_blanks_has_no_copy_and_a_copy_replaces_no_older_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"epochs":30, "mine": [1,\n 2]}')
+    assert merge_settings(path, WANTED, FIGURES, overwrite=True).backup is None
+    path.write_text(text := '{"mine": 1} // why')
+    (tmp_path / "a.json.bak").write_text("older")
+    merged = merge_settings(path, WANTED, FIGURES)
+    assert merged.backup == tmp_path / "a.json.bak2"
     assert merged.backup.read_text() == text
-    assert (tmp_path / f"{name}.bak").read_text() == "older"
-    after = parse(path)
-    assert {key: after[key] for key in WANTED} == WANTED
-    assert {key for key in before if key != BLOCK} <= set(after)
+    assert (tmp_path / "a.json.bak").read_text() == "older"
+    assert parse(path)["mine"] == 1
 
 
 def test_the_statistics_are_a_table_of_their_own_in_toml(tmp_path: Path) -> None:
     path = tmp_path / "new.toml"
     merge_settings(path, WANTED, FIGURES)
     assert path.read_text().endswith("\n\n[dataset_profile]\nn_clips = 3\ncomplexity = 1.25\n")
-    path.write_text(
-        path.read_text().replace("n_clips = 3", "# mine\nnote = 'x' # why\nn_clips = 1 # old") + "\n[last]\na = 1\n"
-    )
-    merged = merge_settings(path, WANTED, {**FIGURES, "fresh": 2})
-    assert merged.backup is None
-    text = path.read_text()
-    assert "# mine\nnote = 'x' # why\nn_clips = 3 # old\ncomplexity = 1.25\nfresh = 2\n\n[last]\na = 1\n" in text
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
@@ -214,7 +190,8 @@ def test_the_guide_s_own_file_keeps_every_line(tmp_path: Path, shared: Path) -> 
     merged = merge_settings(path, {**WANTED, "dropout": 0.1}, FIGURES)
     assert merged.added == ["dropout"]
     assert set(merged.kept) == {"epochs", "batch", "freerun_stage_schedule"}
-    assert path.read_text().startswith(text.rstrip().removesuffix("}").rstrip())
+    before = parse_json(text, "test", dict)
+    assert {key: value for key, value in parse(path).items() if key in before} == before
 
 
 @pytest.mark.parametrize(
@@ -261,11 +238,9 @@ tables = st.dictionaries(
 @settings(max_examples=60, deadline=None)
 @given(tables, tables)
 def test_edits_of_any_table_give_what_is_wanted(have: dict[str, Any], changes: dict[str, Any]) -> None:
-    wanted = {**have, **changes}
-    assert json.loads(edit_json(json.dumps(have, indent=2), changes)) == wanted
-    assert json.loads(edit_json(json.dumps(have), changes)) == wanted
-    if have:
-        text = yaml.safe_dump(have, sort_keys=False, allow_unicode=True)
-        assert yaml.safe_load(edit_yaml(text, changes)) == wanted
-    toml = "".join(f"{json.dumps(key, ensure_ascii=False)} = {dump_toml(value)}\n" for key, value in have.items())
-    assert tomllib.loads(edit_toml(toml, changes)) == wanted
+    for suffix in (".json", ".toml", ".yaml"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"a{suffix}"
+            path.write_text(dump_settings(path, have))
+            assert merge_settings(path, changes, {}, overwrite=True).backup is None
+            assert parse(path) == {**have, **changes}
