@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from motionkit.cli import get_app
-from motionkit.plugins import forget
+from motionkit.plugins._discovery import forget
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -24,14 +24,12 @@ from motionkit.metrics._embeddings import (
     kid,
     kinetic_features,
     kinetic_fid,
-    moments,
     multimodality,
     random_pairs,
 )
 from motionkit.metrics._movement import (
     CONTACT,
     LEVELS,
-    QUIET,
     SHORTEST,
     auroc,
     band_power,
@@ -75,7 +73,6 @@ from motionkit.metrics._retrieval import (
 __all__ = [
     "CONTACT",
     "LEVELS",
-    "QUIET",
     "SHORTEST",
     "AtThreshold",
     "Calibration",
@@ -114,7 +111,6 @@ __all__ = [
     "lower_slide",
     "match_hits",
     "matching_score",
-    "moments",
     "movement",
     "movement_share",
     "moves_more",

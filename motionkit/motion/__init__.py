@@ -2,18 +2,11 @@
 
 from motionkit.motion._data_record import DataRecord
 from motionkit.motion.clip import Clip, ReadOptions, read_joint_map
-from motionkit.motion.corpus.captions import (
-    Caption,
-    CaptionRow,
-    CaptionTable,
-    clean_caption,
-    read_caption_table,
-    read_captions,
-)
-from motionkit.motion.corpus.ids import assign_splits, original, plain_id
+from motionkit.motion.corpus.captions import Caption, CaptionTable, read_caption_table, read_captions
+from motionkit.motion.corpus.ids import original, plain_id
 from motionkit.motion.corpus.real_actions import CaptionedClip, HasActions, RealActions, segments_of
-from motionkit.motion.corpus.tagger import evaluator_words, tag_caption, tag_words, tagger_name
-from motionkit.motion.features.extract import canonicalise, joints_to_features, retarget
+from motionkit.motion.corpus.tagger import evaluator_words, tag_caption
+from motionkit.motion.features.extract import joints_to_features
 from motionkit.motion.features.recover import (
     MotionBatch,
     Normalizer,
@@ -36,7 +29,6 @@ __all__ = [
     "HUMANML",
     "KIT",
     "Caption",
-    "CaptionRow",
     "CaptionTable",
     "CaptionedClip",
     "Clip",
@@ -49,9 +41,6 @@ __all__ = [
     "ReadOptions",
     "RealActions",
     "Skeleton",
-    "assign_splits",
-    "canonicalise",
-    "clean_caption",
     "evaluator_words",
     "feature_layout",
     "feature_stats",
@@ -68,11 +57,8 @@ __all__ = [
     "read_features",
     "read_joint_map",
     "resize_features",
-    "retarget",
     "root_trajectory",
     "segments_of",
     "tag_caption",
-    "tag_words",
-    "tagger_name",
     "with_frame_after",
 ]

@@ -6,7 +6,7 @@ so that their type has one size everywhere. Nothing here knows what is shown: th
 of a run use it.
 """
 
-from motionkit.page._charts import WIDTH, bars, rose, shares, spans, ticks
+from motionkit.page._charts import bars, rose, shares, spans
 from motionkit.page._curves import Curve, curves, hover_script, parallel
 from motionkit.page._histogram import histogram
 from motionkit.page._page import (
@@ -19,7 +19,6 @@ from motionkit.page._page import (
     definitions,
     degrees,
     details,
-    drawing,
     duration,
     figure,
     grid,
@@ -38,7 +37,6 @@ from motionkit.page._page import (
 
 __all__ = [
     "UNKNOWN",
-    "WIDTH",
     "Curve",
     "bars",
     "capped",
@@ -50,7 +48,6 @@ __all__ = [
     "definitions",
     "degrees",
     "details",
-    "drawing",
     "duration",
     "figure",
     "grid",
@@ -70,6 +67,5 @@ __all__ = [
     "sorter",
     "spans",
     "table",
-    "ticks",
     "tiles",
 ]

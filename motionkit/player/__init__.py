@@ -1,6 +1,13 @@
 """The one player: motions as a self-contained page, or as a part of a report."""
 
 from motionkit.player._figure import PlayerTrack, track_of
-from motionkit.player._page import MAX_TRACKS, player_assets, player_fragment, player_html, write_player
+from motionkit.player._page import MAX_TRACKS, player_assets, player_fragment, write_player
 
-__all__ = ["MAX_TRACKS", "PlayerTrack", "player_assets", "player_fragment", "player_html", "track_of", "write_player"]
+__all__ = [
+    "MAX_TRACKS",
+    "PlayerTrack",
+    "player_assets",
+    "player_fragment",
+    "track_of",
+    "write_player",
+]

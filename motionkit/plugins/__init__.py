@@ -2,7 +2,7 @@
 
 from motionkit.plugins._component import FREE, Component, Direction, Metric, declared, install_line
 from motionkit.plugins._discovery import KINDS, Entry, either, forget, scan
-from motionkit.plugins._guard import PluginError, catching, in_use, in_words, package_of
+from motionkit.plugins._guard import catching, in_use, in_words, package_of
 from motionkit.plugins._lookup import (
     CodeError,
     available,
@@ -25,7 +25,6 @@ __all__ = [
     "Direction",
     "Entry",
     "Metric",
-    "PluginError",
     "available",
     "catching",
     "code_error",

@@ -6,13 +6,18 @@ the same actions in ``real.npz``, and a motion predictor's in ``heldout/predicti
 classifier's worst errors are in ``figures``. A trainer that wants another page names it in its `Component`.
 """
 
-from motionkit.report._page import compare_page, run_page, write_comparison, write_report
+from motionkit.report._page import run_page, write_comparison, write_report
 from motionkit.report._predictor import write_evaluation
 from motionkit.report._regions import write_region_evaluation
 from motionkit.report._sensitivity import write_sensitivity
 from motionkit.report._success import write_reward_evaluation
 
 __all__ = [
-    "compare_page", "run_page", "write_comparison", "write_evaluation", "write_region_evaluation",
-    "write_report", "write_reward_evaluation", "write_sensitivity",
-]  # fmt: skip
+    "run_page",
+    "write_comparison",
+    "write_evaluation",
+    "write_region_evaluation",
+    "write_report",
+    "write_reward_evaluation",
+    "write_sensitivity",
+]

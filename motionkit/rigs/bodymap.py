@@ -217,7 +217,7 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
         positions: ``[T, J, 3]`` of the rig, for bone lengths and the unit.
 
     Example:
-        >>> from motionkit.rigs import rest_rig
+        >>> from motionkit.rigs.rest import rest_rig
         >>> rig = rest_rig(HUMANML)
         >>> from motionkit.geometry import positions_from_bones
         >>> body = map_body(rig.names, rig.parents, positions_from_bones(rig.offsets, rig.parents)[None])
@@ -331,7 +331,7 @@ def body_height(names: Sequence[str], parents: Sequence[int], pose: Tensor) -> f
 
     Example:
         >>> from motionkit.geometry import positions_from_bones
-        >>> from motionkit.rigs import rest_rig
+        >>> from motionkit.rigs.rest import rest_rig
         >>> rig = rest_rig(HUMANML)
         >>> round(body_height(rig.names, rig.parents, positions_from_bones(rig.offsets, rig.parents)), 2)
         1.77

@@ -4,12 +4,10 @@ from motionkit.runs._checkpoint import (
     TENSORS,
     Checkpoint,
     SavedModel,
-    capture_random,
     find_model,
     flatten_optimizer,
     note_test_split,
     restore_optimizer,
-    restore_random,
     write_model,
 )
 from motionkit.runs._content import (
@@ -54,7 +52,6 @@ __all__ = [
     "RunRecord",
     "SavedModel",
     "TrainedOn",
-    "capture_random",
     "disk_errors",
     "find",
     "find_model",
@@ -78,7 +75,6 @@ __all__ = [
     "refuse_command",
     "require_writable",
     "restore_optimizer",
-    "restore_random",
     "still_holds",
     "what_is",
     "write_bytes_atomic",

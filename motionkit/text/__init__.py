@@ -1,23 +1,10 @@
 """Prompts and text encoders."""
 
 from motionkit.text._load import ENCODERS, MiniLMEncoder, TextRecord, load_encoder, proof
-from motionkit.text._named import (
-    events_of,
-    is_english,
-    named_limbs,
-    names_direction,
-    names_travel,
-    reads_sides,
-    swap_count,
-    swap_direction,
-    swap_order,
-    swap_tempo,
-    tempo_of,
-)
+from motionkit.text._named import is_english, named_limbs, names_direction, names_travel, reads_sides, tempo_of
 from motionkit.text._prompt import SEPARATOR, CachedEncoder, Prompt, TextEncoder, TextFeatures
 from motionkit.text._sides import CAPTION_CHANGES, KINDS, CaptionChange, kinds_of, mirror_text, names_side
 from motionkit.text._stored import (
-    FAR,
     KnownTexts,
     NearestTexts,
     StoredEncoder,
@@ -32,7 +19,6 @@ from motionkit.text._stored import (
 __all__ = [
     "CAPTION_CHANGES",
     "ENCODERS",
-    "FAR",
     "KINDS",
     "SEPARATOR",
     "CachedEncoder",
@@ -47,7 +33,6 @@ __all__ = [
     "TextEncoder",
     "TextFeatures",
     "TextRecord",
-    "events_of",
     "is_english",
     "kinds_of",
     "load_encoder",
@@ -59,10 +44,6 @@ __all__ = [
     "proof",
     "read_table",
     "reads_sides",
-    "swap_count",
-    "swap_direction",
-    "swap_order",
-    "swap_tempo",
     "tempo_of",
     "words_of",
     "write_student",

@@ -24,7 +24,8 @@ from torch import Tensor
 from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
 from motionkit.geometry import bones_from_positions, rotate_yaw
-from motionkit.motion import HUMANML, KIT, Skeleton, canonicalise, features_to_joints, joints_to_features
+from motionkit.motion import HUMANML, KIT, Skeleton, features_to_joints, joints_to_features
+from motionkit.motion.features.extract import canonicalise
 from motionkit.testing import check_dataset
 from motionkit.text_to_motion.data.clip_sets import FittingSets, extremes
 from motionkit.text_to_motion.data.compose import draw_captions, draw_samples, none_fits

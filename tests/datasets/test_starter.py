@@ -8,7 +8,8 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, features_to_joints
-from motionkit.starter import CATALOGUE, captions, perform
+from motionkit.starter import CATALOGUE, perform
+from motionkit.starter._catalogue import captions
 from motionkit.text_to_motion.data.starter import StarterOptions, component
 from motionkit.text_to_motion.data.starter_clips import Starter
 

@@ -18,7 +18,8 @@ from motionkit.clips.profile.document import profile_document
 from motionkit.clips.profile.statistics import profile_sources
 from motionkit.errors import MotionkitError
 from motionkit.formats.arrays import read_features_file, read_joints, read_mdm_results, write_joints
-from motionkit.motion import HUMANML, KIT, JointMotion, ReadOptions, canonicalise, joints_to_features
+from motionkit.motion import HUMANML, KIT, JointMotion, ReadOptions, joints_to_features
+from motionkit.motion.features.extract import canonicalise
 from motionkit.rigs import kit_bones
 
 from ..made.bodies import walker

@@ -10,7 +10,7 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh as read_clips
 from motionkit.motion import HUMANML, Motion, ReadOptions, joints_to_features
-from motionkit.rigs import map_body
+from motionkit.rigs.bodymap import map_body
 
 from ..made.bvh_files import ODD, ROWS, write_odd
 

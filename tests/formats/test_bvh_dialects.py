@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from motionkit.clips.faults import frames_at_rest
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion import HUMANML, ReadOptions
-from motionkit.rigs import map_body
+from motionkit.rigs.bodymap import map_body
 from motionkit.rigs.rest import UNITS
 
 from ..made.bvh_files import NAMES, Dialect, person_joints, write_dialect

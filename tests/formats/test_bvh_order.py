@@ -15,7 +15,8 @@ from torch import Tensor
 from motionkit.formats.bvh import read_bvh, write_bvh
 from motionkit.formats.bvh.euler import CALM, ORDERS, choose_orders
 from motionkit.motion import HUMANML, JointMotion, Motion
-from motionkit.rigs import map_body, solve
+from motionkit.rigs import solve
+from motionkit.rigs.bodymap import map_body
 from motionkit.starter import generate
 
 from ..made.bvh_files import Dialect, write_dialect

@@ -16,7 +16,8 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import read_mpl_json
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.motion import Motion
-from motionkit.rigs import find_feet, map_body, soft_contacts
+from motionkit.rigs import find_feet, soft_contacts
+from motionkit.rigs.bodymap import map_body
 
 from ..made.mpl_files import HOUSE, UNREAL, exported, guide, save, starter_motion, tables, turn
 

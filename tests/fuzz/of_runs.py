@@ -17,7 +17,8 @@ from motionkit import runs
 from motionkit.clips.profile.settings_file import merge_settings
 from motionkit.config import Choice, Given, Range, resolve
 from motionkit.errors import MotionkitError
-from motionkit.plugins import forget, scan
+from motionkit.plugins import scan
+from motionkit.plugins._discovery import forget
 from motionkit.plugins.check import diagnose
 from motionkit.runs._checkpoint import RANDOM, capture_random, newest_checkpoint
 from motionkit.runs._record import claim_new

@@ -13,11 +13,11 @@ from motionkit.metrics import (
     frechet,
     interval,
     matching_score,
-    moments,
     multimodality,
     r_precision,
     random_pairs,
 )
+from motionkit.metrics._embeddings import moments
 
 
 @pytest.fixture(scope="module")

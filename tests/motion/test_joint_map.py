@@ -13,8 +13,8 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion import HUMANML, ReadOptions
 from motionkit.motion.clip import joint_map_text, read_joint_map
-from motionkit.rigs import map_body, to_body
-from motionkit.rigs.bodymap import find_roles
+from motionkit.rigs import to_body
+from motionkit.rigs.bodymap import find_roles, map_body
 
 from ..made.bvh_files import NAMES, Dialect, write_dialect
 from ..rigs.rig_names import RIGS

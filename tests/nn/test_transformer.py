@@ -6,14 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from motionkit.nn import (
-    TransformerDecoder,
-    TransformerEncoder,
-    native_keys,
-    sinusoid,
-    sinusoidal_table,
-    stock_keys,
-)
+from motionkit.nn import TransformerDecoder, TransformerEncoder, native_keys, sinusoidal_table, stock_keys
+from motionkit.nn._transformer import sinusoid
 
 MASK = torch.arange(7) < torch.tensor([7, 4, 1])[:, None]
 

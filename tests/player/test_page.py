@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.player import player_assets, player_fragment, player_html, write_player
+from motionkit.player import player_assets, player_fragment, write_player
+from motionkit.player._page import player_html
 
 from .figures import track
 

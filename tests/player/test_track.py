@@ -8,7 +8,8 @@ from motionkit.motion import HUMANML, KIT, feature_layout
 from motionkit.motion.motion import JointMotion
 from motionkit.player import PlayerTrack, track_of
 from motionkit.player._figure import figure_of
-from motionkit.rigs import body_to_kit, head_joint, sides, solve
+from motionkit.rigs import head_joint, sides, solve
+from motionkit.rigs.rest import body_to_kit
 from motionkit.starter import generate
 
 from .figures import track, walking

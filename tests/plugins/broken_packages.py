@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from motionkit.plugins import forget
+from motionkit.plugins._discovery import forget
 
 GOOD = """
 from motionkit.config import Group

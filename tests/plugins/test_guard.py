@@ -11,7 +11,7 @@ import pytest
 
 from motionkit import plugins
 from motionkit.errors import Interrupted, MotionkitError
-from motionkit.plugins import PluginError
+from motionkit.plugins._guard import PluginError
 
 from . import broken_packages as broken
 

@@ -6,7 +6,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML
-from motionkit.rigs import map_body
+from motionkit.rigs.bodymap import map_body
 from motionkit.rigs.rest import UNITS
 
 from .rig_names import MOTIONBUILDER, RIGS

@@ -12,8 +12,9 @@ from motionkit.clips.profile.statistics import profile_sources
 from motionkit.formats.mpl.npz import mpl_arrays
 from motionkit.geometry import unwrap
 from motionkit.motion import HUMANML, KIT, Clip, JointMotion, Skeleton
-from motionkit.rigs import body_to_kit, find_feet, solve
+from motionkit.rigs import find_feet, solve
 from motionkit.rigs.bodymap import find_roles, front_of
+from motionkit.rigs.rest import body_to_kit
 
 from ..clips.profile.sets import Source
 from ..made.persons import person

@@ -12,7 +12,8 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
 from motionkit.geometry import accumulate_rotations
 from motionkit.motion import HUMANML, Motion
-from motionkit.rigs import fix_feet, joint_contacts, soft_contacts
+from motionkit.rigs import fix_feet, soft_contacts
+from motionkit.rigs._contacts import joint_contacts
 from motionkit.starter import OFFSETS, PARENTS, generate
 
 FPS = 30.0

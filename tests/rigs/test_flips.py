@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from motionkit.motion import HUMANML, JointMotion, Motion
-from motionkit.rigs import _solve_rotations, count_flips, solve
+from motionkit.rigs import _solve_rotations, solve
 from motionkit.rigs.rest import rest_rig
+from motionkit.rigs.solver import count_flips
 
 from .test_solve import as_joints, pose, swaying
 

@@ -9,21 +9,11 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh, write_bvh
 from motionkit.geometry import bones_from_positions
-from motionkit.motion import (
-    HUMANML,
-    KIT,
-    JointMotion,
-    Motion,
-    Skeleton,
-    canonicalise,
-    features_to_joints,
-    joints_to_features,
-    mirror,
-    retarget,
-)
-from motionkit.rigs import body_to_kit, kit_bones, solve, to_body
+from motionkit.motion import HUMANML, KIT, JointMotion, Motion, Skeleton, features_to_joints, joints_to_features, mirror
+from motionkit.motion.features.extract import canonicalise, retarget
+from motionkit.rigs import kit_bones, solve, to_body
 from motionkit.rigs.bodymap import find_roles
-from motionkit.rigs.rest import KIT_RIG, rig_names, smpl_joints
+from motionkit.rigs.rest import KIT_RIG, body_to_kit, rig_names, smpl_joints
 from motionkit.starter import generate
 
 from ..made.bodies import mirror_features, walker

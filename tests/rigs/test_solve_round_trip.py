@@ -11,9 +11,10 @@ from torch import Tensor
 
 from motionkit import starter
 from motionkit.formats.bvh import read_bvh, write_bvh
-from motionkit.motion import HUMANML, retarget
+from motionkit.motion import HUMANML
+from motionkit.motion.features.extract import retarget
 from motionkit.motion.motion import JointMotion
-from motionkit.rigs import map_body
+from motionkit.rigs.bodymap import map_body
 from motionkit.rigs.solver import Solved, solve
 from motionkit.starter._catalogue import Order, actions, perform
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.rigs import two_bones
+from motionkit.rigs._fix_feet import two_bones
 
 HINGE = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
 

@@ -18,9 +18,16 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.runs import Checkpoint, Run, capture_random, restore_random
+from motionkit.runs import Checkpoint, Run
 from motionkit.runs import _checkpoint as _save
-from motionkit.runs._checkpoint import mend, newest_checkpoint, read_checkpoint, save_checkpoint
+from motionkit.runs._checkpoint import (
+    capture_random,
+    mend,
+    newest_checkpoint,
+    read_checkpoint,
+    restore_random,
+    save_checkpoint,
+)
 from motionkit.runs.atomic import sweep
 
 from .faults import faults

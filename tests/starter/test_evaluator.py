@@ -11,7 +11,8 @@ import motionkit
 from motionkit.contracts.generating import sample
 from motionkit.metrics import frechet, matching_score, r_precision
 from motionkit.rl import DDIM, NoiseSource, StepPlan
-from motionkit.starter import captions, weights_path
+from motionkit.starter import weights_path
+from motionkit.starter._catalogue import captions
 from motionkit.text import Prompt
 from motionkit.text_to_motion.crops import encode_clips
 from motionkit.text_to_motion.evaluator.files import open_evaluator

@@ -12,13 +12,13 @@ from motionkit.starter import (
     PARENTS,
     Order,
     actions,
-    captions,
     embeddings,
     generate,
     perform,
     table_path,
     weights_path,
 )
+from motionkit.starter._catalogue import captions
 
 FEET = [7, 10, 8, 11]
 

@@ -12,7 +12,7 @@ import torch
 
 import motionkit
 from motionkit.contracts.generating import generate_motions, plan_steps
-from motionkit.metrics import QUIET
+from motionkit.metrics._movement import QUIET
 from motionkit.motion import HUMANML, features_to_joints
 from motionkit.starter import CATALOGUE
 from tests.made.scripts import load_script

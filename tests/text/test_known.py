@@ -10,7 +10,8 @@ import torch
 from motionkit import load_policy, starter
 from motionkit.contracts.generating import typed_prompts
 from motionkit.starter.plan import wordings
-from motionkit.text import FAR, KnownTexts, StudentEncoder, TextEncoder, load_encoder
+from motionkit.text import KnownTexts, StudentEncoder, TextEncoder, load_encoder
+from motionkit.text._stored import FAR
 
 OTHER = (
     "a cat sleeps", "happy", "moonwalk", "a person rows a boat", "a man rides a horse", "a person plays the piano",

@@ -4,21 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from motionkit.text import (
-    CAPTION_CHANGES,
-    KINDS,
-    events_of,
-    is_english,
-    kinds_of,
-    mirror_text,
-    names_side,
-    reads_sides,
-    swap_count,
-    swap_direction,
-    swap_order,
-    swap_tempo,
-    tempo_of,
-)
+from motionkit.text import CAPTION_CHANGES, KINDS, is_english, kinds_of, mirror_text, names_side, reads_sides, tempo_of
+from motionkit.text._named import events_of, swap_count, swap_direction, swap_order, swap_tempo
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from motionkit.config import CheckpointSettings, LogSettings, RunSettings, TrainerSettings
+from motionkit.config import CheckpointSettings, RunSettings, TrainerSettings
+from motionkit.config._shared import LogSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run
 from motionkit.training.steps import Kept, State, restore, run_steps

@@ -21,7 +21,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton, features_to_joints
 from motionkit.rl import Schedule, stable_hash
 from motionkit.runs import Run
-from motionkit.starter import captions
+from motionkit.starter._catalogue import captions
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
 from motionkit.text_to_motion.mdm import open as factory
 from motionkit.text_to_motion.mdm.open import open_policy

@@ -13,7 +13,7 @@ from typer.testing import Result
 
 from motionkit.clips.convert import FeatureTarget, FileTarget, convert, load_clips, open_sources
 from motionkit.errors import MotionkitError
-from motionkit.formats import read_clips
+from motionkit.formats.table import read_clips
 from motionkit.weights import read_array
 
 from ...made.bodies import walker

@@ -12,21 +12,11 @@ from hypothesis import strategies as st
 from motionkit.clips.find import unique_keys
 from motionkit.errors import MotionkitError
 from motionkit.formats.table import SUFFIXES
-from motionkit.motion import (
-    Caption,
-    CaptionRow,
-    CaptionTable,
-    assign_splits,
-    clean_caption,
-    read_caption_table,
-    read_captions,
-    tag_caption,
-    tag_words,
-    tagger_name,
-)
+from motionkit.motion import Caption, CaptionTable, read_caption_table, read_captions, tag_caption
 from motionkit.motion.corpus import tagger as _tagger
-from motionkit.motion.corpus.captions import captions_within
-from motionkit.motion.corpus.ids import complete_splits, plain_id
+from motionkit.motion.corpus.captions import CaptionRow, captions_within, clean_caption
+from motionkit.motion.corpus.ids import assign_splits, complete_splits, plain_id
+from motionkit.motion.corpus.tagger import tag_words, tagger_name
 
 
 def test_a_line():

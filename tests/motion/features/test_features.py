@@ -8,17 +8,8 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import bones_from_positions, matrix_to_6d, rotation_between, yaw_matrix
-from motionkit.motion import (
-    HUMANML,
-    KIT,
-    canonicalise,
-    feature_layout,
-    feature_width,
-    features_to_joints,
-    joints_to_features,
-    retarget,
-)
-from motionkit.motion.features.extract import smooth_heading
+from motionkit.motion import HUMANML, KIT, feature_layout, feature_width, features_to_joints, joints_to_features
+from motionkit.motion.features.extract import canonicalise, retarget, smooth_heading
 
 from ...made.bodies import slow_features, walker
 

@@ -9,16 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.motion import (
-    HUMANML,
-    KIT,
-    joints_to_features,
-    mirror,
-    mirror_features,
-    mirror_text,
-    resize_features,
-    retarget,
-)
+from motionkit.motion import HUMANML, KIT, joints_to_features, mirror, mirror_features, mirror_text, resize_features
+from motionkit.motion.features.extract import retarget
 
 from ...made.bodies import mirror_features as mirrored_by_blocks
 from ...made.bodies import walker

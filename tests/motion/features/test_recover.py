@@ -13,11 +13,11 @@ from motionkit.motion import (
     KIT,
     MotionBatch,
     Skeleton,
-    canonicalise,
     features_to_joints,
     joints_to_features,
     root_trajectory,
 )
+from motionkit.motion.features.extract import canonicalise
 from motionkit.motion.features.recover import feature_layout
 
 from ...made.bodies import walker

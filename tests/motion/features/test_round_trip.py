@@ -13,17 +13,10 @@ import pytest
 import torch
 
 from motionkit.geometry import bones_from_positions
-from motionkit.motion import (
-    HUMANML,
-    KIT,
-    canonicalise,
-    feature_layout,
-    features_to_joints,
-    joints_to_features,
-    retarget,
-    with_frame_after,
-)
-from motionkit.rigs import body_to_kit, kit_bones
+from motionkit.motion import HUMANML, KIT, feature_layout, features_to_joints, joints_to_features, with_frame_after
+from motionkit.motion.features.extract import canonicalise, retarget
+from motionkit.rigs import kit_bones
+from motionkit.rigs.rest import body_to_kit
 from motionkit.starter import generate
 
 from ...made.bodies import walker
