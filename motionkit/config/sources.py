@@ -116,10 +116,8 @@ def read_environment(model: type[BaseModel]) -> Layer:
     given: dict[tuple[str, ...], str] = {}
     warnings = []
     known = {variable((name,)) for name in model.model_fields} | set(NOT_SETTINGS)
-    for name, text in ((name.upper(), text) for name, text in os.environ.items()):
+    for name, text in _variables().items():
         path = tuple(name.removeprefix(PREFIX).lower().split("__"))
-        if not name.startswith(PREFIX) or name in NOT_SETTINGS:
-            continue
         if path[0] in model.model_fields:
             given[path] = text
         else:
@@ -128,6 +126,17 @@ def read_environment(model: type[BaseModel]) -> Layer:
             warnings.append(f"{name} is not a setting of this command and has no effect{f'; {hint}' if hint else ''}")
     table = nested(model, given)
     return Layer("environment", table, origin=lambda path: f"environment {variable(path)}", warnings=tuple(warnings))
+
+
+def _variables() -> dict[str, str]:
+    """Return the variables with our prefix, by their name in capitals."""
+    if not any(name.upper().startswith(PREFIX) and name.upper() not in NOT_SETTINGS for name in os.environ):
+        return {}  # pydantic-settings takes 0.1 s to import
+    from pydantic_settings import BaseSettings, EnvSettingsSource
+
+    source = EnvSettingsSource(BaseSettings, case_sensitive=False, env_prefix=PREFIX, env_nested_delimiter="__")
+    found = {name.upper(): text for name, text in source.env_vars.items() if text is not None}
+    return {name: text for name, text in found.items() if name.startswith(PREFIX) and name not in NOT_SETTINGS}
 
 
 def variable(path: Iterable[str]) -> str:
