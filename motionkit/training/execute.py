@@ -16,7 +16,7 @@ from motionkit.plugins import Component
 from motionkit.runs import PAGE, Run, open_run, write_bytes_atomic
 from motionkit.tracking import result_table, results
 from motionkit.training.base import Trainer
-from motionkit.training.matmul import matmul_in_use
+from motionkit.training.device import matmul_in_use
 from motionkit.training.world import asked_to_stop, open_together, world_of
 
 _logger = logging.getLogger("motionkit.trainers")

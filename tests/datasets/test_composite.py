@@ -39,8 +39,8 @@ from motionkit.text_to_motion.data.joined import (
     reference_features,
     reference_joints,
     shared_groups,
+    shared_motions,
 )
-from motionkit.text_to_motion.data.reference import shared_motions
 from motionkit.text_to_motion.data.starter import StarterOptions
 from motionkit.text_to_motion.data.starter import component as starter
 

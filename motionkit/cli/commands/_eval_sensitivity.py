@@ -25,8 +25,13 @@ from motionkit.runs import folder_of
 from motionkit.text_to_motion.evaluation.judge import open_judge, open_reward
 from motionkit.text_to_motion.evaluation.quality import real_motions
 from motionkit.text_to_motion.evaluation.sensitivity.audit import audit
-from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, Clips, kinds_of_reward, trained_kinds
-from motionkit.text_to_motion.evaluation.sensitivity.rows import SOURCES
+from motionkit.text_to_motion.evaluation.sensitivity.bench import (
+    SOURCES,
+    Audited,
+    Clips,
+    kinds_of_reward,
+    trained_kinds,
+)
 from motionkit.text_to_motion.evaluation.sensitivity.words import document, tables, verdict
 from motionkit.text_to_motion.rewards.ask import try_reward
 

@@ -26,8 +26,7 @@ from motionkit.runs import fingerprint, fingerprint_files
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.composite import KIND, LIMIT, SCHEMA, CompositeDocument, CompositeOptions
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, KitOptions, humanml, kit
-from motionkit.text_to_motion.data.joined import reference_features
-from motionkit.text_to_motion.data.reference import shared_motions
+from motionkit.text_to_motion.data.joined import reference_features, shared_motions
 from motionkit.weights import open_zip, read_array
 
 # Reads composite files, motionkit's and the original code's. Nothing in a file is executed.

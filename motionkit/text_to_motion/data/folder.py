@@ -19,8 +19,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Caption, Normalizer, Skeleton, read_captions, read_features
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, KitOptions
-from motionkit.text_to_motion.data.joined import join_prompts
-from motionkit.text_to_motion.data.reference import physics_medians
+from motionkit.text_to_motion.data.joined import join_prompts, physics_medians
 from motionkit.weights import read_numbers
 
 # Reads a split of a HumanML3D-layout folder into items, by the rules of the public text-to-motion loaders.

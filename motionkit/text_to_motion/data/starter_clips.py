@@ -21,8 +21,7 @@ from motionkit.motion import HUMANML, Normalizer, Skeleton, feature_stats, joint
 from motionkit.starter import CATALOGUE, Order, perform
 from motionkit.starter.plan import UNIT, PlannedClip, draw_caption, draw_length, generator, half, plan
 from motionkit.text import Prompt
-from motionkit.text_to_motion.data.joined import MIN_SEGMENT, fit_lengths
-from motionkit.text_to_motion.data.reference import physics_medians
+from motionkit.text_to_motion.data.joined import MIN_SEGMENT, fit_lengths, physics_medians
 from motionkit.text_to_motion.data.starter import StarterOptions
 
 # Caches arrays between runs, under a hash of the code that makes them.

@@ -19,8 +19,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
 from motionkit.rl import DDIM, NoiseSource, StepPlan
 from motionkit.text import Prompt
-from motionkit.text_to_motion.data.joined import MIN_SEGMENT
-from motionkit.text_to_motion.data.reference import shared_motions
+from motionkit.text_to_motion.data.joined import MIN_SEGMENT, shared_motions
 from motionkit.text_to_motion.rewards.ask import Elsewhere
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 

@@ -19,9 +19,8 @@ from motionkit.kernels import physics_sums
 from motionkit.nn import adapters_off, has_adapters
 from motionkit.rl import require_eval
 from motionkit.text import Prompt
-from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, HasParts
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, HasParts, Reference
 from motionkit.text_to_motion.grpo.algorithms.credit import dead_everywhere, whole_batch
-from motionkit.text_to_motion.grpo.reference import Reference
 from motionkit.text_to_motion.grpo.settings import (
     ControlSettings,
     EmaSettings,

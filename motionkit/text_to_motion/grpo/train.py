@@ -29,7 +29,6 @@ from motionkit.motion import DataRecord
 from motionkit.rl import DDPM, excess_noise
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt
-from motionkit.text_to_motion.evaluation.alarms import RewardAlarms
 from motionkit.text_to_motion.evaluation.heldout import HeldOut
 from motionkit.text_to_motion.evaluation.judge import (
     calibrate,
@@ -43,14 +42,13 @@ from motionkit.text_to_motion.evaluation.judge import (
 from motionkit.text_to_motion.evaluation.quality import RealMotions, real_motions
 from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, kinds_of_reward
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
-from motionkit.text_to_motion.grpo.measurements import Measurements
+from motionkit.text_to_motion.grpo.measurements import Measurements, RewardAlarms
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.rewards.ask import try_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.training.base import LOSS, REWARD, Figure, dataset_inputs, inputs_of
-from motionkit.training.device import describe_device, set_up
-from motionkit.training.matmul import settle_matmul
+from motionkit.training.device import describe_device, set_up, settle_matmul
 from motionkit.training.steps import restore, run_steps
 from motionkit.training.world import OneProcess, World
 

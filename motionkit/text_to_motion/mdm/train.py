@@ -32,9 +32,8 @@ from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSetting
 from motionkit.text_to_motion.pairs.data import clip_inputs, held_out_clips, trained_on_clips, usable_clips
 from motionkit.tracking import result_table, results
 from motionkit.training.base import LOSS, Figure, inputs_of
-from motionkit.training.device import autocast, describe_device, set_up
+from motionkit.training.device import autocast, describe_device, set_up, settle_matmul
 from motionkit.training.learner import Learner, cosine_rate
-from motionkit.training.matmul import settle_matmul
 from motionkit.training.steps import Kept, restore, run_steps
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 

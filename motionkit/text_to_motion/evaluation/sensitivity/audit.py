@@ -15,8 +15,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import Skeleton, feature_layout
 from motionkit.rl import stable_hash
 from motionkit.text import KINDS, Prompt, is_english, kinds_of, words_of
-from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, Bench, Clips, Scores
-from motionkit.text_to_motion.evaluation.sensitivity.rows import SOURCES, Example, Row
+from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES, Audited, Bench, Clips, Example, Row, Scores
 
 # What a change gives away by itself: how often a classifier tells it without the other half of the pair.
 #

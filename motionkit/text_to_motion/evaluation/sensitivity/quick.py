@@ -14,8 +14,7 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import in_words
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.sensitivity.audit import audit
-from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, Bench, Clips
-from motionkit.text_to_motion.evaluation.sensitivity.rows import QUICK
+from motionkit.text_to_motion.evaluation.sensitivity.bench import QUICK, Audited, Bench, Clips
 from motionkit.text_to_motion.evaluation.sensitivity.words import document, main_table, verdict
 
 _CLIPS, _FEW = 64, 8

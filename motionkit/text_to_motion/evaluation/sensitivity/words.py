@@ -10,7 +10,7 @@ import numpy as np
 
 from motionkit.text import KINDS
 from motionkit.text_to_motion.evaluation.sensitivity.audit import PLAIN, Audit, Figure, Measured
-from motionkit.text_to_motion.evaluation.sensitivity.rows import SOURCES
+from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES
 
 UNSEEN, SEEN = 0.2, 0.6
 """Below the first a change is not seen, from the second on it is; between them it is seen in part."""

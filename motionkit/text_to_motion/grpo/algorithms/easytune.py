@@ -19,6 +19,7 @@ from motionkit.contracts.generating import Samples
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.motion import MotionBatch
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, Visited, rollout
+from motionkit.text_to_motion.grpo.algorithms.base import Reference
 from motionkit.text_to_motion.grpo.algorithms.options import EasyTuneOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import (
     GradientTerms,
@@ -26,7 +27,6 @@ from motionkit.text_to_motion.grpo.algorithms.terms import (
     require_gradient,
     require_graph,
 )
-from motionkit.text_to_motion.grpo.reference import Reference
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 from motionkit.training.world import OneProcess, World, sum_over
 

@@ -39,10 +39,10 @@ from motionkit.rl import (
     audit_ratio,
     rollout,
 )
+from motionkit.text_to_motion.grpo.algorithms.base import Reference
 from motionkit.text_to_motion.grpo.algorithms.credit import Credit, assign_credit
 from motionkit.text_to_motion.grpo.algorithms.options import FlowOptions, GrpoOptions, WindowSampler
 from motionkit.text_to_motion.grpo.algorithms.terms import add_hold
-from motionkit.text_to_motion.grpo.reference import Reference
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 from motionkit.training.steps import State, Stateful
 from motionkit.training.world import OneProcess, World, sum_over

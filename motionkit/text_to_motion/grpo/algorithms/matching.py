@@ -28,9 +28,9 @@ from motionkit.rl import (
     rollout,
     stable_hash,
 )
+from motionkit.text_to_motion.grpo.algorithms.base import Reference
 from motionkit.text_to_motion.grpo.algorithms.options import MatchingOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import roughness
-from motionkit.text_to_motion.grpo.reference import Reference
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.training.world import OneProcess, World, sum_over
 

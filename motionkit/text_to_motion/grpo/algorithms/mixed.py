@@ -17,12 +17,12 @@ from torch import Tensor
 from motionkit.contracts.generating import Samples
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.rl import Predict, Rollout, StepNoise, graph_rollout, valid_dims
+from motionkit.text_to_motion.grpo.algorithms.base import Reference
 from motionkit.text_to_motion.grpo.algorithms.credit import Credit, reward_credit
 from motionkit.text_to_motion.grpo.algorithms.grpo import ClippedUpdate, grpo
 from motionkit.text_to_motion.grpo.algorithms.options import GrpoObjective, GrpoOptions, GrpoRollout, MixedOptions
 from motionkit.text_to_motion.grpo.algorithms.reward_gradient import GradientUpdate, saves_memory
 from motionkit.text_to_motion.grpo.algorithms.terms import GradientTerms, require_gradient, require_graph
-from motionkit.text_to_motion.grpo.reference import Reference
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 from motionkit.training.world import OneProcess, World
 

@@ -16,6 +16,7 @@ from motionkit.contracts.generating import Samples
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout
+from motionkit.text_to_motion.grpo.algorithms.base import Reference
 from motionkit.text_to_motion.grpo.algorithms.options import GradientOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import (
     GradientTerms,
@@ -24,7 +25,6 @@ from motionkit.text_to_motion.grpo.algorithms.terms import (
     require_gradient,
     require_graph,
 )
-from motionkit.text_to_motion.grpo.reference import Reference
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 from motionkit.training.world import OneProcess, World, sum_over
 

@@ -18,8 +18,8 @@ from motionkit.motion import MotionBatch
 from motionkit.nn import adapters_merged
 from motionkit.rl import NoiseSource, Trajectory, Visited, stable_hash, valid_dims
 from motionkit.text import Prompt
+from motionkit.text_to_motion.grpo.algorithms.base import Reference
 from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
-from motionkit.text_to_motion.grpo.reference import Reference
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 from motionkit.training.world import World
 
