@@ -26,17 +26,11 @@ class Crop:
 
 @dataclass(frozen=True)
 class CropLatents:
-    """Encoded crops.
+    """Encoded crops."""
 
-    Attributes:
-        mu: ``[S, D]`` latent means, not normalised; zeros where a crop could not be encoded.
-        finite: ``[S]`` bool, False where a crop has too few frames for the encoder or holds a NaN or an infinity.
-        clamped: ``[S]`` share of the crop's values that were cut to the clamp.
-    """
-
-    mu: Tensor
-    finite: Tensor
-    clamped: Tensor
+    mu: Tensor  # [S, D] latent means, not normalised; zeros where a crop could not be encoded
+    finite: Tensor  # [S] bool, False where a crop has too few frames for the encoder or holds a NaN or an infinity
+    clamped: Tensor  # [S] share of the crop's values that were cut to the clamp
 
 
 def buckets(lengths: Sequence[int]) -> list[list[int]]:
@@ -44,9 +38,6 @@ def buckets(lengths: Sequence[int]) -> list[list[int]]:
 
     A bucket is closed once it holds 16 items and the next is a quarter longer than its shortest, or when it would
     pass 32768 padded frames (which bounds memory).
-
-    Args:
-        lengths: One length per item.
 
     Returns:
         Lists of indices that together name each item once, shortest items first.

@@ -13,23 +13,14 @@ from motionkit.runs import Run, fingerprint, fingerprint_files
 
 @dataclass(frozen=True)
 class Figure:
-    """What a trainer's progress line shows of its metrics.
+    """What a trainer's progress line shows of its metrics."""
 
-    Attributes:
-        label: The word in front of it.
-        metrics: Names of metrics; of those that a line of metrics.jsonl has, the mean is taken.
-        smooth: Show the mean over the newest 20 lines; otherwise the newest value is shown.
-        change: It is a difference, shown with its sign.
-        count: It is a whole number.
-        instead_of: Labels of figures that are shown only until this one has a value.
-    """
-
-    label: str
-    metrics: tuple[str, ...]
-    smooth: bool = False
-    change: bool = False
-    count: bool = False
-    instead_of: tuple[str, ...] = ()
+    label: str  # The word in front of it
+    metrics: tuple[str, ...]  # Names of metrics; of those that a line of metrics.jsonl has, the mean is taken
+    smooth: bool = False  # Show the mean over the newest 20 lines; otherwise the newest value is shown
+    change: bool = False  # It is a difference, shown with its sign
+    count: bool = False  # It is a whole number
+    instead_of: tuple[str, ...] = ()  # Labels of figures that are shown only until this one has a value
 
 
 REWARD = Figure("reward", ("reward/mean",), smooth=True, instead_of=("loss",))
@@ -88,17 +79,11 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found before a run.
+    """What a check found before a run."""
 
-    Attributes:
-        name: Of the check.
-        ok: Whether the run can go on.
-        said: What was found, in one line.
-    """
-
-    name: str
-    ok: bool
-    said: str
+    name: str  # Of the check
+    ok: bool  # Whether the run can go on
+    said: str  # What was found, in one line
 
 
 class Checks(Protocol):

@@ -24,23 +24,14 @@ _logger = logging.getLogger("motionkit.trainers")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """How a run ended."""
 
-    Attributes:
-        document: The summary document of ``--json``.
-        table: Title, columns and rows of the table for people, or several such.
-        directory: The run folder.
-        status: ``done`` or ``interrupted``; a run that fails raises.
-        exit_code: 0, or 130 and 143 when a signal stopped it.
-        page: The page of the finished run, where its trainer has one.
-    """
-
-    document: Mapping[str, Any]
-    table: Sequence[Mapping[str, Any]]
-    directory: Path
-    status: str
-    exit_code: int
-    page: Path | None = None
+    document: Mapping[str, Any]  # The summary document of ``--json``
+    table: Sequence[Mapping[str, Any]]  # Title, columns and rows of the table for people, or several such
+    directory: Path  # The run folder
+    status: str  # ``done`` or ``interrupted``; a run that fails raises
+    exit_code: int  # 0, or 130 and 143 when a signal stopped it
+    page: Path | None = None  # The page of the finished run, where its trainer has one
 
 
 def build_trainer(command: str, component: Component, settings: TrainerSettings) -> Trainer:

@@ -30,19 +30,12 @@ TORCHRUN = "torchrun --nproc-per-node 2 -m motionkit ..."
 
 @dataclass(frozen=True)
 class Launch:
-    """The place of a process among those that were started together.
+    """The place of a process among those that were started together."""
 
-    Attributes:
-        rank: Number of this process, from 0.
-        size: Number of processes; 1 without a launcher.
-        local_rank: Number of this process on its machine, from 0.
-        local_size: Processes on its machine.
-    """
-
-    rank: int = 0
-    size: int = 1
-    local_rank: int = 0
-    local_size: int = 1
+    rank: int = 0  # Number of this process, from 0
+    size: int = 1  # Number of processes; 1 without a launcher
+    local_rank: int = 0  # Number of this process on its machine, from 0
+    local_size: int = 1  # Processes on its machine
 
     @property
     def quiet(self) -> bool:

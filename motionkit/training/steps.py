@@ -22,15 +22,10 @@ from motionkit.training.world import OneProcess, World, asked_to_stop
 
 @dataclass(frozen=True)
 class State:
-    """The state of one part.
+    """The state of one part."""
 
-    Attributes:
-        tensors: Named tensors, any device.
-        values: JSON-able and finite.
-    """
-
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)  # Named tensors, any device
+    values: Mapping[str, Any] = field(default_factory=dict)  # JSON-able and finite
 
 
 class Stateful(Protocol):
@@ -146,15 +141,10 @@ class AverageState:
 
 @dataclass
 class Kept:
-    """Facts that a trainer finds out once and wants back on resume, such as the measurement before training.
+    """Facts that a trainer finds out once and wants back on resume, such as the measurement before training."""
 
-    Attributes:
-        tensors: Named tensors.
-        values: JSON-able and finite.
-    """
-
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)  # Named tensors
+    values: Mapping[str, Any] = field(default_factory=dict)  # JSON-able and finite
 
     def state(self) -> State:
         """Return the facts."""

@@ -19,13 +19,9 @@ Counts = NDArray[Any]
 
 @dataclass(frozen=True)
 class _Kind:
-    """Groups with equally many clips of equal lengths. Groups of mixed lengths form a kind of their own.
+    """Groups with equally many clips of equal lengths. Groups of mixed lengths form a kind of their own."""
 
-    Attributes:
-        groups: For each group, the places of its clips by length.
-    """
-
-    groups: tuple[dict[int, tuple[int, ...]], ...]
+    groups: tuple[dict[int, tuple[int, ...]], ...]  # For each group, the places of its clips by length
 
     def moves(self, most: int) -> list[tuple[int, int, int]]:
         """Return the moves, each as (number of groups, length of each, number of ways)."""
@@ -59,13 +55,6 @@ class FittingSets:
     cut when the total of what must stay of them (`least_kept`) is at most `high` and the total of what they have is
     at least `low`. What must stay is never more than what there is, so the sets that fit are those that pass the
     first condition without those that fail the second: two one-dimensional counts.
-
-    Args:
-        sources: What there is.
-        k_segments: Clips per set.
-        low: Smallest total in frames, at least 1.
-        high: Largest total in frames.
-        crop: Whether clips may be cut.
     """
 
     def __init__(self, sources: Sequence[Source], k_segments: int, *, low: int, high: int, crop: bool) -> None:
@@ -147,13 +136,7 @@ def _kinds(sources: Sequence[Source]) -> list[_Kind]:
 
 
 def extremes(sources: Sequence[Source], k_segments: int, *, crop: bool) -> tuple[int, int] | None:
-    """Return the smallest and the largest total of K clips of K groups, or None when there are fewer groups.
-
-    Args:
-        sources: What there is.
-        k_segments: K.
-        crop: Whether a clip may be cut; the smallest total is then one of cut clips.
-    """
+    """Return the smallest and the largest total of K clips of K groups, or None when there are fewer groups."""
     least: dict[str, int] = {}
     most: dict[str, int] = {}
     for source in sources:

@@ -71,24 +71,15 @@ def same_words(text: str) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be composed.
+    """What is to be composed."""
 
-    Attributes:
-        split: Split the clips come from.
-        k_segments: Clips per sample, at least 2.
-        target_length: Longest total in frames.
-        tolerance: Totals are at least ``target_length - tolerance``.
-        max_samples: Samples wanted.
-        seed: Seed of the draw.
-        crop: Whether clips may be cut to windows of at least `joining.MIN_SEGMENT` frames; None: from four segments on.
-    """
-
-    split: Split = "train"
-    k_segments: int = 3
-    target_length: int = 196
-    tolerance: int = 20
-    max_samples: int = 1000
-    seed: int = 0
+    split: Split = "train"  # Split the clips come from
+    k_segments: int = 3  # Clips per sample, at least 2
+    target_length: int = 196  # Longest total in frames
+    tolerance: int = 20  # Totals are at least ``target_length - tolerance``
+    max_samples: int = 1000  # Samples wanted
+    seed: int = 0  # Seed of the draw
+    # Whether clips may be cut to windows of at least `joining.MIN_SEGMENT` frames; None: from four segments on.
     crop: bool | None = None
 
     @property
@@ -113,34 +104,21 @@ ATTEMPTS = 200
 
 @dataclass(frozen=True)
 class Drawn:
-    """One drawn sample, before its arrays are computed.
+    """One drawn sample, before its arrays are computed."""
 
-    Attributes:
-        parts: Its clips, in order.
-        windows: The half-open frame range that is taken of each.
-        texts: A caption of each.
-    """
-
-    parts: tuple[Source, ...]
-    windows: Windows
-    texts: tuple[str, ...]
+    parts: tuple[Source, ...]  # Its clips, in order
+    windows: Windows  # The half-open frame range that is taken of each
+    texts: tuple[str, ...]  # A caption of each
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """All samples that were drawn.
+    """All samples that were drawn."""
 
-    Attributes:
-        samples: At most as many as requested.
-        attempts: Number of sets examined.
-        exhausted: Whether these were all sets that fit.
-        repeats: Samples in which two segments have one caption, because the clips have no others.
-    """
-
-    samples: tuple[Drawn, ...]
-    attempts: int
-    exhausted: bool
-    repeats: int
+    samples: tuple[Drawn, ...]  # At most as many as requested
+    attempts: int  # Number of sets examined
+    exhausted: bool  # Whether these were all sets that fit
+    repeats: int  # Samples in which two segments have one caption, because the clips have no others
 
 
 def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
@@ -304,12 +282,7 @@ class TextTower(Protocol):
 
 
 class TmrTower:
-    """The text side of a TMR.
-
-    Args:
-        tmr: The model, with its text model.
-        name: Name that the user gave.
-    """
+    """The text side of a TMR."""
 
     def __init__(self, tmr: TMR, name: str) -> None:
         text_model = tmr.text_model
@@ -323,11 +296,7 @@ class TmrTower:
 
 
 class EncoderTower:
-    """A plain text encoder; a text is the mean of its tokens.
-
-    Args:
-        encoder: The encoder.
-    """
+    """A plain text encoder; a text is the mean of its tokens."""
 
     def __init__(self, encoder: TextEncoder) -> None:
         self.name = encoder.name
@@ -378,25 +347,15 @@ _log = logging.getLogger("motionkit.datasets")
 
 @dataclass(frozen=True)
 class Composed:
-    """A composite set in memory.
+    """A composite set in memory."""
 
-    Attributes:
-        metadata: How it was made.
-        samples: The samples.
-        arrays: Statistics, reference motions and B-matrices.
-        asked: Samples requested.
-        attempts: Number of draws.
-        histogram: Usable clips by length: lower end of a bin of 20 frames to their number.
-        warnings: What the user should know.
-    """
-
-    metadata: Metadata
-    samples: tuple[Sample, ...]
-    arrays: Arrays
-    asked: int
-    attempts: int
-    histogram: dict[int, int]
-    warnings: tuple[str, ...]
+    metadata: Metadata  # How it was made
+    samples: tuple[Sample, ...]  # The samples
+    arrays: Arrays  # Statistics, reference motions and B-matrices
+    asked: int  # Samples requested
+    attempts: int  # Number of draws
+    histogram: dict[int, int]  # Usable clips by length: lower end of a bin of 20 frames to their number
+    warnings: tuple[str, ...]  # What the user should know
 
 
 def compose(
@@ -411,15 +370,6 @@ def compose(
     Samples are drawn uniformly without replacement from all sets of K clips of different motions whose lengths fit, and
     no set of motions is taken twice. When fewer fit than requested, all are taken. A caption of each clip is drawn,
     different for each segment; sets of clips without different captions are used last.
-
-    Args:
-        dataset: Where clips and statistics come from.
-        plan: What is wanted.
-        tower: Computes the B-matrices; None leaves them out.
-        progress: Called with the number of samples made.
-
-    Raises:
-        MotionkitError: No clips fit; the error names a target length that some would fit.
     """
     if dataset.name == "composite":
         raise MotionkitError("composite data are composed already.", fix="name the dataset of the single clips.")

@@ -45,17 +45,11 @@ _LEGACY_METADATA = (
 
 @dataclass(frozen=True)
 class Written:
-    """The files of a set.
+    """The files of a set."""
 
-    Attributes:
-        document: JSON with the samples.
-        arrays: The arrays.
-        legacy: The original code's file, if it was requested or exists already.
-    """
-
-    document: Path
-    arrays: Path
-    legacy: Path | None
+    document: Path  # JSON with the samples
+    arrays: Path  # The arrays
+    legacy: Path | None  # The original code's file, if it was requested or exists already
 
 
 def planned_files(out: Path, plan: Plan, *, legacy: bool, overwrite: bool) -> Written:
@@ -63,10 +57,6 @@ def planned_files(out: Path, plan: Plan, *, legacy: bool, overwrite: bool) -> Wr
 
     An existing file of the original code beside them is written again, requested or not, so that both hold the same
     set.
-
-    Raises:
-        MotionkitError: `out` is a file; or one of the files is there already, and `overwrite` is False or `compose` did
-            not make it; or it cannot be written.
     """
     if out.exists() and not out.is_dir():
         raise MotionkitError(f"{out} is a file; OUT is a folder.", fix="choose another OUT.")

@@ -38,15 +38,10 @@ _LARGEST = 512 * 2**20
 
 @dataclass(frozen=True)
 class CompositeFile:
-    """An opened file.
+    """An opened file."""
 
-    Attributes:
-        path: Where it is.
-        document: Its parsed content.
-    """
-
-    path: Path
-    document: CompositeDocument
+    path: Path  # Where it is
+    document: CompositeDocument  # Its parsed content
 
 
 def find_files(paths: tuple[Path, ...]) -> list[CompositeFile]:
@@ -54,9 +49,6 @@ def find_files(paths: tuple[Path, ...]) -> list[CompositeFile]:
 
     In a folder, a ``.npy`` beside a ``.json`` of the same name is the same set in the original code's format, and is
     skipped.
-
-    Raises:
-        MotionkitError: Nothing was given or found, or a file is refused.
     """
     fix = "motionkit compose --dataset ... --split train OUT makes one; give OUT with --dataset.path OUT"
     if not paths:
@@ -77,11 +69,7 @@ def find_files(paths: tuple[Path, ...]) -> list[CompositeFile]:
 
 
 def read_file(path: Path) -> CompositeFile:
-    """Open one file; its format is recognised by content.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or no composite file.
-    """
+    """Open one file; its format is recognised by content."""
     try:
         size = path.stat().st_size
         with open_file(path) as file:
@@ -157,17 +145,12 @@ _HEADERS = 4096
 
 @dataclass(frozen=True)
 class Arrays:
-    """The arrays of one file.
+    """The arrays of one file."""
 
-    Attributes:
-        normalizer: Mean and Std of the dataset that the clips come from.
-        joints: Reference motion of each sample, ``[T + 1, J, 3]`` float32 metres.
-        similarity: ``[N, K, K]`` float32 cosine of each pair of texts (the B-matrix), or None. It belongs to the text
-            tower that the file names; rewards compute their own with theirs.
-    """
-
-    normalizer: Normalizer
-    joints: tuple[Tensor, ...]
+    normalizer: Normalizer  # Mean and Std of the dataset that the clips come from
+    joints: tuple[Tensor, ...]  # Reference motion of each sample, [T + 1, J, 3] float32 metres
+    # [N, K, K] float32 cosine of each pair of texts (the B-matrix), or None. It belongs to the text tower that the
+    # file names; rewards compute their own with theirs.
     similarity: Tensor | None
 
 
@@ -190,11 +173,7 @@ def pack(arrays: Arrays) -> bytes:
 
 
 def read_arrays(file: CompositeFile, skeleton: Skeleton) -> Arrays:
-    """Open the arrays of a file.
-
-    Raises:
-        MotionkitError: The file names no arrays, or they are missing, belong to another set, or do not fit it.
-    """
+    """Open the arrays of a file."""
     entry = file.document.arrays
     if entry is None:
         raise MotionkitError(f"{file.path} has no reference motions and no Mean and Std.")
@@ -321,12 +300,6 @@ class Composite:
 
     Each file belongs to one split, and a split uses its own files only: prompts made of training clips are never used
     for measuring.
-
-    Args:
-        options: Which files, and what they must agree with.
-
-    Raises:
-        MotionkitError: A file is missing or refused, two files disagree, or an option has no effect.
     """
 
     name = "composite"
@@ -381,11 +354,7 @@ class Composite:
 
     @cached_property
     def normalizer(self) -> Normalizer:
-        """Mean and Std of the dataset that the clips come from.
-
-        Raises:
-            MotionkitError: A file of the original code has none, and no ``root`` was given.
-        """
+        """Mean and Std of the dataset that the clips come from."""
         if self._source is not None:
             return self._source.normalizer
         own = [file for file in self._files if file.document.arrays is not None]
@@ -414,11 +383,7 @@ class Composite:
         )
 
     def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
-        """Return the prompts of a split; `seed` changes nothing, they were drawn when they were composed.
-
-        Raises:
-            MotionkitError: There is no file of that split, or none with `k_segments` segments.
-        """
+        """Return the prompts of a split; `seed` changes nothing, they were drawn when they were composed."""
         file = self._file(split, k_segments)
         return tuple(
             Prompt(
@@ -439,11 +404,7 @@ class Composite:
         return None if file.document.arrays is None else self._read(file).similarity
 
     def physics_reference(self) -> tuple[float, float]:
-        """Return the median foot skate (m/s) and jerk (m/s^3) of the source dataset's train split.
-
-        Raises:
-            MotionkitError: The files do not hold it, and no ``root`` was given.
-        """
+        """Return the median foot skate (m/s) and jerk (m/s^3) of the source dataset's train split."""
         if self._source is not None:
             return self._source.physics_reference()
         for file in self._files:

@@ -205,19 +205,12 @@ def _bearing(pose: Tensor, skeleton: Skeleton) -> Tensor:
 
 @dataclass(frozen=True)
 class Source:
-    """One clip that may become a segment.
+    """One clip that may become a segment."""
 
-    Attributes:
-        clip: Its features and captions.
-        file: Id of the motion it comes from; several timed captions may share one.
-        start: Its first frame in that motion.
-        group: Clips of one group are never in one sample: a motion, its parts, and its mirror image.
-    """
-
-    clip: TextClip
-    file: str
-    start: int
-    group: str
+    clip: TextClip  # Its features and captions
+    file: str  # Id of the motion it comes from; several timed captions may share one
+    start: int  # Its first frame in that motion
+    group: str  # Clips of one group are never in one sample: a motion, its parts, and its mirror image
 
     @property
     def frames(self) -> int:
@@ -226,11 +219,7 @@ class Source:
 
 
 def read_sources(dataset: TextMotionDataset, split: Split) -> list[Source]:
-    """Return the clips of one split that have a caption.
-
-    Raises:
-        MotionkitError: No clip has a caption.
-    """
+    """Return the clips of one split that have a caption."""
     clips = [clip for clip in dataset.clips(split) if any(text.strip() for text in clip.captions)]
     if not clips:
         raise MotionkitError(f"the {split} split of {dataset.name} has no clip with a caption.")
@@ -303,9 +292,6 @@ def join_prompts(
 
     Returns:
         Prompts in the order of their first segments.
-
-    Raises:
-        MotionkitError: K segments do not fit, or there are fewer than K clips to draw from.
     """
     if k_segments * MIN_SEGMENT > max_length:
         raise MotionkitError(

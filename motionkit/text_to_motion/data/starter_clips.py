@@ -46,11 +46,6 @@ def kept(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True
 
     A damaged file is made again, and a cache that cannot be written is no error. The array is mapped from the file:
     only the parts that are read take memory.
-
-    Args:
-        key: Everything the array depends on besides the code.
-        make: Called when it is not there.
-        keep: False neither reads nor writes.
     """
     if not keep:
         return make()
@@ -88,18 +83,7 @@ _FIRST = tuple(i for i, entry in enumerate(CATALOGUE) if not entry.name.startswi
 def composites(
     split: Split, options: StarterOptions, *, k_segments: int, seed: int, max_length: int
 ) -> tuple[Prompt, ...]:
-    """Draw prompts of several different actions.
-
-    Args:
-        split: Which wordings to use.
-        options: Number of prompts and lengths of segments.
-        k_segments: Segments per prompt; 0 alternates two and three.
-        seed: Seed of the draw.
-        max_length: Longest total in frames.
-
-    Raises:
-        MotionkitError: The segments do not fit.
-    """
+    """Draw prompts of several different actions."""
     if k_segments * MIN_SEGMENT > max_length:
         raise MotionkitError(
             f"{k_segments} segments do not fit into {max_length} frames.",
@@ -132,11 +116,7 @@ _LEAST_SKATE = 0.1
 
 
 class Starter:
-    """Procedural clips of single actions with captions, and composite prompts that have no ground truth.
-
-    Args:
-        options: How much is generated and which part is used.
-    """
+    """Procedural clips of single actions with captions, and composite prompts that have no ground truth."""
 
     name = "starter"
     skeleton: Skeleton = HUMANML
@@ -170,9 +150,6 @@ class Starter:
 
         With ``k_segments=1`` every caption of the split's clips is a prompt as long as its clip. No clip is generated
         in either case.
-
-        Raises:
-            MotionkitError: `k_segments` segments do not fit into the longest motion.
         """
         if k_segments != 1:
             return composites(split, self._options, k_segments=k_segments, seed=seed, max_length=self.max_length)

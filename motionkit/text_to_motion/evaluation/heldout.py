@@ -74,15 +74,10 @@ def set_columns(motions: MotionBatch, prompts: Sequence[Prompt], real: RealMotio
 
 @dataclass(frozen=True)
 class SetFigure:
-    """One figure of two sets of motions of the same prompts.
+    """One figure of two sets of motions of the same prompts."""
 
-    Attributes:
-        paired: Before and after; the interval resamples prompts.
-        real: The figure of as many real motions; None where it says nothing.
-    """
-
-    paired: Paired
-    real: float | None = None
+    paired: Paired  # Before and after; the interval resamples prompts
+    real: float | None = None  # The figure of as many real motions; None where it says nothing
 
 
 def compare_sets(before: Arrays, after: Arrays, prompts: Sequence[Prompt], real: RealMotions) -> dict[str, SetFigure]:
@@ -175,20 +170,17 @@ _SET = "set/"  # how names of tensors begin that are of `Measured.sets`
 
 @dataclass(frozen=True)
 class Measured:
-    """One measurement, every quantity ``[P, S]`` float64 (P prompts, S samples).
+    """One measurement, every quantity ``[P, S]`` float64 (P prompts, S samples)."""
 
-    Attributes:
-        quantities: By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s), ``jerk``
-            (m/s^3), ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m), where real motions
-            are known ``movement``, ``statues`` and ``side`` (see `motionkit.motion.RealActions.measure`) and, with
-            several samples per prompt, ``diversity`` (see `motionkit.metrics.sample_spread`, of normalised features).
-        sets: What kinetic FID and NPSS are made of, ``[P, S, ...]`` float32 (see `set_columns`); empty where no real
-            motions are known.
-        shown: Some of the motions, to be looked at; None for a measurement that was read from a checkpoint.
-    """
-
+    # By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s), ``jerk`` (m/s^3),
+    # ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m), where real motions are known
+    # ``movement``, ``statues`` and ``side`` (see `motionkit.motion.RealActions.measure`) and, with several samples per
+    # prompt, ``diversity`` (see `motionkit.metrics.sample_spread`, of normalised features).
     quantities: dict[str, NDArray[np.float64]]
+    # Some of the motions, to be looked at; None for a measurement that was read from a checkpoint.
     shown: Shown | None = field(default=None, compare=False)
+    # What kinetic FID and NPSS are made of, [P, S, ...] float32 (see `set_columns`); empty where no real motions
+    # are known.
     sets: Arrays = field(default_factory=dict)
 
     def mean(self, name: str) -> float:
@@ -291,9 +283,6 @@ class HeldOut:
             policy: What is measured.
             first: Whether the rewards are asked for the first time: one without any finite score is refused then.
             guidance: Another guidance scale than that of the question.
-
-        Raises:
-            MotionkitError: A reward is refused (exit code 1).
         """
         guidance = self.guidance if guidance is None else guidance
         plan = StepPlan.build(policy.schedule, self.sampler, steps=self.steps)

@@ -34,27 +34,17 @@ _EQUAL = 1e-6  # scores nearer than this share of the largest are tied
 
 @dataclass(frozen=True)
 class RewardFigures:
-    """One reward of a mix, in its own units.
+    """One reward of a mix, in its own units."""
 
-    Attributes:
-        name: Name of the reward.
-        weight: Its weight.
-        mean: Mean over samples of the policy as it starts.
-        std: Their standard deviation.
-        group_std: Standard deviation within a group, mean over groups: what comparing samples learns from.
-        ties: Share of the pairs within groups that score the same.
-        real: Mean over real motions with their own texts: what a perfect policy would get; NaN where there are none.
-        applies: Share of the samples that it applies to.
-    """
-
-    name: str
-    weight: float
-    mean: float
-    std: float
-    group_std: float
-    ties: float
+    name: str  # Name of the reward
+    weight: float  # Its weight
+    mean: float  # Mean over samples of the policy as it starts
+    std: float  # Their standard deviation
+    group_std: float  # Standard deviation within a group, mean over groups: what comparing samples learns from
+    ties: float  # Share of the pairs within groups that score the same
+    # Mean over real motions with their own texts: what a perfect policy would get; NaN where there are none.
     real: float
-    applies: float
+    applies: float  # Share of the samples that it applies to
 
     @property
     def effect(self) -> float:
@@ -69,19 +59,12 @@ class RewardFigures:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The figures of a mix.
+    """The figures of a mix."""
 
-    Attributes:
-        rewards: One row per reward.
-        samples: Samples per prompt.
-        prompts: Prompts.
-        normalized: Whether the mix standardises its rewards, so that only weights count.
-    """
-
-    rewards: tuple[RewardFigures, ...]
-    samples: int
-    prompts: int
-    normalized: bool = False
+    rewards: tuple[RewardFigures, ...]  # One row per reward
+    samples: int  # Samples per prompt
+    prompts: int  # Prompts
+    normalized: bool = False  # Whether the mix standardises its rewards, so that only weights count
 
     def table(self) -> dict[str, object]:
         """Return the figures as a table of a summary."""
@@ -135,17 +118,7 @@ def calibrate(
     steps: Sequence[int],
     guidance: float,
 ) -> Calibration:
-    """Score samples of a policy and real motions by every reward of a mix.
-
-    Args:
-        policy: What is sampled, by the deterministic sampler.
-        prompts: What is asked; each is a group.
-        rewards: The rewards.
-        real: Real motions with what they show.
-        samples: Samples per prompt, at least 2.
-        steps: Timesteps that the sampler visits.
-        guidance: Guidance scale.
-    """
+    """Score samples of a policy and real motions by every reward of a mix."""
     plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
     size = max(1, _CHUNK // samples)
     scored = []
@@ -217,17 +190,7 @@ def _percent(value: float) -> str:
 
 
 def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: float, label: str) -> None:
-    """Refuse prompts that the policy has too few frames for, or that count frames at another rate.
-
-    Args:
-        policy: What will be asked.
-        prompts: What it will be asked.
-        fps: Frames per second of the prompts' lengths.
-        label: Name of the dataset, for messages.
-
-    Raises:
-        MotionkitError: They do not fit.
-    """
+    """Refuse prompts that the policy has too few frames for, or that count frames at another rate."""
     if abs(policy.fps - fps) > 1e-6:
         raise MotionkitError(
             f"{label} has {fps:g} frames per second, the policy {policy.fps:g}.",
@@ -257,16 +220,7 @@ Trained = Sequence[tuple[Chosen, Reward]]
 
 
 def open_reward(chosen: Chosen, dataset: TextMotionDataset, *, device: torch.device) -> Reward:
-    """Open a reward on the device that its option ``device`` names, else on that of the samples.
-
-    Args:
-        chosen: A reward with its options.
-        dataset: Training data.
-        device: Where the samples are.
-
-    Raises:
-        MotionkitError: An option or the device is refused.
-    """
+    """Open a reward on the device that its option ``device`` names, else on that of the samples."""
     named = getattr(chosen.options, "device", "")
     place = resolve_device(named, flag=f"--reward.{chosen.label}.device") if named else device
     reward: Reward = chosen.build(dataset=dataset, device=place)
@@ -287,9 +241,6 @@ def open_judge(
 
     Returns:
         The judge, or None with the reason why there is none. With a judge the reason is empty, or what is odd about it.
-
-    Raises:
-        MotionkitError: The weights are refused.
     """
     if chosen is None:
         # Prompts composed of the starter's clips are the starter's captions.
@@ -320,15 +271,7 @@ def _twin(trained: Trained, dataset: TextMotionDataset, device: torch.device, so
 
 
 def refuse_one_split(trained: str, measured: str) -> None:
-    """Refuse to measure on the split that is trained on.
-
-    Args:
-        trained: ``prompts.split``.
-        measured: ``heldout.split``.
-
-    Raises:
-        MotionkitError: They are one.
-    """
+    """Refuse to measure on the split that is trained on."""
     if trained != measured:
         return
     raise MotionkitError(
@@ -346,9 +289,6 @@ def shared_sources(trained: Sequence[Prompt], asked: Sequence[Prompt], *, allowe
         asked: Prompts that are measured.
         allowed: ``heldout.allow_shared``.
         what: Names both sides in the message, such as ``the train and the val prompts of humanml``.
-
-    Raises:
-        MotionkitError: There are some, and they are not allowed.
     """
     names = [{name for prompt in prompts for name in prompt.source_ids} for prompts in (trained, asked)]
     shared = shared_motions(*names)

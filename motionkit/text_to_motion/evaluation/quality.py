@@ -38,39 +38,21 @@ from motionkit.text_to_motion.tmr.model import TMR
 
 @dataclass(frozen=True)
 class Shown:
-    """P motions, one per prompt, as they were measured.
+    """P motions, one per prompt, as they were measured."""
 
-    Attributes:
-        features: Each ``[T, D]`` float32, unnormalised.
-        texts: Text of each; `` | `` between segments.
-        bounds: First and last frame + 1 of each segment.
-        rewards: Total of the training rewards, NaN where one could not be computed.
-        segments: Reward of each segment, as many as `bounds` has.
-        skeleton: Name of the body.
-        fps: Frames per second.
-    """
-
-    features: list[NDArray[np.float32]]
-    texts: list[str]
-    bounds: list[list[tuple[int, int]]]
-    rewards: list[float]
-    segments: list[list[float]]
-    skeleton: str
-    fps: float
+    features: list[NDArray[np.float32]]  # Each [T, D] float32, unnormalised
+    texts: list[str]  # Text of each; `` | `` between segments
+    bounds: list[list[tuple[int, int]]]  # First and last frame + 1 of each segment
+    rewards: list[float]  # Total of the training rewards, NaN where one could not be computed
+    segments: list[list[float]]  # Reward of each segment, as many as `bounds` has
+    skeleton: str  # Name of the body
+    fps: float  # Frames per second
 
     @classmethod
     def first(
         cls, motions: MotionBatch, prompts: Sequence[Prompt], scored: Scored, per_prompt: int, count: int
     ) -> Shown:
-        """Keep the first sample of the first `count` prompts.
-
-        Args:
-            motions: ``P * per_prompt`` motions, prompt after prompt.
-            prompts: What each of them was asked for.
-            scored: Their scores.
-            per_prompt: Samples of each prompt.
-            count: Most prompts.
-        """
+        """Keep the first sample of the first `count` prompts."""
         rows = range(0, min(len(prompts), count * per_prompt), per_prompt)
         asked = [prompts[row] for row in rows]
         features = motions.features.float().cpu().numpy()
@@ -90,11 +72,7 @@ class Shown:
         )
 
     def keep(self, run: Run, name: str) -> None:
-        """Write the motions to ``RUN/heldout/NAME.npz``, as output of the run.
-
-        Raises:
-            MotionkitError: They cannot be written.
-        """
+        """Write the motions to ``RUN/heldout/NAME.npz``, as output of the run."""
         folder = run.artifact("heldout")
         with disk_errors("write the held-out motions", folder):
             folder.mkdir(exist_ok=True)
@@ -120,11 +98,7 @@ class Shown:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file that `save` wrote.
-
-        Raises:
-            MotionkitError: It is missing, damaged or something else.
-        """
+        """Read a file that `save` wrote."""
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
                 rows, about = file["features"].astype(np.float32), json.loads(str(file["about"]))
@@ -151,24 +125,17 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class Quality:
-    """What `measure_quality` found.
+    """What `measure_quality` found."""
 
-    Attributes:
-        fid: Frechet distance between the latents of generated motions and of the real clips; biased upwards when there
-            are not many more clips than dimensions, so only figures of the same number of clips compare.
-        score: The judge's mean score of the motions against their captions.
-        real: Its mean score of the real clips against the same captions: what can be reached.
-        count: Clips.
-        shown: Some of the motions.
-        moving: Mean ``movement``, ``statues`` and ``side`` of the motions, each beside that of the real clips (see
-            `motionkit.motion.RealActions.measure`); without those that say nothing.
-    """
-
+    # Frechet distance between the latents of generated motions and of the real clips; biased upwards when there are not
+    # many more clips than dimensions, so only figures of the same number of clips compare.
     fid: float
-    score: float
-    real: float
-    count: int
-    shown: Shown
+    score: float  # The judge's mean score of the motions against their captions
+    real: float  # Its mean score of the real clips against the same captions: what can be reached
+    count: int  # Clips
+    shown: Shown  # Some of the motions
+    # Mean ``movement``, ``statues`` and ``side`` of the motions, each beside that of the real clips (see
+    # `motionkit.motion.RealActions.measure`); without those that say nothing.
     moving: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
@@ -312,17 +279,12 @@ def bodies_of(features: Sequence[Tensor | None], skeleton: Skeleton, fps: float)
 
 @dataclass(frozen=True)
 class RealAnswers:
-    """Real motions that do what prompts ask for.
+    """Real motions that do what prompts ask for."""
 
-    Attributes:
-        places: Number of the prompt that each motion answers, ascending; prompts without real clips have none.
-        motions: The motions.
-        prompts: What each of them shows: the prompt's texts with the motion's own lengths.
-    """
-
+    # Number of the prompt that each motion answers, ascending; prompts without real clips have none.
     places: tuple[int, ...]
-    motions: MotionBatch
-    prompts: list[Prompt]
+    motions: MotionBatch  # The motions
+    prompts: list[Prompt]  # What each of them shows: the prompt's texts with the motion's own lengths
 
 
 class RealMotions:
@@ -363,10 +325,6 @@ class RealMotions:
         Of the clips of a segment's action (of its source clip alone, where the prompt names it) the one whose length is
         nearest to the segment's is taken, its middle where it is longer. Several are joined as the reference motions
         of a composite set are: each starts where the one before it ends, blended at the seam.
-
-        Args:
-            prompts: Prompts of the split.
-            device: Where the motions go.
 
         Returns:
             The motions; None where no prompt has one.

@@ -37,20 +37,15 @@ _COLUMNS = {"R01": "R@1", "R02": "R@2", "R03": "R@3", "R05": "R@5", "R10": "R@10
 
 @dataclass(frozen=True)
 class RetrievalResult:
-    """What `measure_retrieval` found.
+    """What `measure_retrieval` found."""
 
-    Attributes:
-        protocols: ``{protocol: {ties: {"t2m": {"R01": ...}, "m2t": ...}}}``, recalls in percent; a protocol that cannot
-            be used holds ``{"why": ...}`` instead.
-        candidates: Items of each protocol.
-        notes: What a reader should know before comparing.
-        right_action: Percent of queries whose first hit shows the action that the caption names, side and tempo
-            included, by direction; empty where the dataset does not name its actions.
-    """
-
+    # ``{protocol: {ties: {"t2m": {"R01": ...}, "m2t": ...}}}``, recalls in percent; a protocol that cannot be used
+    # holds ``{"why": ...}`` instead.
     protocols: dict[str, dict[str, Any]]
-    candidates: dict[str, int]
-    notes: tuple[str, ...] = ()
+    candidates: dict[str, int]  # Items of each protocol
+    notes: tuple[str, ...] = ()  # What a reader should know before comparing
+    # Percent of queries whose first hit shows the action that the caption names, side and tempo included, by direction;
+    # empty where the dataset does not name its actions.
     right_action: Mapping[str, float] = field(default_factory=dict)
 
     def table(self, title: str) -> dict[str, Any]:
@@ -76,11 +71,7 @@ class RetrievalResult:
 def open_retrieval(
     path: str, *, stats: Path | None = None, text_model: str = "", device: torch.device | str = "cpu"
 ) -> tuple[FoundModel, TMR]:
-    """Open the TMR that a path holds: ``starter``, a run, a folder or a file.
-
-    Raises:
-        MotionkitError: It is no TMR, or cannot be opened.
-    """
+    """Open the TMR that a path holds: ``starter``, a run, a folder or a file."""
     if path.partition(":")[0] == STARTER:
         found = FoundModel(path, "rewards", "tmr-dense", "a TMR of the starter pack")
         return found, open_tmr(path, stats=stats, text_model=text_model, device=device)
@@ -140,9 +131,6 @@ def measure_retrieval(
         action: Returns the name of the action that a caption describes, side and tempo included, empty where it is not
             known (`motionkit.motion.HasActions`).
         progress: Called with how many clips are done since its last call.
-
-    Raises:
-        MotionkitError: There is no clip, `tmr` has no text model or reads other features, or a key is unknown.
     """
     clips = sorted(clips, key=lambda clip: clip.key)
     if not clips:
@@ -170,10 +158,6 @@ def right_action(similarity: Tensor, actions: Sequence[str]) -> dict[str, float]
 
     Of equal similarities each counts for its share. Items whose action is not known are neither asked for nor found.
 
-    Args:
-        similarity: ``[N, N]``, rows = texts, columns = motions.
-        actions: ``N`` names, empty where the action is not known.
-
     Returns:
         ``t2m`` and ``m2t``; empty where no action is known.
 
@@ -195,11 +179,7 @@ def right_action(similarity: Tensor, actions: Sequence[str]) -> dict[str, float]
 
 
 def read_nsim(path: Path) -> list[str]:
-    """Read a list of keys, one a line, such as TMR's ``splits/nsim_test.txt``.
-
-    Raises:
-        MotionkitError: It is missing, empty or no text.
-    """
+    """Read a list of keys, one a line, such as TMR's ``splits/nsim_test.txt``."""
     keys = [line.strip() for line in read_text(path).splitlines() if line.strip()]
     if not keys:
         raise MotionkitError(f"{path} lists no clip.", fix="give the list of protocol nsim, or leave --nsim out.")

@@ -53,9 +53,6 @@ def read_stats(named: Path | None, file: Path, width: int) -> tuple[Tensor, Tens
         file: The checkpoint; ``Comp_v6_KLD01/meta`` and ``dataset/t2m_mean.npy`` are looked for above it when `named`
             is None.
         width: Features per frame.
-
-    Raises:
-        MotionkitError: No such files, another width, or values that cannot be the evaluator's.
     """
     stem = _STEMS.get(width, "")
     if named is not None:
@@ -125,9 +122,6 @@ def read_words(named: Path | None, file: Path) -> WordTable:
     Args:
         named: Folder that the user names; the files are in it or in its ``glove``.
         file: The checkpoint; a folder ``glove`` is looked for above it when `named` is None.
-
-    Raises:
-        MotionkitError: The three files are not there, are damaged or do not fit each other.
     """
     above = _above(file) if named is None else [named]
     places = [place for folder in above for place in (folder, folder / "glove")]
@@ -191,11 +185,7 @@ class Networks:
 
 
 def find_file(root: Path) -> Path:
-    """Return the checkpoint at or below `root`, or the file of another model.
-
-    Raises:
-        MotionkitError: There is none, or one of each dataset.
-    """
+    """Return the checkpoint at or below `root`, or the file of another model."""
     if root.is_file():
         return root
     found = [file for below in _BELOW if (file := root / below / _FILE).is_file()][:1]
@@ -220,11 +210,7 @@ def find_file(root: Path) -> Path:
 
 
 def split_file(obj: Any, origin: str) -> Mapping[str, Mapping[str, Tensor]]:
-    """Return the tensors of the three networks.
-
-    Raises:
-        MotionkitError: It is another kind of file (named), or one network is missing.
-    """
+    """Return the tensors of the three networks."""
     parts = components(obj) if isinstance(obj, Mapping) else {}
     what = describe(obj)
     if any("TMR" in describe(tensors) for tensors in (parts or {"": weights.find_tensors(obj) or {}}).values()):
@@ -244,11 +230,7 @@ def split_file(obj: Any, origin: str) -> Mapping[str, Mapping[str, Tensor]]:
 
 
 def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
-    """Build and fill the networks; any tensor too many or too few is an error.
-
-    Raises:
-        MotionkitError: The tensors are not those of an evaluator, or the three do not fit each other.
-    """
+    """Build and fill the networks; any tensor too many or too few is an error."""
     movement, motion, text = (parts[name] for name in NETWORKS)
     try:
         hidden, channels, _ = movement["main.0.weight"].shape
@@ -336,11 +318,7 @@ def _config(folder: Path) -> Mapping[str, Any]:
 
 
 def read_native(folder: Path) -> Stored:
-    """Read a folder.
-
-    Raises:
-        MotionkitError: A part is missing or damaged.
-    """
+    """Read a folder."""
     parts: dict[str, dict[str, Tensor]] = {}
     for key, value in (weights.find_tensors(weights.read(folder / WEIGHTS)) or {}).items():
         name, _, rest = key.partition(".")
@@ -458,17 +436,7 @@ def open_evaluator(
     stats: Path | None = None,
     device: torch.device | str = "cpu",
 ) -> T2MEvaluator:
-    """Open a text-to-motion evaluator by name or path.
-
-    Args:
-        weights: ``starter``, or a path; see `motionkit.text_to_motion.evaluator.files.load_evaluator`.
-        glove: Folder of the ``our_vab_*`` files of a released evaluator.
-        stats: Folder with the mean and std of a released evaluator.
-        device: Where to put it.
-
-    Raises:
-        MotionkitError: It cannot be opened; see `load_evaluator`.
-    """
+    """Open a text-to-motion evaluator by name or path."""
     path = weights_path("evaluator") if str(weights) == STARTER else Path(weights).expanduser()
     return load_evaluator(path, glove=glove, stats=stats, device=device)
 

@@ -41,35 +41,20 @@ _SLOPE = 0.2
 
 @dataclass(frozen=True)
 class EvaluatorSizes:
-    """Widths of the evaluator.
+    """Widths of the evaluator."""
 
-    Attributes:
-        features: Features per frame, contacts included (263, or 251 for KIT-ML).
-        movement_hidden: Channels of the first convolution.
-        movement: Width of a movement step.
-        motion_hidden: Width of the motion GRU, per direction.
-        text_hidden: Width of the text GRU, per direction.
-        latent: Width of the co-embedding.
-        word: Width of a word vector.
-        dropout: Dropout of the convolutions, in training.
-    """
-
-    features: int = 263
-    movement_hidden: int = 512
-    movement: int = 512
-    motion_hidden: int = 1024
-    text_hidden: int = 512
-    latent: int = 512
-    word: int = 300
-    dropout: float = 0.2
+    features: int = 263  # Features per frame, contacts included (263, or 251 for KIT-ML)
+    movement_hidden: int = 512  # Channels of the first convolution
+    movement: int = 512  # Width of a movement step
+    motion_hidden: int = 1024  # Width of the motion GRU, per direction
+    text_hidden: int = 512  # Width of the text GRU, per direction
+    latent: int = 512  # Width of the co-embedding
+    word: int = 300  # Width of a word vector
+    dropout: float = 0.2  # Dropout of the convolutions, in training
 
 
 class MovementEncoder(nn.Module):
-    """Two strided convolutions: four frames become one movement step.
-
-    Args:
-        sizes: See `EvaluatorSizes`.
-    """
+    """Two strided convolutions: four frames become one movement step."""
 
     def __init__(self, sizes: EvaluatorSizes) -> None:
         super().__init__()
@@ -106,14 +91,7 @@ class MovementEncoder(nn.Module):
 
 
 class _Recurrent(nn.Module):
-    """A bidirectional GRU with a learned first state; its two last states become one latent.
-
-    Args:
-        inputs: Features per step.
-        hidden: Width per direction.
-        inner: Width of the first output layer.
-        latent: Width of the latent.
-    """
+    """A bidirectional GRU with a learned first state; its two last states become one latent."""
 
     def __init__(self, inputs: int, hidden: int, inner: int, latent: int) -> None:
         super().__init__()
@@ -135,11 +113,7 @@ class _Recurrent(nn.Module):
 
 
 class MotionEncoder(_Recurrent):
-    """Movement steps to a latent.
-
-    Args:
-        sizes: See `EvaluatorSizes`.
-    """
+    """Movement steps to a latent."""
 
     def __init__(self, sizes: EvaluatorSizes) -> None:
         super().__init__(sizes.movement, sizes.motion_hidden, sizes.motion_hidden, sizes.latent)
@@ -150,11 +124,7 @@ class MotionEncoder(_Recurrent):
 
 
 class TextEncoder(_Recurrent):
-    """Words with their parts of speech to a latent.
-
-    Args:
-        sizes: See `EvaluatorSizes`.
-    """
+    """Words with their parts of speech to a latent."""
 
     def __init__(self, sizes: EvaluatorSizes) -> None:
         super().__init__(sizes.word, sizes.text_hidden, sizes.text_hidden, sizes.latent)
@@ -211,17 +181,11 @@ _START, _END, _UNKNOWN = "sos", "eos", "unk"
 
 
 class Sentences(NamedTuple):
-    """Captions as tensors.
+    """Captions as tensors."""
 
-    Attributes:
-        words: ``[N, L, W]`` word vectors, start and end included, zeros past a caption's end.
-        parts: ``[N, L, 15]`` one-hot parts of speech, zeros past a caption's end.
-        counts: ``[N]`` int64, words of each caption, start and end included.
-    """
-
-    words: Tensor
-    parts: Tensor
-    counts: Tensor
+    words: Tensor  # [N, L, W] word vectors, start and end included, zeros past a caption's end
+    parts: Tensor  # [N, L, 15] one-hot parts of speech, zeros past a caption's end
+    counts: Tensor  # [N] int64, words of each caption, start and end included
 
     def to(self, device: torch.device | str) -> Sentences:
         """Return a copy on another device."""
@@ -235,9 +199,6 @@ class WordTable:
         vectors: ``[V, W]``.
         rows: Word to its row; ``sos``, ``eos`` and ``unk`` must be there.
         origin: Where it came from, for messages.
-
-    Raises:
-        MotionkitError: One of the three is missing, or a row is not in the table.
     """
 
     def __init__(self, vectors: Tensor, rows: Mapping[str, int], origin: str = "new words") -> None:
@@ -404,9 +365,6 @@ class T2MEvaluator(nn.Module):
 
         Returns:
             ``[N, E]`` in the order of the inputs. Differentiable in `features`.
-
-        Raises:
-            MotionkitError: Another width, or a motion of fewer than four frames.
         """
         self.check_width(features)
         if len(lengths) and int(lengths.min()) < UNIT:
@@ -507,11 +465,7 @@ class T2MEvaluator(nn.Module):
         return SEPARATOR.join(prompt.segments)
 
     def check_width(self, features: Tensor) -> None:
-        """Refuse features of another width than the evaluator's.
-
-        Raises:
-            MotionkitError: With both widths.
-        """
+        """Refuse features of another width than the evaluator's."""
         width, found = len(self.mean), features.shape[-1]
         if found != width:
             own, other = (_BODIES.get(size, "another body") for size in (width, found))
@@ -529,16 +483,7 @@ class T2MEvaluator(nn.Module):
 def new_evaluator(
     sizes: EvaluatorSizes, mean: Tensor, std: Tensor, words: WordTable, *, tagger: Tagger = "auto", seed: int = 0
 ) -> T2MEvaluator:
-    """Build an evaluator with random weights.
-
-    Args:
-        sizes: Widths.
-        mean: ``[F]`` mean of the training features.
-        std: ``[F]`` their standard deviation.
-        words: Its vocabulary.
-        tagger: See `T2MEvaluator`.
-        seed: Fixes the weights; the global generator is left as it was.
-    """
+    """Build an evaluator with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         networks = MovementEncoder(sizes), MotionEncoder(sizes), TextEncoder(sizes)

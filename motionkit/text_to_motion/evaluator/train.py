@@ -130,10 +130,6 @@ def starter_words(tokens: Mapping[str, Sequence[str]], width: int) -> WordTable:
     Its words are reduced to the forms that captions have, as the mean of all words of one form, and to the `width`
     directions in which they differ most, scaled to a mean square of 1. Words of `tokens` that it lacks get a random
     vector, the same for a word at any time.
-
-    Args:
-        tokens: Tokens of the training captions.
-        width: Numbers per word.
     """
     student = StudentEncoder(student_path())
     known = student.word_vectors()
@@ -177,9 +173,6 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
     The movement encoder is trained together with the other two networks; the original trained it beforehand, as one
     half of an autoencoder. The loss is the published one plus an InfoNCE of distances (``loss.nce=0`` leaves it out).
     Statistics are computed from the training clips. The model becomes ``RUN/evaluator``.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -201,11 +194,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         return self.evaluator
 
     def prepare(self) -> None:
-        """Open dataset and word vectors and build the networks.
-
-        Raises:
-            MotionkitError: An input is missing or unusable.
-        """
+        """Open dataset and word vectors and build the networks."""
         settings, model = self.settings, self.settings.model
         dataset, mean, std = self.open_clips()
         trained, stored = caption_tokens(self.train_clips)

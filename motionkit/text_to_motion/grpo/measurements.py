@@ -28,11 +28,7 @@ _LOST = {"movement": 0.1, "diversity": 0.25, "speed": 0.25, "path": 0.25}  # lar
 
 
 class RewardAlarms:
-    """Watches the reward over `PATIENCE` steps.
-
-    Args:
-        bounds: Lowest and highest value the mix can take, where known.
-    """
+    """Watches the reward over `PATIENCE` steps."""
 
     def __init__(self, bounds: tuple[float, float] | None = None) -> None:
         self._bounds = bounds
@@ -119,11 +115,7 @@ def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]
 
 
 def still_alarms(found: Mapping[str, Paired]) -> list[str]:
-    """Return what is wrong with how much the motions move after training, whatever they did before.
-
-    Args:
-        found: Paired quantities by name (``movement``, ``statues``).
-    """
+    """Return what is wrong with how much the motions move after training, whatever they did before."""
     texts = []
     movement, statues = found.get("movement"), found.get("statues")
     if movement is not None and movement.n and movement.after < LEAST_MOVEMENT:
@@ -140,12 +132,7 @@ def still_alarms(found: Mapping[str, Paired]) -> list[str]:
 
 
 def judge_ratio(reward: Paired, judge: Paired) -> float | None:
-    """Return the judge's gain as a share of the reward's; None while the reward has no certain gain.
-
-    Args:
-        reward: Held-out reward.
-        judge: Held-out judge, on the same prompts.
-    """
+    """Return the judge's gain as a share of the reward's; None while the reward has no certain gain."""
     return judge.delta / reward.delta if reward.n and judge.n and reward.ci95[0] > 0 else None
 
 
@@ -168,36 +155,26 @@ _PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
 
 @dataclass
 class Measurements:
-    """The held-out measurements of one run.
+    """The held-out measurements of one run."""
 
-    Attributes:
-        policy: What is measured.
-        averaged: Puts the averaged weights into the policy for the duration.
-        started: Puts the policy as it started back for the duration, where that needs no copy; None elsewhere. What is
-            measured at the end only is then measured before and after at the end, and training starts sooner.
-        heldout: What is measured, any of: ``reported``, the prompts that the table is about; ``watched``, other
-            prompts, measured at the points on the way; ``all_steps``, the reported prompts with every step of the
-            ancestral sampler; ``generate``, the first of them as ``motionkit generate`` samples the finished policy;
-            ``guided``, the watched prompts so, by which `choose_guidance` chooses.
-        guidance: Guidance scale that ``motionkit generate`` samples the policy with as it starts.
-        points: Points on the way, evenly spaced.
-        num_steps: Updates of the run.
-        stop_on_gap: End the run when the judge no longer follows the reward.
-        rows: Quantities that the rewards are made of; their rows say so.
-        trained_on: What the policy is trained on, written beside the best one.
-        world: The processes that train together. All of them measure, at the same time; the main one's figures decide.
-    """
-
-    policy: DiffusionPolicy
-    averaged: Callable[[], AbstractContextManager[None]]
+    policy: DiffusionPolicy  # What is measured
+    averaged: Callable[[], AbstractContextManager[None]]  # Puts the averaged weights into the policy for the duration
+    # Puts the policy as it started back for the duration, where that needs no copy; None elsewhere. What is measured at
+    # the end only is then measured before and after at the end, and training starts sooner.
     started: Callable[[], AbstractContextManager[None]] | None
+    # What is measured, any of: ``reported``, the prompts that the table is about; ``watched``, other prompts, measured
+    # at the points on the way; ``all_steps``, the reported prompts with every step of the ancestral sampler;
+    # ``generate``, the first of them as ``motionkit generate`` samples the finished policy; ``guided``, the watched
+    # prompts so, by which `choose_guidance` chooses.
     heldout: Mapping[str, HeldOut]
-    points: int
-    num_steps: int
-    stop_on_gap: bool
-    guidance: float = 2.5
-    rows: frozenset[str] = frozenset()
+    points: int  # Points on the way, evenly spaced
+    num_steps: int  # Updates of the run
+    stop_on_gap: bool  # End the run when the judge no longer follows the reward
+    guidance: float = 2.5  # Guidance scale that ``motionkit generate`` samples the policy with as it starts
+    rows: frozenset[str] = frozenset()  # Quantities that the rewards are made of; their rows say so
+    # What the policy is trained on, written beside the best one.
     trained_on: TrainedOn = field(default_factory=TrainedOn)
+    # The processes that train together. All of them measure, at the same time; the main one's figures decide.
     world: World = field(default_factory=OneProcess)
     _stays: bool = False
     _before: dict[str, Kept] = field(default_factory=lambda: {name: Kept() for name in _KINDS})
@@ -208,11 +185,7 @@ class Measurements:
         return {**{f"before_{name}": kept for name, kept in self._before.items()}, "best": self._best}
 
     def before(self, run: Run) -> None:
-        """Measure the policy as it starts, and log it as step 0.
-
-        Raises:
-            MotionkitError: A reward gives no held-out motion a finite score (exit code 1).
-        """
+        """Measure the policy as it starts, and log it as step 0."""
         for name, heldout in self.heldout.items():
             if name in ("all_steps", *_MADE) and self.started is not None:
                 continue

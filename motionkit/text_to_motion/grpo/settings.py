@@ -57,9 +57,6 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
 
     Returns:
         The algorithm, and one line that says why and how to choose.
-
-    Raises:
-        MotionkitError: No algorithm has all the options that were set, or `name` was one of an earlier version.
     """
     if name in _REMOVED and not any(entry.name == name for entry in plugins.available("algorithms")):
         raise MotionkitError(
@@ -116,11 +113,7 @@ def _line(taken: str, reason: str, other: str) -> str:
 
 
 def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
-    """Return the values of ``gpu`` when it is asked for, or for ``auto`` on a CUDA device; see `Settings.preset_of`.
-
-    Raises:
-        MotionkitError: ``gpu`` is asked for and the device is another one.
-    """
+    """Return the values of ``gpu`` when it is asked for, or for ``auto`` on a CUDA device; see `Settings.preset_of`."""
     asked, device = (str(given.get(name, "auto")).strip().lower() for name in ("preset", "device"))
     if asked not in ("auto", "gpu"):
         return None

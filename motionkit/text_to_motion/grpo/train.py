@@ -69,9 +69,6 @@ class PromptCursor:
         by_length: Put prompts of similar length into one step, which saves padding. The order of an epoch is cut into
             pools of four steps, each pool is sorted by length and cut into steps, and the steps are shuffled: every
             prompt is still met once an epoch.
-
-    Raises:
-        MotionkitError: The prompts of a step cannot be shared equally.
     """
 
     def __init__(
@@ -129,16 +126,7 @@ def fingerprints(
     reference: DiffusionPolicy | None,
     rewards: Mapping[str, Any],
 ) -> dict[str, str]:
-    """Return the fingerprints of data, weights and rewards; those of the judge are added where it is opened.
-
-    Args:
-        settings: All settings.
-        dataset: The dataset.
-        prompts: Those that are trained on.
-        policy: As it starts, without adapters.
-        reference: What KL is measured to, where it is another policy.
-        rewards: The rewards by their setting, such as ``reward.tmr-dense``.
-    """
+    """Return the fingerprints of data, weights and rewards; those of the judge are added where it is opened."""
     chosen = {"policy": settings.policy, **{f"reward.{one.name}": one for one in settings.reward}}
     found = inputs_of({"policy": policy, **rewards}, chosen)
     if reference is not None:
@@ -160,11 +148,7 @@ _ROUGH = 1.5  # noise left in fine detail, over the data's, from which a line sa
 
 
 class GrpoTrainer:
-    """Trains a diffusion policy with rewards; see `motionkit.training.base.Trainer`.
-
-    Args:
-        settings: All settings.
-    """
+    """Trains a diffusion policy with rewards; see `motionkit.training.base.Trainer`."""
 
     shape_keys: ClassVar[tuple[str, ...]] = (
         "algorithm", "policy", "dataset", "reward", "judge", "prompts", "rollout.prompts", "rollout.group_size",
@@ -178,11 +162,7 @@ class GrpoTrainer:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Open dataset, policy, reference, rewards and judge.
-
-        Raises:
-            MotionkitError: An input is missing or refused.
-        """
+        """Open dataset, policy, reference, rewards and judge."""
         settings = self.settings
         if settings.heldout.prompts:
             refuse_one_split(settings.prompts.split, settings.heldout.split)
@@ -492,11 +472,7 @@ def _warn_of_other_data(name: str, reward: Reward, data: DataRecord) -> None:
 
 
 def _require_steps(total: int, settings: GrpoSettings) -> None:
-    """Refuse more sampling steps than the policy was trained with.
-
-    Raises:
-        MotionkitError: Names the flag.
-    """
+    """Refuse more sampling steps than the policy was trained with."""
     names = ("train_timesteps", *(("inference_timesteps",) if settings.heldout.prompts else ()))
     for name in names:
         asked, flag = getattr(settings.sampler, name, 0), f"--{name.replace('_', '-')}"

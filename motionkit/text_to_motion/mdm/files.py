@@ -68,11 +68,7 @@ class PolicyDocument(BaseModel):
 
 
 def read_document(path: Path) -> PolicyDocument:
-    """Read policy.json.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or describes another kind of policy.
-    """
+    """Read policy.json."""
     content = read_json(path, dict, fix="copy the folder again.")
     if content.get("kind") != KIND:
         raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r} policy, not {KIND}.")
@@ -106,10 +102,6 @@ def read_released(path: Path, steps: int | None = None) -> tuple[MDMSettings, MD
     Args:
         path: The checkpoint.
         steps: Diffusion steps in place of those in args.json.
-
-    Raises:
-        MotionkitError: Missing, damaged or refused files, another kind of model, or tensors that do not fit; without
-            `steps`, a file of the guides' GRPO code, whose args.json is wrong.
     """
     content = weights.read(path)
     args = _read_args(path, content)
@@ -147,9 +139,6 @@ def _refuse_defaults(path: Path, content: Any, args: Mapping[str, Any]) -> None:
 
     That code writes args.json before it reads the settings of its base model, so the file has the default of an option
     and not the number of steps it was trained with.
-
-    Raises:
-        MotionkitError: It is such a file.
     """
     final = path.name == "model_final.pt" and isinstance(content, Mapping) and content.keys() >= _GRPO_FILE
     if args.get("diffusion_steps") != _DEFAULT_STEPS or not (final or args.keys() >= _GRPO_ARGS):
@@ -347,15 +336,8 @@ def write_policy(folder: Path, document: Mapping[str, Any], tensors: Mapping[str
 def read_policy(document: Path, tensors: Path) -> tuple[PolicyDocument, MDMNetwork, Normalizer]:
     """Read a policy; adapters are merged into the weights.
 
-    Args:
-        document: policy.json.
-        tensors: Its safetensors file.
-
     Returns:
         The document, the network and the statistics.
-
-    Raises:
-        MotionkitError: A file is missing, damaged, of another kind, or the files do not fit each other.
     """
     content = read_document(document)
     found = weights.read(tensors)
@@ -380,21 +362,13 @@ def _adapted(content: PolicyDocument) -> MDMNetwork:
 
 
 def read_stats(folder: Path) -> Normalizer:
-    """Read ``Mean.npy`` and ``Std.npy``.
-
-    Raises:
-        MotionkitError: A file is missing or unusable.
-    """
+    """Read ``Mean.npy`` and ``Std.npy``."""
     mean, std = (torch.as_tensor(weights.read_numbers(folder / f"{name}.npy")).float() for name in ("Mean", "Std"))
     return Normalizer(mean, std)
 
 
 def skeleton_of(features: int, origin: str) -> Skeleton:
-    """Return the body that has `features` features per frame.
-
-    Raises:
-        MotionkitError: Neither HumanML3D (263) nor KIT (251).
-    """
+    """Return the body that has `features` features per frame."""
     for skeleton in (HUMANML, KIT):
         if skeleton.width == features:
             return skeleton

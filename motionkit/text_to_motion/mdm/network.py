@@ -20,18 +20,13 @@ from motionkit.text_to_motion.mdm.settings import MDMSettings
 
 @dataclass(frozen=True)
 class MDMCondition:
-    """One row per prompt.
+    """One row per prompt."""
 
-    Attributes:
-        text: ``[N, L, F]`` float32 features: of the whole text (L = 1), of each clause, or of each word.
-        mask: ``[N, L]`` bool.
-        windows: ``[N, L, 2]`` int64 frame range of each clause; None unless the network reads clauses.
-        prefix: ``[N, C, D]`` float32 clean, normalised frames that the motion continues; None unless it is DiP.
-    """
-
-    text: Tensor
-    mask: Tensor
+    text: Tensor  # [N, L, F] float32 features: of the whole text (L = 1), of each clause, or of each word
+    mask: Tensor  # [N, L] bool
+    # [N, L, 2] int64 frame range of each clause; None unless the network reads clauses.
     windows: Tensor | None = None
+    # [N, C, D] float32 clean, normalised frames that the motion continues; None unless it is DiP.
     prefix: Tensor | None = None
 
     def __len__(self) -> int:
@@ -53,11 +48,7 @@ class MDMCondition:
 
 
 class MDMNetwork(nn.Module):
-    """Transformer over frames (or patches of frames) with the condition as prefix or memory.
-
-    Args:
-        settings: Shape of the network.
-    """
+    """Transformer over frames (or patches of frames) with the condition as prefix or memory."""
 
     pe: Tensor
 

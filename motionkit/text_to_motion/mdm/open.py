@@ -199,11 +199,7 @@ def _open_text(parts: _Parts, chosen: str, device: torch.device | str, *, typed:
 
 
 def _statistics(checkpoint: str, dataset: MotionSource | None) -> Normalizer:
-    """Return the dataset's statistics for a checkpoint that has none.
-
-    Raises:
-        MotionkitError: There is no dataset, or it is the starter's, which no released checkpoint was trained on.
-    """
+    """Return the dataset's statistics for a checkpoint that has none."""
     made = getattr(dataset, "source_name", getattr(dataset, "name", ""))
     if dataset is not None and made != STARTER:
         return dataset.normalizer
@@ -227,9 +223,6 @@ def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False)
 
     Returns:
         The file, and the settings that keep it from loading in the original code (empty: it loads).
-
-    Raises:
-        MotionkitError: The checkpoint cannot be read, or `folder` is in use.
     """
     place = OutputFolder(folder, "export.json", "motionkit-export", overwrite=overwrite)
     place.claim()
@@ -287,11 +280,7 @@ def _read(checkpoint: str, steps: int | None = None) -> _Parts:
 
 
 def _only_checkpoint(folder: Path) -> Path:
-    """Return the released checkpoint of a folder that holds just one.
-
-    Raises:
-        MotionkitError: It holds none, or several.
-    """
+    """Return the released checkpoint of a folder that holds just one."""
     files = sorted(folder.glob("model*.pt"))
     if len(files) == 1:
         return files[0]

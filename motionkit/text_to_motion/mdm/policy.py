@@ -119,11 +119,7 @@ class MDMPolicy(TextToMotionPolicy):
         }
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back the network's part of what `tensors` returned, in place.
-
-        Raises:
-            MotionkitError: A tensor is missing, unknown, or has another shape.
-        """
+        """Put back the network's part of what `tensors` returned, in place."""
         own = {name: value for name, value in tensors.items() if not name.startswith(STATS)}
         weights.load_strict(self.network, own, "the checkpoint")
 
@@ -169,11 +165,7 @@ class MDMPolicy(TextToMotionPolicy):
         return self.max_length if self.padding == "full" else int(lengths.max())
 
     def condition(self, prompts: Sequence[Prompt]) -> MDMCondition:
-        """Encode prompts; each distinct text is encoded once and cached for the life of the policy.
-
-        Raises:
-            MotionkitError: A prompt is longer than `max_length`.
-        """
+        """Encode prompts; each distinct text is encoded once and cached for the life of the policy."""
         for prompt in prompts:
             if prompt.length > self.max_length:
                 raise MotionkitError(
@@ -297,10 +289,6 @@ class Prefixes:
         fps: Frames per second.
         given: ``[T >= C, D]`` features, not normalised, whose last C frames are everybody's prefix.
         clips: The dataset's ``clips(split)``, the motions that prompts describe.
-
-    Raises:
-        MotionkitError: There are neither frames nor a dataset, and this body has no standing pose; or there are too
-            few frames.
     """
 
     def __init__(
@@ -358,11 +346,7 @@ class Prefixes:
         return self._known[split]
 
     def _standing(self) -> Tensor:
-        """Return a person who stands still.
-
-        Raises:
-            MotionkitError: The body is not HumanML3D's.
-        """
+        """Return a person who stands still."""
         if self._skeleton is not HUMANML:
             raise MotionkitError(
                 f"the policy continues a motion, and there is none to begin with for the {self._skeleton.name} body.",
@@ -380,11 +364,7 @@ def standing(frames: int, fps: float) -> Tensor:
 
 
 def read_prefix(path: Path, skeleton: Skeleton) -> Tensor:
-    """Read ``[T, D]`` features, not normalised, from a .npy file such as those in new_joint_vecs.
-
-    Raises:
-        MotionkitError: The file is missing, or holds something else.
-    """
+    """Read ``[T, D]`` features, not normalised, from a .npy file such as those in new_joint_vecs."""
     if not path.is_file():
         raise MotionkitError(f"--policy.prefix {path} does not exist.", fix="give a .npy file of features.")
     return read_features(path, skeleton)

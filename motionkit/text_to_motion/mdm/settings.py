@@ -99,9 +99,6 @@ def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
         args: Parsed file. Keys that old files lack take the original code's defaults; keys that do not concern the
             network are ignored.
         origin: File, for messages.
-
-    Raises:
-        MotionkitError: An architecture motionkit does not run, with the reason.
     """
     arch = str(args.get("arch", "trans_enc"))
     if arch == "gru":

@@ -46,25 +46,15 @@ _LONGEST = 64  # frames of one neighbour; longer ones would only make batches lo
 
 @dataclass(frozen=True)
 class MdmBatch:
-    """One step's data.
+    """One step's data."""
 
-    Attributes:
-        x0: ``[B, T, D]`` normalised, zeros past the end.
-        own: ``[B, T]`` bool, the frames of the clip itself: where the loss is taken. The rest is clutter.
-        lengths: ``[B]`` int64, clutter included.
-        prompts: Conditions, one per row; clauses over clutter have nothing to do with it.
-        timestep: ``[B]`` int64.
-        noise: ``[B, T, D]`` standard normal.
-        drop: ``[B]`` bool, True = without text.
-    """
-
-    x0: Tensor
-    own: Tensor
-    lengths: Tensor
-    prompts: list[Prompt]
-    timestep: Tensor
-    noise: Tensor
-    drop: Tensor
+    x0: Tensor  # [B, T, D] normalised, zeros past the end
+    own: Tensor  # [B, T] bool, the frames of the clip itself: where the loss is taken. The rest is clutter.
+    lengths: Tensor  # [B] int64, clutter included
+    prompts: list[Prompt]  # Conditions, one per row; clauses over clutter have nothing to do with it
+    timestep: Tensor  # [B] int64
+    noise: Tensor  # [B, T, D] standard normal
+    drop: Tensor  # [B] bool, True = without text
 
     def rows(self, share: slice) -> MdmBatch:
         """Return some of the rows, as wide as they are."""
@@ -297,9 +287,6 @@ class PretrainMDM:
 
     x0 loss at uniform timesteps over valid frames, AdamW with warm-up and cosine decay, dropped text for
     classifier-free guidance, averaged weights. The averaged weights become ``RUN/policy``.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -320,11 +307,7 @@ class PretrainMDM:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Open dataset and text encoder and build the network.
-
-        Raises:
-            MotionkitError: An input is missing or unusable.
-        """
+        """Open dataset and text encoder and build the network."""
         settings = self.settings
         self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
@@ -541,11 +524,7 @@ class PretrainMDM:
 
 
 def _require_space(chosen: Chosen, judge: Reward) -> None:
-    """Refuse a judge that puts motions into no space in which FID could be measured.
-
-    Raises:
-        MotionkitError: It does not.
-    """
+    """Refuse a judge that puts motions into no space in which FID could be measured."""
     if getattr(judge, "space", None) is None:
         raise MotionkitError(
             f"--judge {chosen.name} has no space of motions, in which FID is measured.",

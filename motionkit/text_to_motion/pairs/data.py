@@ -29,17 +29,7 @@ from motionkit.training.base import dataset_inputs
 
 
 def usable_clips(dataset: TextMotionDataset, split: Split, label: str, *, least: int) -> Sequence[TextClip]:
-    """Return the clips of a split.
-
-    Args:
-        dataset: Where from.
-        split: Which.
-        label: The dataset's name for messages.
-        least: Fewest clips that are of any use.
-
-    Raises:
-        MotionkitError: There are fewer, or one has no frame, no caption, or a value that is not finite.
-    """
+    """Return the clips of a split."""
     clips = dataset.clips(split)
     if len(clips) < least:
         raise MotionkitError(
@@ -66,18 +56,9 @@ def held_out_clips(
 ) -> tuple[Sequence[TextClip], str]:
     """Return the validation clips that a model was not trained on.
 
-    Args:
-        dataset: Where from.
-        label: The dataset's name for messages.
-        trained: What the model is trained on, and was before.
-        least: Fewest clips that are of any use.
-
     Returns:
         The clips, and what was left out, as a sentence; empty where nothing was. Where too few would be left, all
         clips, and a sentence that says so.
-
-    Raises:
-        MotionkitError: As `usable_clips`.
     """
     clips = usable_clips(dataset, "val", label, least=least)
     kept = leave_out_clips(trained, dataset, clips)
@@ -103,44 +84,27 @@ def clip_inputs(
 
 @dataclass(frozen=True)
 class PairBatch:
-    """One step's data.
+    """One step's data."""
 
-    Attributes:
-        features: ``[B, T, F]`` not normalised, zeros past a clip's end.
-        lengths: ``[B]`` int64.
-        captions: One per clip.
-        generator: Draws whatever else the step needs.
-        step: Number of the step, from 1.
-        epoch: Number of the pass over the clips, from 0.
-        rows: ``B`` numbers of the clips.
-        chosen: ``B`` numbers of the captions, among their clips'.
-        varied: How clips were varied, so that copies of them can be varied alike; None where none was.
-    """
-
-    features: Tensor
-    lengths: Tensor
-    captions: list[str]
-    generator: torch.Generator
-    step: int = 1
-    epoch: int = 0
-    rows: tuple[int, ...] = ()
-    chosen: tuple[int, ...] = ()
+    features: Tensor  # [B, T, F] not normalised, zeros past a clip's end
+    lengths: Tensor  # [B] int64
+    captions: list[str]  # One per clip
+    generator: torch.Generator  # Draws whatever else the step needs
+    step: int = 1  # Number of the step, from 1
+    epoch: int = 0  # Number of the pass over the clips, from 0
+    rows: tuple[int, ...] = ()  # ``B`` numbers of the clips
+    chosen: tuple[int, ...] = ()  # ``B`` numbers of the captions, among their clips'
+    # How clips were varied, so that copies of them can be varied alike; None where none was.
     varied: Variation | None = None
 
 
 @dataclass(frozen=True)
 class Variation:
-    """Changes of clips that their captions do not mind, or that their captions follow.
+    """Changes of clips that their captions do not mind, or that their captions follow."""
 
-    Attributes:
-        mirrored: ``[B]`` bool, whether clip and caption are mirrored.
-        sizes: ``[B]`` sizes of the bodies, 1 as they were.
-        skeleton: The body.
-    """
-
-    mirrored: Tensor
-    sizes: Tensor
-    skeleton: Skeleton
+    mirrored: Tensor  # [B] bool, whether clip and caption are mirrored
+    sizes: Tensor  # [B] sizes of the bodies, 1 as they were
+    skeleton: Skeleton  # The body
 
     def motions(self, features: Tensor, places: Sequence[int]) -> Tensor:
         """Return motions ``[K, T, F]``, varied as the clips at `places` are."""

@@ -39,33 +39,20 @@ Copy = tuple[int, int, int]
 
 
 class ChangedMotions(NamedTuple):
-    """Changed copies of some clips of a batch.
+    """Changed copies of some clips of a batch."""
 
-    Attributes:
-        features: ``[K, T, F]``, not normalised, zeros past an end.
-        lengths: ``[K]`` int64.
-        places: ``K`` places in the batch.
-        generator: Draws whatever else the copies need.
-    """
-
-    features: Tensor
-    lengths: Tensor
-    places: list[int]
-    generator: torch.Generator
+    features: Tensor  # [K, T, F], not normalised, zeros past an end
+    lengths: Tensor  # [K] int64
+    places: list[int]  # ``K`` places in the batch
+    generator: torch.Generator  # Draws whatever else the copies need
 
 
 class ChangedCaptions(NamedTuple):
-    """Changed captions of some clips of a batch.
+    """Changed captions of some clips of a batch."""
 
-    Attributes:
-        captions: ``K`` texts.
-        places: ``K`` places in the batch.
-        generator: Draws whatever else they need.
-    """
-
-    captions: list[str]
-    places: list[int]
-    generator: torch.Generator
+    captions: list[str]  # ``K`` texts
+    places: list[int]  # ``K`` places in the batch
+    generator: torch.Generator  # Draws whatever else they need
 
 
 class Negatives:
@@ -88,9 +75,6 @@ class Negatives:
     Attributes:
         kinds: Weight of each kind.
         unreadable: Changed captions that the text side of the model cannot read; see `settle`.
-
-    Raises:
-        MotionkitError: A kind is unknown, or makes no caption untrue.
     """
 
     def __init__(
@@ -142,9 +126,6 @@ class Negatives:
 
         Returns:
             What a reader should know, as sentences.
-
-        Raises:
-            MotionkitError: All clips say the same, or no kind applies to any of them.
         """
         if len(captions) < 2:
             raise MotionkitError(

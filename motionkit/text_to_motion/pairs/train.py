@@ -41,15 +41,10 @@ from motionkit.training.world import OneProcess, World, joined, share_of, sum_ov
 
 
 class Beside(NamedTuple):
-    """Scores of changed copies, in units of the temperature; ``-inf`` where a row has none, None where no row has one.
+    """Scores of changed copies, in units of the temperature; ``-inf`` if a row has none, None if no row has one."""
 
-    Attributes:
-        motions: ``[B]``, of text i and the changed copy of motion i.
-        captions: ``[B]``, of motion i and the changed copy of text i.
-    """
-
-    motions: Tensor | None = None
-    captions: Tensor | None = None
+    motions: Tensor | None = None  # [B], of text i and the changed copy of motion i
+    captions: Tensor | None = None  # [B], of motion i and the changed copy of text i
 
 
 def info_nce(logits: Tensor, beside: Beside | None = None) -> Tensor:
@@ -126,9 +121,6 @@ class PairTrainer(ABC, Generic[Settings]):
 
     AdamW with warm-up and cosine decay, one random caption per motion, random crops. A subclass opens its model in
     `prepare`, after `open_clips`.
-
-    Args:
-        settings: All settings.
 
     Attributes:
         stream: Keeps the random draws of one trainer apart from those of another.
@@ -225,9 +217,6 @@ class PairTrainer(ABC, Generic[Settings]):
 
         Args:
             init: Model that training goes on from: what it was trained on is held out neither.
-
-        Raises:
-            MotionkitError: An input is missing or unusable.
         """
         settings, train = self.settings, self.settings.train
         self.device = set_up(settings)
@@ -257,9 +246,6 @@ class PairTrainer(ABC, Generic[Settings]):
         Args:
             dataset: Where the clips are from.
             readable: Returns those of many texts that the text side of the model can read.
-
-        Raises:
-            MotionkitError: A kind is unknown, or the clips do not allow for negatives.
         """
         settings, train = self.settings, self.settings.train
         kinds = kinds_of(train.negatives, starter=dataset.name == "starter")

@@ -24,17 +24,7 @@ from motionkit.text import Prompt
 
 
 def checked(scores: object, reward: Reward, valid: Tensor) -> RewardScores:
-    """Return `scores` if they are valid, see `motionkit.contracts.reward.RewardScores`.
-
-    Args:
-        scores: What a reward returned.
-        reward: The reward.
-        valid: ``[N, K]`` bool, the segments of the samples that were scored.
-
-    Raises:
-        MotionkitError: They are not valid; names the fault, the place of the code and the form that is needed (exit
-            code 1).
-    """
+    """Return `scores` if they are valid, see `motionkit.contracts.reward.RewardScores`."""
     wrong = fault_of(scores, valid)
     if not wrong and isinstance(scores, RewardScores):
         return scores
@@ -121,26 +111,13 @@ def answer_of(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> obj
 
 
 def ask(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> RewardScores:
-    """Score N samples by one reward, however it wants to be asked.
-
-    Raises:
-        MotionkitError: It returns something else than scores (exit code 1).
-    """
+    """Score N samples by one reward, however it wants to be asked."""
     with asking([reward]) as start:
         return start(reward, samples, prompts)()
 
 
 def try_reward(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> None:
-    """Score a few samples to see that the reward returns scores, before anything is started.
-
-    Args:
-        reward: A reward of another package or file.
-        samples: What it reads.
-        prompts: Their prompts.
-
-    Raises:
-        MotionkitError: It has no name, or returns something else than scores (exit code 2).
-    """
+    """Score a few samples to see that the reward returns scores, before anything is started."""
     if not isinstance(getattr(reward, "name", None), str):
         raise MotionkitError(
             f"{type(reward).__name__}{place_of(reward)} has no name.",
@@ -234,10 +211,6 @@ class Elsewhere:
     """A reward whose samples are moved to its device, and its scores back to theirs; gradients cross with them.
 
     Everything else, such as ``name`` and ``bounds``, is the reward's own.
-
-    Args:
-        inner: The reward.
-        device: Where it is.
     """
 
     name: str

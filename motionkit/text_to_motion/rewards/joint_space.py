@@ -34,20 +34,14 @@ _SMALLEST = 1e-24  # squared distance below which a gradient is 0: that of a roo
 
 @dataclass(frozen=True)
 class Similarity:
-    """How latents are compared, and how that becomes a score.
+    """How latents are compared, and how that becomes a score."""
 
-    Attributes:
-        kind: ``cosine``, or ``euclidean`` distance d.
-        normalization: What d becomes: ``linear`` ``1 - min(d / max_distance, 1)``, ``exponential`` ``exp(-d / scale)``
-            or ``sigmoid`` ``1 / (1 + exp(d / scale))``.
-        max_distance: Distance that scores 0.
-        scale: Length scale.
-    """
-
-    kind: Literal["cosine", "euclidean"] = "cosine"
+    kind: Literal["cosine", "euclidean"] = "cosine"  # ``cosine``, or ``euclidean`` distance d
+    # What d becomes: ``linear`` ``1 - min(d / max_distance, 1)``, ``exponential`` ``exp(-d / scale)`` or ``sigmoid``
+    # ``1 / (1 + exp(d / scale))``.
     normalization: Literal["linear", "exponential", "sigmoid"] = "linear"
-    max_distance: float = 10.0
-    scale: float = 2.0
+    max_distance: float = 10.0  # Distance that scores 0
+    scale: float = 2.0  # Length scale
 
     @classmethod
     def of(cls, options: ScoreOptions) -> Similarity:
@@ -140,10 +134,6 @@ def segment_crops(prompts: Sequence[Prompt], lengths: Sequence[int]) -> list[lis
 
     Bounds are clipped to the motion; the last segment is extended to its end. A segment that starts at or after the
     end has length 0.
-
-    Args:
-        prompts: One per motion.
-        lengths: Frames per motion.
 
     Returns:
         One list of crops per motion.

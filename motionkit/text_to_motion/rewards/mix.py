@@ -79,50 +79,30 @@ def _centred(total: Tensor, groups: Tensor, usable: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Term:
-    """Scores of one reward of a mix.
+    """Scores of one reward of a mix."""
 
-    Attributes:
-        name: Name of the reward.
-        weight: Its weight.
-        scores: What it returned.
-        gradient: Whether the scores carry a graph.
-    """
-
-    name: str
-    weight: float
-    scores: RewardScores
-    gradient: bool
+    name: str  # Name of the reward
+    weight: float  # Its weight
+    scores: RewardScores  # What it returned
+    gradient: bool  # Whether the scores carry a graph
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Rewards of N samples.
+    """Rewards of N samples."""
 
-    Attributes:
-        total: ``[N]`` weighted reward; 0 where `finite` is False.
-        segments: ``[N, K]`` weighted reward per segment; its mean over a sample's own segments is `total`. A reward
-            that has no segments counts fully for each of them.
-        valid: ``[N, K]`` bool, which segments a sample has.
-        finite: ``[N]`` bool, False where some reward could not be computed.
-        metrics: Means of every reward and part, by metric name.
-        dead: Names of the rewards that gave no sample a finite score.
-        terms: Scores of each reward.
-    """
-
-    total: Tensor
+    total: Tensor  # [N] weighted reward; 0 where `finite` is False
+    # [N, K] weighted reward per segment; its mean over a sample's own segments is `total`. A reward that has no
+    # segments counts fully for each of them.
     segments: Tensor
-    valid: Tensor
-    finite: Tensor
-    metrics: dict[str, float]
-    dead: tuple[str, ...] = ()
-    terms: tuple[Term, ...] = field(default=(), repr=False)
+    valid: Tensor  # [N, K] bool, which segments a sample has
+    finite: Tensor  # [N] bool, False where some reward could not be computed
+    metrics: dict[str, float]  # Means of every reward and part, by metric name
+    dead: tuple[str, ...] = ()  # Names of the rewards that gave no sample a finite score
+    terms: tuple[Term, ...] = field(default=(), repr=False)  # Scores of each reward
 
     def within(self, groups: Tensor) -> Scored:
-        """Return the sum of the rewards after each was standardised within its group; see `standardised`.
-
-        Args:
-            groups: ``[N]`` int64 group ids.
-        """
+        """Return the sum of the rewards after each was standardised within its group; see `standardised`."""
         terms = tuple(
             replace(term, scores=standardised(term.scores, groups, self.valid, self.finite)) for term in self.terms
         )
@@ -266,15 +246,7 @@ def _added(terms: tuple[Term, ...], valid: Tensor, metrics: dict[str, float], *,
 
 
 def refuse_dead(names: Sequence[str], scored: str) -> None:
-    """Refuse rewards that gave no sample a finite score in the first step.
-
-    Args:
-        names: Names of such rewards.
-        scored: Description of the samples.
-
-    Raises:
-        MotionkitError: There is one (exit code 1).
-    """
+    """Refuse rewards that gave no sample a finite score in the first step."""
     if names:
         raise MotionkitError(
             f"the reward {' and the reward '.join(names)} gave none of the {scored} a finite score.",

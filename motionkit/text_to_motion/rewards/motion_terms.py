@@ -62,9 +62,6 @@ class Movement:
         options: None so far.
         dataset: Gives the real clips of its train split.
         device: Not needed; every reward factory is given it.
-
-    Raises:
-        MotionkitError: There is no dataset with single clips.
     """
 
     name = "movement"
@@ -153,9 +150,6 @@ class Physics:
         options: Weights, shape, contact heights and references.
         dataset: Gives the references that the options leave at 0.
         device: Not needed; every reward factory is given it.
-
-    Raises:
-        MotionkitError: A reference is neither given nor to be had from a dataset.
     """
 
     name = "physics"

@@ -59,9 +59,6 @@ class OtherTexts:
         split: Literal["train", "val"] they are drawn from.
         seed: Seed of the draw.
         whole_text: Makes one text of a prompt.
-
-    Raises:
-        MotionkitError: There is no dataset, or its split has fewer than 32 different texts.
     """
 
     def __init__(
@@ -87,11 +84,7 @@ class OtherTexts:
             self.pool(segments)
 
     def of(self, prompt: Prompt) -> tuple[str, ...]:
-        """Return the 31 texts for a prompt.
-
-        Raises:
-            MotionkitError: The split has fewer.
-        """
+        """Return the 31 texts for a prompt."""
         own = self._whole_text(prompt)
         if own not in self._drawn:
             pool = self.pool(len(prompt.segments))
@@ -101,11 +94,7 @@ class OtherTexts:
         return self._drawn[own]
 
     def pool(self, segments: int) -> list[str]:
-        """Return the split's different texts of so many segments.
-
-        Raises:
-            MotionkitError: There are fewer than 32.
-        """
+        """Return the split's different texts of so many segments."""
         if segments not in self._pools:
             own = [prompt for prompt in self._usual if len(prompt.segments) == segments]
             found = own or self._dataset.prompts(self._split, k_segments=segments)
@@ -122,15 +111,10 @@ class OtherTexts:
 
 
 class Place(NamedTuple):
-    """Where a motion's own text stands among the others.
+    """Where a motion's own text stands among the others."""
 
-    Attributes:
-        nearer: ``[N]`` how many other texts are nearer.
-        tied: ``[N]`` how many texts are at the own one's distance, itself included.
-    """
-
-    nearer: Tensor
-    tied: Tensor
+    nearer: Tensor  # [N] how many other texts are nearer
+    tied: Tensor  # [N] how many texts are at the own one's distance, itself included
 
     @property
     def rank(self) -> Tensor:

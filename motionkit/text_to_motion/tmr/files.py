@@ -46,11 +46,7 @@ class Parts:
 
 
 def split_file(obj: Any, origin: str) -> Parts:
-    """Find TMR's networks in one file, whatever wrapping it has.
-
-    Raises:
-        MotionkitError: It is another kind of file (named), or holds one network only.
-    """
+    """Find TMR's networks in one file, whatever wrapping it has."""
     found = components(obj) if isinstance(obj, Mapping) else {}
     parts = {_ALIASES.get(name, name): tensors for name, tensors in found.items()}
     if not {TEXT, MOTION} <= parts.keys():
@@ -67,11 +63,7 @@ def split_file(obj: Any, origin: str) -> Parts:
 
 
 def read_one(path: Path, role: str) -> Mapping[str, Tensor]:
-    """Read the file of one network, wrapped or bare.
-
-    Raises:
-        MotionkitError: It is another kind of file (named).
-    """
+    """Read the file of one network, wrapped or bare."""
     obj = weights.read(path)
     inner = components(obj) if isinstance(obj, Mapping) else {}
     inner = {_ALIASES.get(name, name): tensors for name, tensors in inner.items()}
@@ -101,11 +93,7 @@ def _check_encoder(tensors: Mapping[str, Tensor], obj: Any, origin: str) -> None
 
 
 def encoder_sizes(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorSizes:
-    """Read every size but the number of heads off the shapes.
-
-    Raises:
-        MotionkitError: The heads do not divide the width, or the names are not TMR's.
-    """
+    """Read every size but the number of heads off the shapes."""
     try:
         latent, features = tensors["projection.weight"].shape
         ff = tensors["seqTransEncoder.layers.0.linear1.weight"].shape[0]
@@ -175,9 +163,6 @@ def find_stats(folders: Sequence[Path], named: str = "") -> Path | None:
         folders: Where to look, nearest first.
         named: The place that the weights' own config.json names (``normalizer.base_dir``). Statistics of a dataset
             that it does not name are not taken.
-
-    Raises:
-        MotionkitError: There are statistics of several datasets, and `named` does not choose one.
     """
     for folder in folders:
         sets = [below for below in _SETS if not named or Path(below).parts[-2:] == Path(named).parts[-2:]]
@@ -199,11 +184,7 @@ def _has_stats(folder: Path) -> bool:
 
 
 def read_stats(folder: Path, width: int, named: str = "") -> tuple[Tensor, Tensor]:
-    """Read ``[width]`` mean and std (``mean.pt``/``std.pt`` or ``.npy``) at or below `folder`; see `find_stats`.
-
-    Raises:
-        MotionkitError: No such files, another width, or values that cannot be statistics.
-    """
+    """Read ``[width]`` mean and std (``mean.pt``/``std.pt`` or ``.npy``) at or below `folder`; see `find_stats`."""
     found = find_stats([folder], named)
     if found is None:
         raise MotionkitError(
@@ -288,20 +269,12 @@ def is_native(folder: Path) -> bool:
 
 
 def read_config(path: Path) -> Mapping[str, Any]:
-    """Read a config.json; empty when there is none.
-
-    Raises:
-        MotionkitError: It is not a JSON object.
-    """
+    """Read a config.json; empty when there is none."""
     return read_json(path, dict, fix="copy it again.") if path.is_file() else {}
 
 
 def text_record(config: Mapping[str, Any], origin: str) -> TextRecord:
-    """Return the record of the text model in a config.json that motionkit wrote.
-
-    Raises:
-        MotionkitError: It is damaged.
-    """
+    """Return the record of the text model in a config.json that motionkit wrote."""
     try:
         return TextRecord.model_validate(config.get("text") or {})
     except ValidationError as error:

@@ -31,25 +31,15 @@ from motionkit.text_to_motion.crops import Crop, CropLatents, encode_crops
 
 @dataclass(frozen=True)
 class ActorSizes:
-    """Sizes of one encoder or decoder.
+    """Sizes of one encoder or decoder."""
 
-    Attributes:
-        features: Width F of the sequence.
-        latent: Width D of the transformer and of the latent.
-        feedforward: Hidden width of the feed-forward blocks.
-        layers: Number of blocks.
-        heads: Attention heads; a weight file does not reveal them.
-        variational: Two summary tokens (mean and log-variance) instead of one.
-        dropout: Dropout while training.
-    """
-
-    features: int
-    latent: int = 256
-    feedforward: int = 1024
-    layers: int = 6
-    heads: int = 4
-    variational: bool = True
-    dropout: float = 0.1
+    features: int  # Width F of the sequence
+    latent: int = 256  # Width D of the transformer and of the latent
+    feedforward: int = 1024  # Hidden width of the feed-forward blocks
+    layers: int = 6  # Number of blocks
+    heads: int = 4  # Attention heads; a weight file does not reveal them
+    variational: bool = True  # Two summary tokens (mean and log-variance) instead of one
+    dropout: float = 0.1  # Dropout while training
 
 
 class Latent(NamedTuple):
@@ -82,11 +72,7 @@ class _Positioned(nn.Module):
 
 
 class ActorEncoder(nn.Module):
-    """Sequence to latent: summary tokens in front of the projected frames, read off after the last block.
-
-    Args:
-        sizes: See `ActorSizes`.
-    """
+    """Sequence to latent: summary tokens in front of the projected frames, read off after the last block."""
 
     def __init__(self, sizes: ActorSizes) -> None:
         super().__init__()
@@ -121,11 +107,7 @@ class ActorEncoder(nn.Module):
 
 
 class ActorDecoder(nn.Module):
-    """Latent to sequence: positions as queries, the latent as the only memory token.
-
-    Args:
-        sizes: See `ActorSizes`.
-    """
+    """Latent to sequence: positions as queries, the latent as the only memory token."""
 
     def __init__(self, sizes: ActorSizes) -> None:
         super().__init__()
@@ -268,11 +250,7 @@ class TMR(nn.Module):
         return latent
 
     def decode(self, latent: Tensor, mask: Tensor) -> Tensor:
-        """Decode ``[N, D]`` latents into ``[N, T, F]`` normalised features, exactly 0 where ``mask [N, T]`` is False.
-
-        Raises:
-            MotionkitError: The model has no decoder.
-        """
+        """Decode ``[N, D]`` latents into ``[N, T, F]`` normalised features, 0 where ``mask [N, T]`` is False."""
         if self.motion_decoder is None:
             raise MotionkitError(f"the TMR of {self.origin} has no motion decoder.")
         tokens = fold(mask[..., None].to(latent.dtype), mask, self.patch)[1]
@@ -288,9 +266,6 @@ class TMR(nn.Module):
 
         Texts pass the network one at a time: a value then never depends on which other texts were new in the same
         call, which a run that resumes half-way needs to come to the same bits.
-
-        Raises:
-            MotionkitError: No text model was given.
         """
         for text in dict.fromkeys(texts):
             if text not in self._texts:
@@ -337,11 +312,7 @@ class TMR(nn.Module):
         return encode_crops(features, crops, normalize=self.normalize, encode=encode, latent=self.latent, clamp=clamp)
 
     def check_width(self, features: Tensor) -> None:
-        """Refuse features of another width than the motion encoder's.
-
-        Raises:
-            MotionkitError: With both widths.
-        """
+        """Refuse features of another width than the motion encoder's."""
         width = len(self.mean)
         if features.shape[-1] != width:
             raise MotionkitError(
@@ -415,14 +386,7 @@ def encode_captions(tmr: TMR, captions: Sequence[str]) -> tuple[Tensor, Tensor]:
 def encode_clips(
     tmr: TMR, clips: Sequence[Tensor], crops: Sequence[Crop] = (), *, progress: Callable[[int], None] | None = None
 ) -> Tensor:
-    """Return unit-norm latents ``[N, D]`` of clips.
-
-    Args:
-        tmr: The model.
-        clips: N clips ``[T, F]``, unnormalised.
-        crops: Part of each clip; whole clips when empty.
-        progress: Called with how many clips are done since its last call.
-    """
+    """Return unit-norm latents ``[N, D]`` of clips."""
     return F.normalize(_crops.encode_clips(tmr, clips, crops, progress=progress), dim=-1)
 
 
@@ -444,12 +408,6 @@ class TokenFolder:
 
     Layout: ``<model>.npy`` ``[sum L, F]``, ``<model>_slice.npy`` ``[N, 2]`` (begin, end), ``<model>_index.json``
     (text to row), below ``token_embeddings`` or in `folder` itself.
-
-    Args:
-        folder: Where the files are; exactly one model.
-
-    Raises:
-        MotionkitError: Files are missing, damaged or do not fit each other.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -481,11 +439,7 @@ class TokenFolder:
         self._rows = {text: (int(slices[row, 0]), int(slices[row, 1])) for text, row in index.items()}
 
     def encode(self, texts: Sequence[str]) -> TextFeatures:
-        """Return the stored tokens of `texts`.
-
-        Raises:
-            MotionkitError: A text is not in the table.
-        """
+        """Return the stored tokens of `texts`."""
         rows = [self._lookup(text) for text in texts]
         tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         lengths = torch.tensor([len(row) for row in rows])
@@ -524,9 +478,6 @@ def open_text_model(
         table: Table that the name ``stored`` stands for.
         local: Never use the network, not even for a hub id.
         device: Where the model runs.
-
-    Raises:
-        MotionkitError: The model cannot be opened, or no model is known for `width`.
     """
     by_width = {768: "distilbert", 384: "stored" if table is not None else "minilm"}
     name = name or by_width.get(width, "")

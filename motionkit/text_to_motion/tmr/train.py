@@ -70,11 +70,6 @@ def differing(model: TmrModelSettings, tmr: TMR, typed: Collection[str] = ()) ->
     """Return the first setting that was given and that a TMR does not have, with the TMR's value; None: it fits.
 
     A value that is the default asks for nothing, unless it was typed: a run's ``config.json`` holds every setting.
-
-    Args:
-        model: The settings.
-        tmr: What training goes on from.
-        typed: Dotted keys that were typed.
     """
     sizes = tmr.motion_encoder.sizes
     theirs = {
@@ -194,9 +189,6 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
 
     Losses of TMR with filtered negatives, AdamW with warm-up and cosine decay, one random caption per motion, random
     crops. TMR's own statistics are computed from the training clips. The model becomes ``RUN/tmr``.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -221,11 +213,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         return self.tmr
 
     def prepare(self) -> None:
-        """Open dataset and text encoder and build the networks.
-
-        Raises:
-            MotionkitError: An input is missing or unusable.
-        """
+        """Open dataset and text encoder and build the networks."""
         settings = self.settings
         dataset, mean, std = self.open_clips(settings.init)
         self.tmr: TMR = self._new(dataset.name, mean, std) if not settings.init else self._given(settings.init)
@@ -262,11 +250,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         ).to(self.device)
 
     def _given(self, init: str) -> TMR:
-        """Open the TMR that training goes on from, with its own shape, text model and statistics.
-
-        Raises:
-            MotionkitError: It cannot be opened, reads other features, or is not what the settings ask for.
-        """
+        """Open the TMR that training goes on from, with its own shape, text model and statistics."""
         settings = self.settings
         text = settings.text.model or settings.text.encoder
         try:

@@ -41,25 +41,15 @@ NO_DIFFERENCE = "no difference"
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare_policies` found.
+    """What `compare_policies` found."""
 
-    Attributes:
-        names: The policies; the first is what the others are compared with.
-        means: Figure of each policy, by quantity.
-        differences: By quantity and other policy.
-        truth: Figures of the real motions.
-        missing: Why a quantity is not there.
-        notes: What to know about one that is.
-        prompts: Prompts that each policy was asked.
-    """
-
-    names: list[str]
-    means: dict[str, dict[str, float]]
-    differences: dict[str, dict[str, Paired]]
-    truth: dict[str, float]
-    missing: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-    prompts: int = 0
+    names: list[str]  # The policies; the first is what the others are compared with
+    means: dict[str, dict[str, float]]  # Figure of each policy, by quantity
+    differences: dict[str, dict[str, Paired]]  # By quantity and other policy
+    truth: dict[str, float]  # Figures of the real motions
+    missing: dict[str, str] = field(default_factory=dict)  # Why a quantity is not there
+    notes: dict[str, str] = field(default_factory=dict)  # What to know about one that is
+    prompts: int = 0  # Prompts that each policy was asked
 
     def verdict(self, quantity: str, name: str) -> str:
         """Return better, worse, higher, lower, or `NO_DIFFERENCE` where the interval of the difference holds 0."""
@@ -131,14 +121,6 @@ def compare_policies(
 
     Differences are paired by prompt; the interval is a percentile bootstrap over prompts (of both FIDs over the prompts
     that both covariances are taken of, the real motions fixed). It holds no variance of training seeds.
-
-    Args:
-        policies: The policies with their sampling, by name; the first is the base.
-        measurement: Evaluator, questions, number of prompts, seed.
-        progress: Called with how many motions are done since its last call.
-
-    Raises:
-        MotionkitError: A motion is not finite (exit code 1).
     """
     evaluator, questions = measurement.evaluator, measurement.questions
     asked = questions.draw(0, measurement.amount.prompts)
@@ -256,11 +238,7 @@ def set_threads(policies: Sequence[DiffusionPolicy], wanted: int) -> None:
 
 
 def find_policy(path: str) -> FoundModel:
-    """Say which policy a path holds.
-
-    Raises:
-        MotionkitError: It is no policy.
-    """
+    """Say which policy a path holds."""
     found = open_model(path)
     if "evaluator" in found.what:
         raise MotionkitError(
@@ -279,13 +257,6 @@ def open_policy(
     found: FoundModel, chosen: Chosen, dataset: TextMotionDataset, *, full: bool, device: torch.device | str
 ) -> DiffusionPolicy:
     """Open a policy with its moving average, its adapters and the options that were given.
-
-    Args:
-        found: The policy.
-        chosen: ``--policy`` with its options.
-        dataset: Gives statistics to a released checkpoint.
-        full: Whether padded frames are attended to where nothing else was asked for, as in the original's evaluation.
-        device: Where it goes.
 
     Raises:
         MotionkitError: It cannot be opened, or does not fit the dataset.

@@ -53,17 +53,11 @@ _SILENT = "motions are shorter than 1 s, or real clips of their actions hardly m
 
 @dataclass
 class Sheet:
-    """Figures by name.
+    """Figures by name."""
 
-    Attributes:
-        values: What could be measured.
-        missing: Why another figure is not there.
-        notes: What to know about one that is.
-    """
-
-    values: dict[str, float] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
+    values: dict[str, float] = field(default_factory=dict)  # What could be measured
+    missing: dict[str, str] = field(default_factory=dict)  # Why another figure is not there
+    notes: dict[str, str] = field(default_factory=dict)  # What to know about one that is
 
     def add(self, other: Sheet) -> None:
         """Take in the figures of another sheet."""
@@ -184,11 +178,7 @@ def moving_figures(found: Mapping[str, Tensor], real: Tensor) -> Sheet:
 
 
 def require_finite(embeddings: Tensor, what: str) -> Tensor:
-    """Return `embeddings`, or refuse them where one is not finite.
-
-    Raises:
-        MotionkitError: With how many (exit code 1).
-    """
+    """Return `embeddings`, or refuse them where one is not finite."""
     bad = int((~torch.isfinite(embeddings).all(-1)).sum())
     if bad:
         raise MotionkitError(
@@ -262,19 +252,12 @@ _LONG = "1,024 of 60 frames or more"
 
 @dataclass(frozen=True)
 class Published:
-    """One published row.
+    """One published row."""
 
-    Attributes:
-        name: The model.
-        figures: As printed, in the order of `COLUMNS`; empty where there is none.
-        source: Where it stands.
-        prompts: Motions that its FID is over.
-    """
-
-    name: str
-    figures: tuple[str, ...]
-    source: str
-    prompts: str
+    name: str  # The model
+    figures: tuple[str, ...]  # As printed, in the order of `COLUMNS`; empty where there is none
+    source: str  # Where it stands
+    prompts: str  # Motions that its FID is over
 
 
 PUBLISHED = (

@@ -57,21 +57,13 @@ _FEW = 5
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is sampled.
+    """How much is sampled."""
 
-    Attributes:
-        replications: How often everything is repeated with new prompts and noise.
-        prompts: Prompts per replication.
-        mm_prompts: Prompts of MultiModality per replication; 0 leaves it out.
-        mm_repeats: Motions of each of them.
-        mm_pairs: Pairs among these.
-    """
-
-    replications: int
-    prompts: int
-    mm_prompts: int = 0
-    mm_repeats: int = 0
-    mm_pairs: int = 10
+    replications: int  # How often everything is repeated with new prompts and noise
+    prompts: int  # Prompts per replication
+    mm_prompts: int = 0  # Prompts of MultiModality per replication; 0 leaves it out
+    mm_repeats: int = 0  # Motions of each of them
+    mm_pairs: int = 10  # Pairs among these
 
     @property
     def motions(self) -> int:
@@ -110,17 +102,11 @@ def amount_of(
 
 @dataclass(frozen=True)
 class Sampling:
-    """How motions are made.
+    """How motions are made."""
 
-    Attributes:
-        plan: Reverse steps.
-        guidance: Classifier-free guidance scale.
-        words: Sampler, steps, guidance and padding, for tables.
-    """
-
-    plan: StepPlan
-    guidance: float
-    words: str
+    plan: StepPlan  # Reverse steps
+    guidance: float  # Classifier-free guidance scale
+    words: str  # Sampler, steps, guidance and padding, for tables
 
 
 def sampling_of(
@@ -142,9 +128,6 @@ def sampling_of(
             `grpo`: those that it was measured with), else the ancestral sampler, as MDM is evaluated.
         steps: Number of steps; 0 leaves it to `kind` and to the policy, which may have a number of its own.
         guidance: Guidance scale; None takes that of the run, else the policy's own, else 2.5.
-
-    Raises:
-        MotionkitError: There are not so many steps.
     """
     own = _of_run(found)
     scale = guidance if guidance is not None else float(own.get("guidance_scale", guidance_of(policy)))
@@ -163,11 +146,7 @@ def sampling_of(
 
 
 def common_guidance(policies: Sequence[tuple[FoundModel, DiffusionPolicy]], guidance: float | None) -> float:
-    """Return one guidance scale for several policies: the one asked for, else that of tuned ones among them, else 2.5.
-
-    Raises:
-        MotionkitError: They were tuned with different ones.
-    """
+    """Return one guidance scale for several policies: the one asked for, else that of tuned ones, else 2.5."""
     if guidance is not None:
         return guidance
     own = (
@@ -201,15 +180,10 @@ _UNIT = 4
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, and the real motion that it describes.
+    """A prompt, and the real motion that it describes."""
 
-    Attributes:
-        prompt: As long as `truth`; its key is unique in the evaluation, so that the noise is too.
-        truth: ``[T, F]`` unnormalised features; None where there is no real motion.
-    """
-
-    prompt: Prompt
-    truth: Tensor | None
+    prompt: Prompt  # As long as `truth`; its key is unique in the evaluation, so that the noise is too
+    truth: Tensor | None  # [T, F] unnormalised features; None where there is no real motion
 
 
 class Questions:
@@ -228,10 +202,6 @@ class Questions:
 
     Attributes:
         kept: What was left out.
-
-    Raises:
-        MotionkitError: There are none, none that the policies were not trained on, or `dataset` was composed of
-            training clips.
     """
 
     def __init__(
@@ -349,30 +319,19 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Replication:
-    """The figures of one replication.
+    """The figures of one replication."""
 
-    Attributes:
-        metrics: Of the policy.
-        truth: Of the real motions.
-    """
-
-    metrics: Sheet
-    truth: Sheet
+    metrics: Sheet  # Of the policy
+    truth: Sheet  # Of the real motions
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """N motions in the evaluator's space.
+    """N motions in the evaluator's space."""
 
-    Attributes:
-        motion: ``[N, E]``.
-        columns: ``[N]`` per physics figure, per figure of `MOVING`, and per reward that was asked for.
-        moving: What `moving_figures` takes beside the columns.
-    """
-
-    motion: Tensor
-    columns: dict[str, Tensor]
-    moving: dict[str, Tensor]
+    motion: Tensor  # [N, E]
+    columns: dict[str, Tensor]  # [N] per physics figure, per figure of `MOVING`, and per reward that was asked for
+    moving: dict[str, Tensor]  # What `moving_figures` takes beside the columns
 
 
 class Measurement:
@@ -418,11 +377,7 @@ class Measurement:
     def replicate(
         self, policy: DiffusionPolicy, how: Sampling, replication: int, progress: Progress | None = None
     ) -> Replication:
-        """Measure a policy and the real motions.
-
-        Raises:
-            MotionkitError: A motion is not finite (exit code 1).
-        """
+        """Measure a policy and the real motions."""
         asked = self.questions.draw(replication, self.amount.prompts)
         made = self.generated(policy, how, asked, progress)
         text = self.evaluator.encode_texts([self.evaluator.whole_text(one.prompt) for one in asked])

@@ -87,15 +87,7 @@ def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[str, Any], notes: Sequence[str]) -> str:
-    """Return the page.
-
-    Args:
-        title: Its title.
-        sentence: The verdict.
-        facts: How it was measured, by name.
-        shown: The table, as the command line prints it.
-        notes: What to know before comparing.
-    """
+    """Return the page."""
     body = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead-in">{escape(sentence)}</p>',
@@ -119,13 +111,7 @@ KIND = "motionkit-evaluation"
 
 
 class ReplicationStore:
-    """The folder of an evaluation.
-
-    Args:
-        path: The folder.
-        key: Everything that the figures depend on; JSON-able.
-        overwrite: Whether an evaluation that is there may be replaced.
-    """
+    """The folder of an evaluation."""
 
     def __init__(self, path: Path, key: Mapping[str, Any], *, overwrite: bool = False) -> None:
         self.path = path
@@ -138,9 +124,6 @@ class ReplicationStore:
 
         Yields:
             How many replications it holds already.
-
-        Raises:
-            MotionkitError: It holds other files, another evaluation, a finished one, or another process works on it.
         """
         before = self._before()
         with disk_errors("make the folder", self.path, code=2):
@@ -166,21 +149,13 @@ class ReplicationStore:
             ) from error
 
     def write(self, number: int, found: Replication, seconds: float) -> None:
-        """Keep a replication.
-
-        Raises:
-            MotionkitError: It cannot be written (exit code 1).
-        """
+        """Keep a replication."""
         parts = {"metrics": found.metrics, "ground_truth": found.truth}
         document = {name: vars(sheet) for name, sheet in parts.items()}
         self._write(f"{FOLDER}/{number:04d}.json", {"replication": number, "seconds": seconds, **document})
 
     def finish(self, document: Mapping[str, Any], page: str) -> None:
-        """Write the result and its page.
-
-        Raises:
-            MotionkitError: They cannot be written (exit code 1).
-        """
+        """Write the result and its page."""
         with disk_errors("write the page", self.path):
             write_bytes_atomic(self.path / PAGE, page.encode())
         record = {"kind": KIND, "schema": 1, "status": "done", "settings": self._key, "result": dict(document)}
@@ -229,27 +204,16 @@ def _sheet(document: Mapping[str, Any]) -> Sheet:
 
 @dataclass(frozen=True)
 class Opened:
-    """Inputs of an evaluation.
+    """Inputs of an evaluation."""
 
-    Attributes:
-        evaluator: Embeds texts and motions.
-        questions: What is asked.
-        singles: Clips of single actions behind a composite set, where they are known.
-        real: Real motions of the split, by what they do.
-        doubt: Why the evaluator's figures would mean nothing; empty when they do.
-        dataset: Name of the data.
-        split: Their split.
-        evaluator_name: ``starter`` or a path.
-    """
-
-    evaluator: T2MEvaluator
-    questions: Questions
-    singles: Questions | None
-    real: RealMotions
-    doubt: str
-    dataset: str
-    split: Split
-    evaluator_name: str
+    evaluator: T2MEvaluator  # Embeds texts and motions
+    questions: Questions  # What is asked
+    singles: Questions | None  # Clips of single actions behind a composite set, where they are known
+    real: RealMotions  # Real motions of the split, by what they do
+    doubt: str  # Why the evaluator's figures would mean nothing; empty when they do
+    dataset: str  # Name of the data
+    split: Split  # Their split
+    evaluator_name: str  # ``starter`` or a path
 
     def measurement(self, amount: Amount, *, seed: int, batch: int, rewards: RewardMix | None = None) -> Measurement:
         """Return what replications share."""
@@ -280,24 +244,7 @@ def open_all(
     device: torch.device | str = "cpu",
     trained: TrainedOn | None = None,
 ) -> Opened:
-    """Open the evaluator and the questions, and check that everything fits.
-
-    Args:
-        dataset: Where captions and real motions come from.
-        split: Which of them.
-        policies: What will be asked, by name.
-        label: Name of the dataset.
-        evaluator: ``starter``, or a folder or file.
-        glove: Folder of a released evaluator's ``our_vab`` files.
-        stats: Folder of a released evaluator's statistics.
-        k_segments: Segments per prompt, of composite data.
-        seed: Seed of the draw.
-        device: Where the evaluator goes.
-        trained: What the policies were trained on, which is not asked for.
-
-    Raises:
-        MotionkitError: Something is refused, or does not fit.
-    """
+    """Open the evaluator and the questions, and check that everything fits."""
     opened = open_evaluator(evaluator, glove=glove, stats=stats, device=device)
     longest = min(policy.max_length for policy in policies.values())
     questions = Questions(dataset, split, longest=longest, k_segments=k_segments, seed=seed, trained=trained)
@@ -325,19 +272,12 @@ def open_all(
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of an evaluation.
+    """The result of an evaluation."""
 
-    Attributes:
-        document: What ``--json`` prints.
-        table: The table, as the command line prints it.
-        notes: What to know before comparing.
-        sentence: The verdict.
-    """
-
-    document: dict[str, Any]
-    table: dict[str, Any]
-    notes: list[str] = field(default_factory=list)
-    sentence: str = ""
+    document: dict[str, Any]  # What ``--json`` prints
+    table: dict[str, Any]  # The table, as the command line prints it
+    notes: list[str] = field(default_factory=list)  # What to know before comparing
+    sentence: str = ""  # The verdict
 
 
 def evaluate(
@@ -370,9 +310,6 @@ def evaluate(
         batch: Motions sampled at once; changes nothing but memory and time.
         overwrite: Replace an evaluation in `out`.
         progress: Called with how many motions are done since its last call, those of earlier attempts included.
-
-    Raises:
-        MotionkitError: `out` is refused (exit code 2), or motions are not finite or files cannot be written (1).
     """
     measurement = opened.measurement(amount, seed=seed, batch=batch)
     key = {

@@ -34,10 +34,6 @@ _RIDGE = 0.1
 def motion_alone(examples: Sequence[Example], skeleton: Skeleton) -> float:
     """Return how often a linear classifier tells changed motions from real ones, without their captions.
 
-    Args:
-        examples: Clips and their changes.
-        skeleton: Their body.
-
     Returns:
         Accuracy on clips that it was not trained on, chance is 0.5; NaN with fewer than `FEWEST` clips.
     """
@@ -76,12 +72,7 @@ def summary(features: Tensor, skeleton: Skeleton) -> NDArray[np.float64]:
 
 
 def _accuracy(real: NDArray[np.float64], changed: NDArray[np.float64]) -> float:
-    """Return the accuracy of ridge regression to +1 and -1, by clip: a clip and its change are never parted.
-
-    Args:
-        real: ``[n, F]``.
-        changed: ``[n, F]``, row by row.
-    """
+    """Return the accuracy of ridge regression to +1 and -1, by clip: a clip and its change are never parted."""
     folds = np.random.default_rng(0).permutation(len(real)) % _FOLDS
     right = 0
     for fold in range(_FOLDS):
@@ -107,29 +98,19 @@ _APART = 1e-9
 
 @dataclass(frozen=True)
 class Figure:
-    """What a reward makes of a change.
+    """What a reward makes of a change."""
 
-    Attributes:
-        real: Mean score of the clips.
-        changed: Mean score of the changed ones.
-        unrelated: Mean score of the clips with captions of other actions.
-        seen: ``(real - changed) / (real - unrelated)``: 1 where the change costs as much as a caption that has nothing
-            to do with the clip, 0 where it costs nothing; NaN where unrelated captions score no less.
-        ci95: Percentile bootstrap interval of `seen` over clips.
-        fall: ``real - changed`` in standard deviations over real clips: what is left to say of a reward that reads no
-            text.
-        told: Share of the clips that score higher than their change; a tie counts half.
-        n: Clips.
-    """
-
-    real: float
-    changed: float
-    unrelated: float
+    real: float  # Mean score of the clips
+    changed: float  # Mean score of the changed ones
+    unrelated: float  # Mean score of the clips with captions of other actions
+    # ``(real - changed) / (real - unrelated)``: 1 where the change costs as much as a caption that has nothing to do
+    # with the clip, 0 where it costs nothing; NaN where unrelated captions score no less.
     seen: float
-    ci95: tuple[float, float]
+    ci95: tuple[float, float]  # Percentile bootstrap interval of `seen` over clips
+    # ``real - changed`` in standard deviations over real clips: what is left to say of a reward that reads no text.
     fall: float
-    told: float
-    n: int
+    told: float  # Share of the clips that score higher than their change; a tie counts half
+    n: int  # Clips
 
     def document(self) -> dict[str, object]:
         """Return the figures as ``--json`` has them; what is not known is None."""
@@ -143,21 +124,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Columns:
-    """Scores of one reward, of one row.
+    """Scores of one reward, of one row."""
 
-    Attributes:
-        real: ``[n]`` scores of the clips with their captions.
-        changed: ``[n]`` scores after the change.
-        unrelated: ``[n]`` scores with captions of other actions.
-        std: Standard deviation of the reward over real clips.
-        reads_text: Whether captions matter to the reward.
-    """
-
-    real: Scores
-    changed: Scores
-    unrelated: Scores
-    std: float = float("nan")
-    reads_text: bool = True
+    real: Scores  # [n] scores of the clips with their captions
+    changed: Scores  # [n] scores after the change
+    unrelated: Scores  # [n] scores with captions of other actions
+    std: float = float("nan")  # Standard deviation of the reward over real clips
+    reads_text: bool = True  # Whether captions matter to the reward
 
     def figure(self, keep: NDArray[np.bool_] | None = None) -> Figure:
         """Return what the reward sees of those clips that `keep` (``[n]``, all by default) marks."""
@@ -221,20 +194,13 @@ _UNKNOWN = frozenset({"not English"})
 
 @dataclass(frozen=True)
 class Measured:
-    """One row of an audit.
+    """One row of an audit."""
 
-    Attributes:
-        row: The row.
-        examples: Clips and what became of them.
-        columns: Scores by reward.
-        alone: How often a classifier tells the change without the other half of the pair: of a changed motion without
-            its caption, of a changed caption without its motion; chance is 0.5, NaN where clips are few or it was not
-            asked.
-    """
-
-    row: Row
-    examples: tuple[Example, ...]
-    columns: Mapping[str, Columns]
+    row: Row  # The row
+    examples: tuple[Example, ...]  # Clips and what became of them
+    columns: Mapping[str, Columns]  # Scores by reward
+    # How often a classifier tells the change without the other half of the pair: of a changed motion without its
+    # caption, of a changed caption without its motion; chance is 0.5, NaN where clips are few or it was not asked.
     alone: float = float("nan")
 
     @property
@@ -245,31 +211,19 @@ class Measured:
 
 @dataclass(frozen=True)
 class Audit:
-    """What rewards see of changed clips.
+    """What rewards see of changed clips."""
 
-    Attributes:
-        names: The rewards, and their weighted sum.
-        rows: The rows that have clips.
-        missing: Why other rows have none.
-        actions: Action of each clip, empty where it is not known.
-        kinds: By reward, the changes that it was trained against.
-        reads_text: By reward, whether captions matter to it.
-        constant: Rewards that return the same for everything.
-        dead: Rewards that give no clip a finite score.
-        unread: By reward, why captions could not be scored, by caption.
-        notes: What a reader should know.
-    """
-
-    names: tuple[str, ...]
-    rows: tuple[Measured, ...]
-    missing: Mapping[str, str]
-    actions: tuple[str, ...]
-    kinds: Mapping[str, frozenset[str]]
-    reads_text: Mapping[str, bool]
-    constant: frozenset[str]
-    dead: frozenset[str] = frozenset()
+    names: tuple[str, ...]  # The rewards, and their weighted sum
+    rows: tuple[Measured, ...]  # The rows that have clips
+    missing: Mapping[str, str]  # Why other rows have none
+    actions: tuple[str, ...]  # Action of each clip, empty where it is not known
+    kinds: Mapping[str, frozenset[str]]  # By reward, the changes that it was trained against
+    reads_text: Mapping[str, bool]  # By reward, whether captions matter to it
+    constant: frozenset[str]  # Rewards that return the same for everything
+    dead: frozenset[str] = frozenset()  # Rewards that give no clip a finite score
+    # By reward, why captions could not be scored, by caption.
     unread: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # What a reader should know
     _figures: dict[tuple[str, str, str], Figure] = field(default_factory=dict, repr=False, compare=False)
     _named: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -325,9 +279,6 @@ def audit(
         seed: Of what changes draw.
         classify: Also train classifiers of motions alone and of captions alone on each change.
         progress: Called with 1 after each row.
-
-    Raises:
-        MotionkitError: A reward returns something else than scores (exit code 1).
     """
     bench = Bench(audited, clips.skeleton, clips.fps, device)
     known: dict[tuple[Prompt, int], dict[str, float]] = {}

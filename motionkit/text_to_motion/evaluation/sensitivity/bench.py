@@ -36,36 +36,21 @@ _FOLDERS = ("", "tmr", "evaluator")
 
 @dataclass(frozen=True)
 class Audited:
-    """One reward under audit.
+    """One reward under audit."""
 
-    Attributes:
-        name: What it is called; unique in an audit.
-        reward: The reward.
-        weight: Its weight in the sum of all rewards.
-        summed: Whether it is part of that sum; a judge and an evaluator are not.
-        kinds: Changes that its weights were trained against (`motionkit.motion.changes.registry.CHANGES`,
-            `motionkit.text.CAPTION_CHANGES`), as they say themselves.
-        own: Whether it is one of motionkit's, whose cost is known.
-    """
-
-    name: str
-    reward: Reward
-    weight: float = 1.0
-    summed: bool = True
+    name: str  # What it is called; unique in an audit
+    reward: Reward  # The reward
+    weight: float = 1.0  # Its weight in the sum of all rewards
+    summed: bool = True  # Whether it is part of that sum; a judge and an evaluator are not
+    # Changes that its weights were trained against (`motionkit.motion.changes.registry.CHANGES`,
+    # `motionkit.text.CAPTION_CHANGES`), as they say themselves.
     kinds: frozenset[str] = frozenset()
-    own: bool = True
+    own: bool = True  # Whether it is one of motionkit's, whose cost is known
 
 
 @dataclass
 class Bench:
-    """Asks rewards for scores, NaN where one has none.
-
-    Args:
-        audited: The rewards.
-        skeleton: Body of the motions.
-        fps: Their frames per second.
-        device: Where the rewards score.
-    """
+    """Asks rewards for scores, NaN where one has none."""
 
     audited: Sequence[Audited]
     skeleton: Skeleton
@@ -90,10 +75,6 @@ class Bench:
     @torch.no_grad()
     def score(self, features: Sequence[Tensor], prompts: Sequence[Prompt]) -> dict[str, Scores]:
         """Return the scores ``[N]`` by each name of `names`.
-
-        Args:
-            features: N clips ``[T, D]``, not normalised.
-            prompts: What each is scored against.
 
         Raises:
             MotionkitError: A reward returns something else than scores (exit code 1).
@@ -200,16 +181,7 @@ _TRIES = 16
 
 
 class Clips:
-    """The clips of a split.
-
-    Args:
-        dataset: Where they come from; of composite data the single clips, where they are known.
-        split: Which split.
-        seed: Chooses the clips of another action.
-
-    Raises:
-        MotionkitError: There are no clips, none has a caption, or all have the same first one.
-    """
+    """The clips of a split."""
 
     def __init__(self, dataset: TextMotionDataset, split: Split, *, seed: int = 0) -> None:
         source = single_clips(dataset)
@@ -332,42 +304,25 @@ _CAPTIONS = 3
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table.
+    """A row of the table."""
 
-    Attributes:
-        name: Name of the change.
-        family: What it takes away.
-        meaning: What it does.
-        where: Where it applies; empty for everywhere.
-    """
-
-    name: str
-    family: str
-    meaning: str
-    where: str
+    name: str  # Name of the change
+    family: str  # What it takes away
+    meaning: str  # What it does
+    where: str  # Where it applies; empty for everywhere
 
 
 @dataclass(frozen=True)
 class Example:
-    """A clip with its change, and what each is scored against.
+    """A clip with its change, and what each is scored against."""
 
-    Attributes:
-        place: Number of the clip.
-        caption: What is said of it.
-        real: ``[T, D]`` features of the clip.
-        changed: ``[T', D]`` features of the changed clip, or the clip itself where its caption is changed.
-        own: Prompt of the clip.
-        asked: Prompt that the changed one is scored against.
-        unrelated: Prompt of another action.
-    """
-
-    place: int
-    caption: str
-    real: Tensor
-    changed: Tensor
-    own: Prompt
-    asked: Prompt
-    unrelated: Prompt
+    place: int  # Number of the clip
+    caption: str  # What is said of it
+    real: Tensor  # [T, D] features of the clip
+    changed: Tensor  # [T', D] features of the changed clip, or the clip itself where its caption is changed
+    own: Prompt  # Prompt of the clip
+    asked: Prompt  # Prompt that the changed one is scored against
+    unrelated: Prompt  # Prompt of another action
 
 
 class Source(Protocol):
@@ -440,11 +395,7 @@ class OtherWording:
 
 
 class OfSegments:
-    """Examples of two clips one after another: the clips in the other order, or their captions.
-
-    Args:
-        texts: Whether the captions change places, and not the clips.
-    """
+    """Examples of two clips one after another: the clips in the other order, or their captions."""
 
     def __init__(self, *, texts: bool) -> None:
         self._texts = texts

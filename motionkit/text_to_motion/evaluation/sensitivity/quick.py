@@ -25,17 +25,11 @@ _PASSES = len(QUICK) + 2
 
 @dataclass(frozen=True)
 class Quick:
-    """What a run says of its rewards.
+    """What a run says of its rewards."""
 
-    Attributes:
-        sentences: One for each reward, and for their sum.
-        alarms: What is wrong with what is trained on.
-        document: The figures, JSON-able, with the table of a page.
-    """
-
-    sentences: tuple[str, ...]
-    alarms: tuple[str, ...]
-    document: dict[str, Any]
+    sentences: tuple[str, ...]  # One for each reward, and for their sum
+    alarms: tuple[str, ...]  # What is wrong with what is trained on
+    document: dict[str, Any]  # The figures, JSON-able, with the table of a page
 
 
 def quick_audit(
@@ -45,12 +39,6 @@ def quick_audit(
 
     A reward of another package may be slow: it is first asked for a few clips, and the number of clips follows from how
     long that takes.
-
-    Args:
-        dataset: Its data.
-        split: Split that the clips come from.
-        audited: Its rewards.
-        device: Where they score.
 
     Returns:
         What was found, or why nothing could be measured: a run goes on without it.

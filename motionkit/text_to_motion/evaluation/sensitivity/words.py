@@ -55,27 +55,19 @@ _LEAST_ROWS = 3
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a reward sees, by what captions ask for.
+    """What a reward sees, by what captions ask for."""
 
-    Attributes:
-        name: The reward.
-        reads_text: Whether captions matter to it.
-        constant: Whether it returns the same for everything.
-        levels: By topic of `ASKED` and `PHYSICS`, the figure of the row that is seen least: `Figure.seen`, or
-            `Figure.fall` for a reward that reads no text.
-        disturbed: Rows that should not matter and cost more than `DISTURBED`, with that cost.
-        unrelated: Whether unrelated captions score less than own ones, by two standard errors; True where fewer than
-            `FEWEST` clips say so.
-        dead: Whether it gives no clip a finite score.
-    """
-
-    name: str
-    reads_text: bool
-    constant: bool
+    name: str  # The reward
+    reads_text: bool  # Whether captions matter to it
+    constant: bool  # Whether it returns the same for everything
+    # By topic of `ASKED` and `PHYSICS`, the figure of the row that is seen least: `Figure.seen`, or `Figure.fall` for a
+    # reward that reads no text.
     levels: Mapping[str, float]
-    disturbed: Mapping[str, float]
+    disturbed: Mapping[str, float]  # Rows that should not matter and cost more than `DISTURBED`, with that cost
+    # Whether unrelated captions score less than own ones, by two standard errors; True where fewer than `FEWEST` clips
+    # say so.
     unrelated: bool = True
-    dead: bool = False
+    dead: bool = False  # Whether it gives no clip a finite score
 
     def topics(self, level: str) -> list[str]:
         """Return the topics that are ``unseen``, seen in ``part``, or ``seen``."""

@@ -107,9 +107,6 @@ class Reference:
         policy: The policy that is trained, before its first update.
         other: A reference of its own.
         sync_every: Updates between two copies of the policy; 0 keeps the reference as it starts.
-
-    Raises:
-        MotionkitError: `other` has another feature space, schedule, size or text model, or cannot follow the policy.
     """
 
     def __init__(self, policy: DiffusionPolicy, other: DiffusionPolicy | None = None, *, sync_every: int = 0) -> None:

@@ -46,29 +46,18 @@ def whole_batch(scored: Scored, groups: Tensor, world: World) -> tuple[Scored, T
 
 
 def dead_everywhere(names: Sequence[str], scored: Scored, world: World) -> list[str]:
-    """Return the rewards that gave no sample of any process a finite score.
-
-    Args:
-        names: Names of the rewards, the same in every process.
-        scored: Scores of this process's samples.
-        world: The processes.
-    """
+    """Return the rewards that gave no sample of any process a finite score."""
     dead = torch.tensor([name in scored.dead for name in names], dtype=torch.float64, device=scored.total.device)
     return [name for name, count in zip(names, world.sum(dead).tolist(), strict=True) if count == world.size]
 
 
 @dataclass(frozen=True, eq=False)
 class Credit:
-    """Advantages as the objective takes them.
+    """Advantages as the objective takes them."""
 
-    Attributes:
-        values: ``[N]``, or ``[N, K]`` with `bounds`.
-        bounds: ``[N, K, 2]`` frame ranges when credit is given by segment.
-        metrics: Mean and spread of the advantages, and the share of groups (per segment) whose scores do not differ.
-    """
-
-    values: Tensor
-    bounds: Tensor | None
+    values: Tensor  # [N], or [N, K] with `bounds`
+    bounds: Tensor | None  # [N, K, 2] frame ranges when credit is given by segment
+    # Mean and spread of the advantages, and the share of groups (per segment) whose scores do not differ.
     metrics: dict[str, float]
 
 

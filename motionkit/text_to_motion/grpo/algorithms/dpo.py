@@ -31,21 +31,13 @@ _FLAT = 1e-6  # a gap below this share of the scores is rounding
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """U pairs of samples.
+    """U pairs of samples."""
 
-    Attributes:
-        best: ``[U]`` int64 rows of the better samples.
-        worst: ``[U]`` int64 rows of the worse ones.
-        mask: ``[U, T]`` bool, the frames that are compared.
-        weight: ``[U]`` 1, or 0 for a pair that is left out.
-        gap: ``[U]`` difference of the rewards.
-    """
-
-    best: Tensor
-    worst: Tensor
-    mask: Tensor
-    weight: Tensor
-    gap: Tensor
+    best: Tensor  # [U] int64 rows of the better samples
+    worst: Tensor  # [U] int64 rows of the worse ones
+    mask: Tensor  # [U, T] bool, the frames that are compared
+    weight: Tensor  # [U] 1, or 0 for a pair that is left out
+    gap: Tensor  # [U] difference of the rewards
 
 
 class DPO(Matching):

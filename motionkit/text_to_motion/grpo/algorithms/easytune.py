@@ -44,9 +44,6 @@ class EasyTune:
         precision: Not needed; every algorithm is given it.
         shuffle: Negative control: the sign of each sample's reward is drawn at random, and physics terms are off.
         world: The processes that train together.
-
-    Raises:
-        MotionkitError: A reward has no gradient.
     """
 
     graph = False
@@ -101,12 +98,7 @@ class EasyTune:
         return Rollout(done.x0, None, Visited(torch.stack(states), self.plan.timesteps.to(done.x0.device)))
 
     def update(self, batch: Samples, scored: Scored, number: int) -> StepwiseUpdate:
-        """Take the visited states; the scores of the finished motions are for the record.
-
-        Raises:
-            MotionkitError: In the first update, a policy without a graph, or a reward whose gradient is zero or not
-                finite everywhere (exit code 1).
-        """
+        """Take the visited states; the scores of the finished motions are for the record."""
         found = StepwiseUpdate(self, batch, number)
         if number == 0:
             x0, motions = found.predicted(len(self.plan) - 1)  # the nearest to a finished motion

@@ -101,9 +101,6 @@ class Plans:
         sampler: How stochastic steps are taken.
         settings: Steps and window.
         ode_steps: How many steps at the clean end are deterministic in any case; the last one always is.
-
-    Raises:
-        MotionkitError: The window leaves nothing to train, or does not fit.
     """
 
     def __init__(self, schedule: Schedule, sampler: Sampler, settings: WindowSampler, *, ode_steps: int = 1) -> None:
@@ -168,11 +165,7 @@ _MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log how far
 
 
 def grpo(options: GrpoOptions, *, policy: DiffusionPolicy, **runtime: Any) -> Clipped:
-    """Return the algorithm ``grpo``; arguments as in `Clipped`.
-
-    Raises:
-        MotionkitError: The window leaves nothing to train, or does not fit.
-    """
+    """Return the algorithm ``grpo``; arguments as in `Clipped`."""
     sampler = options.sampler
     process = DDPM() if sampler.kind == "ddpm" else DDIM(sampler.eta)
     return Clipped(options, policy=policy, plans=Plans(policy.schedule, process, sampler), **runtime)
@@ -404,11 +397,7 @@ _SAMPLERS: dict[str, Callable[[float], Sampler]] = {"flow-sde": FlowSDE, "dance-
 
 
 def flow_grpo(options: FlowOptions, *, policy: DiffusionPolicy, **runtime: Any) -> Clipped:
-    """Return the algorithm ``flow-grpo``; arguments as in `Clipped`.
-
-    Raises:
-        MotionkitError: The window leaves nothing to train, or does not fit.
-    """
+    """Return the algorithm ``flow-grpo``; arguments as in `Clipped`."""
     sampler = options.sampler
     process = _SAMPLERS[sampler.kind](sampler.noise_scale)
     plans = Plans(policy.schedule, process, sampler, ode_steps=sampler.ode_steps)

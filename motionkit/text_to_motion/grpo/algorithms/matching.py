@@ -43,17 +43,11 @@ _STREAMS = {"match": (-3, -4), "hold": (-5, -6)}
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """M noised samples.
+    """M noised samples."""
 
-    Attributes:
-        x: ``[M, T, D]`` states.
-        timestep: ``[M]`` int64.
-        sample: ``[M]`` int64 row of the batch that each was made of.
-    """
-
-    x: Tensor
-    timestep: Tensor
-    sample: Tensor
+    x: Tensor  # [M, T, D] states
+    timestep: Tensor  # [M] int64
+    sample: Tensor  # [M] int64 row of the batch that each was made of
 
 
 class Noised:

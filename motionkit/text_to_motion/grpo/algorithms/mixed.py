@@ -42,9 +42,6 @@ class Mixed:
         shuffle: Negative control: advantages are permuted and the sign of each sample's differentiable reward is drawn
             at random; jerk and skate are off.
         world: The processes that train together.
-
-    Raises:
-        MotionkitError: The window leaves nothing to train.
     """
 
     graph = True
@@ -114,12 +111,7 @@ class Mixed:
         return done
 
     def update(self, batch: Samples, scored: Scored, number: int) -> MixedUpdate:
-        """Split the scores into those with a graph and those without, and give credit for the latter.
-
-        Raises:
-            MotionkitError: In the first update, a reward that declares a gradient has none, or it is zero or not finite
-                everywhere (exit code 1).
-        """
+        """Split the scores into those with a graph and those without, and give credit for the latter."""
         declared = self.rewards.gradient or (False,) * len(scored.terms)
         for (reward, _), term, able in zip(self.rewards.terms, scored.terms, declared, strict=True):
             if number == 0 and (able or term.gradient):

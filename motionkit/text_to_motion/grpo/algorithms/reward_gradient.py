@@ -45,9 +45,6 @@ class RewardGradient:
         precision: Not needed; every algorithm is given it.
         shuffle: Negative control: the sign of each sample's reward is drawn at random; physics and diversity are off.
         world: The processes that train together.
-
-    Raises:
-        MotionkitError: A reward has no gradient, the chain is longer than the rollout, or one motion shall be spread.
     """
 
     graph = True
@@ -124,11 +121,7 @@ class RewardGradient:
         return done
 
     def update(self, batch: Samples, scored: Scored, number: int) -> GradientUpdate:
-        """Take the scores, which carry the graph.
-
-        Raises:
-            MotionkitError: In the first update, a reward whose gradient is zero or not finite everywhere (exit code 1).
-        """
+        """Take the scores, which carry the graph."""
         if number == 0:
             for reward, _ in self.rewards.terms:
                 require_gradient(reward, batch.motions, batch.prompts, batch.rollout.x0, "reward-gradient")

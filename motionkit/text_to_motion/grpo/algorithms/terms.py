@@ -224,11 +224,7 @@ class GradientTerms:
 
 
 def require_declared(rewards: RewardMix, algorithm: str) -> None:
-    """Refuse rewards that are known to have no gradient.
-
-    Raises:
-        MotionkitError: Names them.
-    """
+    """Refuse rewards that are known to have no gradient."""
     if without := rewards.without_gradient:
         some = len(without) < len(rewards.terms)
         follows = "mixed follows the gradient of the others and uses the values of this one"
@@ -241,11 +237,7 @@ def require_declared(rewards: RewardMix, algorithm: str) -> None:
 
 
 def _require_plain(rewards: RewardMix) -> None:
-    """Refuse rewards that are standardised within groups.
-
-    Raises:
-        MotionkitError: They are.
-    """
+    """Refuse rewards that are standardised within groups."""
     if rewards.normalize != "off":
         raise MotionkitError(
             "reward_mix.normalize = group has no meaning for an algorithm that follows the gradient of rewards.",
@@ -255,11 +247,7 @@ def _require_plain(rewards: RewardMix) -> None:
 
 
 def require_graph(x0: Tensor, algorithm: str) -> None:
-    """Refuse predictions without a graph.
-
-    Raises:
-        MotionkitError: `x0` has none (exit code 1).
-    """
+    """Refuse predictions without a graph."""
     if not x0.requires_grad:
         raise MotionkitError(
             "the policy's prediction has no gradient in its trained parameters.",
@@ -296,9 +284,6 @@ def require_gradient(reward: Reward, motions: MotionBatch, prompts: list[Prompt]
         prompts: What was asked.
         x0: ``[N, T, D]`` normalised features of the motions.
         algorithm: Name of the algorithm that needs the gradient.
-
-    Raises:
-        MotionkitError: The gradient is missing, zero or not finite for every sample (exit code 1).
     """
     total = reward.score(motions, prompts).total
     known = total[total.isfinite()].sum()
