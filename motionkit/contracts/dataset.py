@@ -93,7 +93,7 @@ class Regions:
         images: N arrays ``[H, W, 3]`` uint8 RGB; every image may have a size of its own.
         masks: N arrays ``[h, w]`` bool, True inside the region; h and w may be smaller than H and W.
         captions: What is said of each region.
-        others: N arrays ``[K, h, w]`` bool, masks of the other objects of each image, K of each its own; empty where
+        others: N arrays ``[K, h, w]`` bool, masks of the other objects of each image, K of each its own; empty if
             the data do not say them.
     """
 
@@ -208,12 +208,12 @@ class HasCaptionedPart(Protocol):
     """A dataset of regions of which only a part has captions that may be learned from."""
 
     def captioned(self, split: Split) -> NDArray[np.int64] | None:
-        """Return the numbers of the regions of a split whose captions may be read; None where all may."""
+        """Return the numbers of the regions of a split whose captions may be read; None if all may."""
         ...
 
 
 def captioned_part(data: RegionDataset, split: Split = "train") -> NDArray[np.int64] | None:
-    """Return the numbers of the regions whose captions may be read; None where all may, as of most data."""
+    """Return the numbers of the regions whose captions may be read; None if all may, as of most data."""
     return data.captioned(split) if isinstance(data, HasCaptionedPart) else None
 
 

@@ -18,7 +18,7 @@ from motionkit.tracking import finite
 
 
 _PROTOCOLS = {"predictor": "mpl", "regions": "sa2va"}
-"""Protocols of policies that are no text-to-motion policies, by what they give."""
+"""Protocols of policies that are not text-to-motion policies, by what they give."""
 
 
 def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
@@ -62,11 +62,11 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
         )
     if path.startswith(f"{STARTER}:"):
         return "retrieval"
-    found = open_model(path)
-    protocol = _PROTOCOLS.get(gives_of_model(found))
+    model = open_model(path)
+    protocol = _PROTOCOLS.get(gives_of_model(model))
     if protocol:
         return protocol
-    return "retrieval" if found.kind == "rewards" and "evaluator" not in found.what else "text-to-motion"
+    return "retrieval" if model.kind == "rewards" and "evaluator" not in model.what else "text-to-motion"
 
 
 RECORD = "evaluation.json"

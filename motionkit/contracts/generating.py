@@ -180,7 +180,7 @@ def plan_steps(
 
 
 def own_steps(policy: DiffusionPolicy) -> list[int] | None:
-    """Return the timesteps that ``motionkit generate`` visits by default; None where they are all."""
+    """Return the timesteps that ``motionkit generate`` visits by default; None if they are all."""
     visited: list[int] = plan_steps(policy).timesteps.tolist()
     return None if len(visited) == len(policy.schedule) else visited
 
@@ -232,7 +232,7 @@ def generate_motions(
 
 
 def _segments(prompt: Prompt, fps: float) -> tuple[Caption, ...]:
-    """Return the segments as captions with their seconds; none where there is one segment."""
+    """Return the segments as captions with their seconds; none if there is one segment."""
     if len(prompt.segments) == 1:
         return ()
     return tuple(
@@ -276,7 +276,7 @@ class KnowsTexts(Protocol):
     """A policy that may know the texts that it was trained on."""
 
     def known_texts(self) -> KnownTexts | None:
-        """Return them; None where they are not known."""
+        """Return them; None if they are not known."""
         ...
 
 

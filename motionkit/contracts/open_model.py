@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from motionkit import plugins, runs, weights
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
@@ -57,7 +59,7 @@ def open_model(path: str) -> FoundModel:
         path: Run folder, checkpoint folder, model folder, weights file, or ``starter`` for the starter policy.
 
     Raises:
-        MotionkitError: Nothing is there, the run has no checkpoint yet, or it is no model.
+        MotionkitError: Nothing is there, the run has no checkpoint yet, or it is not a model.
     """
     if path == STARTER:
         return FoundModel(path, "policies", "mdm", "the starter policy")
@@ -68,14 +70,14 @@ def open_model(path: str) -> FoundModel:
         )
     if not place.is_dir():
         return _file(path, place)
-    if (found := runs.find_model(place, _POLICY, _DOCUMENT)) is not None:
-        kind = str(read_json(found.document, dict, fix="copy the folder again.").get("kind", ""))[:40]
+    if (result := runs.find_model(place, _POLICY, _DOCUMENT)) is not None:
+        kind = str(read_json(result.document, dict, fix="copy the folder again.").get("kind", ""))[:40]
         plugin = _PLUGINS.get(kind, kind)
-        step = f" at step {found.step}" if found.step else ""
-        return FoundModel(path, "policies", plugin, f"a policy of kind {plugin}{step}", _run(found.run))
+        step = f" at step {result.step}" if result.step else ""
+        return FoundModel(path, "policies", plugin, f"a policy of kind {plugin}{step}", _run(result.run))
     for form, (part, reader, what) in _ENCODERS.items():
         for folder in (place / part, place):
-            if _encoder_format(folder) == form:
+            if encoder_format(folder) == form:
                 return FoundModel(path, *reader, what, _run(folder.parent))
     if (info := _run(place)) is not None:
         raise MotionkitError(
@@ -128,16 +130,34 @@ def export_model(
 def _file(path: str, place: Path) -> FoundModel:
     """Name a file by its tensors; a file that no reader knows goes to the policy, which refuses it by name."""
     what = weights.describe(weights.read(place))
-    found = _AS_TMR if "TMR" in what else _AS_EVALUATOR if "Guo" in what else ("policies", "mdm")
-    return FoundModel(path, *found, what)
+    result = _AS_TMR if "TMR" in what else _AS_EVALUATOR if "Guo" in what else ("policies", "mdm")
+    return FoundModel(path, *result, what)
 
 
-def _encoder_format(folder: Path) -> object:
+# Folders of encoders: config.json, whose `format` says what it is, and the tensors.
+
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+def encoder_config(folder: Path) -> dict[str, Any]:
+    """Return the config.json of a folder; empty if there is none."""
+    config = folder / CONFIG
+    return read_json(config, dict, fix="copy it again.") if config.is_file() else {}
+
+
+def encoder_format(folder: Path) -> object:
     """Return the format that an encoder's folder names; None if it is not such a folder."""
-    config = folder / "config.json"
-    if not (config.is_file() and (folder / "model.safetensors").is_file()):
-        return None
-    return read_json(config, dict, fix="copy it again.").get("format")
+    return encoder_config(folder).get("format") if (folder / WEIGHTS).is_file() else None
+
+
+def read_encoder(folder: Path) -> dict[str, dict[str, Tensor]]:
+    """Return the tensors of an encoder's folder, float32, by component: the first part of their names."""
+    parts: dict[str, dict[str, Tensor]] = {}
+    for key, value in (weights.find_tensors(weights.read(folder / WEIGHTS)) or {}).items():
+        name, _, rest = key.partition(".")
+        parts.setdefault(name, {})[rest] = value.float()
+    return parts
 
 
 def _run(folder: Path | None) -> runs.RunInfo | None:

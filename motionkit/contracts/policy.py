@@ -37,7 +37,7 @@ class StoresGuidance(Protocol):
     """A policy that remembers which guidance scale it is meant to be sampled with.
 
     Attributes:
-        guidance: The scale; None where it does not know one.
+        guidance: The scale; None if it does not know one.
     """
 
     guidance: float | None
@@ -252,7 +252,7 @@ class PlansMemory(Protocol):
     """Options of a region policy that say before it is opened what a run on it will take."""
 
     def memory(self, *, regions: int, group: int, device: str) -> list[str]:
-        """Return lines for people, for a step of so many regions with so many samples each; empty where unknown."""
+        """Return lines for people, for a step of so many regions with so many samples each; empty if unknown."""
         ...
 
 

@@ -28,17 +28,17 @@ def moved(record: Any, device: torch.device) -> Any:
         return record
     if isinstance(record, MotionBatch):
         return _motions(record, record.features.to(device), record.lengths.to(device))
-    found = {name: value.to(device) for name, value in contents(record).items() if isinstance(value, Tensor)}
+    result = {name: value.to(device) for name, value in contents(record).items() if isinstance(value, Tensor)}
     own = {"device": device} if "device" in {item.name for item in fields(record)} else {}
-    return replace(record, **found, **own)
+    return replace(record, **result, **own)
 
 
 def contents(record: Any) -> dict[str, Any]:
     """Return the tensors and lists that a record is made of, by name; what it may have and has not is left out."""
     if isinstance(record, MotionBatch):
         return {"features": record.features, "lengths": record.lengths}
-    found = {item.name: getattr(record, item.name) for item in fields(record)}
-    return {name: value for name, value in found.items() if name != "device" and value is not None}
+    result = {item.name: getattr(record, item.name) for item in fields(record)}
+    return {name: value for name, value in result.items() if name != "device" and value is not None}
 
 
 def _motions(record: MotionBatch, features: Tensor, lengths: Tensor) -> MotionBatch:
@@ -102,8 +102,8 @@ class MaskBatch:
     Attributes:
         masks: ``[N, H, W]`` bool, True inside the predicted region.
         references: ``[N, H, W]`` bool, the wanted regions.
-        confidence: ``[N]`` how sure the model is of each mask, from 0 to 1; None where it does not say.
-        others: ``[N, K, H, W]`` bool, the other objects of each image, empty ones where it has fewer than K; None where
+        confidence: ``[N]`` how sure the model is of each mask, from 0 to 1; None if it does not say.
+        others: ``[N, K, H, W]`` bool, the other objects of each image, empty ones where it has fewer than K; None if
             the data do not say them.
 
     Example:
@@ -155,7 +155,7 @@ class TextBatch:
         texts: One text per sample; may be empty.
         references: At least one wanted text per sample.
         device: Where scores must be.
-        ended: Whether each text came to its end, or was cut off; None where that is not known.
+        ended: Whether each text came to its end, or was cut off; None if that is not known.
 
     Example:
         >>> len(TextBatch(["a red ball"], [["the ball", "a red ball"]]))

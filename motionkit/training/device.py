@@ -90,9 +90,9 @@ def _rounding() -> float:
     matrix = torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
     expected = matrix @ matrix
     use_matmul("onednn")
-    found = matrix @ matrix
+    result = matrix @ matrix
     use_matmul("default")
-    return float((found - expected).norm() / expected.norm())
+    return float((result - expected).norm() / expected.norm())
 
 
 def prefers_onednn(width: int, tokens: int) -> bool:

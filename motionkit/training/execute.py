@@ -26,12 +26,12 @@ _logger = logging.getLogger("motionkit.trainers")
 class Outcome:
     """How a run ended."""
 
-    document: Mapping[str, Any]  # The summary document of ``--json``
-    table: Sequence[Mapping[str, Any]]  # Title, columns and rows of the table for people, or several such
-    directory: Path  # The run folder
+    document: Mapping[str, Any]  # the summary document of ``--json``
+    table: Sequence[Mapping[str, Any]]  # title, columns and rows of the table for people, or several such
+    directory: Path  # the run folder
     status: str  # ``done`` or ``interrupted``; a run that fails raises
     exit_code: int  # 0, or 130 and 143 when a signal stopped it
-    page: Path | None = None  # The page of the finished run, where its trainer has one
+    page: Path | None = None  # the page of the finished run if its trainer has one
 
 
 def build_trainer(command: str, component: Component, settings: TrainerSettings) -> Trainer:

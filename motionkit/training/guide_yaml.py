@@ -40,10 +40,10 @@ def _group_in(table: Mapping[str, str], key: str) -> str:
 class Reading:
     """Values of the guide while they are given their names here."""
 
-    found: Foreign  # The values
-    read: dict[str, str] = field(default_factory=dict)  # Keys that were read, with their names here
-    left: dict[str, str] = field(default_factory=dict)  # Keys that were left out, with the reason
-    problems: list[Problem] = field(default_factory=list)  # What is wrong
+    found: Foreign  # the values
+    read: dict[str, str] = field(default_factory=dict)  # keys that were read, with their names here
+    left: dict[str, str] = field(default_factory=dict)  # keys that were left out, with the reason
+    problems: list[Problem] = field(default_factory=list)  # what is wrong
 
     def rename(
         self, values: Mapping[str, Any], keys: Mapping[str, str], left_out: Mapping[str, str],

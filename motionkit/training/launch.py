@@ -32,10 +32,10 @@ TORCHRUN = "torchrun --nproc-per-node 2 -m motionkit ..."
 class Launch:
     """The place of a process among those that were started together."""
 
-    rank: int = 0  # Number of this process, from 0
-    size: int = 1  # Number of processes; 1 without a launcher
-    local_rank: int = 0  # Number of this process on its machine, from 0
-    local_size: int = 1  # Processes on its machine
+    rank: int = 0  # number of this process, from 0
+    size: int = 1  # number of processes; 1 without a launcher
+    local_rank: int = 0  # number of this process on its machine, from 0
+    local_size: int = 1  # processes on its machine
 
     @property
     def quiet(self) -> bool:

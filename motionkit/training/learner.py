@@ -97,8 +97,8 @@ class FiniteGradients:
 
     def count(self) -> float:
         """Return how many updates were left out since the last call, for the metric ``grad/left_out``."""
-        found, self.left_out = self.left_out, 0
-        return float(found)
+        result, self.left_out = self.left_out, 0
+        return float(result)
 
 
 def out_of_range(message: str, found: str, learning_rate: float) -> MotionkitError:
@@ -134,7 +134,7 @@ class Learner:
         ema: Decay of the moving average of the trained parameters, with warm-up; 0 keeps none.
         world: The processes whose gradients add up.
         frozen: A part of the network that stays as it is.
-        trained: The parameters to train with their names, where the rule above does not choose them.
+        trained: The parameters to train with their names if the rule above does not choose them.
 
     Attributes:
         trained: The trained parameters with their names.
@@ -158,10 +158,7 @@ class Learner:
         self.gradients = FiniteGradients(optim.learning_rate or rate(optim.warmup_steps))
         self.trained = list(trained) or _trained(model.network, frozen)
         self.optimizer = torch.optim.AdamW(
-            [parameter for _, parameter in self.trained],
-            lr=rate(0),
-            betas=optim.betas,
-            weight_decay=optim.weight_decay,
+            [parameter for _, parameter in self.trained], lr=rate(0), betas=optim.betas, weight_decay=optim.weight_decay
         )
         self.ema = EMA(self.trained, ema, warmup=True) if ema else None
 
@@ -257,7 +254,7 @@ def cosine_rate(peak: float, warmup: int, total: int, final: float) -> Rate:
 
 
 def _trained(network: nn.Module, frozen: nn.Module | None) -> list[tuple[str, nn.Parameter]]:
-    """Return the parameters to train: the adapters where there are some, else all but those of `frozen`."""
+    """Return the parameters to train: the adapters if there are some, else all but those of `frozen`."""
     chosen = adapter_parameters(network) if has_adapters(network) else list(network.parameters())
     wanted = {id(parameter) for parameter in chosen}
     wanted -= {id(parameter) for parameter in frozen.parameters()} if frozen is not None else set()

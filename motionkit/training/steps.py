@@ -24,7 +24,7 @@ from motionkit.training.world import OneProcess, World, asked_to_stop
 class State:
     """The state of one part."""
 
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)  # Named tensors, any device
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)  # named tensors, any device
     values: Mapping[str, Any] = field(default_factory=dict)  # JSON-able and finite
 
 
@@ -46,10 +46,10 @@ Parts = Mapping[str, Stateful]
 
 def collect(parts: Parts) -> tuple[dict[str, Mapping[str, Tensor]], dict[str, Any]]:
     """Return the tensors and values of all parts, as `motionkit.runs.Run.save` takes them."""
-    found = {name: part.state() for name, part in parts.items()}
+    result = {name: part.state() for name, part in parts.items()}
     return (
-        {name: state.tensors for name, state in found.items() if state.tensors},
-        {name: state.values for name, state in found.items() if state.values},
+        {name: state.tensors for name, state in result.items() if state.tensors},
+        {name: state.values for name, state in result.items() if state.values},
     )
 
 
@@ -143,7 +143,7 @@ class AverageState:
 class Kept:
     """Facts that a trainer finds out once and wants back on resume, such as the measurement before training."""
 
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)  # Named tensors
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)  # named tensors
     values: Mapping[str, Any] = field(default_factory=dict)  # JSON-able and finite
 
     def state(self) -> State:

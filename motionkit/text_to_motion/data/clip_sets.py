@@ -21,7 +21,7 @@ Counts = NDArray[Any]
 class _Kind:
     """Groups with equally many clips of equal lengths. Groups of mixed lengths form a kind of their own."""
 
-    groups: tuple[dict[int, tuple[int, ...]], ...]  # For each group, the places of its clips by length
+    groups: tuple[dict[int, tuple[int, ...]], ...]  # for each group, the places of its clips by length
 
     def moves(self, most: int) -> list[tuple[int, int, int]]:
         """Return the moves, each as (number of groups, length of each, number of ways)."""
@@ -100,15 +100,15 @@ class FittingSets:
         """Return, for the kinds from each one on, in how many ways n clips keep a total within `high`."""
         counts: Counts = np.zeros((self._k + 1, self._high + 1), dtype=object)
         counts[0] = 1
-        found = [counts]
+        result = [counts]
         for moves in reversed(self._moves):
             before, counts = counts, counts.copy()
             for taken, length, ways in moves:
                 size = taken * _size(length, cut=cut)
                 if size <= self._high:
                     counts[taken:, : self._high + 1 - size] += ways * before[: self._k + 1 - taken, size:]
-            found.append(counts)
-        return found[::-1]
+            result.append(counts)
+        return result[::-1]
 
 
 def least_kept(source: Source, *, crop: bool) -> int:

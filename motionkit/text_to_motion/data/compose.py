@@ -73,12 +73,12 @@ def same_words(text: str) -> str:
 class Plan:
     """What is to be composed."""
 
-    split: Split = "train"  # Split the clips come from
-    k_segments: int = 3  # Clips per sample, at least 2
-    target_length: int = 196  # Longest total in frames
-    tolerance: int = 20  # Totals are at least ``target_length - tolerance``
-    max_samples: int = 1000  # Samples wanted
-    seed: int = 0  # Seed of the draw
+    split: Split = "train"  # split the clips come from
+    k_segments: int = 3  # clips per sample, at least 2
+    target_length: int = 196  # longest total in frames
+    tolerance: int = 20  # totals are at least ``target_length - tolerance``
+    max_samples: int = 1000  # samples wanted
+    seed: int = 0  # seed of the draw
     # Whether clips may be cut to windows of at least `joining.MIN_SEGMENT` frames; None: from four segments on.
     crop: bool | None = None
 
@@ -106,19 +106,19 @@ ATTEMPTS = 200
 class Drawn:
     """One drawn sample, before its arrays are computed."""
 
-    parts: tuple[Source, ...]  # Its clips, in order
-    windows: Windows  # The half-open frame range that is taken of each
-    texts: tuple[str, ...]  # A caption of each
+    parts: tuple[Source, ...]  # its clips, in order
+    windows: Windows  # the half-open frame range that is taken of each
+    texts: tuple[str, ...]  # a caption of each
 
 
 @dataclass(frozen=True)
 class Drawing:
     """All samples that were drawn."""
 
-    samples: tuple[Drawn, ...]  # At most as many as requested
-    attempts: int  # Number of sets examined
-    exhausted: bool  # Whether these were all sets that fit
-    repeats: int  # Samples in which two segments have one caption, because the clips have no others
+    samples: tuple[Drawn, ...]  # at most as many as requested
+    attempts: int  # number of sets examined
+    exhausted: bool  # whether these were all sets that fit
+    repeats: int  # samples in which two segments have one caption, because the clips have no others
 
 
 def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
@@ -129,12 +129,12 @@ def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
     """
     sets = FittingSets(sources, plan.k_segments, low=plan.low, high=plan.target_length, crop=plan.cuts)
     rng = random.Random(f"compose {plan.seed} {plan.split} {plan.k_segments}")
-    found: list[Drawn] = []
+    result: list[Drawn] = []
     alike: list[Drawn] = []
     seen: set[tuple[str, ...]] = set()
     attempts = 0
     for number in _any_order(sets.count, rng):
-        if len(found) == plan.max_samples or attempts == ATTEMPTS * plan.max_samples:
+        if len(result) == plan.max_samples or attempts == ATTEMPTS * plan.max_samples:
             break
         attempts += 1
         places = list(sets.nth(number))
@@ -147,9 +147,9 @@ def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
         if different or len(alike) < plan.max_samples:
             seen.add(key)
             windows = _cut_windows(parts, plan.low, plan.target_length, rng)
-            (found if different else alike).append(Drawn(parts, windows, texts))
-    repeats = min(len(alike), plan.max_samples - len(found))
-    return Drawing((*found, *alike[:repeats]), attempts, attempts == sets.count, repeats)
+            (result if different else alike).append(Drawn(parts, windows, texts))
+    repeats = min(len(alike), plan.max_samples - len(result))
+    return Drawing((*result, *alike[:repeats]), attempts, attempts == sets.count, repeats)
 
 
 def _any_order(count: int, rng: random.Random) -> Iterator[int]:
@@ -349,13 +349,13 @@ _log = logging.getLogger("motionkit.datasets")
 class Composed:
     """A composite set in memory."""
 
-    metadata: Metadata  # How it was made
-    samples: tuple[Sample, ...]  # The samples
-    arrays: Arrays  # Statistics, reference motions and B-matrices
-    asked: int  # Samples requested
-    attempts: int  # Number of draws
-    histogram: dict[int, int]  # Usable clips by length: lower end of a bin of 20 frames to their number
-    warnings: tuple[str, ...]  # What the user should know
+    metadata: Metadata  # how it was made
+    samples: tuple[Sample, ...]  # the samples
+    arrays: Arrays  # statistics, reference motions and B-matrices
+    asked: int  # samples requested
+    attempts: int  # number of draws
+    histogram: dict[int, int]  # usable clips by length: lower end of a bin of 20 frames to their number
+    warnings: tuple[str, ...]  # what the user should know
 
 
 def compose(

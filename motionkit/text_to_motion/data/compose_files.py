@@ -48,8 +48,8 @@ class Written:
     """The files of a set."""
 
     document: Path  # JSON with the samples
-    arrays: Path  # The arrays
-    legacy: Path | None  # The original code's file, if it was requested or exists already
+    arrays: Path  # the arrays
+    legacy: Path | None  # the original code's file, if it was requested or exists already
 
 
 def planned_files(out: Path, plan: Plan, *, legacy: bool, overwrite: bool) -> Written:

@@ -40,8 +40,8 @@ _LARGEST = 512 * 2**20
 class CompositeFile:
     """An opened file."""
 
-    path: Path  # Where it is
-    document: CompositeDocument  # Its parsed content
+    path: Path  # where it is
+    document: CompositeDocument  # its parsed content
 
 
 def find_files(paths: tuple[Path, ...]) -> list[CompositeFile]:
@@ -53,19 +53,19 @@ def find_files(paths: tuple[Path, ...]) -> list[CompositeFile]:
     fix = "motionkit compose --dataset ... --split train OUT makes one; give OUT with --dataset.path OUT"
     if not paths:
         raise MotionkitError("dataset.path is not set: the composite dataset does not know its files.", fix=fix)
-    found = []
+    result = []
     for path in paths:
         path = path.expanduser()
         if not path.is_dir():
-            found.append(read_file(path))
+            result.append(read_file(path))
             continue
         documents = sorted(path.glob("composite_k*.json"))
         stems = {each.stem for each in documents}
         documents += [each for each in sorted(path.glob("composite_k*.npy")) if each.stem not in stems]
         if not documents:
             raise MotionkitError(f"{path} has no composite_k*.json.", fix=fix)
-        found += [read_file(each) for each in documents]
-    return found
+        result += [read_file(each) for each in documents]
+    return result
 
 
 def read_file(path: Path) -> CompositeFile:
@@ -147,8 +147,8 @@ _HEADERS = 4096
 class Arrays:
     """The arrays of one file."""
 
-    normalizer: Normalizer  # Mean and Std of the dataset that the clips come from
-    joints: tuple[Tensor, ...]  # Reference motion of each sample, [T + 1, J, 3] float32 metres
+    normalizer: Normalizer  # mean and Std of the dataset that the clips come from
+    joints: tuple[Tensor, ...]  # reference motion of each sample, [T + 1, J, 3] float32 metres
     # [N, K, K] float32 cosine of each pair of texts (the B-matrix), or None. It belongs to the text tower that the
     # file names; rewards compute their own with theirs.
     similarity: Tensor | None
@@ -341,10 +341,10 @@ class Composite:
     @cached_property
     def inputs(self) -> Mapping[str, str]:
         """Fingerprints of the files, and of the statistics of the single clips' dataset; arrays by their own hashes."""
-        found = {"path": fingerprint(*(fingerprint_files(file.path, [file.path]) for file in self._files))}
+        result = {"path": fingerprint(*(fingerprint_files(file.path, [file.path]) for file in self._files))}
         if self._source is not None:
-            found["root"] = fingerprint(self._source.normalizer.mean, self._source.normalizer.std)
-        return found
+            result["root"] = fingerprint(self._source.normalizer.mean, self._source.normalizer.std)
+        return result
 
     @property
     def splits(self) -> tuple[Split, ...]:
@@ -371,7 +371,7 @@ class Composite:
         return self._source.caption_tokens() if isinstance(self._source, HasCaptionTokens) else {}
 
     def clips(self, split: Split) -> Sequence[TextClip]:
-        """Return the reference motions of a split, captioned with the whole prompt; none where there is no file."""
+        """Return the reference motions of a split, captioned with the whole prompt; none if there is no file."""
         if not self._told:  # warned here because only motions are cropped, never prompts
             self._told = True
             _log.info("composite data: every segment has its own length, so random crops are off.")
@@ -408,8 +408,8 @@ class Composite:
         if self._source is not None:
             return self._source.physics_reference()
         for file in self._files:
-            if (found := file.document.metadata.physics_reference) is not None:
-                return found
+            if (result := file.document.metadata.physics_reference) is not None:
+                return result
         raise MotionkitError(f"{self._files[0].path} has no physics reference.", fix=_STATS_FIX)
 
     def _of(self, split: str) -> list[CompositeFile]:

@@ -38,19 +38,19 @@ class HumanMLClip(TextClip):
     """A clip, or the part of one that a timed caption describes."""
 
     tokens: tuple[tuple[str, ...], ...] = ()  # ``word/POS`` tokens of each caption
-    source: str = ""  # Id of the file the motion comes from
-    start: int = 0  # First frame in that file
+    source: str = ""  # id of the file the motion comes from
+    start: int = 0  # first frame in that file
 
 
 @dataclass
 class Reading:
     """The result of reading a split."""
 
-    clips: list[HumanMLClip] = field(default_factory=list)  # Items, sorted by length
+    clips: list[HumanMLClip] = field(default_factory=list)  # items, sorted by length
     # Ids left out because of their length (whole clips and sub-clips alike).
     outside: list[str] = field(default_factory=list)
-    silent: list[str] = field(default_factory=list)  # Ids without any caption
-    broken: dict[str, str] = field(default_factory=dict)  # Ids that could not be read, with the reason
+    silent: list[str] = field(default_factory=list)  # ids without any caption
+    broken: dict[str, str] = field(default_factory=dict)  # ids that could not be read, with the reason
 
 
 def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, drop_length: int) -> Reading:

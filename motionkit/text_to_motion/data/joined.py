@@ -46,7 +46,7 @@ def physics_medians(clips: Sequence[TextClip], skeleton: Skeleton, fps: float) -
 
     The result is kept in the user's cache folder (``$MOTIONKIT_CACHE``, ``$XDG_CACHE_HOME/motionkit`` or
     ``~/.cache/motionkit``), under a hash of the motions themselves, so that a changed dataset gets new figures. A cache
-    that cannot be written is no error.
+    that cannot be written is not an error.
 
     Args:
         clips: At least one; clips shorter than 4 frames have no jerk and are not used.
@@ -207,10 +207,10 @@ def _bearing(pose: Tensor, skeleton: Skeleton) -> Tensor:
 class Source:
     """One clip that may become a segment."""
 
-    clip: TextClip  # Its features and captions
-    file: str  # Id of the motion it comes from; several timed captions may share one
-    start: int  # Its first frame in that motion
-    group: str  # Clips of one group are never in one sample: a motion, its parts, and its mirror image
+    clip: TextClip  # its features and captions
+    file: str  # id of the motion it comes from; several timed captions may share one
+    start: int  # its first frame in that motion
+    group: str  # clips of one group are never in one sample: a motion, its parts, and its mirror image
 
     @property
     def frames(self) -> int:
@@ -232,7 +232,7 @@ def shared_groups(dataset: TextMotionDataset, split: Split, sources: Sequence[So
 
     Such clips would be used for training and for measuring. A split that the dataset lacks shares none.
     """
-    found: dict[Split, list[str]] = {}
+    result: dict[Split, list[str]] = {}
     own = {source.group for source in sources}
     for other in get_args(Split):
         if other == split:
@@ -242,8 +242,8 @@ def shared_groups(dataset: TextMotionDataset, split: Split, sources: Sequence[So
         except MotionkitError:
             continue
         if both := shared_motions(own, ids):
-            found[other] = both
-    return found
+            result[other] = both
+    return result
 
 
 def fingerprint(dataset: TextMotionDataset, split: Split, sources: Sequence[Source], used: Iterable[Source]) -> str:

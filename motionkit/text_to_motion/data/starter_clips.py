@@ -44,7 +44,7 @@ def _source() -> str:
 def kept(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True) -> NDArray[np.float32]:
     """Return the array called `key`, from the cache or from `make`.
 
-    A damaged file is made again, and a cache that cannot be written is no error. The array is mapped from the file:
+    A damaged file is made again, and a cache that cannot be written is not an error. The array is mapped from the file:
     only the parts that are read take memory.
     """
     if not keep:

@@ -56,7 +56,7 @@ def set_columns(motions: MotionBatch, prompts: Sequence[Prompt], real: RealMotio
     Returns:
         ``kinetic`` ``[N, K, F]`` (`motionkit.metrics.kinetic_features`; NaN past a prompt's last segment) and
         ``npss`` ``[N, 2]``, the sums of `motionkit.metrics.npss_terms` over the segments whose own real clip is known
-        and as long; NaN where none is.
+        and as long; NaN if none is.
     """
     parts = segments_of(motions, prompts)
     place = [number for prompt in prompts for number in range(len(prompt.segments))]
@@ -76,8 +76,8 @@ def set_columns(motions: MotionBatch, prompts: Sequence[Prompt], real: RealMotio
 class SetFigure:
     """One figure of two sets of motions of the same prompts."""
 
-    paired: Paired  # Before and after; the interval resamples prompts
-    real: float | None = None  # The figure of as many real motions; None where it says nothing
+    paired: Paired  # before and after; the interval resamples prompts
+    real: float | None = None  # the figure of as many real motions; None if it says nothing
 
 
 def compare_sets(before: Arrays, after: Arrays, prompts: Sequence[Prompt], real: RealMotions) -> dict[str, SetFigure]:
@@ -96,28 +96,28 @@ def compare_sets(before: Arrays, after: Arrays, prompts: Sequence[Prompt], real:
         ``kinetic_fid`` where there are more segments, and more clips, than features; ``npss`` where a prompt has a real
         motion of its own.
     """
-    found = {}
+    result = {}
     if "kinetic" in before and "kinetic" in after:
         rows = [of["kinetic"].reshape(len(prompts), -1, of["kinetic"].shape[-1]) for of in (before, after)]
         clips, answers = real.kinetic(), real.kinetic(prompts, after["kinetic"].shape[1])
         if (paired := pair_kinetic_fid(rows[0], rows[1], clips)) is not None:
             enough = len(answers) > clips.shape[1]
-            found["kinetic_fid"] = SetFigure(paired, KineticReference(clips).distance(answers) if enough else None)
+            result["kinetic_fid"] = SetFigure(paired, KineticReference(clips).distance(answers) if enough else None)
     if "npss" in before and "npss" in after and (paired := pair_npss(before["npss"], after["npss"])) is not None:
-        found["npss"] = SetFigure(paired)
-    return found
+        result["npss"] = SetFigure(paired)
+    return result
 
 
 def pair_kinetic_fid(before: Floats, after: Floats, clips: Tensor) -> Paired | None:
     """Return kinetic FID of two sets of motions of the same P prompts.
 
     Args:
-        before: ``[P, K, F]`` kinetic features of K motions or segments of each prompt; NaN where there are fewer.
+        before: ``[P, K, F]`` kinetic features of K motions or segments of each prompt; NaN if there are fewer.
         after: The same of other motions.
         clips: ``[M, F]`` those of real clips.
 
     Returns:
-        The pair, whose interval resamples prompts; None where there are no more motions, or clips, than features.
+        The pair, whose interval resamples prompts; None if there are no more motions, or clips, than features.
     """
     first, second = torch.from_numpy(before), torch.from_numpy(after)
     known = first.isfinite().all(-1) & second.isfinite().all(-1)  # [P, K]
@@ -146,7 +146,7 @@ def pair_npss(before: Floats, after: Floats) -> Paired | None:
         after: The same of other motions.
 
     Returns:
-        The pair, whose interval resamples prompts; None where no prompt has a truth.
+        The pair, whose interval resamples prompts; None if no prompt has a truth.
     """
     known: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(before) & np.isfinite(after), axis=-1)  # [P, S]
     rows: NDArray[np.bool_] = np.logical_or.reduce(known, axis=1)
@@ -179,12 +179,12 @@ class Measured:
     quantities: dict[str, NDArray[np.float64]]
     # Some of the motions, to be looked at; None for a measurement that was read from a checkpoint.
     shown: Shown | None = field(default=None, compare=False)
-    # What kinetic FID and NPSS are made of, [P, S, ...] float32 (see `set_columns`); empty where no real motions
+    # What kinetic FID and NPSS are made of, [P, S, ...] float32 (see `set_columns`); empty if no real motions
     # are known.
     sets: Arrays = field(default_factory=dict)
 
     def mean(self, name: str) -> float:
-        """Return the mean over finite samples; NaN where there is none."""
+        """Return the mean over finite samples; NaN if there is none."""
         values = self.quantities[name]
         return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else float("nan")
 
@@ -213,7 +213,7 @@ class Measured:
 
     @classmethod
     def kept(cls, path: Path, like: Measured) -> Measured | None:
-        """Return what `keep` wrote; None where it is not there, damaged, or of other names or sizes than `like`."""
+        """Return what `keep` wrote; None if it is not there, damaged, or of other names or sizes than `like`."""
         try:
             tensors = load(path.read_bytes()) if path.stat().st_size <= _LARGEST else {}
         except (OSError, SafetensorError):
@@ -311,9 +311,9 @@ class HeldOut:
         shape = (len(self.prompts), self.samples)
         if first:
             refuse_dead(sorted(dead), f"{shape[0] * shape[1]} held-out motions")
-        found = {name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()}
+        result = {name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()}
         parts = {name: torch.cat(v).float().cpu().unflatten(0, shape).numpy() for name, v in sets.items()}
-        return Measured(found, shown, parts)
+        return Measured(result, shown, parts)
 
     @property
     def _most_segments(self) -> int:
@@ -324,21 +324,21 @@ class HeldOut:
         """Score real motions that do what the prompts ask for, one each (see `RealMotions.answers`).
 
         Returns:
-            Quantities ``[P, 1]``, without ``diversity``; NaN for prompts without a real motion. None where no prompt
+            Quantities ``[P, 1]``, without ``diversity``; NaN for prompts without a real motion. None if no prompt
             has one.
         """
         answers = None if self.real is None else self.real.answers(self.prompts, device=device)
         if answers is None:
             return None
         scored = self.rewards.score(answers.motions, answers.prompts)
-        found = {}
+        result = {}
         for name, values in self._values(answers.motions, answers.prompts, scored).items():
-            found[name] = np.full((len(self.prompts), 1), np.nan)
-            found[name][list(answers.places), 0] = values.double().cpu().numpy()
-        return Measured(found, Shown.first(answers.motions, answers.prompts, scored, 1, _SHOWN))
+            result[name] = np.full((len(self.prompts), 1), np.nan)
+            result[name][list(answers.places), 0] = values.double().cpu().numpy()
+        return Measured(result, Shown.first(answers.motions, answers.prompts, scored, 1, _SHOWN))
 
     def compare_sets(self, before: Measured, after: Measured) -> dict[str, SetFigure]:
-        """Compare what sets of motions have as a whole (see `compare_sets`); empty where no real motions are known."""
+        """Compare what sets of motions have as a whole (see `compare_sets`); empty if no real motions are known."""
         return {} if self.real is None else compare_sets(before.sets, after.sets, self.prompts, self.real)
 
     def _values(self, motions: MotionBatch, asked: Sequence[Prompt], scored: Scored) -> dict[str, torch.Tensor]:
@@ -358,7 +358,7 @@ class HeldOut:
         return values
 
     def _judged(self, judge: Reward, scored: Scored, motions: MotionBatch, asked: Sequence[Prompt]) -> torch.Tensor:
-        """Return the judge's totals ``[N]``, NaN where it does not apply; one that is a reward is not asked again."""
+        """Return the judge's totals ``[N]``, NaN if it does not apply; one that is a reward is not asked again."""
         known = [
             term.scores for (reward, _), term in zip(self.rewards.terms, scored.terms, strict=True) if reward is judge
         ]

@@ -36,15 +36,15 @@ _EQUAL = 1e-6  # scores nearer than this share of the largest are tied
 class RewardFigures:
     """One reward of a mix, in its own units."""
 
-    name: str  # Name of the reward
-    weight: float  # Its weight
-    mean: float  # Mean over samples of the policy as it starts
-    std: float  # Their standard deviation
-    group_std: float  # Standard deviation within a group, mean over groups: what comparing samples learns from
-    ties: float  # Share of the pairs within groups that score the same
-    # Mean over real motions with their own texts: what a perfect policy would get; NaN where there are none.
+    name: str  # name of the reward
+    weight: float  # its weight
+    mean: float  # mean over samples of the policy as it starts
+    std: float  # their standard deviation
+    group_std: float  # standard deviation within a group, mean over groups: what comparing samples learns from
+    ties: float  # share of the pairs within groups that score the same
+    # Mean over real motions with their own texts: what a perfect policy would get; NaN if there are none.
     real: float
-    applies: float  # Share of the samples that it applies to
+    applies: float  # share of the samples that it applies to
 
     @property
     def effect(self) -> float:
@@ -53,18 +53,18 @@ class RewardFigures:
 
     def document(self) -> dict[str, object]:
         """Return the figures, JSON-able; what is not known is None."""
-        found = asdict(self) | {"effect": self.effect}
-        return {key: None if value != value else value for key, value in found.items()}
+        result = asdict(self) | {"effect": self.effect}
+        return {key: None if value != value else value for key, value in result.items()}
 
 
 @dataclass(frozen=True)
 class Calibration:
     """The figures of a mix."""
 
-    rewards: tuple[RewardFigures, ...]  # One row per reward
-    samples: int  # Samples per prompt
-    prompts: int  # Prompts
-    normalized: bool = False  # Whether the mix standardises its rewards, so that only weights count
+    rewards: tuple[RewardFigures, ...]  # one row per reward
+    samples: int  # samples per prompt
+    prompts: int  # prompts
+    normalized: bool = False  # whether the mix standardises its rewards, so that only weights count
 
     def table(self) -> dict[str, object]:
         """Return the figures as a table of a summary."""
@@ -87,7 +87,7 @@ class Calibration:
 
     def warnings(self) -> list[str]:
         """Return what is worth a warning, a sentence each."""
-        found = [
+        result = [
             f"the reward {row.name} is the same for all samples of a prompt: it cannot be learnt by comparing them"
             if row.ties == 1.0
             else f"{row.ties:.0%} of the pairs of samples of one prompt have the same {row.name}: it says little"
@@ -97,14 +97,14 @@ class Calibration:
         heard = [row for row in self.rewards if row.effect > 0]
         if heard and not self.normalized:
             loudest = max(heard, key=lambda row: row.effect)
-            found += [
+            result += [
                 f"the reward {loudest.name} drowns {row.name}: weight x spread within a group is {loudest.effect:.2g} "
                 f"against {row.effect:.2g}; --reward {row.name}={_rounded(row.weight * loudest.effect / row.effect)} "
                 "would make them equal; algorithms that compare samples can also --set reward_mix.normalize=group"
                 for row in heard
                 if _DROWNED * row.effect < loudest.effect
             ]
-        return found
+        return result
 
 
 @torch.no_grad()
@@ -155,8 +155,8 @@ def calibrate(
 
 def _column(scored: Sequence[Scored], number: int) -> tuple[Tensor, Tensor]:
     """Return all scores of one reward ``[N]`` and which samples it applies to, in double precision."""
-    found = [one.terms[number].scores for one in scored]
-    return torch.cat([each.total for each in found]).double(), torch.cat([each.applying for each in found])
+    result = [one.terms[number].scores for one in scored]
+    return torch.cat([each.total for each in result]).double(), torch.cat([each.applying for each in result])
 
 
 def _within(known: Tensor) -> float:

@@ -40,13 +40,13 @@ from motionkit.text_to_motion.tmr.model import TMR
 class Shown:
     """P motions, one per prompt, as they were measured."""
 
-    features: list[NDArray[np.float32]]  # Each [T, D] float32, unnormalised
-    texts: list[str]  # Text of each; `` | `` between segments
-    bounds: list[list[tuple[int, int]]]  # First and last frame + 1 of each segment
-    rewards: list[float]  # Total of the training rewards, NaN where one could not be computed
-    segments: list[list[float]]  # Reward of each segment, as many as `bounds` has
-    skeleton: str  # Name of the body
-    fps: float  # Frames per second
+    features: list[NDArray[np.float32]]  # each [T, D] float32, unnormalised
+    texts: list[str]  # text of each; `` | `` between segments
+    bounds: list[list[tuple[int, int]]]  # first and last frame + 1 of each segment
+    rewards: list[float]  # total of the training rewards, NaN if one could not be computed
+    segments: list[list[float]]  # reward of each segment, as many as `bounds` has
+    skeleton: str  # name of the body
+    fps: float  # frames per second
 
     @classmethod
     def first(
@@ -130,10 +130,10 @@ class Quality:
     # Frechet distance between the latents of generated motions and of the real clips; biased upwards when there are not
     # many more clips than dimensions, so only figures of the same number of clips compare.
     fid: float
-    score: float  # The judge's mean score of the motions against their captions
-    real: float  # Its mean score of the real clips against the same captions: what can be reached
-    count: int  # Clips
-    shown: Shown  # Some of the motions
+    score: float  # the judge's mean score of the motions against their captions
+    real: float  # its mean score of the real clips against the same captions: what can be reached
+    count: int  # clips
+    shown: Shown  # some of the motions
     # Mean ``movement``, ``statues`` and ``side`` of the motions, each beside that of the real clips (see
     # `motionkit.motion.RealActions.measure`); without those that say nothing.
     moving: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -202,13 +202,13 @@ def measure_quality(
 def _beside(
     made: Sequence[Mapping[str, Tensor]], real: Sequence[Mapping[str, Tensor]]
 ) -> dict[str, tuple[float, float]]:
-    """Return the means of both by name, where both have one."""
-    found = {}
+    """Return the means of both by name if both have one."""
+    result = {}
     for name in made[0] if made else ():
         both = [float(torch.cat([one[name] for one in part]).nanmean()) for part in (made, real)]
         if all(map(math.isfinite, both)):
-            found[name] = (both[0], both[1])
-    return found
+            result[name] = (both[0], both[1])
+    return result
 
 
 # Real motions of a dataset with what they show, as rewards take them.
@@ -231,7 +231,7 @@ def real_motions(
         prompts: Prompts of the split: in composite data the prompt of the same key says which actions a clip shows.
 
     Returns:
-        The motions, and a prompt each: the one of the same key, else the first caption. None where the split has no
+        The motions, and a prompt each: the one of the same key, else the first caption. None if the split has no
         clip.
     """
     clips = dataset.clips(split)
@@ -250,7 +250,7 @@ def real_motions(
 
 
 def single_clips(dataset: TextMotionDataset) -> TextMotionDataset | None:
-    """Return the dataset of the single clips behind a composite set, where it is known; None for other data."""
+    """Return the dataset of the single clips behind a composite set if it is known; None for other data."""
     source: TextMotionDataset | None = getattr(dataset, "source", None)
     if source is None and getattr(dataset, "source_name", "") == _STARTER:
         source = choose_one("datasets", _STARTER, {}).build()
@@ -267,14 +267,14 @@ def batches_of(features: Sequence[Tensor], skeleton: Skeleton, fps: float) -> It
 
 def bodies_of(features: Sequence[Tensor | None], skeleton: Skeleton, fps: float) -> list[Tensor | None]:
     """Return `motionkit.metrics.body_positions` of features ``[T, D]`` each, as ``[T, 3 J]``; None stays None."""
-    found: list[Tensor | None] = [None] * len(features)
+    result: list[Tensor | None] = [None] * len(features)
     rows = [row for row, one in enumerate(features) if one is not None]
     places = iter(rows)
     for batch in batches_of([one for one in features if one is not None], skeleton, fps):
         body = body_positions(batch.joints, batch.headings).flatten(2)
         for one, length in zip(body, batch.lengths.tolist(), strict=True):
-            found[next(places)] = one[:length]
-    return found
+            result[next(places)] = one[:length]
+    return result
 
 
 @dataclass(frozen=True)
@@ -283,15 +283,15 @@ class RealAnswers:
 
     # Number of the prompt that each motion answers, ascending; prompts without real clips have none.
     places: tuple[int, ...]
-    motions: MotionBatch  # The motions
-    prompts: list[Prompt]  # What each of them shows: the prompt's texts with the motion's own lengths
+    motions: MotionBatch  # the motions
+    prompts: list[Prompt]  # what each of them shows: the prompt's texts with the motion's own lengths
 
 
 class RealMotions:
     """The real motions of a split, by what they do; read at their first use.
 
     Args:
-        dataset: The dataset. Of composite data the single clips count where they are known, else the parts of the
+        dataset: The dataset. Of composite data the single clips count if they are known, else the parts of the
             reference motions of `prompts`.
         split: Its split.
         prompts: Prompts of the split; of composite data only.
@@ -322,12 +322,12 @@ class RealMotions:
     def answers(self, prompts: Sequence[Prompt], *, device: torch.device | str = "cpu") -> RealAnswers | None:
         """Return a real motion for each prompt: clips of its actions, one after the other.
 
-        Of the clips of a segment's action (of its source clip alone, where the prompt names it) the one whose length is
+        Of the clips of a segment's action (of its source clip alone if the prompt names it) the one whose length is
         nearest to the segment's is taken, its middle where it is longer. Several are joined as the reference motions
         of a composite set are: each starts where the one before it ends, blended at the seam.
 
         Returns:
-            The motions; None where no prompt has one.
+            The motions; None if no prompt has one.
         """
         actions = self.actions
         found, shown, places = [], [], []
@@ -375,7 +375,7 @@ class RealMotions:
         """Return what each segment's own real clip does, ``[T, 3 J]`` (see `bodies_of`), segment after segment.
 
         Returns:
-            None where a segment is of no clip that is known, or of one that is shorter than it.
+            None if a segment is of no clip that is known, or of one that is shorter than it.
         """
         _ = self.actions  # reads the clips
         asked = [(prompt, number, frames) for prompt in prompts for number, frames in enumerate(prompt.frames)]
@@ -397,7 +397,7 @@ class RealMotions:
         return _middle(min(known, key=lambda one: abs(len(one) - frames)), frames).float() if known else None
 
     def _own(self, prompt: Prompt, number: int) -> Tensor | None:
-        """Return the features of the clip that a segment is of; None where it is of none that is known."""
+        """Return the features of the clip that a segment is of; None if it is of none that is known."""
         # A prompt of one caption is called after its clip; the source of a segment may be in the split.
         names = (
             f"{prompt.key}/{number}",
@@ -428,7 +428,7 @@ class RealMotions:
 
 
 def _middle(features: Tensor, frames: int) -> Tensor:
-    """Return the middle `frames` of features, all where there are fewer."""
+    """Return the middle `frames` of features, all if there are fewer."""
     start = max(0, (len(features) - frames) // 2)
     return features[start : start + frames]
 

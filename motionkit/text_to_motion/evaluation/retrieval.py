@@ -42,10 +42,10 @@ class RetrievalResult:
     # ``{protocol: {ties: {"t2m": {"R01": ...}, "m2t": ...}}}``, recalls in percent; a protocol that cannot be used
     # holds ``{"why": ...}`` instead.
     protocols: dict[str, dict[str, Any]]
-    candidates: dict[str, int]  # Items of each protocol
-    notes: tuple[str, ...] = ()  # What a reader should know before comparing
+    candidates: dict[str, int]  # items of each protocol
+    notes: tuple[str, ...] = ()  # what a reader should know before comparing
     # Percent of queries whose first hit shows the action that the caption names, side and tempo included, by direction;
-    # empty where the dataset does not name its actions.
+    # empty if the dataset does not name its actions.
     right_action: Mapping[str, float] = field(default_factory=dict)
 
     def table(self, title: str) -> dict[str, Any]:
@@ -73,22 +73,21 @@ def open_retrieval(
 ) -> tuple[FoundModel, TMR]:
     """Open the TMR that a path holds: ``starter``, a run, a folder or a file."""
     if path.partition(":")[0] == STARTER:
-        found = FoundModel(path, "rewards", "tmr-dense", "a TMR of the starter pack")
-        return found, open_tmr(path, stats=stats, text_model=text_model, device=device)
+        result = FoundModel(path, "rewards", "tmr-dense", "a TMR of the starter pack")
+        return result, open_tmr(path, stats=stats, text_model=text_model, device=device)
     place = Path(path).expanduser()
     if place.is_dir() and any((place / name).is_file() for name in _RELEASED):
-        found = FoundModel(path, "rewards", "tmr-dense", "a released TMR")
+        result = FoundModel(path, "rewards", "tmr-dense", "a released TMR")
     else:
-        found = open_model(path)
-    other = "evaluator" in found.what
-    if found.kind != "rewards" or other:
+        result = open_model(path)
+    other = "evaluator" in result.what
+    if result.kind != "rewards" or other:
         wanted = shlex.join(["--evaluator", path] if other else [path])
         raise MotionkitError(
-            f"{found.describe()}; retrieval measures a TMR.",
-            fix=f"motionkit eval text-to-motion {wanted}",
+            f"{result.describe()}; retrieval measures a TMR.", fix=f"motionkit eval text-to-motion {wanted}"
         )
     folder = place / "tmr" if (place / "tmr").is_dir() else place
-    return found, open_tmr(folder, stats=stats, text_model=text_model, device=device)
+    return result, open_tmr(folder, stats=stats, text_model=text_model, device=device)
 
 
 def retrieval_protocols(
@@ -103,12 +102,12 @@ def retrieval_protocols(
         threshold: Of protocol ``threshold``; 0.95 means a cosine above 0.90.
         ties: See `motionkit.metrics.ranks`.
     """
-    found = {
+    result = {
         "normal": retrieval(similarity, ties=ties),
         "threshold": retrieval(similarity, sentences=sentences, threshold=threshold, ties=ties),
         "nsim": retrieval_subset(similarity, subset, ties=ties),
     }
-    return found | ({"guo": retrieval_guo(similarity, ties=ties)} if len(similarity) >= 32 else {})
+    return result | ({"guo": retrieval_guo(similarity, ties=ties)} if len(similarity) >= 32 else {})
 
 
 @torch.no_grad()
@@ -128,7 +127,7 @@ def measure_retrieval(
         clips: Clips of one split.
         threshold: See `retrieval_protocols`.
         nsim: Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
-        action: Returns the name of the action that a caption describes, side and tempo included, empty where it is not
+        action: Returns the name of the action that a caption describes, side and tempo included, empty if it is not
             known (`motionkit.motion.HasActions`).
         progress: Called with how many clips are done since its last call.
     """
@@ -159,7 +158,7 @@ def right_action(similarity: Tensor, actions: Sequence[str]) -> dict[str, float]
     Of equal similarities each counts for its share. Items whose action is not known are neither asked for nor found.
 
     Returns:
-        ``t2m`` and ``m2t``; empty where no action is known.
+        ``t2m`` and ``m2t``; empty if no action is known.
 
     Example:
         >>> right_action(torch.tensor([[0.9, 0.1, 0.0], [0.8, 0.3, 0.1], [0.2, 0.7, 0.6]]), ["a", "a", "b"])["t2m"]
@@ -170,12 +169,12 @@ def right_action(similarity: Tensor, actions: Sequence[str]) -> dict[str, float]
         return {}
     names = [actions[place] for place in known]
     same = torch.tensor([[one == other for other in names] for one in names], device=similarity.device)
-    found = {}
+    result = {}
     for way, rows in (("t2m", similarity), ("m2t", similarity.T)):
         rows = rows[known][:, known]
         first = rows == rows.amax(1, keepdim=True)
-        found[way] = float(100.0 * ((first & same).sum(1) / first.sum(1)).mean())
-    return found
+        result[way] = float(100.0 * ((first & same).sum(1) / first.sum(1)).mean())
+    return result
 
 
 def read_nsim(path: Path) -> list[str]:
@@ -188,13 +187,13 @@ def read_nsim(path: Path) -> list[str]:
 
 def _named(clips: Sequence[TextClip], keys: Sequence[str]) -> list[int]:
     places = {clip.key: place for place, clip in enumerate(clips)}
-    found = sorted({places[key] for key in keys if key in places})
-    if len(found) < 2:
+    result = sorted({places[key] for key in keys if key in places})
+    if len(result) < 2:
         raise MotionkitError(
-            f"{len(found)} of the {len(keys)} clips of the nsim list are in this split.",
+            f"{len(result)} of the {len(keys)} clips of the nsim list are in this split.",
             fix="give the list of this dataset and split, or leave --nsim out.",
         )
-    return found
+    return result
 
 
 def _by_way(values: dict[str, float]) -> dict[str, dict[str, float]]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.documents import read_json
+from motionkit.contracts.open_model import CONFIG, WEIGHTS, encoder_config, encoder_format, read_encoder
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
 from motionkit.runs import write_bytes_atomic
@@ -188,18 +188,18 @@ def find_file(root: Path) -> Path:
     """Return the checkpoint at or below `root`, or the file of another model."""
     if root.is_file():
         return root
-    found = [file for below in _BELOW if (file := root / below / _FILE).is_file()][:1]
-    found = found or [file for name in _SETS if (file := root / name / "text_mot_match" / "model" / _FILE).is_file()]
-    if len(found) > 1:
+    result = [file for below in _BELOW if (file := root / below / _FILE).is_file()][:1]
+    result = result or [file for name in _SETS if (file := root / name / "text_mot_match" / "model" / _FILE).is_file()]
+    if len(result) > 1:
         raise MotionkitError(
-            f"{root} holds {len(found)} evaluators.",
+            f"{root} holds {len(result)} evaluators.",
             why="each dataset has its own: t2m is HumanML3D's, kit is KIT-ML's.",
-            fix=f"name one of them: {found[0]} or {found[1]}.",
+            fix=f"name one of them: {result[0]} or {result[1]}.",
         )
     # Files of other models that a folder is likely to hold: `split_file` names them.
-    found = found or [file for name in _OTHERS if (file := root / name).is_file()]
-    if found:
-        return found[0]
+    result = result or [file for name in _OTHERS if (file := root / name).is_file()]
+    if result:
+        return result[0]
     if (root / "run.json").is_file():
         raise MotionkitError(
             f"the run {root} has no evaluator.",
@@ -259,7 +259,6 @@ def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
 # Evaluator folders that motionkit writes: safetensors and one config.json.
 
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FORMAT = "motionkit-t2m-evaluator"
 _AGAIN = "train it again: motionkit pretrain t2m-evaluator"
 
@@ -309,22 +308,14 @@ class Stored(NamedTuple):
 
 def is_native(folder: Path) -> bool:
     """Whether `folder` was written by `save_evaluator`."""
-    return (folder / WEIGHTS).is_file() and _config(folder).get("format") == FORMAT
-
-
-def _config(folder: Path) -> Mapping[str, Any]:
-    path = folder / CONFIG
-    return read_json(path, dict, fix="copy it again.") if path.is_file() else {}
+    return encoder_format(folder) == FORMAT
 
 
 def read_native(folder: Path) -> Stored:
     """Read a folder."""
-    parts: dict[str, dict[str, Tensor]] = {}
-    for key, value in (weights.find_tensors(weights.read(folder / WEIGHTS)) or {}).items():
-        name, _, rest = key.partition(".")
-        parts.setdefault(name, {})[rest] = value.float()
+    parts = read_encoder(folder)
     stats, vectors = parts.pop("stats", {}), parts.pop("words", {})
-    config = _config(folder)
+    config = encoder_config(folder)
     words = config.get("words")
     for what, there in (
         *((name, name in parts) for name in NETWORKS),
@@ -345,11 +336,7 @@ RUN_PART = "evaluator"
 
 
 def load_evaluator(
-    path: str | Path,
-    *,
-    glove: Path | None = None,
-    stats: Path | None = None,
-    device: torch.device | str = "cpu",
+    path: str | Path, *, glove: Path | None = None, stats: Path | None = None, device: torch.device | str = "cpu"
 ) -> T2MEvaluator:
     """Open a text-to-motion evaluator strictly: every tensor must be known, and every network complete.
 
@@ -379,14 +366,7 @@ def load_evaluator(
     mean, std = read_stats(stats, file, networks.sizes.features)
     words = read_words(glove, file)
     model = T2MEvaluator(
-        networks.movement,
-        networks.motion,
-        networks.text,
-        mean,
-        std,
-        words,
-        sizes=networks.sizes,
-        origin=str(file),
+        networks.movement, networks.motion, networks.text, mean, std, words, sizes=networks.sizes, origin=str(file)
     )
     return model.to(device).eval()
 
@@ -442,5 +422,5 @@ def open_evaluator(
 
 
 def stored_tokens(dataset: object) -> Mapping[str, Sequence[str]]:
-    """Return the ``word/POS`` tokens that a dataset stores with its captions; nothing where it stores none."""
+    """Return the ``word/POS`` tokens that a dataset stores with its captions; nothing if it stores none."""
     return dataset.caption_tokens() if isinstance(dataset, HasCaptionTokens) else {}

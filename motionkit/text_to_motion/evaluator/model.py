@@ -43,14 +43,14 @@ _SLOPE = 0.2
 class EvaluatorSizes:
     """Widths of the evaluator."""
 
-    features: int = 263  # Features per frame, contacts included (263, or 251 for KIT-ML)
-    movement_hidden: int = 512  # Channels of the first convolution
-    movement: int = 512  # Width of a movement step
-    motion_hidden: int = 1024  # Width of the motion GRU, per direction
-    text_hidden: int = 512  # Width of the text GRU, per direction
-    latent: int = 512  # Width of the co-embedding
-    word: int = 300  # Width of a word vector
-    dropout: float = 0.2  # Dropout of the convolutions, in training
+    features: int = 263  # features per frame, contacts included (263, or 251 for KIT-ML)
+    movement_hidden: int = 512  # channels of the first convolution
+    movement: int = 512  # width of a movement step
+    motion_hidden: int = 1024  # width of the motion GRU, per direction
+    text_hidden: int = 512  # width of the text GRU, per direction
+    latent: int = 512  # width of the co-embedding
+    word: int = 300  # width of a word vector
+    dropout: float = 0.2  # dropout of the convolutions, in training
 
 
 class MovementEncoder(nn.Module):
@@ -255,11 +255,11 @@ class WordTable:
 @lru_cache(maxsize=1)
 def _special() -> dict[str, str]:
     """Return the part of speech of every listed word; where two lists have a word, the first of `_LISTS` wins."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for name, part in _LISTS.items():
         for word in evaluator_words(name):
-            found.setdefault(word, part)
-    return found
+            result.setdefault(word, part)
+    return result
 
 
 # The text-to-motion evaluator as motionkit uses it: its networks, its statistics and its words.
@@ -288,7 +288,7 @@ class T2MEvaluator(nn.Module):
         tagger: What tags a caption without stored tokens: ``built-in``, the same on every machine, or ``auto``, the
             best that is installed (see `motionkit.motion.tag_caption`).
         origin: Where the weights came from, for messages.
-        trained_on: Dataset it was trained on; None where that is not known.
+        trained_on: Dataset it was trained on; None if that is not known.
 
     Attributes:
         tokens: Stored ``word/POS`` tokens by caption; a caption without is tagged. See `use_tokens`.

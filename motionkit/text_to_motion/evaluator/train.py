@@ -93,8 +93,8 @@ def copies_apart(beside: Beside, *, temperature: float, margin: float) -> Tensor
         temperature: That of the scores.
         margin: Distance from which a copy costs nothing.
     """
-    found = [(margin + temperature * copies).relu().square().mean() for copies in beside if copies is not None]
-    return torch.stack(found).sum()
+    result = [(margin + temperature * copies).relu().square().mean() for copies in beside if copies is not None]
+    return torch.stack(result).sum()
 
 
 def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
@@ -113,15 +113,15 @@ def caption_tokens(clips: Sequence[TextClip]) -> tuple[dict[str, tuple[str, ...]
 
     Captions without stored tokens get those of the built-in tagger, which is the same on every machine.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    result: dict[str, tuple[str, ...]] = {}
     stored = False
     for clip in clips:
         own: Sequence[tuple[str, ...]] = getattr(clip, "tokens", ()) or [()] * len(clip.captions)
         for caption, tokens in zip(clip.captions, own, strict=True):
             stored |= bool(tokens)
-            if tokens or caption not in found:
-                found[caption] = tokens or tag_caption(caption, builtin=True)
-    return found, stored
+            if tokens or caption not in result:
+                result[caption] = tokens or tag_caption(caption, builtin=True)
+    return result, stored
 
 
 def starter_words(tokens: Mapping[str, Sequence[str]], width: int) -> WordTable:
@@ -155,8 +155,8 @@ def starter_words(tokens: Mapping[str, Sequence[str]], width: int) -> WordTable:
 def _forms(word: str) -> list[str]:
     """Return what a tagger may make of a word, as a noun or as a verb."""
     contexts = (word, f"a {word}", f"is {word}")
-    found = [token.rpartition("/")[0] for text in contexts for token in tag_caption(text, builtin=True)[-1:]]
-    return list(dict.fromkeys(found))
+    result = [token.rpartition("/")[0] for text in contexts for token in tag_caption(text, builtin=True)[-1:]]
+    return list(dict.fromkeys(result))
 
 
 def _words(tokens: Iterable[Sequence[str]]) -> list[str]:

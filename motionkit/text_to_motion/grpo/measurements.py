@@ -69,10 +69,10 @@ class RewardAlarms:
 def _dead(metrics: Mapping[str, float]) -> list[str]:
     """Return the names of the rewards whose own mean, ``reward/<name>/mean``, is not a number though they apply."""
     parts = [(key.split("/"), value) for key, value in metrics.items()]
-    found = [
+    result = [
         part[1] for part, value in parts if len(part) == 3 and part[::2] == ["reward", "mean"] and math.isnan(value)
     ]
-    return [name for name in found if metrics.get(f"reward/{name}/applies") != 0.0]
+    return [name for name in result if metrics.get(f"reward/{name}/applies") != 0.0]
 
 
 def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]:
@@ -157,8 +157,8 @@ _PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
 class Measurements:
     """The held-out measurements of one run."""
 
-    policy: DiffusionPolicy  # What is measured
-    averaged: Callable[[], AbstractContextManager[None]]  # Puts the averaged weights into the policy for the duration
+    policy: DiffusionPolicy  # what is measured
+    averaged: Callable[[], AbstractContextManager[None]]  # puts the averaged weights into the policy for the duration
     # Puts the policy as it started back for the duration, where that needs no copy; None elsewhere. What is measured at
     # the end only is then measured before and after at the end, and training starts sooner.
     started: Callable[[], AbstractContextManager[None]] | None
@@ -167,11 +167,11 @@ class Measurements:
     # ``generate``, the first of them as ``motionkit generate`` samples the finished policy; ``guided``, the watched
     # prompts so, by which `choose_guidance` chooses.
     heldout: Mapping[str, HeldOut]
-    points: int  # Points on the way, evenly spaced
-    num_steps: int  # Updates of the run
-    stop_on_gap: bool  # End the run when the judge no longer follows the reward
-    guidance: float = 2.5  # Guidance scale that ``motionkit generate`` samples the policy with as it starts
-    rows: frozenset[str] = frozenset()  # Quantities that the rewards are made of; their rows say so
+    points: int  # points on the way, evenly spaced
+    num_steps: int  # updates of the run
+    stop_on_gap: bool  # end the run when the judge no longer follows the reward
+    guidance: float = 2.5  # guidance scale that ``motionkit generate`` samples the policy with as it starts
+    rows: frozenset[str] = frozenset()  # quantities that the rewards are made of; their rows say so
     # What the policy is trained on, written beside the best one.
     trained_on: TrainedOn = field(default_factory=TrainedOn)
     # The processes that train together. All of them measure, at the same time; the main one's figures decide.
@@ -202,18 +202,18 @@ class Measurements:
         """Measure after update number `step`, where it is a point; keep the policy if it is the best so far.
 
         Returns:
-            Metrics of the watched prompts; empty where the step is no point.
+            Metrics of the watched prompts; empty if the step is not a point.
         """
         heldout = self.heldout.get(self._curve)
         if heldout is None or step not in self._steps():
             return {}
         begun = time.monotonic()
         with self.averaged():
-            found = compare_measured(self._start(self._curve), heldout.measure(self.policy))
-            reward = found["reward"]
-            ratio = judge_ratio(reward, found["judge"]) if "judge" in found else None
+            result = compare_measured(self._start(self._curve), heldout.measure(self.policy))
+            reward = result["reward"]
+            ratio = judge_ratio(reward, result["judge"]) if "judge" in result else None
             gap = ratio is not None and ratio < MIN_RATIO
-            delta, drift, gap = of_main([reward.delta, bool(drift_alarms(found)), gap], self.world)
+            delta, drift, gap = of_main([reward.delta, bool(drift_alarms(result)), gap], self.world)
             # The best policy is never chosen on the prompts that are reported.
             if self._curve == "watched" and not drift and delta > float(self._best.values["reward"]):
                 self._note(reward=delta, step=step)
@@ -221,8 +221,8 @@ class Measurements:
                     self.policy.save(run.artifact("best"))
                     self.trained_on.write(run.artifact("best"))
         self._note(gaps=int(self._best.values["gaps"]) + 1 if gap else 0)
-        _logger.info("step %d: held-out %s, in %.1f s", step, _in_words(found), time.monotonic() - begun)
-        return _metrics(found)
+        _logger.info("step %d: held-out %s, in %.1f s", step, _in_words(result), time.monotonic() - begun)
+        return _metrics(result)
 
     def _note(self, **values: float) -> None:
         self._best.values = {**self._best.values, **values}
@@ -324,14 +324,14 @@ class Measurements:
 
     def _measure(self, asked: dict[str, HeldOut], when: str, guidance: float) -> dict[str, Measured]:
         """Measure the policy as it is, every kind in `asked`; `guidance` is that of what generate makes."""
-        found: dict[str, Measured] = {}
+        result: dict[str, Measured] = {}
         for name, heldout in reversed(asked.items()):  # all steps first: what generate makes may be known from them
             own = guidance if name in _MADE else heldout.guidance
-            known = self._known(asked, found, own) if name == "generate" else None
+            known = self._known(asked, result, own) if name == "generate" else None
             if known is None:
                 _logger.info("measuring %s %s training", _asked(name, heldout), when)
-            found[name] = known or heldout.measure(self.policy, guidance=own)
-        return {name: found[name] for name in asked}
+            result[name] = known or heldout.measure(self.policy, guidance=own)
+        return {name: result[name] for name in asked}
 
     def _known(self, asked: Mapping[str, HeldOut], found: Mapping[str, Measured], guidance: float) -> Measured | None:
         """Return what generate makes, where all steps are what it takes, at this guidance: same prompts and noise."""
@@ -368,14 +368,14 @@ class Measurements:
         # Processes that train together measure at the same time, and only one of them has the run folder.
         if self.world.size == 1:
             kept = {name: Measured.kept(paths[name], after[name]) for name in later}
-            if all(found is not None for found in kept.values()):
-                return {name: found for name, found in kept.items() if found is not None}
+            if all(result is not None for result in kept.values()):
+                return {name: result for name, result in kept.items() if result is not None}
         assert self.started is not None
         with self.started():
             before = self._measure(later, "before", self.guidance)
         if self.world.main:
-            for name, found in before.items():
-                found.keep(paths[name])
+            for name, result in before.items():
+                result.keep(paths[name])
         if "generate" in before and (shown := before["generate"].shown) is not None:
             shown.keep(run, "before")
         return before
@@ -404,9 +404,9 @@ def _real(real: Measured | None, name: str) -> dict[str, float]:
 
 def _sets(heldout: HeldOut, before: Measured, after: Measured) -> dict[str, dict[str, object]]:
     """Return the entries of figures that sets of motions have as a whole."""
-    found = heldout.compare_sets(before, after)
+    result = heldout.compare_sets(before, after)
     return {
-        name: one.paired.document() | ({} if one.real is None else {"real": one.real}) for name, one in found.items()
+        name: one.paired.document() | ({} if one.real is None else {"real": one.real}) for name, one in result.items()
     }
 
 

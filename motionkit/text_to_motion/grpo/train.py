@@ -128,14 +128,14 @@ def fingerprints(
 ) -> dict[str, str]:
     """Return the fingerprints of data, weights and rewards; those of the judge are added where it is opened."""
     chosen = {"policy": settings.policy, **{f"reward.{one.name}": one for one in settings.reward}}
-    found = inputs_of({"policy": policy, **rewards}, chosen)
+    result = inputs_of({"policy": policy, **rewards}, chosen)
     if reference is not None:
-        found["policy.reference"] = fingerprint_tensors(reference.tensors())
+        result["policy.reference"] = fingerprint_tensors(reference.tensors())
     splits = [settings.prompts.split, *([settings.heldout.split] if settings.heldout.prompts else [])]
     read = [] if is_generated(dataset) else [clips_fingerprint(dataset.clips(split)) for split in splits]
-    found |= dataset_inputs(settings.dataset, dataset, *read, *map(prompt_fingerprint, prompts))
+    result |= dataset_inputs(settings.dataset, dataset, *read, *map(prompt_fingerprint, prompts))
     # A run may be resumed on a machine with other devices: where a reward is does not change its scores' meaning.
-    return found | {f"reward.{one.name}.device": "any" for one in settings.reward if hasattr(one.options, "device")}
+    return result | {f"reward.{one.name}.device": "any" for one in settings.reward if hasattr(one.options, "device")}
 
 
 _logger = logging.getLogger("motionkit.grpo")
@@ -309,17 +309,17 @@ class GrpoTrainer:
         few = self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps)
         common: dict[str, Any] = {"rewards": self.grpo.rewards, "judge": judge, "guidance": sampler.guidance_scale}
         common["real"] = RealMotions(dataset, settings.split, [*asked, *others])
-        found = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
+        result = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
         if others:
-            found["watched"] = HeldOut(others, samples=2, steps=few, **common)
+            result["watched"] = HeldOut(others, samples=2, steps=few, **common)
         if settings.all_steps == "on" or (settings.all_steps == "auto" and len(self.policy.schedule) <= _MANY):
             every = common | {"samples": 1, "sampler": DDPM()}
-            found["all_steps"] = HeldOut(asked, steps=None, **every)
+            result["all_steps"] = HeldOut(asked, steps=None, **every)
             every |= {"guidance": guidance_of(self.policy), "steps": own_steps(self.policy)}
-            found["generate"] = HeldOut(asked[:_GENERATED], **every)
+            result["generate"] = HeldOut(asked[:_GENERATED], **every)
             if others and every["guidance"] != self.as_it_starts:
-                found["guided"] = HeldOut(others, **every)
-        return found
+                result["guided"] = HeldOut(others, **every)
+        return result
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -424,7 +424,7 @@ class GrpoTrainer:
     def _calibrate(self, run: Run) -> list[Mapping[str, object]]:
         """Print what the rewards look like before training and keep it in the run; return its table."""
         sampler, prompts = self.settings.sampler, self.cursor.prompts
-        found = calibrate(
+        result = calibrate(
             self.policy,
             prompts[:: max(1, len(prompts) // _ASKED)][:_ASKED],
             self.grpo.rewards,
@@ -433,12 +433,12 @@ class GrpoTrainer:
             steps=self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps),
             guidance=sampler.guidance_scale,
         )
-        for line in found.lines():
+        for line in result.lines():
             _logger.info("%s", line)
-        for text in found.warnings():
+        for text in result.warnings():
             _logger.warning("%s", text)
-        run.annotate(calibration=[row.document() for row in found.rewards])
-        return [found.table()]
+        run.annotate(calibration=[row.document() for row in result.rewards])
+        return [result.table()]
 
 
 def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, DiffusionPolicy | None]:
@@ -459,7 +459,7 @@ def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, Dif
 
 
 def _warn_of_other_data(name: str, reward: Reward, data: DataRecord) -> None:
-    """Warn of a reward whose weights were trained on other data than those of the prompts, where it is known."""
+    """Warn of a reward whose weights were trained on other data than those of the prompts if it is known."""
     known: DataRecord | None = getattr(getattr(reward, "space", None), "trained_on", None)
     if known is not None and known.differs(data):
         _logger.warning(

@@ -161,10 +161,10 @@ def _tensors(content: Any, args: Mapping[str, Any], path: Path) -> dict[str, Ten
                 fix="set use_ema to false in args.json to use the raw weights.",
             )
         content = average if args.get("use_ema") else content["model"]
-    found = weights.find_tensors(content)
-    if found is None:
+    result = weights.find_tensors(content)
+    if result is None:
         raise _not_mdm(path, content)
-    return found
+    return result
 
 
 def _plain(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:

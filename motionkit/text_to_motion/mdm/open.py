@@ -149,11 +149,7 @@ def new_policy(
         device: Where it goes.
     """
     settings = settings.model_copy(
-        update={
-            "features": dataset.skeleton.width,
-            "text_encoder": encoder.name,
-            "text_width": encoder.width,
-        }
+        update={"features": dataset.skeleton.width, "text_encoder": encoder.name, "text_width": encoder.width}
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -246,11 +242,11 @@ def _read(checkpoint: str, steps: int | None = None) -> _Parts:
     path = starter.weights_path("mdm") if checkpoint == STARTER else Path(checkpoint).expanduser()
     if not path.exists():
         raise MotionkitError(f"{checkpoint} does not exist.", fix="check --policy.checkpoint.")
-    found = find_model(path, "policy", DOCUMENT) if path.is_dir() else None
-    if path.is_dir() and found is None:
+    result = find_model(path, "policy", DOCUMENT) if path.is_dir() else None
+    if path.is_dir() and result is None:
         path = _only_checkpoint(path)
-    if found is not None:
-        document, network, normalizer = read_policy(found.document, found.tensors)
+    if result is not None:
+        document, network, normalizer = read_policy(result.document, result.tensors)
         if steps not in (None, document.settings.diffusion_steps):
             raise MotionkitError(
                 f"--policy.diffusion-steps {steps} has no effect: {checkpoint} has "
@@ -266,8 +262,8 @@ def _read(checkpoint: str, steps: int | None = None) -> _Parts:
             document.max_length,
             document.text,
             normalizer,
-            found.step,
-            str(found.document),
+            result.step,
+            str(result.document),
             document.trained_on or (DataRecord(name=STARTER) if checkpoint == STARTER else None),
             document.guidance,
             document.sampling_steps,

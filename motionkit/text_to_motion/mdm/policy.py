@@ -39,9 +39,9 @@ class MDMPolicy(TextToMotionPolicy):
         max_length: Longest motion in frames.
         padding: ``exact`` masks keys beyond a sample's own length, ``full`` lets padded frames attend and runs at
             `max_length`; without effect on networks trained with mask_frames, which are always ``exact``.
-        trained_on: Dataset it was trained on; None where that is not known.
+        trained_on: Dataset it was trained on; None if that is not known.
         guidance: Guidance scale that it is meant to be sampled with, such as that of the run of ``grpo`` that tuned it;
-            None where there is none.
+            None if there is none.
         sampling_steps: In how many steps it is meant to be sampled; None takes all.
     """
 
@@ -112,11 +112,7 @@ class MDMPolicy(TextToMotionPolicy):
 
     def tensors(self) -> dict[str, Tensor]:
         """Return everything a checkpoint needs: the network's tensors (adapters beside their base), the statistics."""
-        return {
-            **self.network.state_dict(),
-            f"{STATS}mean": self.normalizer.mean,
-            f"{STATS}std": self.normalizer.std,
-        }
+        return {**self.network.state_dict(), f"{STATS}mean": self.normalizer.mean, f"{STATS}std": self.normalizer.std}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Put back the network's part of what `tensors` returned, in place."""
@@ -144,14 +140,14 @@ class MDMPolicy(TextToMotionPolicy):
     def inputs(self) -> dict[str, str]:
         """Fingerprints of the inputs that options name, by option; independent of their paths."""
         text = proof(self.encoder.fingerprint)
-        found = {
+        result = {
             "checkpoint": fingerprint_tensors(self.network.state_dict()),
             "stats": fingerprint(self.normalizer.mean, self.normalizer.std),
         }
-        return found | ({"text_model": text} if text else {})
+        return result | ({"text_model": text} if text else {})
 
     def known_texts(self) -> KnownTexts | None:
-        """Return the texts that it was trained on; None where they are not known, which is so but for the starter's."""
+        """Return the texts that it was trained on; None if they are not known, which is so but for the starter's."""
         known = self.trained_on is not None and self.trained_on.name == "starter" and self.encoder.name == "stored"
         return KnownTexts(*starter.embeddings(), self.encoder) if known else None
 
@@ -279,7 +275,7 @@ class Clip(Protocol):
 class Prefixes:
     """Chooses the prefix of each prompt.
 
-    In this order: the frames that were given; the start of the motion that the prompt describes, where the dataset has
+    In this order: the frames that were given; the start of the motion that the prompt describes if the dataset has
     it; a person who stands still. The start is one of the first 5 frames, as in the original's evaluation; which one is
     a function of the prompt's key.
 
@@ -381,7 +377,7 @@ class DiPPolicy(MDMPolicy):
     """A policy that `motionkit.contracts.generating.sample` asks for one block at a time.
 
     The network reads C clean frames and T noisy ones as one sequence. The first C come from `prefixes`, those of later
-    blocks are the last C frames of the block before; they are no part of the motion. Blocks are always made whole, as
+    blocks are the last C frames of the block before; they are not part of the motion. Blocks are always made whole, as
     in training, and the last one is cut.
 
     Args:

@@ -222,10 +222,7 @@ class MdmTrainSettings(Group):
     batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=1, le=65536, description="Clips per step.")
     cond_drop: float = Field(default=0.1, ge=0, le=1, description="Share of samples trained without their text.")
     early: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Share of timesteps drawn densest at the noisy end (published: 0).",
+        default=0.0, ge=0, le=1, description="Share of timesteps drawn densest at the noisy end (published: 0)."
     )
     clutter: float = Field(
         default=0.1,

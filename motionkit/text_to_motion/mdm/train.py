@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
@@ -34,7 +33,7 @@ from motionkit.tracking import result_table, results
 from motionkit.training.base import LOSS, Figure, inputs_of
 from motionkit.training.device import autocast, describe_device, set_up, settle_matmul
 from motionkit.training.learner import Learner, cosine_rate
-from motionkit.training.steps import Kept, restore, run_steps
+from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 # Which clips, captions, noise and timesteps a step sees: a function of seed and step alone.
@@ -51,7 +50,7 @@ class MdmBatch:
     x0: Tensor  # [B, T, D] normalised, zeros past the end
     own: Tensor  # [B, T] bool, the frames of the clip itself: where the loss is taken. The rest is clutter.
     lengths: Tensor  # [B] int64, clutter included
-    prompts: list[Prompt]  # Conditions, one per row; clauses over clutter have nothing to do with it
+    prompts: list[Prompt]  # conditions, one per row; clauses over clutter have nothing to do with it
     timestep: Tensor  # [B] int64
     noise: Tensor  # [B, T, D] standard normal
     drop: Tensor  # [B] bool, True = without text
@@ -390,39 +389,37 @@ class PretrainMDM:
         batches, held_out = self._batches(), self._held_out()
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
         learner = Learner(self.policy, optim, rate, ema=settings.train.ema, world=self.world)
-        start = Kept()
-        parts = {**learner.parts(), "before": start}
-        if (checkpoint := run.checkpoint()) is not None:
-            restore(parts, checkpoint)
-        else:
+        validated = "val/loss/diffusion"
+
+        def begin() -> None:
+            if self.world.main:
+                self.policy.save(run.artifact("policy"), tensors=False)
+                self._items.write(run.artifact("policy"))
+
+        def validate_first() -> dict[str, float]:
             _logger.info("measuring the loss on %d held-out clips before training", len(self._val_clips))
-            start.values = {"loss": self._validate(held_out)}
-        if self.world.main:
-            self.policy.save(run.artifact("policy"), tensors=False)
-            self._items.write(run.artifact("policy"))
-        last = float("nan")
+            return {"loss": self._validate(held_out)}
 
-        def step_fn(step: int) -> Mapping[str, float]:
-            nonlocal last
-            metrics = self._step(batches(step).rows(self._share), learner, step)
-            every = settings.train.val_every
-            if step == settings.run.num_steps or (every and step % every == 0):
-                with learner.averaged():
-                    last = metrics["val/loss/diffusion"] = self._validate(held_out)
-            return metrics
-
-        if not run_steps(run, settings, step_fn, parts, world=self.world):
+        fitted = fit(
+            run,
+            settings,
+            learner,
+            lambda step: self._step(batches(step).rows(self._share), learner, step),
+            measure=lambda step: {validated: self._validate(held_out)},
+            every=settings.train.val_every,
+            before=validate_first,
+            begin=begin,
+        )
+        if fitted is None:
             return {}
         with learner.averaged():
-            if math.isnan(last):  # resumed after the last step
-                last = self._validate(held_out)
             if self.world.main:
                 self.policy.save(run.artifact("policy"))
             quality = self._sample(run)
-        before = float(start.values["loss"])
+        before, last = float(fitted.before["loss"]), float(fitted.after[validated])
         heldout = {"loss": {"before": before, "after": last, "delta": last - before, "n": len(self._val_clips)}}
         tables = [result_table(results(heldout), f"Diffusion loss on {len(self._val_clips)} held-out clips")]
-        metrics = {"val/loss/diffusion": last}
+        metrics = {validated: last}
         if quality is not None:
             metrics |= {"heldout/fid": quality.fid, "heldout/judge/mean": quality.score}
             rows = [

@@ -57,7 +57,7 @@ def held_out_clips(
     """Return the validation clips that a model was not trained on.
 
     Returns:
-        The clips, and what was left out, as a sentence; empty where nothing was. Where too few would be left, all
+        The clips, and what was left out, as a sentence; empty if nothing was. Where too few would be left, all
         clips, and a sentence that says so.
     """
     clips = usable_clips(dataset, "val", label, least=least)
@@ -88,13 +88,13 @@ class PairBatch:
 
     features: Tensor  # [B, T, F] not normalised, zeros past a clip's end
     lengths: Tensor  # [B] int64
-    captions: list[str]  # One per clip
-    generator: torch.Generator  # Draws whatever else the step needs
-    step: int = 1  # Number of the step, from 1
-    epoch: int = 0  # Number of the pass over the clips, from 0
+    captions: list[str]  # one per clip
+    generator: torch.Generator  # draws whatever else the step needs
+    step: int = 1  # number of the step, from 1
+    epoch: int = 0  # number of the pass over the clips, from 0
     rows: tuple[int, ...] = ()  # ``B`` numbers of the clips
     chosen: tuple[int, ...] = ()  # ``B`` numbers of the captions, among their clips'
-    # How clips were varied, so that copies of them can be varied alike; None where none was.
+    # How clips were varied, so that copies of them can be varied alike; None if none was.
     varied: Variation | None = None
 
 
@@ -104,7 +104,7 @@ class Variation:
 
     mirrored: Tensor  # [B] bool, whether clip and caption are mirrored
     sizes: Tensor  # [B] sizes of the bodies, 1 as they were
-    skeleton: Skeleton  # The body
+    skeleton: Skeleton  # the body
 
     def motions(self, features: Tensor, places: Sequence[int]) -> Tensor:
         """Return motions ``[K, T, F]``, varied as the clips at `places` are."""
@@ -204,12 +204,7 @@ class PairBatches:
 
     def _crop(self, features: Tensor, generator: torch.Generator) -> Tensor:
         start, length = crop_of(
-            len(features),
-            generator,
-            longest=self._max,
-            shortest=self._min,
-            share=self._share,
-            random=self._random_crop,
+            len(features), generator, longest=self._max, shortest=self._min, share=self._share, random=self._random_crop
         )
         return features[start : start + length]
 

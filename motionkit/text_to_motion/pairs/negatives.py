@@ -44,7 +44,7 @@ class ChangedMotions(NamedTuple):
     features: Tensor  # [K, T, F], not normalised, zeros past an end
     lengths: Tensor  # [K] int64
     places: list[int]  # ``K`` places in the batch
-    generator: torch.Generator  # Draws whatever else the copies need
+    generator: torch.Generator  # draws whatever else the copies need
 
 
 class ChangedCaptions(NamedTuple):
@@ -52,7 +52,7 @@ class ChangedCaptions(NamedTuple):
 
     captions: list[str]  # ``K`` texts
     places: list[int]  # ``K`` places in the batch
-    generator: torch.Generator  # Draws whatever else they need
+    generator: torch.Generator  # draws whatever else they need
 
 
 class Negatives:
@@ -171,7 +171,7 @@ class Negatives:
         return [change.make(text) for text in captions if change.applies(text)]
 
     def motions(self, batch: PairBatch, own: slice) -> ChangedMotions | None:
-        """Return copies of clips at the places `own` of a batch; None where there is none."""
+        """Return copies of clips at the places `own` of a batch; None if there is none."""
         if not self.of_motions:
             return None
         generator = self._generator("motions", batch.step)
@@ -182,24 +182,24 @@ class Negatives:
             if drawn[place]
         }
         copies = self._copies(list(keys.values()))
-        found = {place: copy for place, key in keys.items() if (copy := copies[key]) is not None}
-        if not found:
+        result = {place: copy for place, key in keys.items() if (copy := copies[key]) is not None}
+        if not result:
             return None
-        lengths = torch.tensor([len(copy) for copy in found.values()])
-        padded = torch.nn.utils.rnn.pad_sequence(list(found.values()), batch_first=True)
+        lengths = torch.tensor([len(copy) for copy in result.values()])
+        padded = torch.nn.utils.rnn.pad_sequence(list(result.values()), batch_first=True)
         if batch.varied is not None:
-            padded = batch.varied.motions(padded, list(found))
-        return ChangedMotions(padded, lengths, list(found), generator)
+            padded = batch.varied.motions(padded, list(result))
+        return ChangedMotions(padded, lengths, list(result), generator)
 
     def captions(self, batch: PairBatch, own: slice) -> ChangedCaptions | None:
-        """Return changed captions of clips at the places `own` of a batch; None where there is none."""
+        """Return changed captions of clips at the places `own` of a batch; None if there is none."""
         generator = self._generator("captions", batch.step)
         drawn = [self._changed_caption(caption, generator) for caption in batch.captions]
-        found = {place: text for place in range(len(drawn))[own] if (text := drawn[place])}
-        return ChangedCaptions(list(found.values()), list(found), generator) if found else None
+        result = {place: text for place in range(len(drawn))[own] if (text := drawn[place])}
+        return ChangedCaptions(list(result.values()), list(result), generator) if result else None
 
     def _changed_caption(self, caption: str, generator: torch.Generator) -> str:
-        """Return a changed caption; empty where no kind applies, or where it cannot be read."""
+        """Return a changed caption; empty if no kind applies, or where it cannot be read."""
         weights = {name: weight for name, weight in self._text.items() if CAPTION_CHANGES[name].applies(caption)}
         if not weights:
             return ""
@@ -210,19 +210,19 @@ class Negatives:
         return epoch % self._count if self._count else epoch
 
     def _copies(self, keys: Sequence[Copy]) -> dict[Copy, Tensor | None]:
-        """Return copies, each ``[T, F]``, or None where no kind applies; those that are not kept are made together."""
-        found = {key: self._kept[key] for key in keys if key in self._kept}
-        joints = {key: self._change(*key) for key in keys if key not in found}
+        """Return copies, each ``[T, F]``, or None if no kind applies; those that are not kept are made together."""
+        result = {key: self._kept[key] for key in keys if key in self._kept}
+        joints = {key: self._change(*key) for key in keys if key not in result}
         changed = {key: own for key, own in joints.items() if own is not None}
         rows = clip_features(list(changed.values()), self._skeleton)
         # float32, as the clips are: another precision would mark the copies.
         made = dict.fromkeys(joints) | {key: own.float().clone() for key, own in zip(changed, rows, strict=True)}
         if self._count:
             self._kept |= made
-        return found | made
+        return result | made
 
     def _change(self, row: int, chosen: int, number: int) -> Tensor | None:
-        """Return the joints of copy `number` of a clip under one of its captions; None where no kind applies."""
+        """Return the joints of copy `number` of a clip under one of its captions; None if no kind applies."""
         scene = self._scene(row, chosen, number)
         weights = dict(self._motion)
         while weights:
@@ -255,7 +255,7 @@ class Negatives:
         )
 
     def _other(self, clip: TextClip, generator: torch.Generator) -> Tensor | None:
-        """Return the joints of a clip that says something else; None where there is hardly one."""
+        """Return the joints of a clip that says something else; None if there is hardly one."""
         for _ in range(_TRIES):
             other = self._clips[below(len(self._clips), generator)]
             if not set(other.captions) & set(clip.captions):

@@ -34,7 +34,7 @@ from motionkit.tracking import retrieval_table
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
-from motionkit.training.steps import Kept, restore, run_steps
+from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, joined, share_of, sum_over
 
 # InfoNCE over a batch of pairs, with changed copies of a pair as further wrong answers.
@@ -71,8 +71,8 @@ def above_copies(own: Tensor, beside: Beside) -> Tensor:
         own: ``[B]`` scores of the pairs, in units of the temperature.
         beside: Scores of the copies. A row without one costs nothing.
     """
-    found = [F.softplus(copies - own).mean() for copies in beside if copies is not None]
-    return torch.stack(found).sum() if found else own.new_zeros(())
+    result = [F.softplus(copies - own).mean() for copies in beside if copies is not None]
+    return torch.stack(result).sum() if result else own.new_zeros(())
 
 
 # Statistics that a model of motions keeps for itself, beside its weights.
@@ -93,7 +93,7 @@ def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Ten
 
 @dataclass(frozen=True)
 class WithStatistics:
-    """A network as a `Learner` trains it: its checkpoint also holds ``mean`` and ``std``, which are no parameters."""
+    """A network as a `Learner` trains it: its checkpoint also holds ``mean`` and ``std``, which are not parameters."""
 
     network: nn.Module
 
@@ -124,7 +124,7 @@ class PairTrainer(ABC, Generic[Settings]):
 
     Attributes:
         stream: Keeps the random draws of one trainer apart from those of another.
-        renamed: Names of losses in metrics, where they differ from those in the settings.
+        renamed: Names of losses in metrics if they differ from those in the settings.
         folder: Name of the model's folder in the run.
         items: What the model is trained on; known after `open_clips`, as is ``inputs``, which a subclass adds to.
     """
@@ -184,25 +184,25 @@ class PairTrainer(ABC, Generic[Settings]):
         if self.negatives is None:
             return None
         copies, captions = self.negatives.motions(batch, self.share), self.negatives.captions(batch, self.share)
-        found = Beside()
+        result = Beside()
         if self.negatives.of_motions:
             rows, there = self._of_all(copies and self.encode_copies(copies), copies and copies.places, texts)
-            found = found._replace(motions=self.score(texts, rows).masked_fill(~there, -torch.inf))
+            result = result._replace(motions=self.score(texts, rows).masked_fill(~there, -torch.inf))
         if self.negatives.of_captions:
             rows, there = self._of_all(captions and self.encode_changed(captions), captions and captions.places, texts)
-            found = found._replace(captions=self.score(rows, motions).masked_fill(~there, -torch.inf))
-        return found
+            result = result._replace(captions=self.score(rows, motions).masked_fill(~there, -torch.inf))
+        return result
 
     def _of_all(self, latents: Tensor | None, places: Sequence[int] | None, like: Tensor) -> tuple[Tensor, Tensor]:
         """Put latents of this process's rows at their places among those of all processes.
 
         Args:
-            latents: ``[K, D]``, or None where this process has no copy; it takes part all the same.
+            latents: ``[K, D]``, or None if this process has no copy; it takes part all the same.
             places: ``K`` places in the batch.
             like: ``[B, D]``.
 
         Returns:
-            ``[B, D]``, zeros where there is no copy, and ``[B]`` bool, where there is one.
+            ``[B, D]``, zeros where there is no copy, and ``[B]`` bool, whether there is one.
         """
         rows = like.new_zeros(len(like) // self.world.size, like.shape[1])
         there = torch.zeros(len(rows), dtype=torch.uint8, device=like.device)
@@ -299,32 +299,28 @@ class PairTrainer(ABC, Generic[Settings]):
         batches = self.batches()
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
         learner = Learner(WithStatistics(self.model), optim, rate, world=self.world)
-        start = Kept()
-        parts = {**learner.parts(), "before": start}
-        if (checkpoint := run.checkpoint()) is not None:
-            restore(parts, checkpoint)
-        else:
+
+        def validate_first() -> dict[str, float]:
             _logger.info("measuring retrieval on %d held-out clips before training", len(self.val_clips))
-            start.values = self.validate()
-        after: dict[str, float] = {}
+            return self.validate()
 
-        def step_fn(step: int) -> Mapping[str, float]:
-            nonlocal after
-            metrics = self._step(batches(step), learner, step)
-            every = settings.train.val_every
-            if step == settings.run.num_steps or (every and step % every == 0):
-                after = self.validate()
-                metrics |= after
-            return metrics
-
-        if not run_steps(run, settings, step_fn, parts, world=self.world):
+        fitted = fit(
+            run,
+            settings,
+            learner,
+            lambda step: self._step(batches(step), learner, step),
+            measure=lambda step: self.validate(),
+            every=settings.train.val_every,
+            before=validate_first,
+        )
+        if fitted is None:
             return {}
-        after = after or self.validate()  # empty when resumed after the last step
+        after = fitted.after
         if self.world.main:
             self.save(run, self._provenance(after))
             self.items.write(run.artifact(self.folder))
         table = retrieval_table(after, f"Retrieval on {len(self.val_clips)} held-out clips, % (median rank: of clips)")
-        return {"heldout": self._heldout(start.values, after), "metrics": after, "table": table}
+        return {"heldout": self._heldout(fitted.before, after), "metrics": after, "table": table}
 
     def batches(self) -> PairBatches:
         """Return the batches of training, by step."""

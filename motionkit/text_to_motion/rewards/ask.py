@@ -163,11 +163,11 @@ def _start(pool: ThreadPoolExecutor | None, reward: Reward, samples: Record, pro
     futures = [pool.submit(_plain, reward, rows(samples, part), [prompts[i] for i in part]) for part in parts]
 
     def joined() -> RewardScores:
-        found = []
+        result = []
         for part, future in zip(parts, futures, strict=True):
             own = valid[part]
-            found.append(checked(future.result(), reward, own[:, : int(own.sum(1).max())]))
-        return _joined(found, valid.shape[1])
+            result.append(checked(future.result(), reward, own[:, : int(own.sum(1).max())]))
+        return _joined(result, valid.shape[1])
 
     return joined
 
@@ -227,12 +227,12 @@ class Elsewhere:
         return _back(self.inner.score(moved(samples, self.device), prompts), samples.device)
 
     async def _await_score(self, samples: Record, prompts: Sequence[Prompt]) -> object:
-        found: Any = self.inner.score(moved(samples, self.device), prompts)
-        return _back(await found, samples.device)
+        result: Any = self.inner.score(moved(samples, self.device), prompts)
+        return _back(await result, samples.device)
 
 
 def _back(scores: object, device: torch.device) -> object:
-    """Return scores on `device`; what is no score is returned as it is, for `checked` to name."""
+    """Return scores on `device`; what is not a score is returned as it is, for `checked` to name."""
 
     def home(value: Any) -> Any:
         return value.to(device) if isinstance(value, Tensor) else value

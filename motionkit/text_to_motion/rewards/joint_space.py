@@ -40,8 +40,8 @@ class Similarity:
     # What d becomes: ``linear`` ``1 - min(d / max_distance, 1)``, ``exponential`` ``exp(-d / scale)`` or ``sigmoid``
     # ``1 / (1 + exp(d / scale))``.
     normalization: Literal["linear", "exponential", "sigmoid"] = "linear"
-    max_distance: float = 10.0  # Distance that scores 0
-    scale: float = 2.0  # Length scale
+    max_distance: float = 10.0  # distance that scores 0
+    scale: float = 2.0  # length scale
 
     @classmethod
     def of(cls, options: ScoreOptions) -> Similarity:
@@ -223,12 +223,12 @@ class JointSpaceReward(Generic[_Any]):
         """What was found at the places that options name: by option, a fingerprint that is the same anywhere."""
         model, mark = getattr(self.space, "text_model", None), getattr(self.space, "fingerprint", None)
         text = proof(model.fingerprint) if model is not None else ""
-        found = {"text_model": text} if text else {}
+        result = {"text_model": text} if text else {}
         if mark is not None:  # of all places together: where single files are named, there is no folder
             places = [name for name in _PLACES if getattr(self.options, name, None)]
             places = [name for name in places if name != "weights" or "motion_encoder" not in places]
-            found |= dict.fromkeys(places, mark())
-        return found
+            result |= dict.fromkeys(places, mark())
+        return result
 
     def whole(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> tuple[CropLatents, Tensor]:
         """Encode N whole motions, and their whole texts as ``[N, D]``."""

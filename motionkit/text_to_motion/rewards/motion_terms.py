@@ -111,8 +111,8 @@ class Movement:
     def _energies(self, joints: Tensor, headings: Tensor, lengths: Tensor) -> Tensor:
         """Return the logarithms of energies ``[M, limbs x bands]``; NaN as `band_power`."""
         ends = joints[..., [0, *self._ends], :]
-        found = [band_power(ends, headings, lengths, self._fps, band=band)[:, 1:] for band in BANDS]
-        return torch.log(torch.cat(found, dim=1) + _QUIET)
+        result = [band_power(ends, headings, lengths, self._fps, band=band)[:, 1:] for band in BANDS]
+        return torch.log(torch.cat(result, dim=1) + _QUIET)
 
     def _span(self, text: str) -> Tensor:
         """Return the least and the greatest energies of real clips of an action, ``[2, limbs x bands]``; else NaN."""
@@ -157,11 +157,7 @@ class Physics:
     rows: ClassVar[tuple[str, ...]] = ("skate", "jerk")
 
     def __init__(
-        self,
-        options: PhysicsOptions,
-        *,
-        dataset: HasPhysicsReference | None = None,
-        device: torch.device | str = "cpu",
+        self, options: PhysicsOptions, *, dataset: HasPhysicsReference | None = None, device: torch.device | str = "cpu"
     ) -> None:
         self.options = options
         self.r_s, self.r_j = options.r_s, options.r_j
@@ -190,17 +186,11 @@ class Physics:
         return RewardScores(total, parts={"skate": skate, "jerk": jerk})
 
     def measure(self, motions: MotionBatch) -> tuple[Tensor, Tensor]:
-        """Return skate ``[N]`` in m/s and jerk ``[N]`` in m/s^3; NaN where a motion is not finite."""
+        """Return skate ``[N]`` in m/s and jerk ``[N]`` in m/s^3; NaN if a motion is not finite."""
         return self._measure(motions.joints, motions.lengths, motions.skeleton, motions.fps)
 
     def loss(
-        self,
-        features: Tensor,
-        lengths: Tensor,
-        *,
-        skeleton: Skeleton,
-        fps: float,
-        normalizer: Normalizer | None = None,
+        self, features: Tensor, lengths: Tensor, *, skeleton: Skeleton, fps: float, normalizer: Normalizer | None = None
     ) -> Tensor:
         """Return the physics loss, -log R_phy, of N motions, for training by its gradient.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 from collections.abc import Mapping, Sequence
@@ -15,11 +14,11 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.documents import read_json
+from motionkit.contracts.open_model import CONFIG, WEIGHTS, encoder_config, encoder_format, read_encoder
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
 from motionkit.nn import native_keys, stock_keys
-from motionkit.runs import write_bytes_atomic
+from motionkit.runs import write_model
 from motionkit.starter import table_path, weights_path
 from motionkit.text import TextEncoder, TextRecord
 from motionkit.text_to_motion.tmr.model import TMR, ActorDecoder, ActorEncoder, ActorSizes, open_text_model
@@ -130,10 +129,10 @@ def check_heads(heads: int, latent: int, origin: str) -> int:
 
 def _layers(tensors: Mapping[str, Tensor], origin: str) -> int:
     """Return how many layers there are; gaps in their numbers are refused, since a large number takes any memory."""
-    found = {name.split(".")[2] for name in tensors if name.startswith("seqTrans") and ".layers." in name}
-    if found != {str(number) for number in range(len(found))}:
+    result = {name.split(".")[2] for name in tensors if name.startswith("seqTrans") and ".layers." in name}
+    if result != {str(number) for number in range(len(result))}:
         raise MotionkitError(f"the layers of {origin} are not numbered from 0 on.", fix="copy or download it again.")
-    return len(found)
+    return len(result)
 
 
 def build_encoder(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorEncoder:
@@ -166,16 +165,16 @@ def find_stats(folders: Sequence[Path], named: str = "") -> Path | None:
     """
     for folder in folders:
         sets = [below for below in _SETS if not named or Path(below).parts[-2:] == Path(named).parts[-2:]]
-        found = [folder / below for below in (*([named] if named else []), *_BELOW) if _has_stats(folder / below)]
+        result = [folder / below for below in (*([named] if named else []), *_BELOW) if _has_stats(folder / below)]
         of_sets = [folder / below for below in sets if _has_stats(folder / below)]
-        if not found and len(of_sets) > 1:
+        if not result and len(of_sets) > 1:
             raise MotionkitError(
                 f"{folder} holds the statistics of {len(of_sets)} datasets, and nothing says which belong to this TMR.",
                 why="with those of another dataset, scores are meaningless.",
                 fix=f"--reward.stats {of_sets[0]} or {of_sets[1]}; or put the run's config.json beside the weights.",
             )
-        if found or of_sets:
-            return (found or of_sets)[0]
+        if result or of_sets:
+            return (result or of_sets)[0]
     return None
 
 
@@ -222,7 +221,6 @@ def _vector(value: Any, path: Path, width: int) -> Tensor:
 # TMR folders that motionkit writes: safetensors and one config.json.
 
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FORMAT = "motionkit-tmr"
 _COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder")
 
@@ -239,8 +237,6 @@ def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = N
         extra: JSON-able additions to the config, such as the training settings.
         half: Store weights as float16 (statistics stay float32).
     """
-    from safetensors.torch import save
-
     tensors: dict[str, Tensor] = {}
     for name in _COMPONENTS:
         module = getattr(model, name)
@@ -258,19 +254,12 @@ def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = N
         else {**TextRecord.of(model.text_model).model_dump(), "width": model.text_model.width},
         **dict(extra or {}),
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    write_bytes_atomic(folder / WEIGHTS, save(tensors))
-    write_bytes_atomic(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+    write_model(folder, CONFIG, config, tensors)
 
 
 def is_native(folder: Path) -> bool:
     """Whether `folder` was written by `save_tmr`."""
-    return (folder / WEIGHTS).is_file() and read_config(folder / CONFIG).get("format") == FORMAT
-
-
-def read_config(path: Path) -> Mapping[str, Any]:
-    """Read a config.json; empty when there is none."""
-    return read_json(path, dict, fix="copy it again.") if path.is_file() else {}
+    return encoder_format(folder) == FORMAT
 
 
 def text_record(config: Mapping[str, Any], origin: str) -> TextRecord:
@@ -283,16 +272,13 @@ def text_record(config: Mapping[str, Any], origin: str) -> TextRecord:
 
 def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], Mapping[str, Any]]:
     """Return the tensors by component (``stats`` among them) and the config."""
-    parts: dict[str, dict[str, Tensor]] = {}
-    for key, value in (weights.find_tensors(weights.read(folder / WEIGHTS)) or {}).items():
-        name, _, rest = key.partition(".")
-        parts.setdefault(name, {})[rest] = value.float()
+    parts = read_encoder(folder)
     for name in ("text_encoder", "motion_encoder", "stats"):
         if name not in parts:
             raise MotionkitError(f"{folder / WEIGHTS} has no {name}.", fix="train it again: motionkit pretrain tmr")
     if not {"mean", "std"} <= parts["stats"].keys():
         raise MotionkitError(f"{folder / WEIGHTS} has no statistics.", fix="train it again: motionkit pretrain tmr")
-    return parts, read_config(folder / CONFIG)
+    return parts, encoder_config(folder)
 
 
 _logger = logging.getLogger("motionkit.tmr")
@@ -341,8 +327,7 @@ def load_tmr(
     root = Path(path) if path is not None else None
     if root is not None and not root.exists():
         raise MotionkitError(
-            f"{root} does not exist.",
-            fix="give a TMR folder or file, or leave --reward.weights at 'starter'.",
+            f"{root} does not exist.", fix="give a TMR folder or file, or leave --reward.weights at 'starter'."
         )
     if root is not None:
         root = next((folder for folder in (root / _RUN_PART, root.parent) if _holds(folder, root)), root)
@@ -358,7 +343,7 @@ def load_tmr(
     else:
         parts = _foreign(root, text_encoder, motion_encoder, motion_decoder)
         nearby = _nearby(root or motion_encoder or Path())
-        config = next((found for folder in nearby if (found := read_config(folder / "config.json")).get("model")), {})
+        config = next((found for folder in nearby if (found := encoder_config(folder)).get("model")), {})
         found = _dig(config, "model", MOTION, "num_heads")
         record = TextRecord(encoder=_token_model(config, parts.tensors[TEXT]))
         named = str(_dig(config, "data", "motion_loader", "normalizer", "base_dir") or "")
@@ -469,7 +454,7 @@ def _nearby(start: Path) -> list[Path]:
 
 
 def _dig(config: Mapping[str, Any], *keys: str) -> Any:
-    """Return what stands at a path of keys; None where one is missing."""
+    """Return what stands at a path of keys; None if one is missing."""
     value: Any = config
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -527,7 +512,7 @@ STARTER = "starter"
 
 
 def text_table() -> Path | None:
-    """Return the starter pack's table of text embeddings, or None where it is not built."""
+    """Return the starter pack's table of text embeddings, or None if it is not built."""
     table = table_path()
     return table if table.is_file() else None
 

@@ -33,13 +33,13 @@ from motionkit.text_to_motion.crops import Crop, CropLatents, encode_crops
 class ActorSizes:
     """Sizes of one encoder or decoder."""
 
-    features: int  # Width F of the sequence
-    latent: int = 256  # Width D of the transformer and of the latent
-    feedforward: int = 1024  # Hidden width of the feed-forward blocks
-    layers: int = 6  # Number of blocks
-    heads: int = 4  # Attention heads; a weight file does not reveal them
-    variational: bool = True  # Two summary tokens (mean and log-variance) instead of one
-    dropout: float = 0.1  # Dropout while training
+    features: int  # width F of the sequence
+    latent: int = 256  # width D of the transformer and of the latent
+    feedforward: int = 1024  # hidden width of the feed-forward blocks
+    layers: int = 6  # number of blocks
+    heads: int = 4  # attention heads; a weight file does not reveal them
+    variational: bool = True  # two summary tokens (mean and log-variance) instead of one
+    dropout: float = 0.1  # dropout while training
 
 
 class Latent(NamedTuple):
@@ -178,7 +178,7 @@ class TMR(nn.Module):
         text_model: Turns texts into token features; None for a model that only gets features.
         motion_decoder: Needed for training only.
         origin: Where the weights came from, for messages.
-        trained_on: Dataset it was trained on; None where that is not known.
+        trained_on: Dataset it was trained on; None if that is not known.
     """
 
     mean: Tensor

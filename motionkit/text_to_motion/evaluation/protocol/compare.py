@@ -43,13 +43,13 @@ NO_DIFFERENCE = "no difference"
 class Comparison:
     """What `compare_policies` found."""
 
-    names: list[str]  # The policies; the first is what the others are compared with
-    means: dict[str, dict[str, float]]  # Figure of each policy, by quantity
-    differences: dict[str, dict[str, Paired]]  # By quantity and other policy
-    truth: dict[str, float]  # Figures of the real motions
-    missing: dict[str, str] = field(default_factory=dict)  # Why a quantity is not there
-    notes: dict[str, str] = field(default_factory=dict)  # What to know about one that is
-    prompts: int = 0  # Prompts that each policy was asked
+    names: list[str]  # the policies; the first is what the others are compared with
+    means: dict[str, dict[str, float]]  # figure of each policy, by quantity
+    differences: dict[str, dict[str, Paired]]  # by quantity and other policy
+    truth: dict[str, float]  # figures of the real motions
+    missing: dict[str, str] = field(default_factory=dict)  # why a quantity is not there
+    notes: dict[str, str] = field(default_factory=dict)  # what to know about one that is
+    prompts: int = 0  # prompts that each policy was asked
 
     def verdict(self, quantity: str, name: str) -> str:
         """Return better, worse, higher, lower, or `NO_DIFFERENCE` where the interval of the difference holds 0."""
@@ -64,10 +64,10 @@ class Comparison:
 
     def document(self) -> dict[str, Any]:
         """Return the figures as ``--json`` has them."""
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for quantity, means in self.means.items():
             pairs = self.differences.get(quantity, {})
-            found[quantity] = {
+            result[quantity] = {
                 "means": means,
                 "ground_truth": self.truth.get(quantity),
                 "differences": {
@@ -75,8 +75,8 @@ class Comparison:
                 },
                 **({"note": self.notes[quantity]} if quantity in self.notes else {}),
             }
-        found |= {name: {"means": None, "why": why} for name, why in self.missing.items()}
-        return found
+        result |= {name: {"means": None, "why": why} for name, why in self.missing.items()}
+        return result
 
     def remarks(self) -> list[str]:
         """Return why figures are n/a, and what to know about those that are there."""
@@ -155,8 +155,8 @@ def compare_policies(
 
 def _ordered(names: Iterable[str]) -> list[str]:
     """Return names of figures in the order of tables: rewards first."""
-    found = dict.fromkeys(names)
-    return [*(name for name in found if name.startswith(REWARD)), *(name for name in QUANTITIES if name in found)]
+    result = dict.fromkeys(names)
+    return [*(name for name in result if name.startswith(REWARD)), *(name for name in QUANTITIES if name in result)]
 
 
 def _per_prompt(text: Tensor, found: Embedded) -> dict[str, NDArray[np.float64]]:
@@ -177,29 +177,29 @@ def _fid_differences(made: Mapping[str, Embedded], real: Tensor, base: str, othe
     count = len(made[base].motion)
     rng = np.random.default_rng(0)
     draws = [torch.from_numpy(rng.integers(0, count, count)) for _ in range(_RESAMPLES)]
-    whole = {name: reference.distance(found.motion) for name, found in made.items()}
+    whole = {name: reference.distance(result.motion) for name, result in made.items()}
     resampled = {
-        name: np.array([reference.distance(found.motion[draw.to(found.motion.device)]) for draw in draws])
-        for name, found in made.items()
+        name: np.array([reference.distance(result.motion[draw.to(result.motion.device)]) for draw in draws])
+        for name, result in made.items()
     }
-    found = {}
+    result = {}
     for name in others:
         delta = whole[name] - whole[base]
         # The bias of resampling (repeated prompts) is that of both; what is left of it is taken off.
         spread = resampled[name] - resampled[base]
         low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
-        found[name] = Paired(whole[base], whole[name], delta, (float(low), float(high)), count)
-    return found
+        result[name] = Paired(whole[base], whole[name], delta, (float(low), float(high)), count)
+    return result
 
 
 def _set_differences(
     made: Mapping[str, Embedded], real: Embedded, base: str, others: Sequence[str]
 ) -> dict[str, dict[str, Paired]]:
-    """Return the differences of kinetic FID and NPSS, where they can be taken."""
+    """Return the differences of kinetic FID and NPSS if they can be taken."""
 
     def rows(name: str, *columns: str) -> NDArray[np.float64]:
-        found = torch.stack([made[name].moving[column] for column in columns], dim=-1)
-        return found.double().cpu().numpy()[:, None]
+        result = torch.stack([made[name].moving[column] for column in columns], dim=-1)
+        return result.double().cpu().numpy()[:, None]
 
     differences: dict[str, dict[str, Paired]] = {"kinetic_fid": {}, "npss": {}}
     if "kinetic" not in real.moving:
@@ -239,18 +239,18 @@ def set_threads(policies: Sequence[DiffusionPolicy], wanted: int) -> None:
 
 def find_policy(path: str) -> FoundModel:
     """Say which policy a path holds."""
-    found = open_model(path)
-    if "evaluator" in found.what:
+    result = open_model(path)
+    if "evaluator" in result.what:
         raise MotionkitError(
-            f"{found.describe()}; what is measured is a policy.",
+            f"{result.describe()}; what is measured is a policy.",
             fix=f"motionkit eval text-to-motion --evaluator {shlex.quote(str(path))}",
         )
-    if found.kind != "policies":
+    if result.kind != "policies":
         raise MotionkitError(
-            f"{found.describe()}; what is measured is a policy.",
+            f"{result.describe()}; what is measured is a policy.",
             fix=f"motionkit eval retrieval {shlex.quote(str(path))} measures a TMR.",
         )
-    return found
+    return result
 
 
 def open_policy(

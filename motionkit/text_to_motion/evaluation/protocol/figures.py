@@ -55,9 +55,9 @@ _SILENT = "motions are shorter than 1 s, or real clips of their actions hardly m
 class Sheet:
     """Figures by name."""
 
-    values: dict[str, float] = field(default_factory=dict)  # What could be measured
-    missing: dict[str, str] = field(default_factory=dict)  # Why another figure is not there
-    notes: dict[str, str] = field(default_factory=dict)  # What to know about one that is
+    values: dict[str, float] = field(default_factory=dict)  # what could be measured
+    missing: dict[str, str] = field(default_factory=dict)  # why another figure is not there
+    notes: dict[str, str] = field(default_factory=dict)  # what to know about one that is
 
     def add(self, other: Sheet) -> None:
         """Take in the figures of another sheet."""
@@ -133,7 +133,7 @@ def npss_columns(motions: MotionBatch, truths: Sequence[Tensor | None]) -> tuple
 
     Args:
         motions: N motions.
-        truths: N features ``[T, D]`` as long as the motions; None where a prompt has no real motion.
+        truths: N features ``[T, D]`` as long as the motions; None if a prompt has no real motion.
 
     Returns:
         ``[N]`` each (see `motionkit.metrics.npss_terms`, of joint positions relative to root and heading); NaN without
@@ -254,10 +254,10 @@ _LONG = "1,024 of 60 frames or more"
 class Published:
     """One published row."""
 
-    name: str  # The model
-    figures: tuple[str, ...]  # As printed, in the order of `COLUMNS`; empty where there is none
-    source: str  # Where it stands
-    prompts: str  # Motions that its FID is over
+    name: str  # the model
+    figures: tuple[str, ...]  # as printed, in the order of `COLUMNS`; empty if there is none
+    source: str  # where it stands
+    prompts: str  # motions that its FID is over
 
 
 PUBLISHED = (
@@ -344,18 +344,18 @@ def summarise(sheets: Sequence[Sheet]) -> dict[str, dict[str, Any]]:
     standard deviation, as the field reports it; ``values`` are the replications. A figure that a replication lacks is
     ``{"mean": None, "why"}``.
     """
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for name in QUANTITIES:
         why = next((sheet.missing[name] for sheet in sheets if name in sheet.missing), "")
         values = [sheet.values[name] for sheet in sheets if name in sheet.values]
         if why:
-            found[name] = {"mean": None, "why": why}
+            result[name] = {"mean": None, "why": why}
         elif values:
             mean, half = interval(torch.tensor(values, dtype=torch.float64))
-            found[name] = {"mean": mean, "ci95": [mean - half, mean + half], "values": values}
+            result[name] = {"mean": mean, "ci95": [mean - half, mean + half], "values": values}
             if note := next((sheet.notes[name] for sheet in sheets if name in sheet.notes), ""):
-                found[name]["note"] = note
-    return found
+                result[name]["note"] = note
+    return result
 
 
 def table(title: str, columns: Mapping[str, Block]) -> dict[str, Any]:

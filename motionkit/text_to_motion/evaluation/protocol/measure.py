@@ -59,11 +59,11 @@ _FEW = 5
 class Amount:
     """How much is sampled."""
 
-    replications: int  # How often everything is repeated with new prompts and noise
-    prompts: int  # Prompts per replication
-    mm_prompts: int = 0  # Prompts of MultiModality per replication; 0 leaves it out
-    mm_repeats: int = 0  # Motions of each of them
-    mm_pairs: int = 10  # Pairs among these
+    replications: int  # how often everything is repeated with new prompts and noise
+    prompts: int  # prompts per replication
+    mm_prompts: int = 0  # prompts of MultiModality per replication; 0 leaves it out
+    mm_repeats: int = 0  # motions of each of them
+    mm_pairs: int = 10  # pairs among these
 
     @property
     def motions(self) -> int:
@@ -104,9 +104,9 @@ def amount_of(
 class Sampling:
     """How motions are made."""
 
-    plan: StepPlan  # Reverse steps
-    guidance: float  # Classifier-free guidance scale
-    words: str  # Sampler, steps, guidance and padding, for tables
+    plan: StepPlan  # reverse steps
+    guidance: float  # classifier-free guidance scale
+    words: str  # sampler, steps, guidance and padding, for tables
 
 
 def sampling_of(
@@ -165,7 +165,7 @@ def common_guidance(policies: Sequence[tuple[FoundModel, DiffusionPolicy]], guid
 
 
 def _of_run(found: FoundModel) -> Mapping[str, Any]:
-    """Return the sampler settings of the run of `grpo` that made a policy; empty where there is none."""
+    """Return the sampler settings of the run of `grpo` that made a policy; empty if there is none."""
     if found.run is None or found.run.command != "grpo":
         return {}
     own = found.run.config.get("sampler")
@@ -182,8 +182,8 @@ _UNIT = 4
 class Question:
     """A prompt, and the real motion that it describes."""
 
-    prompt: Prompt  # As long as `truth`; its key is unique in the evaluation, so that the noise is too
-    truth: Tensor | None  # [T, F] unnormalised features; None where there is no real motion
+    prompt: Prompt  # as long as `truth`; its key is unique in the evaluation, so that the noise is too
+    truth: Tensor | None  # [T, F] unnormalised features; None if there is no real motion
 
 
 class Questions:
@@ -269,7 +269,7 @@ class Questions:
         return len(self._prompts) or sum(len(clip.captions) for clip in self._clips)
 
     def tokens(self) -> dict[str, Sequence[str]]:
-        """Return the stored ``word/POS`` tokens of captions, where the dataset has them."""
+        """Return the stored ``word/POS`` tokens of captions if the dataset has them."""
         return {
             caption: tokens
             for clip in self._clips
@@ -291,8 +291,8 @@ class Questions:
     def real(self, replication: int) -> list[Question]:
         """Return every item of the split once, in a new random order; those of a composite set that have a motion."""
         rng = self._generator("real", replication)
-        found = [self._question(rng, place, f"real {replication}") for place in rng.permutation(self.count).tolist()]
-        return [question for question in found if question.truth is not None]
+        result = [self._question(rng, place, f"real {replication}") for place in rng.permutation(self.count).tolist()]
+        return [question for question in result if question.truth is not None]
 
     def _generator(self, name: str, replication: int) -> np.random.Generator:
         return np.random.default_rng([abs(stable_hash(f"{name} {self._seed} {replication}"))])
@@ -321,8 +321,8 @@ Progress = Callable[[int], None]
 class Replication:
     """The figures of one replication."""
 
-    metrics: Sheet  # Of the policy
-    truth: Sheet  # Of the real motions
+    metrics: Sheet  # of the policy
+    truth: Sheet  # of the real motions
 
 
 @dataclass(frozen=True)
@@ -331,7 +331,7 @@ class Embedded:
 
     motion: Tensor  # [N, E]
     columns: dict[str, Tensor]  # [N] per physics figure, per figure of `MOVING`, and per reward that was asked for
-    moving: dict[str, Tensor]  # What `moving_figures` takes beside the columns
+    moving: dict[str, Tensor]  # what `moving_figures` takes beside the columns
 
 
 class Measurement:
@@ -434,16 +434,16 @@ class Measurement:
         self, policy: DiffusionPolicy, how: Sampling, asked: Sequence[Question], progress: Progress | None
     ) -> Tensor:
         """Return ``[C, R, E]`` embeddings of R motions of each of C questions."""
-        repeats, found = self.amount.mm_repeats, []
+        repeats, result = self.amount.mm_repeats, []
         each = max(1, self.batch // repeats)
         for first in range(0, len(asked), each):
             prompts = [one.prompt for one in asked[first : first + each]]
             done = sample(policy, prompts, how.plan, NoiseSource(self.seed), samples=repeats, guidance=how.guidance)
             padded = getattr(policy, "padding", "exact") != "exact"
-            found.append(self._latents(done.motions, padded=padded).unflatten(0, (len(prompts), repeats)))
+            result.append(self._latents(done.motions, padded=padded).unflatten(0, (len(prompts), repeats)))
             if progress is not None:
                 progress(len(prompts) * repeats)
-        return require_finite(torch.cat(found), "generated")
+        return require_finite(torch.cat(result), "generated")
 
     def real(self, policy: DiffusionPolicy, replication: int) -> tuple[Tensor, Embedded]:
         """Return the real motions of one pass over the split, with their texts; each pass is embedded once."""
@@ -500,7 +500,7 @@ class Measurement:
         return Embedded(latents, *sorted_back)
 
     def _scores(self, batch: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
-        """Return ``[N]`` of each reward; NaN where it does not apply or cannot be computed."""
+        """Return ``[N]`` of each reward; NaN if it does not apply or cannot be computed."""
         if self.rewards is None:
             return {}
         terms = self.rewards.score(batch, prompts).terms

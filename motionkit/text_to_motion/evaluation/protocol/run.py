@@ -49,7 +49,7 @@ def doubt_of(
     dataset: Normalizer,
     known: Normalizer | None = None,
 ) -> str:
-    """Return why the evaluator's figures would mean nothing; empty where nothing speaks against them.
+    """Return why the evaluator's figures would mean nothing; empty if nothing speaks against them.
 
     Args:
         evaluator: The evaluator; reads the features of `clips`.
@@ -57,7 +57,7 @@ def doubt_of(
         released: Whether it is in the layout of its authors, whose standard deviation of the root and the contacts is
             25 times smaller than the dataset's (their ``feat_bias`` of 5, applied twice).
         dataset: Mean and Std of the dataset, which the generator uses.
-        known: The evaluator's statistics that lie beside the dataset, where there are any.
+        known: The evaluator's statistics that lie beside the dataset if there are any.
     """
     frames = torch.cat([clip.features.float() for clip in clips[:_CLIPS]]).to(evaluator.mean)
     body = slice(_HEADS, -_CONTACTS)
@@ -136,7 +136,7 @@ class ReplicationStore:
             yield sum(1 for _ in (self.path / FOLDER).glob("[0-9]*.json"))
 
     def read(self, number: int) -> Replication | None:
-        """Return a replication that was measured before; None where there is none."""
+        """Return a replication that was measured before; None if there is none."""
         file = self.path / FOLDER / f"{number:04d}.json"
         if not file.is_file():
             return None
@@ -206,13 +206,13 @@ def _sheet(document: Mapping[str, Any]) -> Sheet:
 class Opened:
     """Inputs of an evaluation."""
 
-    evaluator: T2MEvaluator  # Embeds texts and motions
-    questions: Questions  # What is asked
-    singles: Questions | None  # Clips of single actions behind a composite set, where they are known
-    real: RealMotions  # Real motions of the split, by what they do
-    doubt: str  # Why the evaluator's figures would mean nothing; empty when they do
-    dataset: str  # Name of the data
-    split: Split  # Their split
+    evaluator: T2MEvaluator  # embeds texts and motions
+    questions: Questions  # what is asked
+    singles: Questions | None  # clips of single actions behind a composite set if they are known
+    real: RealMotions  # real motions of the split, by what they do
+    doubt: str  # why the evaluator's figures would mean nothing; empty when they do
+    dataset: str  # name of the data
+    split: Split  # their split
     evaluator_name: str  # ``starter`` or a path
 
     def measurement(self, amount: Amount, *, seed: int, batch: int, rewards: RewardMix | None = None) -> Measurement:
@@ -274,10 +274,10 @@ def open_all(
 class Outcome:
     """The result of an evaluation."""
 
-    document: dict[str, Any]  # What ``--json`` prints
-    table: dict[str, Any]  # The table, as the command line prints it
-    notes: list[str] = field(default_factory=list)  # What to know before comparing
-    sentence: str = ""  # The verdict
+    document: dict[str, Any]  # what ``--json`` prints
+    table: dict[str, Any]  # the table, as the command line prints it
+    notes: list[str] = field(default_factory=list)  # what to know before comparing
+    sentence: str = ""  # the verdict
 
 
 def evaluate(

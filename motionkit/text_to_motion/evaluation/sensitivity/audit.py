@@ -67,8 +67,8 @@ def summary(features: Tensor, skeleton: Skeleton) -> NDArray[np.float64]:
         jolt.mean(0) if len(jolt) else torch.zeros(skeleton.joints, dtype=torch.float64),
         root.mean(0), root.std(0, correction=0), rows[:, layout.contacts].mean(0),
     ]  # fmt: skip
-    found: NDArray[np.float64] = torch.cat(parts).numpy()
-    return found
+    result: NDArray[np.float64] = torch.cat(parts).numpy()
+    return result
 
 
 def _accuracy(real: NDArray[np.float64], changed: NDArray[np.float64]) -> float:
@@ -100,17 +100,17 @@ _APART = 1e-9
 class Figure:
     """What a reward makes of a change."""
 
-    real: float  # Mean score of the clips
-    changed: float  # Mean score of the changed ones
-    unrelated: float  # Mean score of the clips with captions of other actions
+    real: float  # mean score of the clips
+    changed: float  # mean score of the changed ones
+    unrelated: float  # mean score of the clips with captions of other actions
     # ``(real - changed) / (real - unrelated)``: 1 where the change costs as much as a caption that has nothing to do
-    # with the clip, 0 where it costs nothing; NaN where unrelated captions score no less.
+    # with the clip, 0 where it costs nothing; NaN if unrelated captions score no less.
     seen: float
-    ci95: tuple[float, float]  # Percentile bootstrap interval of `seen` over clips
+    ci95: tuple[float, float]  # percentile bootstrap interval of `seen` over clips
     # ``real - changed`` in standard deviations over real clips: what is left to say of a reward that reads no text.
     fall: float
-    told: float  # Share of the clips that score higher than their change; a tie counts half
-    n: int  # Clips
+    told: float  # share of the clips that score higher than their change; a tie counts half
+    n: int  # clips
 
     def document(self) -> dict[str, object]:
         """Return the figures as ``--json`` has them; what is not known is None."""
@@ -129,8 +129,8 @@ class Columns:
     real: Scores  # [n] scores of the clips with their captions
     changed: Scores  # [n] scores after the change
     unrelated: Scores  # [n] scores with captions of other actions
-    std: float = float("nan")  # Standard deviation of the reward over real clips
-    reads_text: bool = True  # Whether captions matter to the reward
+    std: float = float("nan")  # standard deviation of the reward over real clips
+    reads_text: bool = True  # whether captions matter to the reward
 
     def figure(self, keep: NDArray[np.bool_] | None = None) -> Figure:
         """Return what the reward sees of those clips that `keep` (``[n]``, all by default) marks."""
@@ -196,11 +196,11 @@ _UNKNOWN = frozenset({"not English"})
 class Measured:
     """One row of an audit."""
 
-    row: Row  # The row
-    examples: tuple[Example, ...]  # Clips and what became of them
-    columns: Mapping[str, Columns]  # Scores by reward
+    row: Row  # the row
+    examples: tuple[Example, ...]  # clips and what became of them
+    columns: Mapping[str, Columns]  # scores by reward
     # How often a classifier tells the change without the other half of the pair: of a changed motion without its
-    # caption, of a changed caption without its motion; chance is 0.5, NaN where clips are few or it was not asked.
+    # caption, of a changed caption without its motion; chance is 0.5, NaN if clips are few or it was not asked.
     alone: float = float("nan")
 
     @property
@@ -213,17 +213,17 @@ class Measured:
 class Audit:
     """What rewards see of changed clips."""
 
-    names: tuple[str, ...]  # The rewards, and their weighted sum
-    rows: tuple[Measured, ...]  # The rows that have clips
-    missing: Mapping[str, str]  # Why other rows have none
-    actions: tuple[str, ...]  # Action of each clip, empty where it is not known
-    kinds: Mapping[str, frozenset[str]]  # By reward, the changes that it was trained against
-    reads_text: Mapping[str, bool]  # By reward, whether captions matter to it
-    constant: frozenset[str]  # Rewards that return the same for everything
-    dead: frozenset[str] = frozenset()  # Rewards that give no clip a finite score
+    names: tuple[str, ...]  # the rewards, and their weighted sum
+    rows: tuple[Measured, ...]  # the rows that have clips
+    missing: Mapping[str, str]  # why other rows have none
+    actions: tuple[str, ...]  # action of each clip, empty if it is not known
+    kinds: Mapping[str, frozenset[str]]  # by reward, the changes that it was trained against
+    reads_text: Mapping[str, bool]  # by reward, whether captions matter to it
+    constant: frozenset[str]  # rewards that return the same for everything
+    dead: frozenset[str] = frozenset()  # rewards that give no clip a finite score
     # By reward, why captions could not be scored, by caption.
     unread: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # What a reader should know
+    notes: tuple[str, ...] = ()  # what a reader should know
     _figures: dict[tuple[str, str, str], Figure] = field(default_factory=dict, repr=False, compare=False)
     _named: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -233,8 +233,8 @@ class Audit:
 
     def by_kind(self, row: Measured, name: str) -> dict[str, Figure]:
         """Return a row's figures by what captions name; English ones that name nothing are `PLAIN`."""
-        found = {kind: self._of_kind(row, name, kind) for kind in (*KINDS, PLAIN)}
-        return {kind: figure for kind, figure in found.items() if figure.n}
+        result = {kind: self._of_kind(row, name, kind) for kind in (*KINDS, PLAIN)}
+        return {kind: figure for kind, figure in result.items() if figure.n}
 
     def _of_kind(self, row: Measured, name: str, kind: str) -> Figure:
         key = row.row.name, name, kind
@@ -252,7 +252,7 @@ class Audit:
         return self._named[caption]
 
     def by_action(self, row: Measured, name: str) -> dict[str, tuple[float, int]]:
-        """Return what is seen and the number of clips by action, where actions are known; see `Columns.share`."""
+        """Return what is seen and the number of clips by action if actions are known; see `Columns.share`."""
         own = np.array([self.actions[example.place] for example in row.examples])
         return {action: row.columns[name].share(own == action) for action in sorted(set(own.tolist()) - {""})}
 
@@ -346,14 +346,14 @@ def _changed(bench: Bench, examples: Sequence[Example]) -> dict[str, Scores]:
 
 def _readable(bench: Bench, examples: tuple[Example, ...]) -> tuple[Example, ...]:
     """Return the examples whose changed captions can be read: stored texts have no encoder for others."""
-    found = []
+    result = []
     for one in examples:
         try:
             _changed(bench, [one])
         except MotionkitError:
             continue
-        found.append(one)
-    return tuple(found)
+        result.append(one)
+    return tuple(result)
 
 
 def _cached(

@@ -38,19 +38,19 @@ _FOLDERS = ("", "tmr", "evaluator")
 class Audited:
     """One reward under audit."""
 
-    name: str  # What it is called; unique in an audit
-    reward: Reward  # The reward
-    weight: float = 1.0  # Its weight in the sum of all rewards
-    summed: bool = True  # Whether it is part of that sum; a judge and an evaluator are not
+    name: str  # what it is called; unique in an audit
+    reward: Reward  # the reward
+    weight: float = 1.0  # its weight in the sum of all rewards
+    summed: bool = True  # whether it is part of that sum; a judge and an evaluator are not
     # Changes that its weights were trained against (`motionkit.motion.changes.registry.CHANGES`,
     # `motionkit.text.CAPTION_CHANGES`), as they say themselves.
     kinds: frozenset[str] = frozenset()
-    own: bool = True  # Whether it is one of motionkit's, whose cost is known
+    own: bool = True  # whether it is one of motionkit's, whose cost is known
 
 
 @dataclass
 class Bench:
-    """Asks rewards for scores, NaN where one has none."""
+    """Asks rewards for scores, NaN if one has none."""
 
     audited: Sequence[Audited]
     skeleton: Skeleton
@@ -79,7 +79,7 @@ class Bench:
         Raises:
             MotionkitError: A reward returns something else than scores (exit code 1).
         """
-        found = {one.name: np.full(len(features), np.nan) for one in self.audited}
+        result = {one.name: np.full(len(features), np.nan) for one in self.audited}
         # Clips of one length together: little padding.
         order = sorted(range(len(features)), key=lambda place: len(features[place]))
         for start in range(0, len(order), _BATCH):
@@ -87,10 +87,10 @@ class Bench:
             motions = self._batch([features[place] for place in places])
             asked = [prompts[place] for place in places]
             for one in self.audited:
-                found[one.name][places] = self._ask(one, motions, asked)
+                result[one.name][places] = self._ask(one, motions, asked)
         if self.sum:
-            found[self.sum] = np.sum([one.weight * found[one.name] for one in self.audited if one.summed], axis=0)
-        return found
+            result[self.sum] = np.sum([one.weight * result[one.name] for one in self.audited if one.summed], axis=0)
+        return result
 
     def _batch(self, features: Sequence[Tensor]) -> MotionBatch:
         lengths = torch.tensor([len(rows) for rows in features], device=self.device)
@@ -107,22 +107,22 @@ class Bench:
                 unread.update({prompts[place].text: error.message for place in known})
                 return np.full(len(prompts), np.nan)
         # Some text cannot be read: each alone, so that the others keep their scores.
-        found = np.full(len(prompts), np.nan)
+        result = np.full(len(prompts), np.nan)
         for place in known:
             try:
-                found[place] = self._scores(one, motions, prompts, [place])[place]
+                result[place] = self._scores(one, motions, prompts, [place])[place]
             except MotionkitError as error:
                 unread[prompts[place].text] = error.message
         if len(known) == sum(prompts[place].text in unread for place in known) and len(unread) == len(known):
             # Not one text of the first batch could be scored: the reward is at fault, and says why.
             self._scores(one, motions, prompts, known)
-        return found
+        return result
 
     def _scores(self, one: Audited, motions: MotionBatch, prompts: Sequence[Prompt], places: Sequence[int]) -> Scores:
         """Return the scores of `places`, NaN elsewhere, where the reward does not apply and where it is not finite."""
-        found = np.full(len(prompts), np.nan)
+        result = np.full(len(prompts), np.nan)
         if not places:
-            return found
+            return result
         part = motions
         if len(places) < len(prompts):
             index = torch.tensor(places, device=motions.device)
@@ -135,8 +135,8 @@ class Bench:
         if lost := int((scores.applying & ~finite).sum()):
             self.not_finite[one.name] = self.not_finite.get(one.name, 0) + lost
         total = torch.where(scores.applying & finite, scores.total, torch.nan)
-        found[list(places)] = total.double().cpu().numpy()
-        return found
+        result[list(places)] = total.double().cpu().numpy()
+        return result
 
 
 def kinds_of_reward(name: str, options: object) -> frozenset[str]:
@@ -161,15 +161,15 @@ def trained_kinds(weights: str) -> frozenset[str]:
         if not weights or not file.is_file():
             continue
         try:
-            found: object = read_json(file, dict)
+            result: object = read_json(file, dict)
         except MotionkitError:
             return frozenset()
         for key in ("training", "train", "negatives"):
-            found = found.get(key) if isinstance(found, Mapping) else None
-        if isinstance(found, str):
-            found = [part.partition("=")[0].strip() for part in found.split(",")]
-        if isinstance(found, (Mapping, Sequence)):
-            return frozenset(str(kind) for kind in found if kind and kind != "none")
+            result = result.get(key) if isinstance(result, Mapping) else None
+        if isinstance(result, str):
+            result = [part.partition("=")[0].strip() for part in result.split(",")]
+        if isinstance(result, (Mapping, Sequence)):
+            return frozenset(str(kind) for kind in result if kind and kind != "none")
     return frozenset()
 
 
@@ -177,7 +177,7 @@ def trained_kinds(weights: str) -> frozenset[str]:
 
 
 _TRIES = 16
-"""Captions among which the one is taken that shares the fewest words, where classes are not known."""
+"""Captions among which the one is taken that shares the fewest words if classes are not known."""
 
 
 class Clips:
@@ -248,15 +248,15 @@ class Clips:
 
     @cached_property
     def by_action(self) -> dict[str, list[int]]:
-        """Clips by their action, where it is known."""
-        found: dict[str, list[int]] = {}
+        """Clips by their action if it is known."""
+        result: dict[str, list[int]] = {}
         for place, action in enumerate(self.actions):
             if action:
-                found.setdefault(action, []).append(place)
-        return found
+                result.setdefault(action, []).append(place)
+        return result
 
     def other_wording(self, place: int) -> str:
-        """Return another caption of the same motion or action; empty where there is none."""
+        """Return another caption of the same motion or action; empty if there is none."""
         own = self.captions[place]
         for text in own[1:]:
             if text != own[0]:
@@ -278,7 +278,7 @@ def _others(captions: Sequence[tuple[str, ...]], actions: Sequence[str], rng: np
     Where actions are known (``walk/slow``), what stands before the slash differs; otherwise the caption that shares the
     fewest words among a few is taken.
     """
-    count, found = len(captions), []
+    count, result = len(captions), []
     words = [frozenset(words_of(texts[0])) for texts in captions]
     for place in range(count):
         drawn = [int(other) for other in rng.integers(count, size=_TRIES)]
@@ -287,8 +287,8 @@ def _others(captions: Sequence[tuple[str, ...]], actions: Sequence[str], rng: np
             drawn = [other for other in range(count) if captions[other][0] != captions[place][0]]
         own = actions[place].partition("/")[0]
         apart = [other for other in drawn if own and actions[other].partition("/")[0] not in ("", own)]
-        found.append(apart[0] if apart else min(drawn, key=lambda other: _shared(words[place], words[other])))
-    return found
+        result.append(apart[0] if apart else min(drawn, key=lambda other: _shared(words[place], words[other])))
+    return result
 
 
 def _shared(first: frozenset[str], second: frozenset[str]) -> float:
@@ -306,23 +306,23 @@ _CAPTIONS = 3
 class Row:
     """A row of the table."""
 
-    name: str  # Name of the change
-    family: str  # What it takes away
-    meaning: str  # What it does
-    where: str  # Where it applies; empty for everywhere
+    name: str  # name of the change
+    family: str  # what it takes away
+    meaning: str  # what it does
+    where: str  # where it applies; empty for everywhere
 
 
 @dataclass(frozen=True)
 class Example:
     """A clip with its change, and what each is scored against."""
 
-    place: int  # Number of the clip
-    caption: str  # What is said of it
+    place: int  # number of the clip
+    caption: str  # what is said of it
     real: Tensor  # [T, D] features of the clip
     changed: Tensor  # [T', D] features of the changed clip, or the clip itself where its caption is changed
-    own: Prompt  # Prompt of the clip
-    asked: Prompt  # Prompt that the changed one is scored against
-    unrelated: Prompt  # Prompt of another action
+    own: Prompt  # prompt of the clip
+    asked: Prompt  # prompt that the changed one is scored against
+    unrelated: Prompt  # prompt of another action
 
 
 class Source(Protocol):
@@ -344,11 +344,11 @@ class OfMotion:
 
     def examples(self, clips: Clips, generator: torch.Generator, limit: int) -> list[Example]:
         """Return clips that the change applies to."""
-        found = list(islice(self._changed(clips, generator), limit or None))
-        made = clip_features([joints for _, _, joints in found], clips.skeleton)
+        result = list(islice(self._changed(clips, generator), limit or None))
+        made = clip_features([joints for _, _, joints in result], clips.skeleton)
         return [
             _example(clips, place, caption, rows)
-            for (place, caption, _), rows in zip(found, made, strict=True)
+            for (place, caption, _), rows in zip(result, made, strict=True)
             if bool(rows.isfinite().all())
         ]
 

@@ -27,9 +27,9 @@ _PASSES = len(QUICK) + 2
 class Quick:
     """What a run says of its rewards."""
 
-    sentences: tuple[str, ...]  # One for each reward, and for their sum
-    alarms: tuple[str, ...]  # What is wrong with what is trained on
-    document: dict[str, Any]  # The figures, JSON-able, with the table of a page
+    sentences: tuple[str, ...]  # one for each reward, and for their sum
+    alarms: tuple[str, ...]  # what is wrong with what is trained on
+    document: dict[str, Any]  # the figures, JSON-able, with the table of a page
 
 
 def quick_audit(

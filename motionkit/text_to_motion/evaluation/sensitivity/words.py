@@ -57,17 +57,17 @@ _LEAST_ROWS = 3
 class Verdict:
     """What a reward sees, by what captions ask for."""
 
-    name: str  # The reward
-    reads_text: bool  # Whether captions matter to it
-    constant: bool  # Whether it returns the same for everything
+    name: str  # the reward
+    reads_text: bool  # whether captions matter to it
+    constant: bool  # whether it returns the same for everything
     # By topic of `ASKED` and `PHYSICS`, the figure of the row that is seen least: `Figure.seen`, or `Figure.fall` for a
     # reward that reads no text.
     levels: Mapping[str, float]
-    disturbed: Mapping[str, float]  # Rows that should not matter and cost more than `DISTURBED`, with that cost
+    disturbed: Mapping[str, float]  # rows that should not matter and cost more than `DISTURBED`, with that cost
     # Whether unrelated captions score less than own ones, by two standard errors; True where fewer than `FEWEST` clips
     # say so.
     unrelated: bool = True
-    dead: bool = False  # Whether it gives no clip a finite score
+    dead: bool = False  # whether it gives no clip a finite score
 
     def topics(self, level: str) -> list[str]:
         """Return the topics that are ``unseen``, seen in ``part``, or ``seen``."""
@@ -163,7 +163,7 @@ def tables(found: Audit, title: str, names: Sequence[str] = ()) -> list[dict[str
 
 
 def main_table(found: Audit, title: str) -> dict[str, Any]:
-    """Return a row per change, a column per reward; one of what is told without the other half, where it is known."""
+    """Return a row per change, a column per reward; one of what is told without the other half if it is known."""
     alone = any(np.isfinite(row.alone) for row in found.rows)
     body: list[list[str]] = []
     by_name = {row.row.name: row for row in found.rows}

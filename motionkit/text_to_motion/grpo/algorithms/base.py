@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -16,8 +17,9 @@ from motionkit.errors import MotionkitError
 from motionkit.nn import adapter_parameters, adapters_off, has_adapters, merged_state
 from motionkit.rl import NoiseSource, Predict, Rollout, StepNoise, StepPlan
 from motionkit.text import Prompt
-from motionkit.text_to_motion.rewards.mix import Scored
+from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 from motionkit.training.steps import State, Stateful
+from motionkit.training.world import OneProcess, World
 
 
 class Update(Protocol):
@@ -45,7 +47,7 @@ class Algorithm(Protocol):
     The engine samples along `plan`, scores the motions, asks for an `Update`, and descends once per pass.
 
     Attributes:
-        plan: The reverse steps of a rollout; of the first one, where they change.
+        plan: The reverse steps of a rollout; of the first one if they change.
         graph: Whether gradients stay on while sampling and scoring.
         passes: Most optimiser steps per batch.
         samples: Samples per prompt.
@@ -177,6 +179,19 @@ class Reference:
             self._adapters = [state.tensors[name].clone() for name in sorted(state.tensors)]
 
 
+@dataclass(frozen=True)
+class Context:
+    """What every algorithm is built with, beside its options: ``Context(**given)`` holds its factory's keywords."""
+
+    policy: DiffusionPolicy  # the one that is trained
+    reference: Reference  # what the KL and the hold are measured to
+    rewards: RewardMix = field(default_factory=lambda: RewardMix(()))
+    seed: int = 0  # of all noise
+    precision: str = "fp32"  # or bf16: what the network computes in
+    shuffle: bool = False  # negative control: credit is dealt out at random
+    world: World = field(default_factory=OneProcess)  # the processes that train together
+
+
 def _require_same_space(policy: DiffusionPolicy, other: DiffusionPolicy) -> None:
     problems = []
     if policy.normalizer.mean.shape != other.normalizer.mean.shape:
@@ -190,7 +205,7 @@ def _require_same_space(policy: DiffusionPolicy, other: DiffusionPolicy) -> None
         policy.schedule.alphas_cumprod, other.schedule.alphas_cumprod
     ):
         problems.append(f"{len(other.schedule)} diffusion steps, not {len(policy.schedule)}, or another noise schedule")
-    # Adapters are no part of the architecture: what counts is the plain network they stand for.
+    # Adapters are not part of the architecture: what counts is the plain network they stand for.
     ours, theirs = (
         {name: tuple(value.shape) for name, value in merged_state(side.network).items()} for side in (policy, other)
     )

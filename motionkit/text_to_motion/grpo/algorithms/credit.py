@@ -100,13 +100,7 @@ def assign_credit(
 
 
 def reward_credit(
-    scored: Scored,
-    batch: Samples,
-    number: int,
-    *,
-    antithetic: bool,
-    world: World,
-    shuffle_seed: int | None = None,
+    scored: Scored, batch: Samples, number: int, *, antithetic: bool, world: World, shuffle_seed: int | None = None
 ) -> Credit:
     """Return advantages in units of the reward, one per sample: nothing is divided by their spread, nothing clipped.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -28,11 +28,10 @@ from motionkit.rl import (
     rollout,
     stable_hash,
 )
-from motionkit.text_to_motion.grpo.algorithms.base import Reference
+from motionkit.text_to_motion.grpo.algorithms.base import Context, Reference
 from motionkit.text_to_motion.grpo.algorithms.options import MatchingOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import roughness
-from motionkit.text_to_motion.rewards.mix import RewardMix
-from motionkit.training.world import OneProcess, World, sum_over
+from motionkit.training.world import sum_over
 
 # Finished samples, noised again: the states at which algorithms without a solver compare predictions.
 
@@ -142,46 +141,26 @@ Terms = Callable[[Tensor, Tensor], Mapping[str, Tensor]]
 class Matching:
     """The part of an algorithm that does not depend on its loss; see `motionkit.text_to_motion.grpo.algorithms.base`.
 
-    Args:
-        options: How the policy is sampled, and where samples are matched.
-        policy: The policy that is trained.
-        reference: What KL and the hold are measured to.
-        rewards: Not needed; every algorithm is given them.
-        seed: Seed of all noise.
-        precision: Not needed; every algorithm is given it.
-        shuffle: Negative control: credit is dealt out at random.
-        world: The processes that train together.
+    The negative control deals out credit at random.
     """
 
     graph = False
 
-    def __init__(
-        self,
-        options: MatchingOptions,
-        *,
-        policy: DiffusionPolicy,
-        reference: Reference,
-        rewards: RewardMix | None = None,
-        seed: int = 0,
-        precision: str = "fp32",
-        shuffle: bool = False,
-        world: World | None = None,
-    ) -> None:
-        objective, sampler = options.objective, options.sampler
-        self.policy = policy
-        self.reference = reference
+    def __init__(self, options: MatchingOptions, **given: Any) -> None:
+        objective, sampler, context = options.objective, options.sampler, Context(**given)
+        self.policy, self.reference, self.world = context.policy, context.reference, context.world
         self.settings = objective
         self.guidance = sampler.guidance_scale
         self.samples = options.rollout.group_size
         self.averaged = options.rollout.averaged
         self.micro_batch = options.rollout.micro_batch
-        self.noise = NoiseSource(seed)
-        self.shuffle_seed = seed if shuffle else None
-        self.world = world or OneProcess()
+        self.noise = NoiseSource(context.seed)
+        self.shuffle_seed = context.seed if context.shuffle else None
         self.passes = objective.inner_epochs
-        steps = policy.schedule.visited(sampler.spacing, sampler.train_timesteps)
-        self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
-        total = len(policy.schedule)
+        schedule = self.policy.schedule
+        steps = schedule.visited(sampler.spacing, sampler.train_timesteps)
+        self.plan = StepPlan.build(schedule, DDIM(0.0), steps=steps)
+        total = len(schedule)
         self.window = (total - max(1, round(objective.noisiest * total)), total)
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:

@@ -109,9 +109,9 @@ class CreditObjective(SegmentObjective):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        found = {} if self.credit == "segment" else {"credit_share": "it acts with objective.credit segment only"}
+        result = {} if self.credit == "segment" else {"credit_share": "it acts with objective.credit segment only"}
         undivided = {"std_floor": "advantage dr-grpo divides by no standard deviation"}
-        return found | (undivided if self.advantage == "dr-grpo" else {})
+        return result | (undivided if self.advantage == "dr-grpo" else {})
 
 
 class HoldObjective(ObjectiveSettings):
@@ -230,8 +230,7 @@ class EasyTuneObjective(HoldObjective):
     """What is minimised beside the negative reward of each step's prediction."""
 
     step_weight: Literal["uniform", "signal"] = Field(
-        "uniform",
-        description="Weight of a step's reward; signal: alpha-bar, since early predictions are blurred.",
+        "uniform", description="Weight of a step's reward; signal: alpha-bar, since early predictions are blurred."
     )
 
 
@@ -284,8 +283,8 @@ class GrpoSampler(WindowSampler):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        found = {"eta": "it is the noise of ddim, and sampler.kind is ddpm"} if self.kind == "ddpm" else {}
-        return {**super().idle(), **found}
+        result = {"eta": "it is the noise of ddim, and sampler.kind is ddpm"} if self.kind == "ddpm" else {}
+        return {**super().idle(), **result}
 
 
 class GrpoObjective(CreditObjective):
@@ -325,8 +324,8 @@ class GrpoObjective(CreditObjective):
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
         later = "it acts from the second of objective.inner_epochs on, which is 1"
-        found = dict.fromkeys(("clip_range", "clip_high", "kl_stop"), later) if self.inner_epochs == 1 else {}
-        return {**super().idle(), **found}
+        result = dict.fromkeys(("clip_range", "clip_high", "kl_stop"), later) if self.inner_epochs == 1 else {}
+        return {**super().idle(), **result}
 
 
 class GrpoOptions(Group):
@@ -407,8 +406,7 @@ class GradientObjective(HoldObjective):
     )
     chain_steps: int = Field(1, ge=1, le=10_000, description="K of chain first and last.")
     save_memory: Literal["auto", "on", "off"] = Field(
-        "auto",
-        description="Compute each step twice and keep one in memory; auto: for large networks and many steps.",
+        "auto", description="Compute each step twice and keep one in memory; auto: for large networks and many steps."
     )
     hold: float = Field(
         4.0, ge=0.0, description="Weight of the distance to the reference's predictions, times alpha-bar of the step."
@@ -453,8 +451,7 @@ class MixedObjective(HoldObjective):
     """What is minimised beside the negative rewards."""
 
     save_memory: Literal["auto", "on", "off"] = Field(
-        "auto",
-        description="Compute each step twice and keep one in memory; auto: for large networks and many steps.",
+        "auto", description="Compute each step twice and keep one in memory; auto: for large networks and many steps."
     )
 
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from motionkit.contracts.generating import Samples
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
@@ -18,10 +17,9 @@ from motionkit.motion import MotionBatch
 from motionkit.nn import adapters_merged
 from motionkit.rl import NoiseSource, Trajectory, Visited, stable_hash, valid_dims
 from motionkit.text import Prompt
-from motionkit.text_to_motion.grpo.algorithms.base import Reference
+from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
-from motionkit.training.world import World
 
 # A term that keeps the predictions as smooth over time as the reference's.
 
@@ -30,8 +28,7 @@ _EVERY = 4
 
 
 def add_hold(
-    policy: DiffusionPolicy,
-    reference: Reference,
+    context: Context,
     batch: Samples,
     trajectory: Trajectory,
     rest: Visited,
@@ -40,7 +37,6 @@ def add_hold(
     *,
     guidance: float,
     micro_batch: int,
-    world: World,
 ) -> float:
     """Add the gradient of ``weight * roughness(x0 - x0_reference)`` at all visited states.
 
@@ -49,8 +45,7 @@ def add_hold(
     but only smoothly over time. A quarter of the (sample, step) pairs per update, another quarter each time, is enough.
 
     Args:
-        policy: The policy that is trained.
-        reference: What it is compared to.
+        context: The policy, and what it is compared to.
         batch: The samples.
         trajectory: The stochastic states they passed through.
         rest: The deterministic ones.
@@ -58,11 +53,11 @@ def add_hold(
         number: Number of the update; chooses the quarter.
         guidance: Guidance scale of the rollout.
         micro_batch: Pairs per forward and backward pass.
-        world: The processes that share the batch.
 
     Returns:
         The loss; those of all processes add up.
     """
+    policy, reference, world = context.policy, context.reference, context.world
     # [S, N, T, D]: the scored steps first, then the deterministic ones.
     states = torch.cat([trajectory.x_t, rest.x_t])
     timesteps = torch.cat([trajectory.timesteps, rest.timesteps])
@@ -104,13 +99,9 @@ class GradientTerms:
 
     Args:
         objective: Weights of the terms.
-        policy: The policy that is trained.
-        reference: What the hold is measured to.
-        rewards: The rewards. With a physics reward among them jerk and skate are off unless they are set.
+        context: Policy, reference, rewards, seed. With a physics reward among them jerk and skate are off unless they
+            are set. The negative control draws the sign of each sample's reward at random; jerk and skate are off then.
         guidance: Guidance scale of the rollout.
-        seed: Seed of all noise.
-        shuffle: Negative control: the sign of each sample's reward is drawn at random, and jerk and skate are off.
-        world: The processes that train together.
         merge: Call the network with adapters merged, which is faster at small widths.
 
     Attributes:
@@ -118,31 +109,17 @@ class GradientTerms:
         skate: Weight of the skate in m/s.
     """
 
-    def __init__(
-        self,
-        objective: HoldObjective,
-        *,
-        policy: DiffusionPolicy,
-        reference: Reference,
-        rewards: RewardMix,
-        guidance: float,
-        seed: int,
-        shuffle: bool,
-        world: World,
-        merge: bool = False,
-    ) -> None:
+    def __init__(self, objective: HoldObjective, context: Context, *, guidance: float, merge: bool = False) -> None:
         self.settings = objective
-        self.policy = policy
-        self.reference = reference
+        self.policy, self.reference, self.world = context.policy, context.reference, context.world
         self.guidance = guidance
-        self.noise = NoiseSource(seed)
-        self.shuffle = shuffle
-        self.world = world
+        self.noise = NoiseSource(context.seed)
+        self.shuffle = context.shuffle
         self._merge = merge
-        _require_plain(rewards)
-        physics = not any(reward.name == "physics" for reward, _ in rewards.terms)
+        _require_plain(context.rewards)
+        physics = not any(reward.name == "physics" for reward, _ in context.rewards.terms)
         self.jerk, self.skate = (
-            0.0 if shuffle else weight if weight is not None else default if physics else 0.0
+            0.0 if self.shuffle else weight if weight is not None else default if physics else 0.0
             for weight, default in ((objective.jerk, 0.12), (objective.skate, 0.02))
         )
 
