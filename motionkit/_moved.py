@@ -18,6 +18,10 @@ from types import ModuleType
 _PACKAGE = "motionkit."
 
 SEVERAL = {
+    "datasets.composite.api": (
+        "text_to_motion.data.compose",
+        "text_to_motion.data.joined",
+    ),
     "datasets.motions": (
         "predictor.data",
         "predictor.clips",
@@ -404,8 +408,7 @@ text._stored: text._student
 text_to_motion.crops: encoders._crops
 text_to_motion.data.clip_sets: datasets.composite._sets datasets.composite._totals
 text_to_motion.data.compose: datasets.composite._captions datasets.composite._compose datasets.composite._draw
-    datasets.composite._messages datasets.composite._plan datasets.composite._tower
-text_to_motion.data.compose_files: datasets.composite._write datasets.composite.api
+    datasets.composite._messages datasets.composite._plan datasets.composite._tower datasets.composite._write
 text_to_motion.data.composite: datasets.composite datasets.composite._schema
 text_to_motion.data.composite_set: datasets.composite._arrays datasets.composite._consistency
     datasets.composite._dataset datasets.composite._read

@@ -27,8 +27,17 @@ from motionkit.geometry import bones_from_positions, rotate_yaw
 from motionkit.motion import HUMANML, KIT, Skeleton, canonicalise, features_to_joints, joints_to_features
 from motionkit.testing import check_dataset
 from motionkit.text_to_motion.data.clip_sets import FittingSets, extremes
-from motionkit.text_to_motion.data.compose import draw_captions, draw_samples, none_fits
-from motionkit.text_to_motion.data.compose_files import Composed, Plan, _as_text, compose, planned_files, write_composed
+from motionkit.text_to_motion.data.compose import (
+    Composed,
+    Plan,
+    _as_text,
+    compose,
+    draw_captions,
+    draw_samples,
+    none_fits,
+    planned_files,
+    write_composed,
+)
 from motionkit.text_to_motion.data.composite import CompositeOptions, component
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
 from motionkit.text_to_motion.data.joined import (

@@ -132,9 +132,6 @@ def _kinds(sources: Sequence[Source]) -> list[_Kind]:
     return [_Kind(tuple(same)) for same in alike.values()]
 
 
-# Computes the total lengths that K clips of K groups can have.
-
-
 def extremes(sources: Sequence[Source], k_segments: int, *, crop: bool) -> tuple[int, int] | None:
     """Return the smallest and the largest total of K clips of K groups, or None when there are fewer groups."""
     least: dict[str, int] = {}

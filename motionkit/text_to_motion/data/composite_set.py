@@ -227,9 +227,6 @@ def _check_bytes(file: CompositeFile, path: Path) -> None:
         raise MotionkitError(f"{path} unpacks to {unpacked >> 20} MB; it is no file of motionkit compose.")
 
 
-# Checks that several composite files can be used as one dataset.
-
-
 _BODIES: dict[str, Skeleton] = {"humanml": HUMANML, "t2m": HUMANML, "starter": HUMANML, "kit": KIT}
 
 

@@ -25,11 +25,6 @@ from motionkit.kernels import physics_sums
 from motionkit.motion import Skeleton, features_to_joints, joints_to_features, original, with_frame_after
 from motionkit.text import Prompt
 
-# Median foot skate and jerk of a dataset's motions, the reference of the physics reward.
-
-
-# Compares motions of two splits: training motions must not be used for measuring.
-
 
 def shared_motions(some: Collection[str], others: Collection[str]) -> list[str]:
     """Return the motions that two lists of clip ids have in common, as they are or mirrored; sorted."""

@@ -29,9 +29,6 @@ from motionkit.rl import StepPlan
 from motionkit.runs import OutputFolder
 from motionkit.text import Prompt
 
-# Text to motion files.
-
-
 RECORD = "motions.json"
 PAGE = "motions.html"
 """The page that plays the motions; `export_motions` makes it, and it belongs to the folder like the rest."""

@@ -186,9 +186,6 @@ def _percent(value: float) -> str:
     return "n/a" if value != value else f"{value:.0%}"
 
 
-# Whether a policy can be asked what a dataset asks.
-
-
 def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: float, label: str) -> None:
     """Refuse prompts that the policy has too few frames for, or that count frames at another rate."""
     if abs(policy.fps - fps) > 1e-6:

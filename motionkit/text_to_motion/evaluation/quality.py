@@ -29,7 +29,7 @@ from motionkit.rl import NoiseSource, StepPlan
 from motionkit.runs import Run, disk_errors, write_bytes_atomic
 from motionkit.text import Prompt
 from motionkit.text_to_motion.crops import Crop
-from motionkit.text_to_motion.data.compose_files import reference_features, reference_joints
+from motionkit.text_to_motion.data.joined import reference_features, reference_joints
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 from motionkit.text_to_motion.tmr.model import TMR
 

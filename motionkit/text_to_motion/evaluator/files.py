@@ -8,13 +8,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from motionkit import weights
+from motionkit.contracts.dataset import HasCaptionTokens
 from motionkit.contracts.open_model import CONFIG, WEIGHTS, encoder_config, encoder_format, read_encoder
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
@@ -256,9 +257,6 @@ def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
     )
 
 
-# Evaluator folders that motionkit writes: safetensors and one config.json.
-
-
 FORMAT = "motionkit-t2m-evaluator"
 _AGAIN = "train it again: motionkit pretrain t2m-evaluator"
 
@@ -394,19 +392,7 @@ def _native(folder: Path, glove: Path | None, stats: Path | None) -> T2MEvaluato
     )
 
 
-# Opening the evaluator a user named, the starter's included. Used by the rewards and by evaluation.
-
-
 STARTER = "starter"
-
-
-@runtime_checkable
-class HasCaptionTokens(Protocol):
-    """A dataset, as far as the evaluator's words are concerned."""
-
-    def caption_tokens(self) -> Mapping[str, Sequence[str]]:
-        """Return stored ``word/POS`` tokens by caption."""
-        ...
 
 
 def open_evaluator(

@@ -262,9 +262,6 @@ def _special() -> dict[str, str]:
     return result
 
 
-# The text-to-motion evaluator as motionkit uses it: its networks, its statistics and its words.
-
-
 _logger = logging.getLogger("motionkit.evaluator")
 Tagger = Literal["auto", "built-in"]
 _JOIN = "then/ADV"
@@ -475,9 +472,6 @@ class T2MEvaluator(nn.Module):
                 why="there is one released evaluator for HumanML3D and one for KIT-ML.",
                 fix="use the evaluator of this data, or train one: motionkit pretrain t2m-evaluator --dataset ...",
             )
-
-
-# Builds an untrained evaluator.
 
 
 def new_evaluator(

@@ -150,9 +150,6 @@ def _has_driver() -> bool:
     return any(mark.exists() for mark in marks)
 
 
-# Settings of `motionkit grpo`.
-
-
 class TrainPrompts(PromptSettings):
     """Which prompts the policy is trained on."""
 

@@ -107,15 +107,13 @@ class PromptCursor:
             return order
         lengths = np.array([prompt.length for prompt in self.prompts])
         pool = _POOL * self.batch
+        # Within a pool prompts are ranked by length, so that those of a step are about as long.
         pools = [order[first : first + pool] for first in range(0, len(order), pool)]
         ranked = np.concatenate([part[np.argsort(lengths[part], kind="stable")] for part in pools])
         steps = [ranked[first : first + self.batch] for first in range(0, len(ranked), self.batch)]
         # A last, short step stays last, or all that follow it would straddle two lengths.
         whole = [steps[place] for place in draw.permutation(len(order) // self.batch)]
         return np.concatenate([*whole, *steps[len(whole) :]])
-
-
-# Fingerprints of what a run of grpo reads, by setting.
 
 
 def fingerprints(
@@ -296,6 +294,7 @@ class GrpoTrainer:
             asked = [asked[place] for place in sorted(known)]
             if len(known) < kept.total:
                 self.notes.append(kept.sentence("held-out prompts"))
+        # The curve is measured on other prompts than the table: the best policy is chosen by the curve.
         others = asked[settings.prompts :][: min(settings.watch, settings.prompts)]
         others = others if len(others) >= _FEWEST else []
         asked = asked[: settings.prompts]
@@ -317,6 +316,7 @@ class GrpoTrainer:
             result["all_steps"] = HeldOut(asked, steps=None, **every)
             every |= {"guidance": guidance_of(self.policy), "steps": own_steps(self.policy)}
             result["generate"] = HeldOut(asked[:_GENERATED], **every)
+            # Training may have changed the guidance: which of the two is kept is decided on the other prompts.
             if others and every["guidance"] != self.as_it_starts:
                 result["guided"] = HeldOut(others, **every)
         return result

@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoidal_table
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 
-# Encoded prompts in the form that the MDM network takes.
-
 
 @dataclass(frozen=True)
 class MDMCondition:

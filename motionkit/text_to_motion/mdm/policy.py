@@ -7,12 +7,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from motionkit import starter, weights
+from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.generating import TextToMotionPolicy
 from motionkit.contracts.policy import Condition
 from motionkit.errors import MotionkitError
@@ -218,6 +219,7 @@ class MDMPolicy(TextToMotionPolicy):
         return without + guidance * (with_text - without)
 
     def _frame_mask(self, x: Tensor, lengths: Tensor) -> Tensor | None:
+        # [N, T], True = valid; in full mode padding is attended to, as in the original's evaluation.
         if self.padding == "exact":
             return torch.arange(x.shape[1], device=x.device) < lengths[:, None]
         if x.shape[1] != self.max_length:
@@ -258,20 +260,6 @@ _STANDING = "bow/slight"
 """A movement of the starter that begins upright, arms down."""
 
 
-class Clip(Protocol):
-    """The part of `motionkit.contracts.dataset.TextClip` that is read."""
-
-    @property
-    def key(self) -> str:
-        """Name of the clip in its dataset."""
-        ...
-
-    @property
-    def features(self) -> Tensor:
-        """Features of all frames, ``[T, D]``."""
-        ...
-
-
 class Prefixes:
     """Chooses the prefix of each prompt.
 
@@ -294,7 +282,7 @@ class Prefixes:
         skeleton: Skeleton,
         fps: float,
         given: Tensor | None = None,
-        clips: Callable[[Any], Sequence[Clip]] | None = None,
+        clips: Callable[[Any], Sequence[TextClip]] | None = None,
     ) -> None:
         self._frames, self._fps, self._skeleton, self._clips = frames, fps, skeleton, clips
         self._given = given
@@ -401,6 +389,7 @@ class DiPPolicy(MDMPolicy):
 
     def condition(self, prompts: Sequence[Prompt]) -> MDMCondition:
         """Encode prompts, with the frames that each of them starts from."""
+        # [N, C, D], the frames that the first block continues.
         prefix = self.prefixes.of(prompts).to(self.device)
         return replace(super().condition(prompts), prefix=self.normalizer.normalize(prefix))
 

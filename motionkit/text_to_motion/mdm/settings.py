@@ -12,9 +12,6 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.text_to_motion.pairs.settings import refuse_size
 
-# Shape of an MDM network and its diffusion, as in args.json.
-
-
 Padding = Literal["exact", "full"]
 
 
@@ -150,9 +147,6 @@ def first_problem(error: ValidationError) -> str:
     name = ".".join(str(part) for part in problem["loc"])
     text = problem["msg"].removeprefix("Value error, ")
     return f"{name}: {text}" if name else text
-
-
-# Settings of `motionkit pretrain mdm`.
 
 
 class MdmModelSettings(Group):
@@ -324,9 +318,6 @@ component = Component(
     factory="motionkit.text_to_motion.mdm.open:open_policy",
     exports={"mdm": "motionkit.text_to_motion.mdm.open:export_checkpoint"},
 )
-
-
-# `motionkit pretrain mdm`: supervised training of a motion diffusion model.
 
 
 pretrain = Component(

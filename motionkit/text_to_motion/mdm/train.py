@@ -148,7 +148,9 @@ class MdmBatches:
             parts = [part for part in parts if len(part[0])]
             timelines.append(parts)
             prompts.append(Prompt(tuple(part[1] for part in parts), tuple(len(part[0]) for part in parts)))
+        # [B, T, D]: a row is its clip with the clutter around it; zeros past its end.
         x0 = pad_sequence([torch.cat([part[0] for part in parts]) for parts in timelines], batch_first=True)
+        # [B, T]: True in the clip's own frames, the only ones that a loss is taken of.
         own = pad_sequence(
             [torch.cat([torch.full((len(part[0]),), part[2]) for part in parts]) for parts in timelines],
             batch_first=True,
@@ -182,15 +184,13 @@ class MdmBatches:
         uniform = torch.randint(self._steps, (count,), generator=generator)
         if not self._early:
             return uniform
+        # u near 0 gives the noisiest steps: the density of t grows towards the last one.
         noisy = ((self._steps - 1) * (1 - torch.rand(count, generator=generator).square())).round().long()
         return torch.where(torch.rand(count, generator=generator) < self._early, noisy, uniform)
 
 
 def _below(limit: int, generator: torch.Generator) -> int:
     return int(torch.randint(limit, (), generator=generator))
-
-
-# MDM's training loss.
 
 
 def diffusion_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
@@ -222,6 +222,7 @@ def velocity_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
     Returns:
         ``[B]`` float32; 0 for motions of one frame.
     """
+    # A difference is valid if both of its frames are.
     pairs = mask[:, 1:] & mask[:, :-1]
     error = (predicted.float() - x0).masked_fill(~mask[..., None], 0.0)
     squares = (error[:, 1:] - error[:, :-1]).square().sum(-1).masked_fill(~pairs, 0.0)
@@ -249,10 +250,12 @@ def joint_velocity_loss(
         ``[B]`` float32, (m/s)^2 averaged over pairs, joints and the three axes; 0 for motions of one frame.
     """
     pairs = mask[:, 1:] & mask[:, :-1]
+    # The first features of a frame: those of the root, then the other joints' positions.
     used = 4 + 3 * (skeleton.joints - 1)
     mean, std = normalizer.mean[:used], normalizer.std[:used]
     inside = [part.float()[..., :used].masked_fill(~mask[..., None], 0.0) for part in (predicted, x0)]
     moved = [_steps(part * std + mean) for part in inside]
+    # [B, T - 1, J, 3], from units of the skeleton per frame to m/s.
     error = (moved[0] - moved[1]) * (skeleton.unit * fps)
     squares = error.square().mean((-1, -2)).masked_fill(~pairs, 0.0)
     return squares.sum(1) / pairs.sum(1).clamp(min=1)
@@ -483,6 +486,7 @@ class PretrainMDM:
         sums = losses["diffusion"] + train.velocity * losses["velocity"]
         if train.joint_velocity:
             sums = sums + train.joint_velocity * losses["joint_velocity"]
+        # [B] losses times the weight of each row's timestep: its signal-to-noise ratio within bounds.
         loss = (self._weight[batch.timestep].to(sums) * sums).mean() / self.world.size
         loss.backward()
         moved = learner.descend(step - 1)
@@ -501,6 +505,7 @@ class PretrainMDM:
         x0, own, lengths = batch.x0.to(device), batch.own.to(device), batch.lengths.to(device)
         timestep, noise = batch.timestep.to(device), batch.noise.to(device)
         mask = torch.arange(x0.shape[1], device=device) < lengths[:, None]
+        # The network sees the clutter too (`mask`); the losses see the clip's own frames only (`own`).
         condition = policy.condition(batch.prompts)
         with autocast(device, self.settings.precision):
             predicted = policy.network(

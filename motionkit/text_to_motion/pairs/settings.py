@@ -130,9 +130,6 @@ class PairSettings(TrainerSettings):
     optim: OptimSettings = OptimSettings()
 
 
-# How large a network may be asked for.
-
-
 _LARGEST = 2 * 10**9
 
 

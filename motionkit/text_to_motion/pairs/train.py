@@ -56,10 +56,12 @@ def info_nce(logits: Tensor, beside: Beside | None = None) -> Tensor:
             motion's.
     """
     texts, motions = logits, logits.T
+    # Copies widen the rows to [B, B + 1]: one more wrong answer for each text, and for each motion.
     if beside is not None and beside.motions is not None:
         texts = torch.cat([texts, beside.motions[:, None]], 1)
     if beside is not None and beside.captions is not None:
         motions = torch.cat([motions, beside.captions[:, None]], 1)
+    # The right answer of row i is column i.
     target = torch.arange(len(logits), device=logits.device)
     return (F.cross_entropy(texts, target) + F.cross_entropy(motions, target)) / 2
 
@@ -84,6 +86,7 @@ def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Ten
     A feature that hardly moves in the data would turn a generator's smallest error into many sigmas, so a std is at
     least `floor` (``[F]``), and 1 where that is 0 too.
     """
+    # In float64: sums over all frames, of which there may be millions.
     count = sum(len(clip.features) for clip in clips)
     mean = torch.stack([clip.features.double().sum(0) for clip in clips]).sum(0) / count
     spread = torch.stack([(clip.features.double() - mean).square().sum(0) for clip in clips]).sum(0) / count
@@ -204,6 +207,7 @@ class PairTrainer(ABC, Generic[Settings]):
         Returns:
             ``[B, D]``, zeros where there is no copy, and ``[B]`` bool, whether there is one.
         """
+        # Every process gives as many rows, with or without copies, or `joined` would wait forever.
         rows = like.new_zeros(len(like) // self.world.size, like.shape[1])
         there = torch.zeros(len(rows), dtype=torch.uint8, device=like.device)
         if latents is not None and places is not None:

@@ -204,9 +204,6 @@ def _joined(found: Sequence[RewardScores], columns: int) -> RewardScores:
     )
 
 
-# A reward that lives on another device than what it scores.
-
-
 class Elsewhere:
     """A reward whose samples are moved to its device, and its scores back to theirs; gradients cross with them.
 

@@ -72,9 +72,6 @@ class SegmentOptions(ScoreOptions):
     )
 
 
-# Movement reward: limbs that swing as far and as fast as in real clips of the action.
-
-
 class MovementOptions(Group):
     """`movement` has no options."""
 
@@ -85,9 +82,6 @@ movement = Component(
     "motionkit.text_to_motion.rewards.motion_terms:Movement",
     gradient=True,
 )
-
-
-# Physics reward: feet that do not slide, motion that does not jitter.
 
 
 class PhysicsOptions(Group):

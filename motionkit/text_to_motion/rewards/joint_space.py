@@ -26,9 +26,6 @@ from motionkit.text_to_motion.rewards.components import (
 from motionkit.text_to_motion.tmr.files import open_tmr
 from motionkit.text_to_motion.tmr.model import TMR
 
-# The formulas, on latents.
-
-
 _SMALLEST = 1e-24  # squared distance below which a gradient is 0: that of a root has no limit there
 
 
@@ -124,9 +121,6 @@ def matching_score(motion: Tensor, text: Tensor, similarity: Similarity) -> Tens
 
 def _distance(difference: Tensor) -> Tensor:
     return difference.square().sum(-1).clamp(min=_SMALLEST).sqrt()
-
-
-# Which frames belong to which segment.
 
 
 def segment_crops(prompts: Sequence[Prompt], lengths: Sequence[int]) -> list[list[Crop]]:
@@ -325,9 +319,6 @@ class DenseReward(_ScoredReward[_Segment]):
             parts={name: torch.where(finite, value.sum(1) / count, nan) for name, value in parts.items()}
             | {"clamped": spread(crops.clamped).sum(1) / count},
         )
-
-
-# The three TMR rewards: those of any joint space, in TMR's.
 
 
 def _open(options: TmrOptions, dataset: object, device: torch.device | str) -> TMR:

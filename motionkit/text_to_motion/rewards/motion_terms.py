@@ -26,9 +26,6 @@ from motionkit.motion import (
 from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.components import MovementOptions, PhysicsOptions
 
-# The movement reward: the energy of limbs in bands of frequencies, against the clips whose captions are nearest.
-
-
 BANDS = ((0.5, 1.25), (1.25, 2.5), (2.5, 5.0))
 """Hz."""
 

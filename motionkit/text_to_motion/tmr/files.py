@@ -505,9 +505,6 @@ def _missing_stats(origin: str, named: str) -> Path:
     )
 
 
-# Opening the TMR a user named, the starter's included. Used by the rewards, by `pretrain tmr` and by evaluation.
-
-
 STARTER = "starter"
 
 

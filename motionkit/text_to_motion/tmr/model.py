@@ -160,9 +160,6 @@ def unfold(x: Tensor, mask: Tensor, patch: int) -> Tensor:
     return frames.masked_fill(~mask[..., None], 0.0)
 
 
-# TMR as motionkit uses it: both encoders, TMR's own statistics, and a text model in front.
-
-
 _STD_EPS = 1e-12
 _SENTENCE_MODELS = ("minilm", "stored")
 
@@ -324,9 +321,6 @@ class TMR(nn.Module):
             )
 
 
-# Builds an untrained TMR.
-
-
 def new_tmr(
     sizes: ActorSizes,
     mean: Tensor,
@@ -359,16 +353,10 @@ def new_tmr(
     return TMR(motion, text, mean, std, text_model=text_model, motion_decoder=back).eval()
 
 
-# Sentence embeddings from the token features of a text model.
-
-
 def sentence_embeddings(texts: TextFeatures) -> Tensor:
     """Return ``[B, F]`` unit-norm means over a text's valid tokens, as sentence transformers pool them."""
     weight = texts.mask[..., None].to(texts.tokens.dtype)
     return F.normalize((texts.tokens * weight).sum(1) / weight.sum(1).clamp(min=1), dim=-1)
-
-
-# Latents of captioned clips, for retrieval.
 
 
 _CHUNK = 64
@@ -454,9 +442,6 @@ class TokenFolder:
             )
         begin, end = self._rows[text]
         return self._values[begin:end]
-
-
-# Opens the text model of a TMR: the one that fits its width, or one that the user names.
 
 
 def open_text_model(

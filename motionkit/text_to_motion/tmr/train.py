@@ -38,8 +38,6 @@ from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings, TmrModelS
 from motionkit.training.device import autocast
 from motionkit.training.world import joined
 
-# What is read off texts and models before training.
-
 
 def text_scale(text_model: TextEncoder, clips: Sequence[TextClip]) -> float:
     """Root mean square of the features of up to 256 first captions; also opens the text model in earnest."""
@@ -87,9 +85,6 @@ def differing(model: TmrModelSettings, tmr: TMR, typed: Collection[str] = ()) ->
         if asked != value and (f"model.{name}" in typed or asked != getattr(defaults, name)):
             return name, value
     return None
-
-
-# Retrieval of a TMR on held-out clips.
 
 
 @torch.no_grad()
@@ -167,6 +162,7 @@ def contrastive(
         beside: Changed copies as further wrong answers, which no filter leaves out; see `info_nce`.
     """
     logits = F.normalize(text, dim=-1) @ F.normalize(motion, dim=-1).T / temperature
+    # A pair whose sentences say the same is no wrong answer: -inf takes it out of both softmaxes.
     if sentences is not None:
         same = (sentences @ sentences.T > 2 * threshold - 1) & ~torch.eye(
             len(text), dtype=torch.bool, device=text.device
@@ -302,12 +298,14 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         tmr, loss, device = self.tmr, self.settings.loss, self.device
         raw, lengths = batch.features.to(device), batch.lengths.to(device)
         mask = torch.arange(raw.shape[1], device=device) < lengths[:, None]
+        # [B, T, F], padding exactly 0, as the decoder writes it.
         target = torch.where(mask[..., None], tmr.normalize(raw), raw.new_zeros(()))
         seen = target
         if self.settings.train.noise:
             seen = self.noisy(target, batch.generator)
         elements, count = target.numel(), len(target)
         own, size = self.share, self.world.size
+        # This process encodes its own rows; the contrastive loss compares those of all processes.
         seen, target, mask = seen[own], target[own], mask[own]
         texts = self._encode_captions(batch.captions[own])
         groups, sizes = _groups(batch.lengths[own], device)
@@ -347,6 +345,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         """Encode normalised motions ``[b, T, F]`` group by group (`_groups`)."""
         with autocast(self.device, self.settings.precision):
             encoded = [self.tmr.encode_normalized(x[g, :t], mask[g, :t]) for g, t in zip(groups, sizes, strict=True)]
+        # Groups are sorted by length: the inverse permutation brings their rows back into the batch's order.
         back = torch.argsort(torch.cat(list(groups)))
         return _single(Latent(*(torch.cat(rows)[back] for rows in zip(*encoded, strict=True))))
 

@@ -223,9 +223,6 @@ def _number(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 0.1 else f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
 
 
-# Opening a policy to be evaluated.
-
-
 _SMALL = 4_000_000
 """Parameters of a network whose layers are done before a second thread has woken up."""
 

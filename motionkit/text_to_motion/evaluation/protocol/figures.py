@@ -190,9 +190,6 @@ def require_finite(embeddings: Tensor, what: str) -> Tensor:
     return embeddings
 
 
-# A table as Markdown, LaTeX or CSV.
-
-
 Format = Literal["table", "markdown", "latex", "csv"]
 _LATEX = str.maketrans(
     {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",

@@ -83,9 +83,6 @@ def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.shape == second.shape and bool(torch.allclose(first.cpu(), second.cpu().to(first.dtype), rtol=0.02))
 
 
-# The page of an evaluation: what was measured, how, and what each figure means.
-
-
 def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[str, Any], notes: Sequence[str]) -> str:
     """Return the page."""
     body = [

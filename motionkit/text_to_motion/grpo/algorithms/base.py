@@ -95,9 +95,6 @@ class HasParts(Protocol):
         ...
 
 
-# The policy that KL is measured to.
-
-
 class Reference:
     """Predictions of the reference policy at the states of a rollout.
 

@@ -15,8 +15,6 @@ from motionkit.text_to_motion.grpo.algorithms.options import CreditObjective
 from motionkit.text_to_motion.rewards.mix import Scored
 from motionkit.training.world import World
 
-# The scores of all processes' samples, for what depends on the whole batch.
-
 
 def whole_batch(scored: Scored, groups: Tensor, world: World) -> tuple[Scored, Tensor]:
     """Gather the scores of every process.

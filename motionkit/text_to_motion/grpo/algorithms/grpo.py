@@ -46,9 +46,6 @@ from motionkit.text_to_motion.rewards.mix import Scored
 from motionkit.training.steps import State, Stateful
 from motionkit.training.world import sum_over
 
-# The weight of the KL to the reference, fixed or adapted to a target.
-
-
 _FIRST = 1.0
 _LIMITS = (1e-6, 1e6)
 
@@ -82,9 +79,6 @@ class KLCoefficient:
     def load_state(self, state: State) -> None:
         """Put it back."""
         self.value = float(state.values["coefficient"])
-
-
-# Windows: which steps of a rollout are stochastic and trained, update by update.
 
 
 class Plans:

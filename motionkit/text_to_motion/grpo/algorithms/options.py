@@ -181,9 +181,6 @@ class MatchingOptions(Group):
     optim: CosineOptim = CosineOptim()
 
 
-# Options of the algorithm `awm`.
-
-
 class AwmObjective(MatchingObjective, CreditObjective):
     """The weighted error that is minimised."""
 
@@ -196,9 +193,6 @@ class AwmOptions(MatchingOptions):
     """Options of the algorithm `awm`."""
 
     objective: AwmObjective = AwmObjective()
-
-
-# Options of the algorithm `dpo`.
 
 
 class DpoObjective(MatchingObjective, SegmentObjective):
@@ -214,9 +208,6 @@ class DpoOptions(MatchingOptions):
     """Options of the algorithm `dpo`."""
 
     objective: DpoObjective = DpoObjective()
-
-
-# Options of the algorithm `easytune`.
 
 
 class EasyTuneRollout(RolloutSettings):
@@ -243,9 +234,6 @@ class EasyTuneOptions(Group):
     sampler: TrainSampler = TrainSampler()
     objective: EasyTuneObjective = EasyTuneObjective()
     optim: CosineOptim = CosineOptim()
-
-
-# Options of the algorithm `grpo`.
 
 
 class ExploredRollout(GroupRollout):
@@ -338,9 +326,6 @@ class GrpoOptions(Group):
     optim: CosineOptim = CosineOptim()
 
 
-# Options of the algorithm `flow-grpo`.
-
-
 class FlowSampler(WindowSampler):
     """How the policy is sampled while it trains and while it is measured."""
 
@@ -378,9 +363,6 @@ class FlowOptions(Group):
     rollout: ExploredRollout = ExploredRollout()
     sampler: FlowSampler = FlowSampler()
     objective: GrpoObjective = GrpoObjective()
-
-
-# Options of the algorithm `reward-gradient`.
 
 
 class GradientRollout(RolloutSettings):
@@ -437,9 +419,6 @@ class GradientOptions(Group):
     optim: GradientOptim = GradientOptim()
 
 
-# Options of the algorithm `mixed`.
-
-
 class MixedRollout(ExploredRollout):
     """What is sampled before each update: small groups, since most of the gradient needs none."""
 
@@ -464,9 +443,6 @@ class MixedOptions(Group):
     sampler: GrpoSampler = GrpoSampler()
     objective: MixedObjective = MixedObjective()
     optim: CosineOptim = CosineOptim()
-
-
-# Options of the algorithm `nft`.
 
 
 class NftObjective(MatchingObjective, CreditObjective):
