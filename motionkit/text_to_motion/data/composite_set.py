@@ -183,25 +183,25 @@ def read_arrays(file: CompositeFile, skeleton: Skeleton) -> Arrays:
         )
     path = file.path.parent / entry.file
     _check_bytes(file, path)
-    found = read_array(path)
+    arrays = read_array(path)
     lengths = [sample.total_frames + 1 for sample in file.document.samples]
     wanted: dict[str, Sequence[int]] = {
         "mean": (skeleton.width,),
         "std": (skeleton.width,),
         "joints": (sum(lengths), skeleton.joints, 3),
     }
-    if "b_matrix" in found:
+    if "b_matrix" in arrays:
         k = file.document.metadata.k_segments
         wanted["b_matrix"] = (len(lengths), k, k)
     for name, shape in wanted.items():
-        values = found.get(name)
+        values = arrays.get(name)
         if not isinstance(values, np.ndarray) or values.dtype != np.float32 or values.shape != tuple(shape):
             what = f"{values.dtype} {list(values.shape)}" if isinstance(values, np.ndarray) else "missing"
             raise MotionkitError(
                 f"{path}: {name} is {what}, should be float32 {list(shape)} for the {skeleton.name} body.",
                 fix="compose the set again.",
             )
-    tensors = {name: torch.from_numpy(found[name]) for name in wanted}
+    tensors = {name: torch.from_numpy(arrays[name]) for name in wanted}
     return Arrays(
         Normalizer(tensors["mean"], tensors["std"]), tensors["joints"].split(lengths), tensors.get("b_matrix")
     )
@@ -258,10 +258,10 @@ def one_skeleton(files: Sequence[CompositeFile]) -> Skeleton:
 def one_fps(files: Sequence[CompositeFile], wanted: float | None) -> float:
     """Return the frame rate of all files, and of `wanted` if it is given."""
     own = files[0].document.metadata.fps
-    found = sorted({file.document.metadata.fps for file in files} | ({wanted} if wanted is not None else set()))
-    if len(found) > 1:
+    rates = sorted({file.document.metadata.fps for file in files} | ({wanted} if wanted is not None else set()))
+    if len(rates) > 1:
         raise MotionkitError(
-            f"frames per second differ: {', '.join(f'{value:g}' for value in found)}.",
+            f"frames per second differ: {', '.join(f'{value:g}' for value in rates)}.",
             why="segment lengths are in frames of the rate they were composed at.",
             fix=f"leave --dataset.fps out, or make it {own:g}.",
         )

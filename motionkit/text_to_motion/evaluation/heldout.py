@@ -60,9 +60,9 @@ def set_columns(motions: MotionBatch, prompts: Sequence[Prompt], real: RealMotio
     """
     parts = segments_of(motions, prompts)
     place = [number for prompt in prompts for number in range(len(prompt.segments))]
-    found = kinetic_features(parts.joints, parts.lengths, motions.fps)
-    kinetic = found.new_full((len(prompts), most, found.shape[1]), torch.nan)
-    kinetic[parts.owner, torch.tensor(place, device=parts.owner.device)] = found
+    features = kinetic_features(parts.joints, parts.lengths, motions.fps)
+    kinetic = features.new_full((len(prompts), most, features.shape[1]), torch.nan)
+    kinetic[parts.owner, torch.tensor(place, device=parts.owner.device)] = features
     body = body_positions(parts.joints, parts.headings).flatten(2)
     made = [body[row, :length] for row, length in enumerate(parts.lengths.tolist())]
     terms = torch.stack(npss_rows(made, real.own_bodies(prompts)), dim=-1)

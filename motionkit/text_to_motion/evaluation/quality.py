@@ -330,20 +330,20 @@ class RealMotions:
             The motions; None if no prompt has one.
         """
         actions = self.actions
-        found, shown, places = [], [], []
+        features, shown, places = [], [], []
         for place, prompt in enumerate(prompts):
             windows = [self._window(actions, prompt, number, frames) for number, frames in enumerate(prompt.frames)]
             parts = [window for window in windows if window is not None]
             if len(parts) < len(windows):
                 continue
             places.append(place)
-            found.append(_joined(parts, self._dataset.skeleton, self._dataset.fps).to(device))
+            features.append(_joined(parts, self._dataset.skeleton, self._dataset.fps).to(device))
             lengths = tuple(len(part) for part in parts)
             shown.append(Prompt(prompt.segments, lengths, prompt.key, prompt.source_ids))
-        if not found:
+        if not features:
             return None
-        counts = torch.tensor([len(one) for one in found], device=device)
-        padded = pad_sequence(found, batch_first=True)
+        counts = torch.tensor([len(one) for one in features], device=device)
+        padded = pad_sequence(features, batch_first=True)
         motions = MotionBatch(padded, counts, skeleton=self._dataset.skeleton, fps=self._dataset.fps)
         return RealAnswers(tuple(places), motions, shown)
 
@@ -355,18 +355,18 @@ class RealMotions:
                 has so many, cut to the segment's length. None: the clips of the split, at most 512.
             samples: Samples of each prompt.
         """
-        actions, found = self.actions, list[Tensor]()
+        actions, wanted = self.actions, list[Tensor]()
         if prompts is None:
             every = -(-len(self._clips) // _MOST) or 1
-            found = [self._clips[row].features for row in range(0, len(self._clips), every)]
+            wanted = [self._clips[row].features for row in range(0, len(self._clips), every)]
         for prompt in prompts or ():
             for text, frames in zip(prompt.segments, prompt.frames, strict=True):
                 clips = [one for one in actions.of(text).clips if len(self._clips[one].features)]
                 for index in range(samples if clips else 0):
-                    found.append(_middle(self._clips[clips[index % len(clips)]].features, frames))
+                    wanted.append(_middle(self._clips[clips[index % len(clips)]].features, frames))
         parts = [
             kinetic_features(batch.joints, batch.lengths, batch.fps)
-            for batch in batches_of(found, self._dataset.skeleton, self._dataset.fps)
+            for batch in batches_of(wanted, self._dataset.skeleton, self._dataset.fps)
         ]
         features = torch.cat(parts) if parts else torch.zeros(0, 1)
         return features[features.isfinite().all(1)].cpu()

@@ -141,9 +141,11 @@ def measure_retrieval(
     similarity = texts @ encode_clips(tmr, [clip.features for clip in clips], progress=progress).T
     subset = _named(clips, nsim) if nsim else dissimilar(sentences, NSIM_ITEMS)
     options: dict[str, Any] = {"threshold": threshold}
-    found = {ties: retrieval_protocols(similarity, sentences, subset, **options, ties=ties) for ties in get_args(Ties)}
+    by_ties = {
+        ties: retrieval_protocols(similarity, sentences, subset, **options, ties=ties) for ties in get_args(Ties)
+    }
     protocols: dict[str, dict[str, Any]] = {
-        name: {ties: _by_way(values[name]) for ties, values in found.items()} for name in found["average"]
+        name: {ties: _by_way(values[name]) for ties, values in by_ties.items()} for name in by_ties["average"]
     }
     if "guo" not in protocols:
         protocols["guo"] = {"why": f"batches of 32 need at least 32 clips, there are {len(clips)}"}

@@ -86,12 +86,12 @@ def _checked(mean_file: Path, std_file: Path, width: int) -> tuple[Tensor, Tenso
     # A contact is 0 or 1, so that its mean p tells its standard deviation; the four of them share one, of the mean.
     share = mean[-CONTACTS:].double().clamp(0.0, 1.0)
     binary = float((share * (1 - share)).sqrt().mean())
-    found = float(std[-CONTACTS:].mean())
-    if binary and found / binary > _DATASET_SPREAD:
+    spread = float(std[-CONTACTS:].mean())
+    if binary and spread / binary > _DATASET_SPREAD:
         stem = _STEMS.get(width, "")
         raise MotionkitError(
             f"{std_file} holds the statistics of the dataset, not the evaluator's.",
-            why=f"its contacts have a standard deviation of {found:.2g}, which is that of contacts as they are; the "
+            why=f"its contacts have a standard deviation of {spread:.2g}, which is that of contacts as they are; the "
             "evaluator's divides root and contacts by 25.",
             fix=f"name the folder with the evaluator's own meta, or with {stem}mean.npy and {stem}std.npy.",
         )
@@ -126,8 +126,8 @@ def read_words(named: Path | None, file: Path) -> WordTable:
     """
     above = _above(file) if named is None else [named]
     places = [place for folder in above for place in (folder, folder / "glove")]
-    found = [place for place in places if any((place / name).is_file() for name in _VOCABULARY)]
-    folder = found[0] if found else places[0]
+    holding = [place for place in places if any((place / name).is_file() for name in _VOCABULARY)]
+    folder = holding[0] if holding else places[0]
     missing = [name for name in _VOCABULARY if not (folder / name).is_file()]
     if missing:
         where = f"beside {file}" if named is None else f"in {named}"
@@ -245,9 +245,11 @@ def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
             word=text["input_emb.weight"].shape[1],
         )
     except (KeyError, ValueError, IndexError) as error:
-        found = "; ".join(f"{name} = {describe(parts[name])}" for name in NETWORKS)
+        what = "; ".join(f"{name} = {describe(parts[name])}" for name in NETWORKS)
         raise MotionkitError(
-            f"{origin} is not the text-to-motion evaluator: {found}.", why=f"missing or misshaped: {error}", fix=FIX
+            f"{origin} is not the text-to-motion evaluator: {what}.",
+            why=f"missing or misshaped: {error}",
+            fix=FIX,
         ) from error
     return Networks(
         weights.build(lambda: MovementEncoder(sizes), movement, origin),

@@ -238,9 +238,9 @@ class WordTable:
         words = torch.zeros(len(sentences), longest, self.width)
         parts = torch.zeros(len(sentences), longest, len(PARTS_OF_SPEECH))
         for number, tokens in enumerate(sentences):
-            found = [self._read(token) for token in tokens]
-            words[number, : len(tokens)] = self.vectors[[row for row, _ in found]]
-            parts[number, range(len(tokens)), [part for _, part in found]] = 1.0
+            places = [self._read(token) for token in tokens]
+            words[number, : len(tokens)] = self.vectors[[row for row, _ in places]]
+            parts[number, range(len(tokens)), [part for _, part in places]] = 1.0
         return Sentences(words, parts, counts)
 
     def _read(self, token: str) -> tuple[int, int]:
@@ -463,11 +463,11 @@ class T2MEvaluator(nn.Module):
 
     def check_width(self, features: Tensor) -> None:
         """Refuse features of another width than the evaluator's."""
-        width, found = len(self.mean), features.shape[-1]
-        if found != width:
-            own, other = (_BODIES.get(size, "another body") for size in (width, found))
+        width, given = len(self.mean), features.shape[-1]
+        if given != width:
+            own, other = (_BODIES.get(size, "another body") for size in (width, given))
             raise MotionkitError(
-                f"the evaluator of {self.origin} reads {width} features per frame ({own}), these motions have {found} "
+                f"the evaluator of {self.origin} reads {width} features per frame ({own}), these motions have {given} "
                 f"({other}).",
                 why="there is one released evaluator for HumanML3D and one for KIT-ML.",
                 fix="use the evaluator of this data, or train one: motionkit pretrain t2m-evaluator --dataset ...",

@@ -38,22 +38,22 @@ class RewardAlarms:
     def look(self, metrics: Mapping[str, float]) -> list[str]:
         """Take one step's metrics in; return what is new and worth saying."""
         self._recent.append((metrics["reward/mean"], metrics["reward/min"], metrics["reward/max"]))
-        found = []
+        alarms = []
         if len(self._recent) == PATIENCE:
             lows, highs = [low for _, low, _ in self._recent], [high for _, _, high in self._recent]
             if max(highs) - min(lows) < _TOLERANCE:
-                found.append(
+                alarms.append(
                     f"the reward has been constant ({lows[-1]:.4g}) for {PATIENCE} steps: nothing can be learnt from it"
                 )
             elif self._bounds is not None:
-                found += self._pinned(self._bounds)
-        found += [
+                alarms += self._pinned(self._bounds)
+        alarms += [
             f"the reward {name} gave no sample a finite score; it is left out of such steps (metric reward/left_out)"
             for name in _dead(metrics)
         ]
         if math.isnan(metrics["reward/mean"]) or metrics.get("reward/nan", 0.0) > 0:
-            found.append("some samples have no finite reward; they are left out of the update")
-        fresh = [text for text in found if text not in self._said]
+            alarms.append("some samples have no finite reward; they are left out of the update")
+        fresh = [text for text in alarms if text not in self._said]
         self._said.update(fresh)
         return fresh
 
@@ -341,14 +341,14 @@ class Measurements:
 
     def _warn(self, pairs: Mapping[str, Mapping[str, Paired]]) -> None:
         """Log the alarms of every table, each quantity's once, those of what generate makes first."""
-        said: set[str] = set()
+        warned: set[str] = set()
         for name, found in pairs.items():
             where = "" if name == "reported" else f" ({HELDOUT_TABLES[_KEYS[name]]})"
             for text in drift_alarms(found) + still_alarms(found):
                 about = text.removeprefix("the ").split()[0]
-                if about not in said:
+                if about not in warned:
                     _logger.warning("%s%s", text, where)
-                    said.add(about)
+                    warned.add(about)
 
     def _title(self, name: str, heldout: HeldOut) -> str:
         """Return what a table is about."""

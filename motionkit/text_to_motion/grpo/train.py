@@ -248,11 +248,11 @@ class GrpoTrainer:
             for chosen, (reward, _) in zip(self.settings.reward, self.rewards, strict=True)
             if not plugins.is_own(chosen.kind, chosen.name)
         ]
-        found = real_motions(dataset, self.settings.prompts.split, 2, device=self.device) if foreign else None
-        if found is None or len(found[1]) < 2:
+        real = real_motions(dataset, self.settings.prompts.split, 2, device=self.device) if foreign else None
+        if real is None or len(real[1]) < 2:
             return
         for reward in foreign:
-            try_reward(reward, *found)
+            try_reward(reward, *real)
 
     def _held_out(self, dataset: TextMotionDataset) -> dict[str, HeldOut]:
         """Return what is measured, by the names that `Measurements` knows."""
@@ -411,15 +411,15 @@ class GrpoTrainer:
             )
             for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
         ]
-        found = quick_audit(self._dataset, settings.heldout.split, audited, device=self.device)
-        if not isinstance(found, Quick):
-            _logger.info("what the rewards do not see was not measured: %s", found)
+        audit = quick_audit(self._dataset, settings.heldout.split, audited, device=self.device)
+        if not isinstance(audit, Quick):
+            _logger.info("what the rewards do not see was not measured: %s", audit)
             return
-        for sentence in found.sentences:
+        for sentence in audit.sentences:
             _logger.info("%s", sentence)
-        for alarm in found.alarms:
+        for alarm in audit.alarms:
             _logger.warning("%s", alarm)
-        run.annotate(sensitivity=found.document)
+        run.annotate(sensitivity=audit.document)
 
     def _calibrate(self, run: Run) -> list[Mapping[str, object]]:
         """Print what the rewards look like before training and keep it in the run; return its table."""

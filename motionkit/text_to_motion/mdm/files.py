@@ -340,13 +340,13 @@ def read_policy(document: Path, tensors: Path) -> tuple[PolicyDocument, MDMNetwo
         The document, the network and the statistics.
     """
     content = read_document(document)
-    found = weights.read(tensors)
-    stats = {name: found.pop(STATS + name, None) for name in ("mean", "std")}
+    loaded = weights.read(tensors)
+    stats = {name: loaded.pop(STATS + name, None) for name in ("mean", "std")}
     if stats["mean"] is None or stats["std"] is None:
         raise MotionkitError(
-            f"{tensors} has no normalizer statistics.", why=f"it looks like {weights.describe(found)}."
+            f"{tensors} has no normalizer statistics.", why=f"it looks like {weights.describe(loaded)}."
         )
-    network = weights.build(lambda: _adapted(content), found, str(tensors))
+    network = weights.build(lambda: _adapted(content), loaded, str(tensors))
     if content.lora is not None:
         merged = merged_state(network)
         network = MDMNetwork(content.settings)

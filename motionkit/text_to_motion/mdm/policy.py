@@ -316,7 +316,7 @@ class Prefixes:
     def _split(self, split: str) -> Mapping[str, Tensor]:
         """Return the starts of a split's clips by id; read when it is first asked for."""
         if split not in self._known:
-            found: dict[str, Tensor] = {}
+            starts: dict[str, Tensor] = {}
             try:
                 clips = self._clips(split) if self._clips is not None else ()
             except MotionkitError:  # the prompts are not of this split, or they would not be there
@@ -324,9 +324,9 @@ class Prefixes:
             for clip in clips:
                 if len(clip.features) >= self._frames:
                     start = clip.features[: self._frames + _OFFSETS - 1].float()
-                    found.setdefault(clip.key, start)
-                    found.setdefault(getattr(clip, "source", clip.key), start)
-            self._known[split] = found
+                    starts.setdefault(clip.key, start)
+                    starts.setdefault(getattr(clip, "source", clip.key), start)
+            self._known[split] = starts
         return self._known[split]
 
     def _standing(self) -> Tensor:

@@ -233,9 +233,9 @@ class PairTrainer(ABC, Generic[Settings]):
         self.items = trained_on_clips(dataset, self.train_clips)
         if init:
             self.items |= trained_on(init)
-        found, said = held_out_clips(dataset, label, self.items, least=2)
-        self.notes = [said] if said else []
-        held_out = sorted(found, key=lambda clip: stable_hash(clip.key))
+        held_out_of_split, note = held_out_clips(dataset, label, self.items, least=2)
+        self.notes = [note] if note else []
+        held_out = sorted(held_out_of_split, key=lambda clip: stable_hash(clip.key))
         self.val_clips = sorted(held_out[: train.val_clips], key=lambda clip: clip.key)
         self._trained_on = DataRecord.of(dataset)
         self.inputs = clip_inputs(settings.dataset, dataset, self.train_clips, self.val_clips)

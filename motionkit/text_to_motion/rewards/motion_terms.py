@@ -119,9 +119,9 @@ class Movement:
             if features:
                 lengths = torch.tensor([len(one) for one in features])
                 clips = MotionBatch(pad_sequence(features, True), lengths, skeleton=self._skeleton, fps=self._fps)
-                found = self._energies(clips.joints, clips.headings, lengths)
-                if len(found := found[found.isfinite().all(1)]):
-                    span = torch.stack([found.amin(0), found.amax(0)])
+                energies = self._energies(clips.joints, clips.headings, lengths)
+                if len(energies := energies[energies.isfinite().all(1)]):
+                    span = torch.stack([energies.amin(0), energies.amax(0)])
             self._known[text] = span
         return self._known[text]
 

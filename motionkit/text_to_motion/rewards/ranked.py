@@ -97,8 +97,8 @@ class OtherTexts:
         """Return the split's different texts of so many segments."""
         if segments not in self._pools:
             own = [prompt for prompt in self._usual if len(prompt.segments) == segments]
-            found = own or self._dataset.prompts(self._split, k_segments=segments)
-            texts = list({_plain(text): text for text in map(self._whole_text, found)}.values())
+            prompts = own or self._dataset.prompts(self._split, k_segments=segments)
+            texts = list({_plain(text): text for text in map(self._whole_text, prompts)}.values())
             if len(texts) <= OTHERS:
                 raise MotionkitError(
                     f"R-precision needs at least {OTHERS + 1} different captions, the {self._split} split has "
@@ -193,9 +193,9 @@ class MdmRPrecision(JointSpaceReward[PrecisionOptions]):
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions in one pass; see `motionkit.contracts.reward.Reward`."""
         motion, text = self.whole(motions, prompts)
-        found = _place(self.space, self._others, motion, text, prompts)
-        total = found.precision(graded=self.options.graded)
-        parts = {"rank": unscored(found.rank, motion), "clamped": motion.clamped}
+        standing = _place(self.space, self._others, motion, text, prompts)
+        total = standing.precision(graded=self.options.graded)
+        parts = {"rank": unscored(standing.rank, motion), "clamped": motion.clamped}
         return RewardScores(unscored(total, motion), parts=parts)
 
 
@@ -221,10 +221,10 @@ class MdmCombined(MatchingReward[CombinedOptions]):
         """Score N motions in one pass; see `motionkit.contracts.reward.Reward`."""
         motion, text = self.whole(motions, prompts)
         near = self.matching(motion, text)
-        found = _place(self.space, self._others, motion, text, prompts)
-        hit = found.precision(graded=self.options.graded)
+        standing = _place(self.space, self._others, motion, text, prompts)
+        hit = standing.precision(graded=self.options.graded)
         total = self.options.matching_weight * near + self.options.precision_weight * hit
-        parts = {"matching": near, "r_precision": hit, "rank": found.rank}
+        parts = {"matching": near, "r_precision": hit, "rank": standing.rank}
         parts = {name: unscored(values, motion) for name, values in parts.items()}
         return RewardScores(unscored(total, motion), parts={**parts, "clamped": motion.clamped})
 

@@ -46,8 +46,8 @@ class Parts:
 
 def split_file(obj: Any, origin: str) -> Parts:
     """Find TMR's networks in one file, whatever wrapping it has."""
-    found = components(obj) if isinstance(obj, Mapping) else {}
-    parts = {_ALIASES.get(name, name): tensors for name, tensors in found.items()}
+    networks = components(obj) if isinstance(obj, Mapping) else {}
+    parts = {_ALIASES.get(name, name): tensors for name, tensors in networks.items()}
     if not {TEXT, MOTION} <= parts.keys():
         what = describe(obj)
         alone = "TMR motion encoder" in what or "TMR text encoder" in what or "TMR encoder" in what
@@ -184,20 +184,20 @@ def _has_stats(folder: Path) -> bool:
 
 def read_stats(folder: Path, width: int, named: str = "") -> tuple[Tensor, Tensor]:
     """Read ``[width]`` mean and std (``mean.pt``/``std.pt`` or ``.npy``) at or below `folder`; see `find_stats`."""
-    found = find_stats([folder], named)
-    if found is None:
+    place = find_stats([folder], named)
+    if place is None:
         raise MotionkitError(
             f"{folder} holds no mean.pt/std.pt and no mean.npy/std.npy.",
             why="TMR's own statistics differ from a generator's by up to 11 times.",
             fix=f"point --reward.stats at TMR's {named or _SETS[0]}.",
         )
-    names = next(pair for pair in _PAIRS if (found / pair[0]).is_file() and (found / pair[1]).is_file())
-    mean, std = (_vector(weights.read(found / name), found / name, width) for name in names)
+    names = next(pair for pair in _PAIRS if (place / pair[0]).is_file() and (place / pair[1]).is_file())
+    mean, std = (_vector(weights.read(place / name), place / name, width) for name in names)
     if not bool((std >= 0).all()):
-        raise MotionkitError(f"{found / names[1]} holds a negative standard deviation.")
-    if "Mean.npy" in names and (found / "Std.npy").is_file() and len(set(std.tolist())) <= width // 8:
+        raise MotionkitError(f"{place / names[1]} holds a negative standard deviation.")
+    if "Mean.npy" in names and (place / "Std.npy").is_file() and len(set(std.tolist())) <= width // 8:
         raise MotionkitError(
-            f"{found} holds the statistics of a generator, not TMR's.",
+            f"{place} holds the statistics of a generator, not TMR's.",
             why=f"its {width} values have {len(set(std.tolist()))} distinct standard deviations: "
             "HumanML3D averages them by group, TMR keeps one per feature.",
             fix="point --reward.stats at TMR's own stats/humanml3d/guoh3dfeats.",
@@ -338,17 +338,17 @@ def load_tmr(
         values = tensors.pop("stats")
         mean_std = values["mean"], values["std"]
         parts = Parts(tensors, dict.fromkeys(tensors, str(root)))
-        found = config.get("heads")
+        known_heads = config.get("heads")
         record = text_record(config, str(root / CONFIG))
     else:
         parts = _foreign(root, text_encoder, motion_encoder, motion_decoder)
         nearby = _nearby(root or motion_encoder or Path())
-        config = next((found for folder in nearby if (found := encoder_config(folder)).get("model")), {})
-        found = _dig(config, "model", MOTION, "num_heads")
+        config = next((config for config in map(encoder_config, nearby) if config.get("model")), {})
+        known_heads = _dig(config, "model", MOTION, "num_heads")
         record = TextRecord(encoder=_token_model(config, parts.tensors[TEXT]))
         named = str(_dig(config, "data", "motion_loader", "normalizer", "base_dir") or "")
         stats = stats or find_stats(nearby, named)
-    heads = heads or _heads(found, root or motion_encoder)
+    heads = heads or _heads(known_heads, root or motion_encoder)
     motion = build_encoder(parts.tensors[MOTION], heads, parts.origins[MOTION])
     text = build_encoder(parts.tensors[TEXT], heads, parts.origins[TEXT])
     origin = str(root or motion_encoder)

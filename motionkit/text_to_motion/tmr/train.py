@@ -214,8 +214,8 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         dataset, mean, std = self.open_clips(settings.init)
         self.tmr: TMR = self._new(dataset.name, mean, std) if not settings.init else self._given(settings.init)
         assert self.tmr.text_model is not None
-        if found := proof(self.tmr.text_model.fingerprint):
-            self.inputs["text.model"] = found
+        if mark := proof(self.tmr.text_model.fingerprint):
+            self.inputs["text.model"] = mark
         self.variational = self.tmr.motion_encoder.sizes.variational
         self.open_negatives(dataset, self._readable)
 
@@ -316,7 +316,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         sentences = self.world.gather(sentence_embeddings(texts))
         all_texts, all_motions = joined(text_z, self.world), joined(motion_z, self.world)
         beside = self.beside(batch, all_texts, all_motions)
-        found = contrastive(
+        nce = contrastive(
             all_texts,
             all_motions,
             temperature=loss.temperature,
@@ -325,7 +325,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
             beside=beside,
         )
         parts = {
-            "contrastive": found / size,
+            "contrastive": nce / size,
             "latent": torch.nn.functional.smooth_l1_loss(all_texts, all_motions) / size,
         }
         if beside is not None:

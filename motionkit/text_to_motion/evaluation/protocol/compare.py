@@ -80,10 +80,10 @@ class Comparison:
 
     def remarks(self) -> list[str]:
         """Return why figures are n/a, and what to know about those that are there."""
-        said: dict[str, list[str]] = {}
+        by_reason: dict[str, list[str]] = {}
         for name, why in (self.missing | self.notes).items():
-            said.setdefault(f"{'n/a: ' if name in self.missing else ''}{why}", []).append(titled(name))
-        return [f"{', '.join(names)} {why}" for why, names in said.items()]
+            by_reason.setdefault(f"{'n/a: ' if name in self.missing else ''}{why}", []).append(titled(name))
+        return [f"{', '.join(names)} {why}" for why, names in by_reason.items()]
 
     def table(self, title: str) -> dict[str, Any]:
         """Return a row per quantity: every policy, then each difference to the first with its interval."""

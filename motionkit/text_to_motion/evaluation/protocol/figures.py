@@ -397,34 +397,34 @@ def tracked(name: str) -> str:
 
 def verdict(metrics: Block, truth: Block) -> str:
     """Return one sentence: how near the policy is to real motion, by what could be measured."""
-    said = []
+    parts = []
     top, real = metrics.get("r_precision_3", {}).get("mean"), truth.get("r_precision_3", {}).get("mean")
     if top is not None and real:
-        said.append(f"R@3 is {top:.3f}, {top / real:.0%} of what real motions reach ({real:.3f})")
+        parts.append(f"R@3 is {top:.3f}, {top / real:.0%} of what real motions reach ({real:.3f})")
     fid, floor = metrics.get("fid", {}).get("mean"), truth.get("fid", {}).get("mean")
     if fid is not None:
-        said.append(f"FID is {fid:.3g}" + (f" (real against real: {floor:.3g})" if floor is not None else ""))
+        parts.append(f"FID is {fid:.3g}" + (f" (real against real: {floor:.3g})" if floor is not None else ""))
     movement, statues = (metrics.get(name, {}).get("mean") for name in ("movement", "statues"))
     if movement is not None:
         little = f", which is little (below {LEAST_MOVEMENT:.0%})" if movement < LEAST_MOVEMENT else ""
-        said.append(f"motions move {movement:.0%} as much as real ones of the same actions{little}")
+        parts.append(f"motions move {movement:.0%} as much as real ones of the same actions{little}")
     if statues:
         many = f", which are many (above {MOST_STATUES:.0%})" if statues > MOST_STATUES else ""
-        said.append(f"{statues:.1%} of them are statues{many}")
+        parts.append(f"{statues:.1%} of them are statues{many}")
     for name, unit in (("skate", "m/s"), ("jerk", "m/s^3")):
         one, other = metrics.get(name, {}).get("mean"), truth.get(name, {}).get("mean")
         if one is not None and other is not None:
-            said.append(f"{name} is {one:.3g} {unit} (real: {other:.3g})")
+            parts.append(f"{name} is {one:.3g} {unit} (real: {other:.3g})")
     passed = [
         TITLES[name]
         for name, sign in (("r_precision_3", 1), ("mm_dist", -1), ("fid", -1))
         if _beats(metrics.get(name, {}), truth.get(name, {}), sign)
     ]
     if passed:
-        said.append(f"it passes real motion on {' and '.join(passed)}: look at the motions before believing it")
+        parts.append(f"it passes real motion on {' and '.join(passed)}: look at the motions before believing it")
     if real is not None and real < _CHANCE:
-        said.append("the evaluator tells the texts of real motions apart hardly better than chance (0.094): train it")
-    return "; ".join(said) + "." if said else "nothing could be measured."
+        parts.append("the evaluator tells the texts of real motions apart hardly better than chance (0.094): train it")
+    return "; ".join(parts) + "." if parts else "nothing could be measured."
 
 
 def _beats(one: Mapping[str, Any], other: Mapping[str, Any], sign: int) -> bool:

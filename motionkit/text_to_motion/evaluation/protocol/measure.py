@@ -483,8 +483,8 @@ class Measurement:
             part = order[first : first + self.batch]
             batch, prompts = make(part), [asked[i].prompt for i in part]
             motion.append(self._latents(batch, padded=padded))
-            found = physics_figures(batch) | self.actions.measure(batch, prompts) | self._scores(batch, prompts)
-            for name, values in found.items():
+            quantities = physics_figures(batch) | self.actions.measure(batch, prompts) | self._scores(batch, prompts)
+            for name, values in quantities.items():
                 columns.setdefault(name, []).append(values)
             moved, power = npss_columns(batch, [asked[i].truth for i in part])
             kinetic = kinetic_features(batch.joints, batch.lengths, batch.fps)

@@ -398,8 +398,8 @@ def _outcome(
 def _notes(opened: Opened, amount: Amount, protocol: str) -> list[str]:
     notes = [opened.doubt] if opened.doubt else []
     count, what = opened.questions.count, opened.questions.what
-    if said := opened.questions.kept.sentence(what):
-        notes.insert(0, said)
+    if left_out := opened.questions.kept.sentence(what):
+        notes.insert(0, left_out)
     if amount.prompts > count:
         notes.append(
             f"the {opened.split} split has {count} {what}: each is asked {amount.prompts / count:.2g} times per "

@@ -283,7 +283,7 @@ def audit(
     bench = Bench(audited, clips.skeleton, clips.fps, device)
     known: dict[tuple[Prompt, int], dict[str, float]] = {}
     chosen = {name: source for name, source in SOURCES.items() if not rows or name in rows}
-    found: list[tuple[Row, tuple[Example, ...], tuple[dict[str, Scores], ...]]] = []
+    scored: list[tuple[Row, tuple[Example, ...], tuple[dict[str, Scores], ...]]] = []
     missing: dict[str, str] = {}
     for name, source in chosen.items():
         generator = torch.Generator().manual_seed(stable_hash(f"sensitivity {seed} {name}") % 2**63)
@@ -298,22 +298,24 @@ def audit(
         if examples:
             real = _cached(bench, known, examples, [one.own for one in examples])
             away = _cached(bench, known, examples, [one.unrelated for one in examples])
-            found.append((source.row, examples, (real, changed, away)))
+            scored.append((source.row, examples, (real, changed, away)))
         else:
             missing[name] = _why_not(clips, source.row)
         if progress is not None:
             progress(1)
-    reads = {name: any(_differ(real[name], away[name]) for _, _, (real, _, away) in found) for name in bench.names}
-    spread = {name: _std([scores[0][name] for _, _, scores in found]) for name in bench.names}
+    reads = {name: any(_differ(real[name], away[name]) for _, _, (real, _, away) in scored) for name in bench.names}
+    spread = {name: _std([scores[0][name] for _, _, scores in scored]) for name in bench.names}
     dead = {
-        name for name in bench.names if found and not any(np.isfinite(real[name]).any() for _, _, (real, _, _) in found)
+        name
+        for name in bench.names
+        if scored and not any(np.isfinite(real[name]).any() for _, _, (real, _, _) in scored)
     }
     same = {
         name
         for name in bench.names
         if not reads[name]
         and name not in dead
-        and not any(_differ(real[name], changed[name]) for _, _, (real, changed, _) in found)
+        and not any(_differ(real[name], changed[name]) for _, _, (real, changed, _) in scored)
         and not spread[name] > 0
     }
     measured = [
@@ -323,7 +325,7 @@ def audit(
             {name: Columns(real[name], changed[name], away[name], spread[name], reads[name]) for name in bench.names},
             _alone(row, examples, clips) if classify else float("nan"),
         )
-        for row, examples, (real, changed, away) in found
+        for row, examples, (real, changed, away) in scored
     ]
     kinds = {one.name: one.kinds for one in audited}
     return Audit(

@@ -49,17 +49,17 @@ def quick_audit(
             limit = _CLIPS if all(one.own for one in audited) else _affordable(clips, audited, device)
             if limit < _FEW:
                 return f"the rewards take more than {_SECONDS / (_FEW * _PASSES):.1g} s a clip"
-            found = audit(clips, audited, device=device, limit=limit, rows=QUICK)
+            result = audit(clips, audited, device=device, limit=limit, rows=QUICK)
     except MotionkitError as error:
         return error.message
     except Exception as error:  # a plugin's reward may raise anything, and a run does not need this audit
         if all(one.own for one in audited):
             raise
         return f"a reward raised {in_words(error)}"
-    if not found.rows:
+    if not result.rows:
         return "no clip of the split can be changed"
-    verdicts = {name: verdict(found, name) for name in found.names}
-    trained = verdicts[found.names[-1]]
+    verdicts = {name: verdict(result, name) for name in result.names}
+    trained = verdicts[result.names[-1]]
     alarms = []
     if trained.dead:
         alarms.append(trained.sentence)
@@ -69,7 +69,7 @@ def quick_audit(
         asked = ", ".join(trained.topics("unseen"))
         why = f" ({asked})" if asked and not trained.constant else ""
         alarms.append(f"the reward {trained.name} sees nothing of what captions ask for{why}: {_WHAT_THEN}")
-    made = {"split": split, "clips": limit, **document(found), "table": main_table(found, "")}
+    made = {"split": split, "clips": limit, **document(result), "table": main_table(result, "")}
     return Quick(tuple(one.sentence for one in verdicts.values()), tuple(alarms), made)
 
 

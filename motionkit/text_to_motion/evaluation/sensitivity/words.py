@@ -101,11 +101,11 @@ class Verdict:
         unseen, part, seen = (", ".join(self.topics(level)) for level in ("unseen", "part", "seen"))
         parts = [f"does not see: {unseen}" if unseen else "", f"sees in part: {part}" if part else ""]
         parts.append(f"sees: {seen}" if seen else "")
-        said = "; ".join(part for part in parts if part) or f"was asked too little: fewer than {FEWEST} clips a change"
+        text = "; ".join(part for part in parts if part) or f"was asked too little: fewer than {FEWEST} clips a change"
         if self.disturbed:
             worst = ", ".join(f"{name} ({cost:.0%})" for name, cost in self.disturbed.items())
-            said += f"; falls where nothing is wrong: {worst}"
-        return f"{self.name} {'' if self.reads_text else '(reads no text) '}{said}"
+            text += f"; falls where nothing is wrong: {worst}"
+        return f"{self.name} {'' if self.reads_text else '(reads no text) '}{text}"
 
 
 def verdict(found: Audit, name: str) -> Verdict:

@@ -225,8 +225,8 @@ class MatchingUpdate:
         rows = torch.arange(self._units * draws, device=self._batch.lengths.device)
         for chunk in rows.split(max(1, rule.micro_batch // self._states)):
             draw = self._passes * draws + torch.div(chunk, self._units, rounding_mode="floor")
-            found = self._terms(chunk % self._units, draw)
-            means = {name: values.sum() / (self._total * draws) for name, values in found.items()}
+            values_by_name = self._terms(chunk % self._units, draw)
+            means = {name: values.sum() / (self._total * draws) for name, values in values_by_name.items()}
             _add(means, sums)
         if rule.settings.anchor or rule.settings.hold:
             self._hold(sums)

@@ -135,8 +135,8 @@ class GradientUpdate:
             total.backward()
         losses["anchor"], losses["hold"] = terms.hold(self._batch, self._number)
         torch.add(losses["anchor"], losses["hold"]).backward()
-        found = {f"loss/{name}": float(value.detach()) for name, value in losses.items()}
-        self._losses = sum_over(found, terms.world)
+        shown = {f"loss/{name}": float(value.detach()) for name, value in losses.items()}
+        self._losses = sum_over(shown, terms.world)
         return True
 
     def metrics(self) -> dict[str, float]:

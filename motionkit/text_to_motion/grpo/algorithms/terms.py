@@ -264,8 +264,8 @@ def require_gradient(reward: Reward, motions: MotionBatch, prompts: list[Prompt]
     """
     total = reward.score(motions, prompts).total
     known = total[total.isfinite()].sum()
-    found = torch.autograd.grad(known, x0, retain_graph=True, allow_unused=True) if known.requires_grad else ()
-    gradient = next((one for one in found if one is not None), None)
+    gradients = torch.autograd.grad(known, x0, retain_graph=True, allow_unused=True) if known.requires_grad else ()
+    gradient = next((one for one in gradients if one is not None), None)
     if gradient is None or not bool((gradient.isfinite() & (gradient != 0)).any()):
         what = "no" if gradient is None else "a zero" if bool(gradient.isfinite().all()) else "no finite"
         raise MotionkitError(
