@@ -78,8 +78,8 @@ class Plan:
     k_segments: int = 3  # clips per sample, at least 2
     target_length: int = 196  # longest total in frames
     tolerance: int = 20  # totals are at least ``target_length - tolerance``
-    max_samples: int = 1000  # samples wanted
-    seed: int = 0  # seed of the draw
+    max_samples: int = 1000
+    seed: int = 0
     # Whether clips may be cut to windows of at least `joining.MIN_SEGMENT` frames; None: from four segments on.
     crop: bool | None = None
 
@@ -348,7 +348,7 @@ class Composed:
     """A composite set in memory."""
 
     metadata: Metadata  # how it was made
-    samples: tuple[Sample, ...]  # the samples
+    samples: tuple[Sample, ...]
     arrays: Arrays  # statistics, reference motions and B-matrices
     asked: int  # samples requested
     attempts: int  # number of draws
@@ -470,7 +470,7 @@ class Written:
     """The files of a set."""
 
     document: Path  # JSON with the samples
-    arrays: Path  # the arrays
+    arrays: Path
     legacy: Path | None  # the original code's file, if it was requested or exists already
 
 

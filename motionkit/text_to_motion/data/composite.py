@@ -65,13 +65,13 @@ class Metadata(_Record):
     """How a file was made."""
 
     dataset_name: str  # dataset the clips come from
-    split: Literal["train", "val", "test"]  # its split
+    split: Literal["train", "val", "test"]
     k_segments: int = Field(ge=2)  # segments of every sample
     target_length: int = Field(ge=1)  # longest total in frames
     tolerance: int = Field(ge=0)  # totals are at least ``target_length - tolerance``
-    fps: float = Field(gt=0)  # frames per second
+    fps: float = Field(gt=0)
     num_samples: int = Field(ge=0)  # number of samples
-    seed: int | None = None  # seed of the draw
+    seed: int | None = None
     crop: bool = False  # whether clips were cut to windows
     skeleton: str = ""  # body of the motions
     source: str = ""  # fingerprint of the clips
@@ -91,7 +91,7 @@ class CompositeDocument(_Record):
     """A whole file. The validation context ``{"ours": True}`` also compares redundant entries."""
 
     metadata: Metadata  # how it was made
-    samples: tuple[Sample, ...] = Field(min_length=1)  # the samples
+    samples: tuple[Sample, ...] = Field(min_length=1)
     arrays: ArraysEntry | None = None  # where the arrays are; files of the original code have none
 
     @model_validator(mode="after")

@@ -40,7 +40,7 @@ _LARGEST = 512 * 2**20
 class CompositeFile:
     """An opened file."""
 
-    path: Path  # where it is
+    path: Path
     document: CompositeDocument  # its parsed content
 
 

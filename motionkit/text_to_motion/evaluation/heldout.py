@@ -232,17 +232,6 @@ def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:
 class HeldOut:
     """A fixed question put to policies.
 
-    Args:
-        prompts: Held-out prompts.
-        samples: Motions per prompt.
-        steps: Timesteps that the sampler visits, or how many evenly spaced ones; None visits all.
-        guidance: Guidance scale.
-        rewards: The training rewards.
-        judge: A score that is never trained on.
-        sampler: Reverse process; deterministic DDIM when None.
-        seed: Seed of the noise, apart from any training noise.
-        real: Real motions of the prompts' split, which ``movement``, ``statues`` and ``side`` are measured against.
-
     Example:
         >>> from motionkit import load_dataset, load_policy, load_reward
         >>> prompts = load_dataset("starter").prompts("val", k_segments=2)[:2]
@@ -254,15 +243,17 @@ class HeldOut:
 
     def __init__(
         self,
-        prompts: Sequence[Prompt],
+        prompts: Sequence[Prompt],  # held-out prompts
         *,
-        samples: int,
+        samples: int,  # motions per prompt
+        # Timesteps that the sampler visits, or how many evenly spaced ones; None visits all.
         steps: int | Sequence[int] | None,
-        guidance: float,
-        rewards: RewardMix,
-        judge: Reward | None = None,
-        sampler: Sampler | None = None,
-        seed: int = 0,
+        guidance: float,  # guidance scale
+        rewards: RewardMix,  # the training rewards
+        judge: Reward | None = None,  # A score that is never trained on
+        sampler: Sampler | None = None,  # reverse process; deterministic DDIM when None
+        seed: int = 0,  # seed of the noise, apart from any training noise
+        # Real motions of the prompts' split, which ``movement``, ``statues`` and ``side`` are measured against.
         real: RealMotions | None = None,
     ) -> None:
         self.prompts = list(prompts)

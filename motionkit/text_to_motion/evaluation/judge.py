@@ -36,8 +36,8 @@ _EQUAL = 1e-6  # scores nearer than this share of the largest are tied
 class RewardFigures:
     """One reward of a mix, in its own units."""
 
-    name: str  # name of the reward
-    weight: float  # its weight
+    name: str
+    weight: float
     mean: float  # mean over samples of the policy as it starts
     std: float  # their standard deviation
     group_std: float  # standard deviation within a group, mean over groups: what comparing samples learns from
@@ -63,7 +63,7 @@ class Calibration:
 
     rewards: tuple[RewardFigures, ...]  # one row per reward
     samples: int  # samples per prompt
-    prompts: int  # prompts
+    prompts: int
     normalized: bool = False  # whether the mix standardises its rewards, so that only weights count
 
     def table(self) -> dict[str, object]:

@@ -46,7 +46,7 @@ class Shown:
     rewards: list[float]  # total of the training rewards, NaN if one could not be computed
     segments: list[list[float]]  # reward of each segment, as many as `bounds` has
     skeleton: str  # name of the body
-    fps: float  # frames per second
+    fps: float
 
     @classmethod
     def first(
@@ -132,7 +132,7 @@ class Quality:
     fid: float
     score: float  # the judge's mean score of the motions against their captions
     real: float  # its mean score of the real clips against the same captions: what can be reached
-    count: int  # clips
+    count: int
     shown: Shown  # some of the motions
     # Mean ``movement``, ``statues`` and ``side`` of the motions, each beside that of the real clips (see
     # `motionkit.motion.RealActions.measure`); without those that say nothing.
@@ -141,27 +141,18 @@ class Quality:
 
 @torch.no_grad()
 def measure_quality(
-    policy: DiffusionPolicy,
-    clips: Sequence[TextClip],
-    judge: Reward,
-    tmr: TMR,
+    policy: DiffusionPolicy,  # what is sampled
+    clips: Sequence[TextClip],  # at least two real clips
+    judge: Reward,  # scores motions
+    tmr: TMR,  # the judge's encoder, whose latents are compared
     *,
-    plan: StepPlan,
-    guidance: float,
-    actions: RealActions | None = None,
+    plan: StepPlan,  # reverse steps
+    guidance: float,  # guidance scale
+    actions: RealActions | None = None,  # what real clips of an action do; None leaves `Quality.moving` empty
 ) -> Quality:
     """Sample the first caption of each clip at its length and compare with the clips.
 
     Each clip has noise of its own, so the figures do not depend on the batches.
-
-    Args:
-        policy: What is sampled.
-        clips: At least two real clips.
-        judge: Scores motions.
-        tmr: The judge's encoder, whose latents are compared.
-        plan: Reverse steps.
-        guidance: Guidance scale.
-        actions: What real clips of an action do; None leaves `Quality.moving` empty.
     """
     mix = RewardMix([(judge, 1.0)])
     made, real, scores, truths = [], [], [], []

@@ -112,25 +112,18 @@ def retrieval_protocols(
 
 @torch.no_grad()
 def measure_retrieval(
-    tmr: TMR,
-    clips: Sequence[TextClip],
+    tmr: TMR,  # the model, with a text model
+    clips: Sequence[TextClip],  # clips of one split
     *,
-    threshold: float = 0.95,
+    threshold: float = 0.95,  # see `retrieval_protocols`
+    # Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
     nsim: Sequence[str] = (),
+    # Returns the name of the action that a caption describes, side and tempo included, empty if it is not known
+    # (`motionkit.motion.HasActions`).
     action: Callable[[str], str] | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,  # called with how many clips are done since its last call
 ) -> RetrievalResult:
-    """Measure retrieval with latent means, each clip with its first caption.
-
-    Args:
-        tmr: The model, with a text model.
-        clips: Clips of one split.
-        threshold: See `retrieval_protocols`.
-        nsim: Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
-        action: Returns the name of the action that a caption describes, side and tempo included, empty if it is not
-            known (`motionkit.motion.HasActions`).
-        progress: Called with how many clips are done since its last call.
-    """
+    """Measure retrieval with latent means, each clip with its first caption."""
     clips = sorted(clips, key=lambda clip: clip.key)
     if not clips:
         raise MotionkitError("there are no clips to retrieve.", fix="choose another split or dataset.")

@@ -274,19 +274,6 @@ class T2MEvaluator(nn.Module):
     Its space is what R-precision, MM-Dist and FID of text-to-motion papers are measured in; latents are not normalised
     and are compared by euclidean distance.
 
-    Args:
-        movement_encoder: Reads frames without contacts.
-        motion_encoder: Reads movement steps.
-        text_encoder: Reads words of `words`.
-        mean: ``[F]`` the evaluator's own mean (``Comp_v6_KLD01/meta``), not the generator's and not the dataset's.
-        std: ``[F]`` its own standard deviation.
-        words: The vocabulary.
-        sizes: Widths of the three networks.
-        tagger: What tags a caption without stored tokens: ``built-in``, the same on every machine, or ``auto``, the
-            best that is installed (see `motionkit.motion.tag_caption`).
-        origin: Where the weights came from, for messages.
-        trained_on: Dataset it was trained on; None if that is not known.
-
     Attributes:
         tokens: Stored ``word/POS`` tokens by caption; a caption without is tagged. See `use_tokens`.
     """
@@ -296,17 +283,20 @@ class T2MEvaluator(nn.Module):
 
     def __init__(
         self,
-        movement_encoder: MovementEncoder,
-        motion_encoder: MotionEncoder,
-        text_encoder: TextEncoder,
+        movement_encoder: MovementEncoder,  # reads frames without contacts
+        motion_encoder: MotionEncoder,  # reads movement steps
+        text_encoder: TextEncoder,  # reads words of `words`
+        # [F] the evaluator's own mean (``Comp_v6_KLD01/meta``), not the generator's and not the dataset's.
         mean: Tensor,
-        std: Tensor,
-        words: WordTable,
+        std: Tensor,  # [F] its own standard deviation
+        words: WordTable,  # the vocabulary
         *,
-        sizes: EvaluatorSizes,
+        sizes: EvaluatorSizes,  # widths of the three networks
+        # What tags a caption without stored tokens: ``built-in``, the same on every machine, or ``auto``, the best that
+        # is installed (see `motionkit.motion.tag_caption`).
         tagger: Tagger = "auto",
-        origin: str = "new weights",
-        trained_on: DataRecord | None = None,
+        origin: str = "new weights",  # where the weights came from, for messages
+        trained_on: DataRecord | None = None,  # dataset it was trained on; None if that is not known
     ) -> None:
         super().__init__()
         for name, tensor in (("mean", mean), ("std", std)):

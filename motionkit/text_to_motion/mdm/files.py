@@ -237,25 +237,17 @@ def _not_mdm(path: Path, content: Any) -> MotionkitError:
 
 
 def export_stock(
-    settings: MDMSettings,
-    network: MDMNetwork,
-    folder: Path,
+    settings: MDMSettings,  # shape of the network
+    network: MDMNetwork,  # what to write
+    folder: Path,  # made when it is missing
     *,
-    skeleton: Skeleton,
-    step: int = 0,
-    extra: Mapping[str, Any] | None = None,
+    skeleton: Skeleton,  # body of its features
+    step: int = 0,  # number in the file's name
+    extra: Mapping[str, Any] | None = None,  # further args.json entries; they never override the shape
 ) -> Path:
     """Write ``model%09d.pt`` and args.json as the original training code would have; adapters are merged.
 
     The file loads in the original code unless ``settings.stock_obstacles()`` names an extension; motionkit reads both.
-
-    Args:
-        settings: Shape of the network.
-        network: What to write.
-        folder: Made when it is missing.
-        skeleton: Body of its features.
-        step: Number in the file's name.
-        extra: Further args.json entries; they never override the shape.
 
     Returns:
         The checkpoint.

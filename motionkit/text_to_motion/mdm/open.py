@@ -130,24 +130,16 @@ def _prefixes(parts: _Parts, file: Path | None, dataset: MotionSource | None) ->
 
 
 def new_policy(
+    # Shape; `features`, `text_encoder` and `text_width` are taken from the dataset and the encoder.
     settings: MDMSettings,
     *,
-    dataset: MotionSource,
-    encoder: CachedEncoder,
-    seed: int = 0,
-    padding: Padding = "exact",
-    device: torch.device | str = "cpu",
+    dataset: MotionSource,  # gives body, statistics, fps and longest motion
+    encoder: CachedEncoder,  # text encoder
+    seed: int = 0,  # draws the weights, independently of the global generator
+    padding: Padding = "exact",  # see `MDMPolicy`
+    device: torch.device | str = "cpu",  # where it goes
 ) -> MDMPolicy:
-    """Make an untrained policy for a dataset.
-
-    Args:
-        settings: Shape; `features`, `text_encoder` and `text_width` are taken from the dataset and the encoder.
-        dataset: Gives body, statistics, fps and longest motion.
-        encoder: Text encoder.
-        seed: Draws the weights, independently of the global generator.
-        padding: See `MDMPolicy`.
-        device: Where it goes.
-    """
+    """Make an untrained policy for a dataset."""
     settings = settings.model_copy(
         update={"features": dataset.skeleton.width, "text_encoder": encoder.name, "text_width": encoder.width}
     )

@@ -28,38 +28,26 @@ from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding
 
 
 class MDMPolicy(TextToMotionPolicy):
-    """An MDM network with everything needed to use it (see `motionkit.contracts.policy.DiffusionPolicy`).
-
-    Args:
-        settings: Shape of the network and its diffusion.
-        network: The network; put into eval mode here.
-        normalizer: Statistics of its feature space.
-        skeleton: Body of its features.
-        encoder: Text encoder of width ``settings.text_width``.
-        fps: Frames per second.
-        max_length: Longest motion in frames.
-        padding: ``exact`` masks keys beyond a sample's own length, ``full`` lets padded frames attend and runs at
-            `max_length`; without effect on networks trained with mask_frames, which are always ``exact``.
-        trained_on: Dataset it was trained on; None if that is not known.
-        guidance: Guidance scale that it is meant to be sampled with, such as that of the run of ``grpo`` that tuned it;
-            None if there is none.
-        sampling_steps: In how many steps it is meant to be sampled; None takes all.
-    """
+    """An MDM network with everything needed to use it (see `motionkit.contracts.policy.DiffusionPolicy`)."""
 
     def __init__(
         self,
-        settings: MDMSettings,
-        network: MDMNetwork,
+        settings: MDMSettings,  # shape of the network and its diffusion
+        network: MDMNetwork,  # the network; put into eval mode here
         *,
-        normalizer: Normalizer,
-        skeleton: Skeleton,
-        encoder: TextEncoder,
+        normalizer: Normalizer,  # statistics of its feature space
+        skeleton: Skeleton,  # body of its features
+        encoder: TextEncoder,  # text encoder of width ``settings.text_width``
         fps: float,
-        max_length: int = 196,
+        max_length: int = 196,  # longest motion in frames
+        # ``exact`` masks keys beyond a sample's own length, ``full`` lets padded frames attend and runs at
+        # `max_length`; without effect on networks trained with mask_frames, which are always ``exact``.
         padding: Padding = "exact",
-        trained_on: DataRecord | None = None,
+        trained_on: DataRecord | None = None,  # dataset it was trained on; None if that is not known
+        # Guidance scale that it is meant to be sampled with, such as that of the run of ``grpo`` that tuned it; None if
+        # there is none.
         guidance: float | None = None,
-        sampling_steps: int | None = None,
+        sampling_steps: int | None = None,  # in how many steps it is meant to be sampled; None takes all
     ) -> None:
         if encoder.width != settings.text_width:
             raise MotionkitError(
@@ -266,22 +254,16 @@ class Prefixes:
     In this order: the frames that were given; the start of the motion that the prompt describes if the dataset has
     it; a person who stands still. The start is one of the first 5 frames, as in the original's evaluation; which one is
     a function of the prompt's key.
-
-    Args:
-        frames: C, length of a prefix.
-        skeleton: Body.
-        fps: Frames per second.
-        given: ``[T >= C, D]`` features, not normalised, whose last C frames are everybody's prefix.
-        clips: The dataset's ``clips(split)``, the motions that prompts describe.
     """
 
     def __init__(
         self,
-        frames: int,
+        frames: int,  # C, length of a prefix
         *,
         skeleton: Skeleton,
         fps: float,
-        given: Tensor | None = None,
+        given: Tensor | None = None,  # [T >= C, D] features, not normalised, whose last C frames are everybody's prefix
+        # The dataset's ``clips(split)``, the motions that prompts describe.
         clips: Callable[[Any], Sequence[TextClip]] | None = None,
     ) -> None:
         self._frames, self._fps, self._skeleton, self._clips = frames, fps, skeleton, clips

@@ -64,38 +64,26 @@ class MdmBatch:
 
 
 class MdmBatches:
-    """Endless batches of similar lengths.
-
-    Args:
-        clips: Training clips.
-        normalizer: The dataset's statistics.
-        batch_size: Clips per batch; fewer when there are fewer clips.
-        steps: Length of the noise schedule.
-        max_length: Longer clips are cropped.
-        seed: Fixes everything.
-        random_crop: Crop at a random place, not at the first frame.
-        cond_drop: Share without text.
-        clutter: Share of batches whose clips are put among pieces of other clips that carry yet other clips' texts. No
-            loss is taken on those, so the network sees single actions only, but learns that a clause speaks about its
-            own frames. Whole batches, because one long row would make all rows of its batch as long.
-        grid: Pieces of clutter are multiples of this many frames.
-        early: Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the rest uniformly.
-    """
+    """Endless batches of similar lengths."""
 
     def __init__(
         self,
-        clips: Sequence[TextClip],
-        normalizer: Normalizer,
+        clips: Sequence[TextClip],  # training clips
+        normalizer: Normalizer,  # the dataset's statistics
         *,
-        batch_size: int,
-        steps: int,
-        max_length: int,
-        seed: int,
-        random_crop: bool = True,
-        cond_drop: float = 0.0,
+        batch_size: int,  # clips per batch; fewer when there are fewer clips
+        steps: int,  # length of the noise schedule
+        max_length: int,  # longer clips are cropped
+        seed: int,  # fixes everything
+        random_crop: bool = True,  # crop at a random place, not at the first frame
+        cond_drop: float = 0.0,  # share without text
+        # Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the rest uniformly.
         early: float = 0.0,
+        # Share of batches whose clips are put among pieces of other clips that carry yet other clips' texts. No loss is
+        # taken on those, so the network sees single actions only, but learns that a clause speaks about its own frames.
+        # Whole batches, because one long row would make all rows of its batch as long.
         clutter: float = 0.0,
-        grid: int = 1,
+        grid: int = 1,  # pieces of clutter are multiples of this many frames
     ) -> None:
         self._clips = clips
         self._features = [normalizer.normalize(clip.features) for clip in clips]

@@ -104,7 +104,7 @@ class Variation:
 
     mirrored: Tensor  # [B] bool, whether clip and caption are mirrored
     sizes: Tensor  # [B] sizes of the bodies, 1 as they were
-    skeleton: Skeleton  # the body
+    skeleton: Skeleton
 
     def motions(self, features: Tensor, places: Sequence[int]) -> Tensor:
         """Return motions ``[K, T, F]``, varied as the clips at `places` are."""
@@ -123,37 +123,23 @@ class PairBatches:
 
     Batches are not sorted by length: clips of one length tend to show one action, and an easy reader of lengths
     would need no motion to tell a batch's texts apart.
-
-    Args:
-        clips: Training clips.
-        batch_size: Clips per batch; fewer when there are fewer clips.
-        max_length: Longer clips are cropped.
-        seed: Fixes everything.
-        random_crop: Crop at a random place, not at the first frame.
-        crop_share: Share of clips that are cropped to a random length.
-        crop_min: Shortest such crop; shorter clips stay whole.
-        name: Keeps the draws of one trainer apart from those of another.
-        mirror: Share of clips that are mirrored, their captions too.
-        unmirrored: Captions whose clips are left as they are.
-        resize: Largest change of a body's size, as a share of it.
-        skeleton: Body of the clips.
     """
 
     def __init__(
         self,
-        clips: Sequence[TextClip],
+        clips: Sequence[TextClip],  # training clips
         *,
-        batch_size: int,
-        max_length: int,
-        seed: int,
-        random_crop: bool = True,
-        crop_share: float = 0.0,
-        crop_min: int = 32,
-        name: str = "tmr",
-        mirror: float = 0.0,
-        unmirrored: Set[str] = frozenset(),
-        resize: float = 0.0,
-        skeleton: Skeleton = HUMANML,
+        batch_size: int,  # clips per batch; fewer when there are fewer clips
+        max_length: int,  # longer clips are cropped
+        seed: int,  # fixes everything
+        random_crop: bool = True,  # crop at a random place, not at the first frame
+        crop_share: float = 0.0,  # share of clips that are cropped to a random length
+        crop_min: int = 32,  # shortest such crop; shorter clips stay whole
+        name: str = "tmr",  # keeps the draws of one trainer apart from those of another
+        mirror: float = 0.0,  # share of clips that are mirrored, their captions too
+        unmirrored: Set[str] = frozenset(),  # captions whose clips are left as they are
+        resize: float = 0.0,  # largest change of a body's size, as a share of it
+        skeleton: Skeleton = HUMANML,  # body of the clips
     ) -> None:
         self._clips = clips
         self._size = min(batch_size, len(clips))

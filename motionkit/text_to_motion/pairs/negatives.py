@@ -58,20 +58,6 @@ class ChangedCaptions(NamedTuple):
 class Negatives:
     """Draws and makes changed copies.
 
-    Args:
-        clips: Training clips.
-        kinds: Weight of each kind, of `CHANGES` and `CAPTION_CHANGES`. A kind
-            is drawn by weight among those that apply to the clip, or to the caption.
-        share: Share of the clips of a batch that are shown changed as well; captions are changed wherever they can be.
-        skeleton: Body of the clips.
-        fps: Frames per second.
-        max_length: Longest copy in frames.
-        random_crop: As for the clips, see `PairBatches`.
-        crop_share: Likewise.
-        crop_min: Likewise.
-        seed: Fixes everything.
-        name: Keeps the draws of one trainer apart from those of another.
-
     Attributes:
         kinds: Weight of each kind.
         unreadable: Changed captions that the text side of the model cannot read; see `settle`.
@@ -79,18 +65,21 @@ class Negatives:
 
     def __init__(
         self,
-        clips: Sequence[TextClip],
+        clips: Sequence[TextClip],  # training clips
+        # Weight of each kind, of `CHANGES` and `CAPTION_CHANGES`. A kind is drawn by weight among those that apply to
+        # the clip, or to the caption.
         kinds: Mapping[str, float],
         *,
+        # Share of the clips of a batch that are shown changed as well; captions are changed wherever they can be.
         share: float,
-        skeleton: Skeleton,
+        skeleton: Skeleton,  # body of the clips
         fps: float,
-        max_length: int,
-        seed: int,
-        random_crop: bool = True,
-        crop_share: float = 0.0,
-        crop_min: int = 32,
-        name: str = "tmr",
+        max_length: int,  # longest copy in frames
+        seed: int,  # fixes everything
+        random_crop: bool = True,  # as for the clips, see `PairBatches`
+        crop_share: float = 0.0,  # likewise
+        crop_min: int = 32,  # likewise
+        name: str = "tmr",  # keeps the draws of one trainer apart from those of another
     ) -> None:
         self._clips = clips
         self.kinds = _known(kinds)

@@ -216,12 +216,10 @@ class PairTrainer(ABC, Generic[Settings]):
             there[index] = 1
         return joined(rows, self.world), self.world.gather(there).bool()
 
-    def open_clips(self, init: str = "") -> tuple[TextMotionDataset, Tensor, Tensor]:
-        """Open the dataset and choose its clips; returns it with mean and std ``[F]`` of the training clips.
+        # Model that training goes on from: what it was trained on is held out neither.
 
-        Args:
-            init: Model that training goes on from: what it was trained on is held out neither.
-        """
+    def open_clips(self, init: str = "") -> tuple[TextMotionDataset, Tensor, Tensor]:
+        """Open the dataset and choose its clips; returns it with mean and std ``[F]`` of the training clips."""
         settings, train = self.settings, self.settings.train
         self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()

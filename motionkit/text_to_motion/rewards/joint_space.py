@@ -185,14 +185,7 @@ _Any = TypeVar("_Any", bound=JointSpaceOptions)
 
 
 class JointSpaceReward(Generic[_Any]):
-    """Options and network of a reward.
-
-    Args:
-        options: Settings of the reward.
-        dataset: Its body must have the features that the network reads; otherwise not needed.
-        device: Where to score.
-        space: A network to use instead of the one the options name.
-    """
+    """Options and network of a reward."""
 
     name = ""
     open_space: ClassVar[Callable[..., JointSpace]]
@@ -200,11 +193,11 @@ class JointSpaceReward(Generic[_Any]):
 
     def __init__(
         self,
-        options: _Any,
+        options: _Any,  # settings of the reward
         *,
-        dataset: object = None,
-        device: torch.device | str = "cpu",
-        space: JointSpace | None = None,
+        dataset: object = None,  # its body must have the features that the network reads; otherwise not needed
+        device: torch.device | str = "cpu",  # where to score
+        space: JointSpace | None = None,  # A network to use instead of the one the options name
     ) -> None:
         self.options = options
         self.space = (space or self.open_space(options, dataset, device)).to(device).eval().requires_grad_(False)

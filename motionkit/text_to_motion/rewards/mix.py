@@ -81,8 +81,8 @@ def _centred(total: Tensor, groups: Tensor, usable: Tensor) -> Tensor:
 class Term:
     """Scores of one reward of a mix."""
 
-    name: str  # name of the reward
-    weight: float  # its weight
+    name: str
+    weight: float
     scores: RewardScores  # what it returned
     gradient: bool  # whether the scores carry a graph
 

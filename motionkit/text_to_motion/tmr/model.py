@@ -165,33 +165,24 @@ _SENTENCE_MODELS = ("minilm", "stored")
 
 
 class TMR(nn.Module):
-    """Text-to-motion retrieval model.
-
-    Args:
-        motion_encoder: Reads features normalised with `mean` and `std`.
-        text_encoder: Reads the token features of `text_model`.
-        mean: ``[F]`` TMR's own mean, not the generator's. An encoder that reads p * F features takes p frames a token.
-        std: ``[F]`` TMR's own standard deviation.
-        text_model: Turns texts into token features; None for a model that only gets features.
-        motion_decoder: Needed for training only.
-        origin: Where the weights came from, for messages.
-        trained_on: Dataset it was trained on; None if that is not known.
-    """
+    """Text-to-motion retrieval model."""
 
     mean: Tensor
     std: Tensor
 
     def __init__(
         self,
-        motion_encoder: ActorEncoder,
-        text_encoder: ActorEncoder,
+        motion_encoder: ActorEncoder,  # reads features normalised with `mean` and `std`
+        text_encoder: ActorEncoder,  # reads the token features of `text_model`
+        # [F] TMR's own mean, not the generator's. An encoder that reads p * F features takes p frames a token.
         mean: Tensor,
-        std: Tensor,
+        std: Tensor,  # [F] TMR's own standard deviation
         *,
+        # Turns texts into token features; None for a model that only gets features.
         text_model: TextEncoder | None = None,
-        motion_decoder: ActorDecoder | None = None,
-        origin: str = "new weights",
-        trained_on: DataRecord | None = None,
+        motion_decoder: ActorDecoder | None = None,  # needed for training only
+        origin: str = "new weights",  # where the weights came from, for messages
+        trained_on: DataRecord | None = None,  # dataset it was trained on; None if that is not known
     ) -> None:
         super().__init__()
         width = motion_encoder.sizes.features
@@ -322,27 +313,18 @@ class TMR(nn.Module):
 
 
 def new_tmr(
-    sizes: ActorSizes,
-    mean: Tensor,
-    std: Tensor,
-    text_model: TextEncoder,
+    sizes: ActorSizes,  # sizes of the motion side; the text side takes its input width from `text_model`
+    mean: Tensor,  # [F] mean of the training features
+    std: Tensor,  # [F] their standard deviation
+    text_model: TextEncoder,  # the text model it will be trained with
     *,
-    decoder: bool = False,
+    decoder: bool = False,  # also build the motion decoder that the reconstruction loss needs
+    # Root mean square of the text model's features. Unit-norm sentence vectors have values of 0.05, which the default
+    # initialisation would bury under the summary tokens; the text projection is divided by this.
     text_scale: float = 1.0,
-    seed: int = 0,
+    seed: int = 0,  # fixes the weights; the global generator is left as it was
 ) -> TMR:
-    """Build a TMR with random weights.
-
-    Args:
-        sizes: Sizes of the motion side; the text side takes its input width from `text_model`.
-        mean: ``[F]`` mean of the training features.
-        std: ``[F]`` their standard deviation.
-        text_model: The text model it will be trained with.
-        decoder: Also build the motion decoder that the reconstruction loss needs.
-        text_scale: Root mean square of the text model's features. Unit-norm sentence vectors have values of 0.05, which
-            the default initialisation would bury under the summary tokens; the text projection is divided by this.
-        seed: Fixes the weights; the global generator is left as it was.
-    """
+    """Build a TMR with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         motion = ActorEncoder(sizes)
@@ -445,25 +427,17 @@ class TokenFolder:
 
 
 def open_text_model(
+    # An encoder name, a folder (a model, or precomputed ``token_embeddings``), a ``.safetensors`` table of stored
+    # embeddings, or a hub id; empty for the one that fits `width` (768 distilbert, 384 minilm).
     name: str,
     *,
-    width: int = 0,
-    kind: str = "",
-    table: Path | None = None,
-    local: bool = False,
-    device: torch.device | str = "cpu",
+    width: int = 0,  # features per token of the TMR text encoder, which chooses the encoder when `name` is empty
+    kind: str = "",  # encoder that a folder or hub id is for; empty goes by `width`
+    table: Path | None = None,  # table that the name ``stored`` stands for
+    local: bool = False,  # never use the network, not even for a hub id
+    device: torch.device | str = "cpu",  # where the model runs
 ) -> TextEncoder:
-    """Open a text model for a text encoder that reads `width` features per token.
-
-    Args:
-        name: An encoder name, a folder (a model, or precomputed ``token_embeddings``), a ``.safetensors`` table of
-            stored embeddings, or a hub id; empty for the one that fits `width` (768 distilbert, 384 minilm).
-        width: Features per token of the TMR text encoder, which chooses the encoder when `name` is empty.
-        kind: Encoder that a folder or hub id is for; empty goes by `width`.
-        table: Table that the name ``stored`` stands for.
-        local: Never use the network, not even for a hub id.
-        device: Where the model runs.
-    """
+    """Open a text model for a text encoder that reads `width` features per token."""
     by_width = {768: "distilbert", 384: "stored" if table is not None else "minilm"}
     name = name or by_width.get(width, "")
     if not name:

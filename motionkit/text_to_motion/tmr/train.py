@@ -142,25 +142,17 @@ def kl_latents(text: Latent, motion: Latent) -> Tensor:
 
 
 def contrastive(
-    text: Tensor,
-    motion: Tensor,
+    text: Tensor,  # [B, D] latents
+    motion: Tensor,  # [B, D] latents, row i belongs to text i
     *,
-    temperature: float,
+    temperature: float,  # divides the cosines
+    # [B, F] unit-norm sentence embeddings; a pair i != j with a dot product above ``2 threshold - 1`` is left out of
+    # both directions. None filters nothing.
     sentences: Tensor | None = None,
-    threshold: float = 0.8,
-    beside: Beside | None = None,
+    threshold: float = 0.8,  # see `sentences`
+    beside: Beside | None = None,  # changed copies as further wrong answers, which no filter leaves out; see `info_nce`
 ) -> Tensor:
-    """Symmetric InfoNCE of cosines, without the pairs whose sentences say the same.
-
-    Args:
-        text: ``[B, D]`` latents.
-        motion: ``[B, D]`` latents, row i belongs to text i.
-        temperature: Divides the cosines.
-        sentences: ``[B, F]`` unit-norm sentence embeddings; a pair i != j with a dot product above
-            ``2 threshold - 1`` is left out of both directions. None filters nothing.
-        threshold: See `sentences`.
-        beside: Changed copies as further wrong answers, which no filter leaves out; see `info_nce`.
-    """
+    """Symmetric InfoNCE of cosines, without the pairs whose sentences say the same."""
     logits = F.normalize(text, dim=-1) @ F.normalize(motion, dim=-1).T / temperature
     # A pair whose sentences say the same is no wrong answer: -inf takes it out of both softmaxes.
     if sentences is not None:

@@ -251,7 +251,7 @@ _LONG = "1,024 of 60 frames or more"
 class Published:
     """One published row."""
 
-    name: str  # the model
+    name: str
     figures: tuple[str, ...]  # as printed, in the order of `COLUMNS`; empty if there is none
     source: str  # where it stands
     prompts: str  # motions that its FID is over

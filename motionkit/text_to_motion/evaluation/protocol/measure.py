@@ -110,25 +110,17 @@ class Sampling:
 
 
 def sampling_of(
-    found: FoundModel,
+    found: FoundModel,  # where it comes from
     policy: DiffusionPolicy,
     *,
-    starter: bool,
+    starter: bool,  # whether it is evaluated on the starter's data
+    # ``auto`` takes what the policy is meant for: few deterministic steps on the starter's data (a run of `grpo`: those
+    # that it was measured with), else the ancestral sampler, as MDM is evaluated.
     kind: Literal["auto", "ddpm", "ddim"] = "auto",
-    steps: int = 0,
-    guidance: float | None = None,
+    steps: int = 0,  # number of steps; 0 leaves it to `kind` and to the policy, which may have a number of its own
+    guidance: float | None = None,  # guidance scale; None takes that of the run, else the policy's own, else 2.5
 ) -> Sampling:
-    """Decide how a policy is sampled.
-
-    Args:
-        found: Where it comes from.
-        policy: The policy.
-        starter: Whether it is evaluated on the starter's data.
-        kind: ``auto`` takes what the policy is meant for: few deterministic steps on the starter's data (a run of
-            `grpo`: those that it was measured with), else the ancestral sampler, as MDM is evaluated.
-        steps: Number of steps; 0 leaves it to `kind` and to the policy, which may have a number of its own.
-        guidance: Guidance scale; None takes that of the run, else the policy's own, else 2.5.
-    """
+    """Decide how a policy is sampled."""
     own = _of_run(found)
     scale = guidance if guidance is not None else float(own.get("guidance_scale", guidance_of(policy)))
     total = len(policy.schedule)
@@ -192,27 +184,19 @@ class Questions:
     A clip is asked for as the public loaders serve it: one of its captions at random, cut to a multiple of 4 frames,
     once in three times 4 frames shorter, at a random place. A composite prompt is asked for as it is.
 
-    Args:
-        dataset: Where clips and captions come from.
-        split: Which of them.
-        longest: Longest motion of the policy in frames.
-        k_segments: Segments per prompt; composite data only.
-        seed: Seed of the draw.
-        trained: What the policies were trained on, which is not asked for.
-
     Attributes:
         kept: What was left out.
     """
 
     def __init__(
         self,
-        dataset: TextMotionDataset,
-        split: Split,
+        dataset: TextMotionDataset,  # where clips and captions come from
+        split: Split,  # which of them
         *,
-        longest: int,
-        k_segments: int = 0,
+        longest: int,  # longest motion of the policy in frames
+        k_segments: int = 0,  # segments per prompt; composite data only
         seed: int = 0,
-        trained: TrainedOn | None = None,
+        trained: TrainedOn | None = None,  # what the policies were trained on, which is not asked for
     ) -> None:
         self._seed, self._longest, self._crop = seed, longest, dataset.random_crop
         splits: Sequence[Split] | None = getattr(dataset, "splits", None)
@@ -335,32 +319,20 @@ class Embedded:
 
 
 class Measurement:
-    """Everything that replications share.
-
-    Args:
-        evaluator: Embeds texts and motions.
-        questions: What is asked.
-        amount: How much.
-        seed: Seed of the noise and of pairs.
-        batch: Motions that are sampled at once.
-        doubt: Why the evaluator's figures would mean nothing; empty when they do.
-        singles: Clips of single actions, for the guide's FID of composite motions.
-        actions: What real clips of an action do.
-        rewards: Scores of motions that are wanted beside the figures.
-    """
+    """Everything that replications share."""
 
     def __init__(
         self,
-        evaluator: T2MEvaluator,
-        questions: Questions,
+        evaluator: T2MEvaluator,  # embeds texts and motions
+        questions: Questions,  # what is asked
         *,
-        actions: RealActions,
-        amount: Amount,
-        seed: int = 0,
-        batch: int = 64,
-        doubt: str = "",
-        singles: Questions | None = None,
-        rewards: RewardMix | None = None,
+        actions: RealActions,  # what real clips of an action do
+        amount: Amount,  # how much
+        seed: int = 0,  # seed of the noise and of pairs
+        batch: int = 64,  # motions that are sampled at once
+        doubt: str = "",  # why the evaluator's figures would mean nothing; empty when they do
+        singles: Questions | None = None,  # clips of single actions, for the guide's FID of composite motions
+        rewards: RewardMix | None = None,  # scores of motions that are wanted beside the figures
     ) -> None:
         self.rewards = rewards
         self.actions = actions

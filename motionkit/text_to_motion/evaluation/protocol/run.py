@@ -42,23 +42,16 @@ _HEADS, _CONTACTS = 4, 4
 
 
 def doubt_of(
-    evaluator: T2MEvaluator,
-    clips: Sequence[TextClip],
+    evaluator: T2MEvaluator,  # the evaluator; reads the features of `clips`
+    clips: Sequence[TextClip],  # real motions
     *,
+    # Whether it is in the layout of its authors, whose standard deviation of the root and the contacts is 25 times
+    # smaller than the dataset's (their ``feat_bias`` of 5, applied twice).
     released: bool,
-    dataset: Normalizer,
-    known: Normalizer | None = None,
+    dataset: Normalizer,  # mean and Std of the dataset, which the generator uses
+    known: Normalizer | None = None,  # the evaluator's statistics that lie beside the dataset if there are any
 ) -> str:
-    """Return why the evaluator's figures would mean nothing; empty if nothing speaks against them.
-
-    Args:
-        evaluator: The evaluator; reads the features of `clips`.
-        clips: Real motions.
-        released: Whether it is in the layout of its authors, whose standard deviation of the root and the contacts is
-            25 times smaller than the dataset's (their ``feat_bias`` of 5, applied twice).
-        dataset: Mean and Std of the dataset, which the generator uses.
-        known: The evaluator's statistics that lie beside the dataset if there are any.
-    """
+    """Return why the evaluator's figures would mean nothing; empty if nothing speaks against them."""
     frames = torch.cat([clip.features.float() for clip in clips[:_CLIPS]]).to(evaluator.mean)
     body = slice(_HEADS, -_CONTACTS)
     normal = evaluator.normalize(frames)[:, body]
@@ -274,40 +267,26 @@ class Outcome:
     document: dict[str, Any]  # what ``--json`` prints
     table: dict[str, Any]  # the table, as the command line prints it
     notes: list[str] = field(default_factory=list)  # what to know before comparing
-    sentence: str = ""  # the verdict
+    sentence: str = ""
 
 
 def evaluate(
-    found: FoundModel,
+    found: FoundModel,  # where the policy comes from
     policy: DiffusionPolicy,
-    opened: Opened,
-    how: Sampling,
-    amount: Amount,
-    out: Path,
+    opened: Opened,  # the other inputs
+    how: Sampling,  # how it is sampled
+    amount: Amount,  # how much
+    out: Path,  # folder; see `ReplicationStore`
     *,
-    protocol: str,
-    mode: str,
-    seed: int = 0,
-    batch: int = 64,
-    overwrite: bool = False,
+    protocol: str,  # name of the protocol, for the record
+    mode: str,  # name of the mode, for the record
+    seed: int = 0,  # seed of prompts and noise
+    batch: int = 64,  # motions sampled at once; changes nothing but memory and time
+    overwrite: bool = False,  # replace an evaluation in `out`
+    # Called with how many motions are done since its last call, those of earlier attempts included.
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
-    """Measure a policy, or go on with a measurement that was stopped.
-
-    Args:
-        found: Where the policy comes from.
-        policy: The policy.
-        opened: The other inputs.
-        how: How it is sampled.
-        amount: How much.
-        out: Folder; see `ReplicationStore`.
-        protocol: Name of the protocol, for the record.
-        mode: Name of the mode, for the record.
-        seed: Seed of prompts and noise.
-        batch: Motions sampled at once; changes nothing but memory and time.
-        overwrite: Replace an evaluation in `out`.
-        progress: Called with how many motions are done since its last call, those of earlier attempts included.
-    """
+    """Measure a policy, or go on with a measurement that was stopped."""
     measurement = opened.measurement(amount, seed=seed, batch=batch)
     key = {
         "policy": found.path,

@@ -110,7 +110,7 @@ class Figure:
     # ``real - changed`` in standard deviations over real clips: what is left to say of a reward that reads no text.
     fall: float
     told: float  # share of the clips that score higher than their change; a tie counts half
-    n: int  # clips
+    n: int
 
     def document(self) -> dict[str, object]:
         """Return the figures as ``--json`` has them; what is not known is None."""
@@ -196,7 +196,7 @@ _UNKNOWN = frozenset({"not English"})
 class Measured:
     """One row of an audit."""
 
-    row: Row  # the row
+    row: Row
     examples: tuple[Example, ...]  # clips and what became of them
     columns: Mapping[str, Columns]  # scores by reward
     # How often a classifier tells the change without the other half of the pair: of a changed motion without its
@@ -261,25 +261,14 @@ def audit(
     clips: Clips,
     audited: Sequence[Audited],
     *,
-    device: torch.device,
-    limit: int = 0,
-    rows: Sequence[str] = (),
-    seed: int = 0,
-    classify: bool = False,
-    progress: Callable[[int], None] | None = None,
+    device: torch.device,  # where they score
+    limit: int = 0,  # most clips of a row; 0 takes all that the change applies to
+    rows: Sequence[str] = (),  # names of rows, of `SOURCES`; empty for all
+    seed: int = 0,  # of what changes draw
+    classify: bool = False,  # also train classifiers of motions alone and of captions alone on each change
+    progress: Callable[[int], None] | None = None,  # called with 1 after each row
 ) -> Audit:
-    """Change real clips and score them.
-
-    Args:
-        clips: The clips.
-        audited: The rewards.
-        device: Where they score.
-        limit: Most clips of a row; 0 takes all that the change applies to.
-        rows: Names of rows, of `SOURCES`; empty for all.
-        seed: Of what changes draw.
-        classify: Also train classifiers of motions alone and of captions alone on each change.
-        progress: Called with 1 after each row.
-    """
+    """Change real clips and score them."""
     bench = Bench(audited, clips.skeleton, clips.fps, device)
     known: dict[tuple[Prompt, int], dict[str, float]] = {}
     chosen = {name: source for name, source in SOURCES.items() if not rows or name in rows}

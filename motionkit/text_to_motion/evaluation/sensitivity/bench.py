@@ -39,7 +39,7 @@ class Audited:
     """One reward under audit."""
 
     name: str  # what it is called; unique in an audit
-    reward: Reward  # the reward
+    reward: Reward
     weight: float = 1.0  # its weight in the sum of all rewards
     summed: bool = True  # whether it is part of that sum; a judge and an evaluator are not
     # Changes that its weights were trained against (`motionkit.motion.changes.registry.CHANGES`,
@@ -144,12 +144,11 @@ def kinds_of_reward(name: str, options: object) -> frozenset[str]:
     weights = str(getattr(options, "weights", ""))
     return trained_kinds("starter:evaluator" if weights == "starter" and name.startswith("mdm-") else weights)
 
+    # What a reward's option ``weights`` holds: ``starter``, ``starter:judge``, a run or a folder.
+
 
 def trained_kinds(weights: str) -> frozenset[str]:
     """Return the kinds of changes that a model was trained against, by its own ``training.train.negatives``.
-
-    Args:
-        weights: What a reward's option ``weights`` holds: ``starter``, ``starter:judge``, a run or a folder.
 
     Returns:
         The names; empty for a model that names none, and for weights without such a document.

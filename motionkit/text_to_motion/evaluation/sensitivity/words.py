@@ -57,7 +57,7 @@ _LEAST_ROWS = 3
 class Verdict:
     """What a reward sees, by what captions ask for."""
 
-    name: str  # the reward
+    name: str
     reads_text: bool  # whether captions matter to it
     constant: bool  # whether it returns the same for everything
     # By topic of `ASKED` and `PHYSICS`, the figure of the row that is seen least: `Figure.seen`, or `Figure.fall` for a

@@ -60,24 +60,16 @@ class Credit:
 
 
 def assign_credit(
-    scored: Scored,
-    batch: Samples,
-    settings: CreditObjective,
-    number: int,
+    scored: Scored,  # scores of N samples
+    batch: Samples,  # the samples, for their groups and segments
+    settings: CreditObjective,  # which baseline, and how credit is given
+    number: int,  # number of the update; with `shuffle_seed` it decides the permutation
     *,
-    world: World,
+    world: World,  # the processes that share the batch: baselines and scales are those of all its samples
+    # Permute the advantages over the batch (negative control); None leaves them in place.
     shuffle_seed: int | None = None,
 ) -> Credit:
-    """Turn the scores of a batch into advantages, one per sample or one per segment.
-
-    Args:
-        scored: Scores of N samples.
-        batch: The samples, for their groups and segments.
-        settings: Which baseline, and how credit is given.
-        number: Number of the update; with `shuffle_seed` it decides the permutation.
-        world: The processes that share the batch: baselines and scales are those of all its samples.
-        shuffle_seed: Permute the advantages over the batch (negative control); None leaves them in place.
-    """
+    """Turn the scores of a batch into advantages, one per sample or one per segment."""
     estimate = ADVANTAGES[settings.advantage]
     options = {"std_floor": settings.std_floor, "clip": settings.advantage_clip}
     count, columns = scored.valid.shape

@@ -56,33 +56,22 @@ class Noised:
     that their differences, which is what a group is for, hold less noise. A draw depends on the seed, the update, the
     prompt and its own number: not on micro-batches or processes.
 
-    Args:
-        batch: Finished samples; what is not finite in them counts as 0.
-        policy: The policy that is trained.
-        reference: What it is compared to.
-        seed: Run seed.
-        number: Number of the update.
-        window: First timestep and the one after the last.
-        draws: Draws in the whole update. Their timesteps lie evenly over the window, from a random start.
-        guidance: Guidance scale of predictions.
-        stream: What the states are for; each purpose has noise of its own.
-
     Attributes:
         clean: ``[N, T, D]`` normalised samples, 0 at padding.
     """
 
     def __init__(
         self,
-        batch: Samples,
-        policy: DiffusionPolicy,
-        reference: Reference,
+        batch: Samples,  # finished samples; what is not finite in them counts as 0
+        policy: DiffusionPolicy,  # the policy that is trained
+        reference: Reference,  # what it is compared to
         *,
-        seed: int,
-        number: int,
-        window: tuple[int, int],
-        draws: int,
-        guidance: float,
-        stream: Literal["match", "hold"] = "match",
+        seed: int,  # run seed
+        number: int,  # number of the update
+        window: tuple[int, int],  # first timestep and the one after the last
+        draws: int,  # draws in the whole update. Their timesteps lie evenly over the window, from a random start.
+        guidance: float,  # guidance scale of predictions
+        stream: Literal["match", "hold"] = "match",  # what the states are for; each purpose has noise of its own
     ) -> None:
         x0 = batch.rollout.x0.detach()
         self.clean = torch.where(batch.mask[..., None] & x0.isfinite(), x0, 0.0)
@@ -186,29 +175,19 @@ class MatchingUpdate:
     """One update of a `Matching` algorithm; see `motionkit.text_to_motion.grpo.algorithms.base.Update`.
 
     Losses are additive over micro-batches and processes, so neither changes the update.
-
-    Args:
-        rule: The algorithm.
-        batch: Its samples.
-        number: Number of the update.
-        terms: The losses of (unit, draw) pairs; a unit is a sample, or a pair of them.
-        units: Units of this process.
-        total: Units of all processes that count: what the means divide by.
-        metrics: Metrics that are known beforehand.
-        states: Forward passes per (unit, draw), which the micro-batch counts.
     """
 
     def __init__(
         self,
         rule: Matching,
         batch: Samples,
-        number: int,
-        terms: Terms,
+        number: int,  # number of the update
+        terms: Terms,  # the losses of (unit, draw) pairs; a unit is a sample, or a pair of them
         *,
-        units: int,
-        total: float,
-        metrics: Mapping[str, float],
-        states: int = 1,
+        units: int,  # units of this process
+        total: float,  # units of all processes that count: what the means divide by
+        metrics: Mapping[str, float],  # metrics that are known beforehand
+        states: int = 1,  # forward passes per (unit, draw), which the micro-batch counts
     ) -> None:
         self._rule, self._batch, self._number = rule, batch, number
         self._terms, self._units, self._total, self._states = terms, units, total, states

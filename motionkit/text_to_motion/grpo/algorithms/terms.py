@@ -28,31 +28,21 @@ _EVERY = 4
 
 
 def add_hold(
-    context: Context,
+    context: Context,  # the policy, and what it is compared to
     batch: Samples,
-    trajectory: Trajectory,
-    rest: Visited,
-    weight: float,
-    number: int,
+    trajectory: Trajectory,  # the stochastic states they passed through
+    rest: Visited,  # the deterministic ones
+    weight: float,  # weight of the roughness of the difference
+    number: int,  # number of the update; chooses the quarter
     *,
-    guidance: float,
-    micro_batch: int,
+    guidance: float,  # guidance scale of the rollout
+    micro_batch: int,  # pairs per forward and backward pass
 ) -> float:
     """Add the gradient of ``weight * roughness(x0 - x0_reference)`` at all visited states.
 
     The noise of the policy's gradient makes motions jitter long before it changes what they show. It does so at the
     deterministic steps too, which neither the reward nor the KL sees. The policy may move away from the reference,
     but only smoothly over time. A quarter of the (sample, step) pairs per update, another quarter each time, is enough.
-
-    Args:
-        context: The policy, and what it is compared to.
-        batch: The samples.
-        trajectory: The stochastic states they passed through.
-        rest: The deterministic ones.
-        weight: Weight of the roughness of the difference.
-        number: Number of the update; chooses the quarter.
-        guidance: Guidance scale of the rollout.
-        micro_batch: Pairs per forward and backward pass.
 
     Returns:
         The loss; those of all processes add up.
