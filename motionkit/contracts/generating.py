@@ -37,25 +37,15 @@ Walk = Callable[[Predict, Tensor, StepNoise], Rollout]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """N = P x S motions, prompt after prompt.
+    """N = P x S motions, prompt after prompt."""
 
-    Attributes:
-        prompts: Prompt of each sample.
-        condition: Encoded prompts, N rows.
-        lengths: ``[N]`` int64.
-        groups: ``[N]`` int64; the number of the prompt within the batch, so that equal texts stay apart.
-        mask: ``[N, T]`` bool, True = valid.
-        motions: The finished motions, unnormalised.
-        rollout: Final states, and the visited ones where they were recorded.
-    """
-
-    prompts: list[Prompt]
-    condition: Condition
-    lengths: Tensor
-    groups: Tensor
-    mask: Tensor
-    motions: MotionBatch
-    rollout: Rollout
+    prompts: list[Prompt]  # prompt of each sample
+    condition: Condition  # encoded prompts, N rows
+    lengths: Tensor  # [N] int64
+    groups: Tensor  # [N] int64; the number of the prompt within the batch, so that equal texts stay apart
+    mask: Tensor  # [N, T] bool, True = valid
+    motions: MotionBatch  # the finished motions, unnormalised
+    rollout: Rollout  # final states, and the visited ones where they were recorded
 
 
 def sample(

@@ -29,21 +29,13 @@ _ENCODERS = {
 
 @dataclass(frozen=True)
 class FoundModel:
-    """A model that was found; its weights are not read yet.
+    """A model that was found; its weights are not read yet."""
 
-    Attributes:
-        path: What was asked for, as the policy's or the reward's own options take it.
-        kind: Plugin kind that reads it: ``policies``, or ``rewards`` for a TMR and an evaluator.
-        plugin: Name of the plugin that reads it.
-        what: What it is, in words.
-        run: The run that made it, if it lies in one.
-    """
-
-    path: str
-    kind: str
-    plugin: str
-    what: str
-    run: runs.RunInfo | None = None
+    path: str  # what was asked for, as the policy's or the reward's own options take it
+    kind: str  # plugin kind that reads it: ``policies``, or ``rewards`` for a TMR and an evaluator
+    plugin: str  # name of the plugin that reads it
+    what: str  # what it is, in words
+    run: runs.RunInfo | None = None  # the run that made it, if it lies in one
 
     def describe(self) -> str:
         """Return one sentence: what it is, and which run made it."""

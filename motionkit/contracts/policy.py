@@ -184,34 +184,22 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Captions:
-    """Sampled captions of N regions.
+    """Sampled captions of N regions."""
 
-    Attributes:
-        ids: ``[N, L]`` int64 numbers of words; the policy that made them reads them.
-        texts: The same as text, without special words.
-        ended: ``[N]`` bool: the caption came to its end before the longest length.
-    """
-
-    ids: Tensor
-    texts: list[str]
-    ended: Tensor
+    ids: Tensor  # [N, L] int64 numbers of words; the policy that made them reads them
+    texts: list[str]  # the same as text, without special words
+    ended: Tensor  # [N] bool: the caption came to its end before the longest length
 
 
 @dataclass(frozen=True, eq=False)
 class WordScores:
-    """What a policy says of given words.
+    """What a policy says of given words."""
 
-    Attributes:
-        log_prob: ``[N, L]`` log-probability of each word, with graph; 0 behind the end.
-        entropy: ``[N, L]`` entropy of the distribution each was drawn from; 0 behind the end.
-        mask: ``[N, L]`` bool, True for words up to the end, that included.
-        whole: ``[N, L, K]`` log-probabilities of all words, where they were asked for; minus infinity for words that
-            are never said.
-    """
-
-    log_prob: Tensor
-    entropy: Tensor
-    mask: Tensor
+    log_prob: Tensor  # [N, L] log-probability of each word, with graph; 0 behind the end
+    entropy: Tensor  # [N, L] entropy of the distribution each was drawn from; 0 behind the end
+    mask: Tensor  # [N, L] bool, True for words up to the end, that included
+    # [N, L, K] log-probabilities of all words, where they were asked for; minus infinity for words that are never
+    # said.
     whole: Tensor | None = None
 
 
@@ -227,15 +215,10 @@ class SeenRegions(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Several masks of N prompts.
+    """Several masks of N prompts."""
 
-    Attributes:
-        logits: ``[N, K, h, w]`` mask logits, with graph; above 0 is inside.
-        scores: ``[N, K]`` logits of how good the policy takes each to be, with graph.
-    """
-
-    logits: Tensor
-    scores: Tensor
+    logits: Tensor  # [N, K, h, w] mask logits, with graph; above 0 is inside
+    scores: Tensor  # [N, K] logits of how good the policy takes each to be, with graph
 
 
 @runtime_checkable
