@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
-Frames = Mapping[str, NDArray[np.uint8]]
-"""``[N, H, W, 3]`` RGB by the name of the camera."""
+Frames = Mapping[str, NDArray[np.uint8]]  # ``[N, H, W, 3]`` RGB by the name of the camera
 
 
 @dataclass(frozen=True)

@@ -138,9 +138,7 @@ def segment_bounds(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
 _log = logging.getLogger("motionkit.policies")
 
 _NAMED = 4  # texts that a warning names
-
-BATCH = 64
-"""Motions that are sampled at once."""
+BATCH = 64  # motions that are sampled at once
 
 
 def plan_steps(

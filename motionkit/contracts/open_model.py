@@ -15,9 +15,7 @@ from motionkit.runs import TrainedOn
 
 STARTER = "starter"
 _POLICY, _DOCUMENT = "policy", "policy.json"
-_PLUGINS = {"regions": "tiny-sa2va"}
-"""The plugins of policies whose documents name something else."""
-
+_PLUGINS = {"regions": "tiny-sa2va"}  # the plugins of policies whose documents name something else
 _AS_TMR = ("rewards", "tmr-dense")
 _AS_EVALUATOR = ("rewards", "mdm-matching")
 _ENCODERS = {

@@ -28,8 +28,7 @@ class Condition(Protocol):
         ...
 
 
-GUIDANCE = 2.5
-"""Guidance scale that a policy is sampled with where it stores none, as released MDM checkpoints are."""
+GUIDANCE = 2.5  # guidance scale that a policy is sampled with where it stores none, as released MDM checkpoints are
 
 
 @runtime_checkable
@@ -262,8 +261,7 @@ class HasLimits(Protocol):
         ...
 
 
-REGION_ARTIFACT = "policy"
-"""Folder of a run that holds the region policy which was trained."""
+REGION_ARTIFACT = "policy"  # folder of a run that holds the region policy which was trained
 
 
 class RegionPolicy(Protocol):

@@ -96,8 +96,7 @@ _LOOK, _PAUSE = 3.0, 0.05  # seconds
 _ANSWER = 20.0
 """Seconds that the other processes wait until the main one has heard of a failure; then one of them tells the user."""
 
-_LAST = 2.0
-"""Seconds a process lets the teller finish: a launcher stops all others once one has ended."""
+_LAST = 2.0  # seconds a process lets the teller finish: a launcher stops all others once one has ended
 
 
 class Words:

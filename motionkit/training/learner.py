@@ -115,11 +115,9 @@ def out_of_range(message: str, found: str, learning_rate: float) -> MotionkitErr
     )  # fmt: skip
 
 
-Rate = Callable[[int], float]
-"""``rate(update) -> learning rate``; updates are counted from 0."""
+Rate = Callable[[int], float]  # ``rate(update) -> learning rate``; updates are counted from 0
 
-_BUCKET = 2**24
-"""Numbers of a gradient that processes exchange at a time: 64 MiB in float32."""
+_BUCKET = 2**24  # numbers of a gradient that processes exchange at a time: 64 MiB in float32
 
 
 class Learner:

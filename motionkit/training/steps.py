@@ -40,8 +40,7 @@ class Stateful(Protocol):
         ...
 
 
-Parts = Mapping[str, Stateful]
-"""By name; a part's tensors become ``<name>.safetensors`` of the checkpoint."""
+Parts = Mapping[str, Stateful]  # by name; a part's tensors become ``<name>.safetensors`` of the checkpoint
 
 
 def collect(parts: Parts) -> tuple[dict[str, Mapping[str, Tensor]], dict[str, Any]]:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from motionkit.text_to_motion.data.joined import MIN_SEGMENT, Source
 
-Counts = NDArray[Any]
-"""``[K + 1, high + 1]`` Python integers of any size."""
+Counts = NDArray[Any]  # ``[K + 1, high + 1]`` Python integers of any size
 
 
 @dataclass(frozen=True)

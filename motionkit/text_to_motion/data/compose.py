@@ -99,8 +99,7 @@ class Plan:
 
 Windows = tuple[tuple[int, int], ...]
 
-ATTEMPTS = 200
-"""Most draws per requested sample, as in the original code."""
+ATTEMPTS = 200  # most draws per requested sample, as in the original code
 
 
 @dataclass(frozen=True)
@@ -186,11 +185,8 @@ def _cut_windows(parts: Sequence[Source], low: int, high: int, rng: random.Rando
     return tuple((start, start + frames) for start, frames in zip(starts, kept, strict=True))
 
 
-MDM_LONGEST = 196
-"""Frames of the longest motion that the published MDM and the starter's policy make."""
-
-BIN = 20
-"""Frames per bin of the histogram of lengths."""
+MDM_LONGEST = 196  # frames of the longest motion that the published MDM and the starter's policy make
+BIN = 20  # frames per bin of the histogram of lengths
 
 
 def none_fits(sources: Sequence[Source], plan: Plan, name: str) -> MotionkitError:

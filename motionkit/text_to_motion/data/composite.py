@@ -15,10 +15,8 @@ from motionkit.plugins import Component
 
 SCHEMA = 1
 KIND = "motionkit composite prompts"
-LIMIT = 128 << 20
-"""Bytes of a document; a sample takes about 600."""
-TMR_LEAST = 2.0
-"""Shortest motion in seconds that TMR was trained on; scores of shorter segments are extrapolated."""
+LIMIT = 128 << 20  # bytes of a document; a sample takes about 600
+TMR_LEAST = 2.0  # shortest motion in seconds that TMR was trained on; scores of shorter segments are extrapolated
 
 
 class _Record(BaseModel):

@@ -32,8 +32,7 @@ from motionkit.weights import open_zip, read_array
 # Reads composite files, motionkit's and the original code's. Nothing in a file is executed.
 
 
-_LARGEST = 512 * 2**20
-"""Bytes of a file of the original code."""
+_LARGEST = 512 * 2**20  # bytes of a file of the original code
 
 
 @dataclass(frozen=True)

@@ -100,8 +100,7 @@ def _store(path: Path, medians: tuple[float, float]) -> None:
 # Blends two pieces of a motion where they meet, without changing bone lengths.
 
 
-BLEND = 0.2
-"""Seconds on each side of a seam over which the two poses are blended."""
+BLEND = 0.2  # seconds on each side of a seam over which the two poses are blended
 
 
 def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) -> None:
@@ -265,8 +264,7 @@ def _file(clip: TextClip) -> str:
     return getattr(clip, "source", "") or clip.key
 
 
-MIN_SEGMENT = 36
-"""Shortest segment in frames: the shortest window that TMR and the evaluator were trained on."""
+MIN_SEGMENT = 36  # shortest segment in frames: the shortest window that TMR and the evaluator were trained on
 
 
 def join_prompts(

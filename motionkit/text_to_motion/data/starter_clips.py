@@ -74,9 +74,7 @@ def kept(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True
 # Prompts of the starter dataset: single captions, or several actions in a row, which no clip shows.
 
 
-_BEGINS_LOW = ("sit/up", "kneel/up")
-"""Actions that begin seated or kneeling cannot follow an arbitrary other action."""
-
+_BEGINS_LOW = ("sit/up", "kneel/up")  # actions that begin seated or kneeling cannot follow an arbitrary other action
 _FIRST = tuple(i for i, entry in enumerate(CATALOGUE) if not entry.name.startswith(_BEGINS_LOW))
 
 

@@ -212,8 +212,7 @@ def _compose(prompt: Prompt, most: int) -> str:
     return f"{command} --k-segments {fitting}: {len(prompt.segments)} segments of {MIN_SEGMENT} frames are longer"
 
 
-Trained = Sequence[tuple[Chosen, Reward]]
-"""The rewards that a run is trained with, as they were chosen and built."""
+Trained = Sequence[tuple[Chosen, Reward]]  # the rewards that a run is trained with, as they were chosen and built
 
 
 def open_reward(chosen: Chosen, dataset: TextMotionDataset, *, device: torch.device) -> Reward:

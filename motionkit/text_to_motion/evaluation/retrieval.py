@@ -19,8 +19,7 @@ from motionkit.metrics import Ties, dissimilar, retrieval, retrieval_guo, retrie
 from motionkit.text_to_motion.tmr.files import open_tmr
 from motionkit.text_to_motion.tmr.model import TMR, encode_captions, encode_clips
 
-NSIM_ITEMS = 100
-"""Items of protocol ``nsim``, where there is no list."""
+NSIM_ITEMS = 100  # items of protocol ``nsim``, where there is no list
 
 PROTOCOLS = {
     "normal": "all candidates",

@@ -331,8 +331,7 @@ def read_native(folder: Path) -> Stored:
     return Stored(parts, stats["mean"], stats["std"], table, tagger, DataRecord.read(config))
 
 
-RUN_PART = "evaluator"
-"""Folder of the model in a run of `pretrain t2m-evaluator`."""
+RUN_PART = "evaluator"  # folder of the model in a run of `pretrain t2m-evaluator`
 
 
 def load_evaluator(

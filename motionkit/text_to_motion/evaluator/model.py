@@ -24,18 +24,10 @@ from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import SEPARATOR, Prompt
 from motionkit.text_to_motion.crops import Crop, CropLatents, encode_crops
 
-UNIT = 4
-"""Frames per step of the movement encoder's output."""
-
-WINDOW = 196
-"""Frames of the buffer that the original encodes; a longer motion fills a buffer of its own length."""
-
-CONTACTS = 4
-"""Features at the end of a frame (foot contacts) that the movement encoder does not read."""
-
-TAGS = 15
-"""Length of the one-hot vector of a word's part of speech."""
-
+UNIT = 4  # frames per step of the movement encoder's output
+WINDOW = 196  # frames of the buffer that the original encodes; a longer motion fills a buffer of its own length
+CONTACTS = 4  # features at the end of a frame (foot contacts) that the movement encoder does not read
+TAGS = 15  # length of the one-hot vector of a word's part of speech
 _SLOPE = 0.2
 
 
@@ -148,8 +140,7 @@ def _backward_in_eval(inputs: Tensor, training: bool) -> Iterator[None]:
 # Words as the evaluator reads them: a vector of the word and a one-hot of its part of speech.
 
 
-MAX_WORDS = 20
-"""Words of a caption that are read; the rest is cut off."""
+MAX_WORDS = 20  # words of a caption that are read; the rest is cut off
 
 PARTS_OF_SPEECH = (
     "VERB",

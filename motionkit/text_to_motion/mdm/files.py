@@ -305,8 +305,7 @@ def stock_args(settings: MDMSettings, dataset: str) -> dict[str, Any]:
 
 
 DOCUMENT = "policy.json"
-STATS = "normalizer."
-"""Prefix of the statistics among a policy's tensors."""
+STATS = "normalizer."  # prefix of the statistics among a policy's tensors
 
 
 def write_policy(folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> Path:

@@ -268,8 +268,7 @@ _logger = logging.getLogger("motionkit.pretrain")
 _MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_shift")
 """Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
 
-_SAMPLING_STEPS = 20
-"""Steps in which a policy is sampled where nothing is said."""
+_SAMPLING_STEPS = 20  # steps in which a policy is sampled where nothing is said
 
 
 class PretrainMDM:

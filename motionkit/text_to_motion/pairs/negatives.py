@@ -22,20 +22,14 @@ from motionkit.text import CAPTION_CHANGES, is_english
 from motionkit.text_to_motion.pairs.data import PairBatch, below, crop_of
 from motionkit.text_to_motion.pairs.settings import FAMILIES
 
-_COPIES = 6
-"""Copies of a clip at most, under all its captions; under each caption at least one."""
-
+_COPIES = 6  # copies of a clip at most, under all its captions; under each caption at least one
 _MEMORY = 1 << 30
 """Bytes that the kept copies of all clips may take; where not even one per clip fits, each step makes its own."""
 
-_TRIES = 8
-"""Draws of another clip that says something else."""
+_TRIES = 8  # draws of another clip that says something else
+_OTHER = "lively-statue"  # the change that needs another clip
 
-_OTHER = "lively-statue"
-"""The change that needs another clip."""
-
-Copy = tuple[int, int, int]
-"""Number of the clip, of its caption and of the copy."""
+Copy = tuple[int, int, int]  # number of the clip, of its caption and of the copy
 
 
 class ChangedMotions(NamedTuple):

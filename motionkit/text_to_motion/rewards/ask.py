@@ -85,8 +85,7 @@ def _fault(value: object, shape: tuple[int, ...], like: Tensor, *, bools: bool =
     return "" if value.device == like.device else f"on {value.device}; the samples are on {like.device}"
 
 
-Answer = Callable[[], RewardScores]
-"""Waits for the scores of a reward that was asked."""
+Answer = Callable[[], RewardScores]  # waits for the scores of a reward that was asked
 
 
 def is_async(reward: Reward) -> bool:

@@ -26,11 +26,8 @@ from motionkit.motion import (
 from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.components import MovementOptions, PhysicsOptions
 
-BANDS = ((0.5, 1.25), (1.25, 2.5), (2.5, 5.0))
-"""Hz."""
-
-_QUIET = 1e-4
-"""Square metres, a swing of 1 cm: less is as good as none."""
+BANDS = ((0.5, 1.25), (1.25, 2.5), (2.5, 5.0))  # hz
+_QUIET = 1e-4  # square metres, a swing of 1 cm: less is as good as none
 
 
 class HasClips(Protocol):

@@ -369,8 +369,7 @@ def find_token_tables(folder: Path) -> list[Path]:
     return sorted((inner if inner.is_dir() else folder).rglob("*_slice.npy"))
 
 
-_LIMIT = 64 << 20
-"""Bytes of the index; a text takes about 60."""
+_LIMIT = 64 << 20  # bytes of the index; a text takes about 60
 
 
 class TokenFolder:

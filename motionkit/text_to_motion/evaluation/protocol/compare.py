@@ -32,9 +32,7 @@ from motionkit.text_to_motion.evaluation.protocol.figures import (
 from motionkit.text_to_motion.evaluation.protocol.measure import Embedded, Measurement, Sampling
 from motionkit.tracking import definition, towards
 
-_RESAMPLES = 200
-"""Of FID, whose every resample takes a covariance; other quantities take `_paired.RESAMPLES`."""
-
+_RESAMPLES = 200  # of FID, whose every resample takes a covariance; other quantities take `_paired.RESAMPLES`
 _BATCH = 32
 NO_DIFFERENCE = "no difference"
 
@@ -223,8 +221,7 @@ def _number(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 0.1 else f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
 
 
-_SMALL = 4_000_000
-"""Parameters of a network whose layers are done before a second thread has woken up."""
+_SMALL = 4_000_000  # parameters of a network whose layers are done before a second thread has woken up
 
 
 def set_threads(policies: Sequence[DiffusionPolicy], wanted: int) -> None:

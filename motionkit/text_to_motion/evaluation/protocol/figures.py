@@ -37,15 +37,9 @@ QUANTITIES = (
 )  # fmt: skip
 """Names of the figures, in the order of tables."""
 
-EMBEDDED = QUANTITIES[: QUANTITIES.index("movement")]
-"""Those that need an evaluator."""
-
-MOVING = ("movement", "statues", "side")
-"""Those that compare motions with real clips of the same action."""
-
-REWARD = "reward/"
-"""How the names of rewards begin, which stand beside the figures where they are asked for."""
-
+EMBEDDED = QUANTITIES[: QUANTITIES.index("movement")]  # those that need an evaluator
+MOVING = ("movement", "statues", "side")  # those that compare motions with real clips of the same action
+REWARD = "reward/"  # how the names of rewards begin, which stand beside the figures where they are asked for
 BIASED = "biased, compare at equal n only"
 _BATCH, _PAIRS, _ENOUGH = 32, 300, 5
 _SILENT = "motions are shorter than 1 s, or real clips of their actions hardly move or are not known"
@@ -327,11 +321,9 @@ TITLES = {
     "skate": "skate", "penetration": "penetration", "float": "float", "jerk": "jerk",
 }  # fmt: skip
 
-_CHANCE = 0.12
-"""R@3 of real motions below which an evaluator knows nearly nothing; guessing reaches 3 / 32."""
+_CHANCE = 0.12  # R@3 of real motions below which an evaluator knows nearly nothing; guessing reaches 3 / 32
 
-Block = Mapping[str, Mapping[str, Any]]
-"""``{name: {"mean", "ci95", ...}}``, or ``{"mean": None, "why"}``."""
+Block = Mapping[str, Mapping[str, Any]]  # ``{name: {"mean", "ci95", ...}}``, or ``{"mean": None, "why"}``
 
 
 def summarise(sheets: Sequence[Sheet]) -> dict[str, dict[str, Any]]:

@@ -49,9 +49,7 @@ from motionkit.text_to_motion.rewards.mix import RewardMix
 
 
 Mode = Literal["auto", "wo_mm", "mm_short", "debug", "full"]
-MDM_PROMPTS = 1024
-"""The original asks for 1,000 in whole batches of 32: 32 batches."""
-
+MDM_PROMPTS = 1024  # the original asks for 1,000 in whole batches of 32: 32 batches
 _FEW = 5
 
 

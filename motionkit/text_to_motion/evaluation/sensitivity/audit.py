@@ -23,12 +23,9 @@ from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES, Audit
 # alone, a reward may have learnt to smell what is changed and nothing about the text.
 
 
-FEWEST = 20
-"""Clips from which a classifier is trained."""
-
+FEWEST = 20  # clips from which a classifier is trained
 _FOLDS = 5
-_RIDGE = 0.1
-"""Weight of the squared norm, in units of the mean squared value of a feature."""
+_RIDGE = 0.1  # weight of the squared norm, in units of the mean squared value of a feature
 
 
 def motion_alone(examples: Sequence[Example], skeleton: Skeleton) -> float:
@@ -185,9 +182,7 @@ def _known(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-PLAIN = "none of these"
-"""The kind of English captions that name nothing besides the action."""
-
+PLAIN = "none of these"  # the kind of English captions that name nothing besides the action
 _UNKNOWN = frozenset({"not English"})
 """The kind of other captions in which nothing was found: what they name is not known."""
 

@@ -30,8 +30,7 @@ from motionkit.text_to_motion.rewards.ask import ask
 Scores = NDArray[np.float64]
 
 _BATCH = 64
-_FOLDERS = ("", "tmr", "evaluator")
-"""Where a reward's weights lie below what its option ``weights`` names."""
+_FOLDERS = ("", "tmr", "evaluator")  # where a reward's weights lie below what its option ``weights`` names
 
 
 @dataclass(frozen=True)
@@ -175,8 +174,7 @@ def trained_kinds(weights: str) -> frozenset[str]:
 # Real clips as an audit changes them: joints, captions, and a clip of another action beside each.
 
 
-_TRIES = 16
-"""Captions among which the one is taken that shares the fewest words if classes are not known."""
+_TRIES = 16  # captions among which the one is taken that shares the fewest words if classes are not known
 
 
 class Clips:
@@ -297,8 +295,7 @@ def _shared(first: frozenset[str], second: frozenset[str]) -> float:
 # The rows of an audit: what is changed, in a motion, in a caption, or in two clips one after another.
 
 
-_CAPTIONS = 3
-"""Captions of a clip among which one is looked for that a change applies to."""
+_CAPTIONS = 3  # captions of a clip among which one is looked for that a change applies to
 
 
 @dataclass(frozen=True)
@@ -445,8 +442,7 @@ _SOURCES: tuple[Source, ...] = (
     OtherWording(),
 )
 
-SOURCES: Mapping[str, Source] = {source.row.name: source for source in _SOURCES}
-"""Every row, in the order of the table."""
+SOURCES: Mapping[str, Source] = {source.row.name: source for source in _SOURCES}  # every row, in the order of the table
 
 QUICK = (
     "mean-pose", "held-frame", "swing-0.3", "shuffled-pieces", "tempo-2", "no-path", "other-direction", "mirrored",

@@ -19,8 +19,7 @@ from motionkit.text_to_motion.evaluation.sensitivity.words import document, main
 
 _CLIPS, _FEW = 64, 8
 _SECONDS = 30.0
-_PASSES = len(QUICK) + 2
-"""How often a clip is scored: changed in each way, as it is, and with an unrelated caption."""
+_PASSES = len(QUICK) + 2  # how often a clip is scored: changed in each way, as it is, and with an unrelated caption
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,9 @@ UNSEEN, SEEN = 0.2, 0.6
 UNSEEN_STD, SEEN_STD = 0.2, 1.0
 """The same for the fall of a reward that reads no text, in standard deviations over real clips."""
 
-DISTURBED = 0.1
-"""What a change that should not matter may cost at most."""
-
-FEWEST = 5
-"""Clips from which a figure is shown, and counts in the sentence."""
-
-_WIDEST = 1.0
-"""Widest interval of a figure that counts in the sentence."""
+DISTURBED = 0.1  # what a change that should not matter may cost at most
+FEWEST = 5  # clips from which a figure is shown, and counts in the sentence
+_WIDEST = 1.0  # widest interval of a figure that counts in the sentence
 
 ASKED: Mapping[str, tuple[str, ...]] = {
     "movement": ("mean-pose", "held-frame", "swing-0.3", "lively-statue"),
@@ -47,9 +42,7 @@ PHYSICS: Mapping[str, tuple[str, ...]] = {
 }
 """What every motion should have, whatever the caption."""
 
-_BADLY = 6
-"""Actions that are shown as the worst."""
-
+_BADLY = 6  # actions that are shown as the worst
 _LEAST_ROWS = 3
 
 

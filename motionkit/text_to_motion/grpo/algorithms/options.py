@@ -18,8 +18,7 @@ from motionkit.text_to_motion.grpo.settings import GrpoOptimSettings, ObjectiveS
 # Groups of options that several algorithms have.
 
 
-_SAMPLES = 2**17
-"""Samples per update; each takes up to 200 KB."""
+_SAMPLES = 2**17  # samples per update; each takes up to 200 KB
 
 
 GROUPS_ON_GPU: Mapping[str, Any] = {"rollout.prompts": 32, "rollout.group_size": 16, "rollout.micro_batch": 512}
