@@ -279,7 +279,10 @@ def leave_out_prompts(trained: TrainedOn, dataset: TextMotionDataset, split: Spl
         if (mark := clip_fingerprint(clip)) in trained.items:
             seen[getattr(clip, "source", "") or clip.key] = mark
     return trained.leave_out(
-        [next((seen[name] for name in one.source_ids if name in seen), prompt_fingerprint(one)) for one in prompts]
+        [
+            next((seen[name] for name in prompt.source_ids if name in seen), prompt_fingerprint(prompt))
+            for prompt in prompts
+        ]
     )
 
 

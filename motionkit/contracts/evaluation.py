@@ -18,7 +18,7 @@ from motionkit.tracking import finite
 
 
 _PROTOCOLS = {"predictor": "mpl", "regions": "sa2va"}
-"""Protocols of policies that are not text-to-motion policies, by what they give."""
+"""Evaluation protocol by policy kind (all kinds but text-to-motion)."""
 
 
 def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:

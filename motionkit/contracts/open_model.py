@@ -43,7 +43,7 @@ class FoundModel:
 
 
 def open_model(path: str) -> FoundModel:
-    """Say which model a path holds, whatever its kind.
+    """Return which model a path holds, whatever its kind.
 
     Args:
         path: Run folder, checkpoint folder, model folder, weights file, or ``starter`` for the starter policy.

@@ -138,6 +138,6 @@ def _places(chosen: Chosen) -> Iterator[tuple[str, Path]]:
     """Yield the options that are paths."""
     for name in type(chosen.options).model_fields:
         value = getattr(chosen.options, name)
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, Path):
-                yield name, one.expanduser()
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Path):
+                yield name, item.expanduser()

@@ -108,7 +108,7 @@ def run_trainer(
         parts = dict(trainer.train(run))
         found = parts.pop("table", None)
         tables = found if isinstance(found, (list, tuple)) else [found]
-        table = [one for one in tables if isinstance(one, Mapping) and {"columns", "rows"} <= one.keys()]
+        table = [shown for shown in tables if isinstance(shown, Mapping) and {"columns", "rows"} <= shown.keys()]
         if not table and (rows := results(parts.get("heldout"))):
             table = [result_table(rows, f"Before and after, {rows[0].n} held out")]
         run.annotate(tables=[_stored(one) for one in table])

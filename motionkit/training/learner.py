@@ -45,7 +45,7 @@ class Best:
         return State(self.tensors, {"value": self.value, "step": self.step} if self.step else {})
 
     def load_state(self, state: State) -> None:
-        """Put them back."""
+        """Restore them."""
         self.value, self.step = float(state.values.get("value", -math.inf)), int(state.values.get("step", 0))
         self.tensors = dict(state.tensors)
 
@@ -222,7 +222,7 @@ class Learner:
         return State(values={"left_out": self.gradients.in_a_row})
 
     def load_state(self, state: State) -> None:
-        """Put it back."""
+        """Restore it."""
         self.gradients.in_a_row = int(state.values["left_out"])
 
 
@@ -270,7 +270,7 @@ def _in_buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Paramete
     """Yield parameters in groups that are sent in one piece: few exchanges, and a copy of a part of the gradient."""
     bucket: list[nn.Parameter] = []
     for parameter in parameters:
-        if bucket and sum(one.numel() for one in bucket) + parameter.numel() > _BUCKET:
+        if bucket and sum(parameter.numel() for parameter in bucket) + parameter.numel() > _BUCKET:
             yield bucket
             bucket = []
         bucket.append(parameter)

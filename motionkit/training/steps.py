@@ -32,7 +32,7 @@ class Stateful(Protocol):
     """A part of a run that a checkpoint holds."""
 
     def state(self) -> State:
-        """Return everything that `load_state` needs."""
+        """Return what `load_state` needs."""
         ...
 
     def load_state(self, state: State) -> None:
@@ -103,7 +103,7 @@ class ModelState:
         return State(self.model.tensors())
 
     def load_state(self, state: State) -> None:
-        """Put them back."""
+        """Restore them."""
         self.model.load_tensors(state.tensors)
 
 
@@ -119,7 +119,7 @@ class OptimizerState:
         return State(*flatten_optimizer(self.optimizer, self.network))
 
     def load_state(self, state: State) -> None:
-        """Put them back."""
+        """Restore them."""
         restore_optimizer(self.optimizer, state.tensors, state.values, self.network)
 
 
@@ -134,7 +134,7 @@ class AverageState:
         return State(self.ema.tensors(), {"updates": self.ema.updates})
 
     def load_state(self, state: State) -> None:
-        """Put them back."""
+        """Restore them."""
         self.ema.load(state.tensors, updates=int(state.values["updates"]))
 
 
@@ -150,7 +150,7 @@ class Kept:
         return State(self.tensors, self.values)
 
     def load_state(self, state: State) -> None:
-        """Put them back."""
+        """Restore them."""
         self.tensors, self.values = dict(state.tensors), dict(state.values)
 
 

@@ -34,7 +34,7 @@ class _Kind:
         ]
 
     def pick(self, taken: int, length: int, number: int) -> list[int]:
-        """Return the places of the `number`-th of the ways of a move."""
+        """Return the clip indices of combination `number` of a move."""
         chosen, top = [], len(self.groups)
         number, clips = divmod(number, len(self.groups[0][length]) ** taken)
         for left in range(taken, 0, -1):

@@ -344,7 +344,7 @@ class Composite:
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """Splits that there is a file of."""
+        """Splits with a file."""
         have = {file.document.metadata.split for file in self._files}
         return tuple(split for split in get_args(Split) if split in have)
 

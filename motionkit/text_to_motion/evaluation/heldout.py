@@ -218,8 +218,8 @@ class Measured:
             tensors = load(path.read_bytes()) if path.stat().st_size <= _LARGEST else {}
         except (OSError, SafetensorError):
             return None
-        wanted = {name: (one.shape, one.dtype) for name, one in like.tensors().items()}
-        same = {name: (one.shape, one.dtype) for name, one in tensors.items()} == wanted
+        wanted = {name: (tensor.shape, tensor.dtype) for name, tensor in like.tensors().items()}
+        same = {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()} == wanted
         return cls.from_tensors(tensors) if same else None
 
 
@@ -230,7 +230,7 @@ def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:
 
 
 class HeldOut:
-    """A fixed question put to policies.
+    """A fixed measurement of policies: prompts, noise and guidance.
 
     Example:
         >>> from motionkit import load_dataset, load_policy, load_reward
@@ -272,7 +272,7 @@ class HeldOut:
 
         Args:
             policy: What is measured.
-            first: Whether the rewards are asked for the first time: one without any finite score is refused then.
+            first: Whether the rewards score for the first time: one without any finite score is refused then.
             guidance: Another guidance scale than that of the question.
         """
         guidance = self.guidance if guidance is None else guidance

@@ -155,7 +155,7 @@ def calibrate(
 
 def _column(scored: Sequence[Scored], number: int) -> tuple[Tensor, Tensor]:
     """Return all scores of one reward ``[N]`` and which samples it applies to, in double precision."""
-    result = [one.terms[number].scores for one in scored]
+    result = [part.terms[number].scores for part in scored]
     return torch.cat([each.total for each in result]).double(), torch.cat([each.applying for each in result])
 
 
@@ -205,7 +205,7 @@ def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: floa
 
 
 def _compose(prompt: Prompt, most: int) -> str:
-    """Return how prompts that fit are composed: shorter ones, or of fewer segments where these leave no room."""
+    """Return advice for prompts that are too long: shorten them, or use fewer segments."""
     command, fitting = f"motionkit compose --target-length {most}", most // MIN_SEGMENT
     if len(prompt.segments) <= fitting:
         return command

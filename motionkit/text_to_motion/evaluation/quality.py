@@ -111,7 +111,7 @@ class Shown:
             raise MotionkitError(f"{path} is missing.") from error
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
             raise MotionkitError(f"{path} cannot be read as held-out motions.", why=str(error)) from error
-        ends = np.cumsum([one[-1][1] if one else 0 for one in bounds])
+        ends = np.cumsum([spans[-1][1] if spans else 0 for spans in bounds])
         sizes = {len(texts), len(bounds), len(rewards), len(segments)}
         fits = rows.ndim == 2 and len(texts) > 0 and len(sizes) == 1 and ends[-1] == len(rows)
         if not fits or any(len(one) != len(two) or not one for one, two in zip(bounds, segments, strict=True)):
@@ -251,7 +251,7 @@ def single_clips(dataset: TextMotionDataset) -> TextMotionDataset | None:
 def batches_of(features: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Iterator[MotionBatch]:
     """Yield motions of features ``[T, D]`` each, some at a time, in their order."""
     for first in range(0, len(features), _CHUNK):
-        part = [one.float() for one in features[first : first + _CHUNK]]
+        part = [clip.float() for clip in features[first : first + _CHUNK]]
         lengths = torch.tensor([len(one) for one in part], device=part[0].device)
         yield MotionBatch(pad_sequence(part, True), lengths, skeleton=skeleton, fps=fps)
 
@@ -259,9 +259,9 @@ def batches_of(features: Sequence[Tensor], skeleton: Skeleton, fps: float) -> It
 def bodies_of(features: Sequence[Tensor | None], skeleton: Skeleton, fps: float) -> list[Tensor | None]:
     """Return `motionkit.metrics.body_positions` of features ``[T, D]`` each, as ``[T, 3 J]``; None stays None."""
     result: list[Tensor | None] = [None] * len(features)
-    rows = [row for row, one in enumerate(features) if one is not None]
+    rows = [row for row, clip in enumerate(features) if clip is not None]
     places = iter(rows)
-    for batch in batches_of([one for one in features if one is not None], skeleton, fps):
+    for batch in batches_of([clip for clip in features if clip is not None], skeleton, fps):
         body = body_positions(batch.joints, batch.headings).flatten(2)
         for one, length in zip(body, batch.lengths.tolist(), strict=True):
             result[next(places)] = one[:length]
@@ -333,7 +333,7 @@ class RealMotions:
             shown.append(Prompt(prompt.segments, lengths, prompt.key, prompt.source_ids))
         if not features:
             return None
-        counts = torch.tensor([len(one) for one in features], device=device)
+        counts = torch.tensor([len(clip) for clip in features], device=device)
         padded = pad_sequence(features, batch_first=True)
         motions = MotionBatch(padded, counts, skeleton=self._dataset.skeleton, fps=self._dataset.fps)
         return RealAnswers(tuple(places), motions, shown)
@@ -419,7 +419,7 @@ class RealMotions:
 
 
 def _middle(features: Tensor, frames: int) -> Tensor:
-    """Return the middle `frames` of features, all if there are fewer."""
+    """Return the middle `frames` frames of features; all if there are fewer."""
     start = max(0, (len(features) - frames) // 2)
     return features[start : start + frames]
 

@@ -162,7 +162,7 @@ def right_action(similarity: Tensor, actions: Sequence[str]) -> dict[str, float]
     if not known:
         return {}
     names = [actions[place] for place in known]
-    same = torch.tensor([[one == other for other in names] for one in names], device=similarity.device)
+    same = torch.tensor([[name == other for other in names] for name in names], device=similarity.device)
     result = {}
     for way, rows in (("t2m", similarity), ("m2t", similarity.T)):
         rows = rows[known][:, known]

@@ -18,7 +18,7 @@ from motionkit.tracking import HELDOUT_TABLES, LEAST_MOVEMENT, MIN_RATIO, MOST_S
 from motionkit.training.steps import Kept, Stateful
 from motionkit.training.world import OneProcess, World, of_main
 
-# Alarms in words: what a reward curve looks like when something is wrong.
+# Alarms: what a reward curve looks like when something is wrong, in words.
 
 
 PATIENCE = 20
@@ -316,8 +316,8 @@ class Measurements:
         for name, paired in pairs.items():
             own = None if real is None else real.first(len(asked[name].prompts))
             summary[_KEYS[name]] = {
-                key: one.document() | _real(own, key) | ({"trained_on": True} if key in self.rows else {})
-                for key, one in paired.items()
+                key: pair.document() | _real(own, key) | ({"trained_on": True} if key in self.rows else {})
+                for key, pair in paired.items()
             } | _sets(asked[name], self._start(name), measured[name])
             tables.append(result_table(results(summary[_KEYS[name]]), self._title(name, asked[name])))
         return summary | {"table": tables}
@@ -340,7 +340,7 @@ class Measurements:
         return found["all_steps"].first(len(asked["generate"].prompts))
 
     def _warn(self, pairs: Mapping[str, Mapping[str, Paired]]) -> None:
-        """Log the alarms of every table, each quantity's once, those of what generate makes first."""
+        """Log the alarms of all tables, at most one for each quantity, starting with what generate makes."""
         warned: set[str] = set()
         for name, found in pairs.items():
             where = "" if name == "reported" else f" ({HELDOUT_TABLES[_KEYS[name]]})"
@@ -406,7 +406,8 @@ def _sets(heldout: HeldOut, before: Measured, after: Measured) -> dict[str, dict
     """Return the entries of figures that sets of motions have as a whole."""
     result = heldout.compare_sets(before, after)
     return {
-        name: one.paired.document() | ({} if one.real is None else {"real": one.real}) for name, one in result.items()
+        name: figure.paired.document() | ({} if figure.real is None else {"real": figure.real})
+        for name, figure in result.items()
     }
 
 

@@ -197,7 +197,7 @@ class GRPO:
 
     @property
     def started(self) -> Callable[[], AbstractContextManager[None]] | None:
-        """What puts the policy back as it started for the duration; None if that would need a copy."""
+        """Context that restores the policy as it started; None if that would need a copy."""
         network = self.policy.network
         return partial(adapters_off, network) if has_adapters(network) else None
 
@@ -211,7 +211,7 @@ class GRPO:
         return State(values={"updates": self.updates})
 
     def load_state(self, state: State) -> None:
-        """Put it back."""
+        """Restore it."""
         self.updates = int(state.values["updates"])
 
 
@@ -224,7 +224,7 @@ class Clock:
         self._parts: dict[str, float] = {}
 
     def lap(self, name: str) -> None:
-        """Book the time since the last lap under `name`."""
+        """Add the time since the last lap under `name`."""
         now = time.perf_counter()
         self._parts[f"time/{name}"] = now - self._last
         self._last = now

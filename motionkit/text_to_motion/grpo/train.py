@@ -125,7 +125,7 @@ def fingerprints(
     rewards: Mapping[str, Any],
 ) -> dict[str, str]:
     """Return the fingerprints of data, weights and rewards; those of the judge are added where it is opened."""
-    chosen = {"policy": settings.policy, **{f"reward.{one.name}": one for one in settings.reward}}
+    chosen = {"policy": settings.policy, **{f"reward.{reward.name}": reward for reward in settings.reward}}
     result = inputs_of({"policy": policy, **rewards}, chosen)
     if reference is not None:
         result["policy.reference"] = fingerprint_tensors(reference.tensors())
@@ -133,7 +133,9 @@ def fingerprints(
     read = [] if is_generated(dataset) else [clips_fingerprint(dataset.clips(split)) for split in splits]
     result |= dataset_inputs(settings.dataset, dataset, *read, *map(prompt_fingerprint, prompts))
     # A run may be resumed on a machine with other devices: where a reward is does not change its scores' meaning.
-    return result | {f"reward.{one.name}.device": "any" for one in settings.reward if hasattr(one.options, "device")}
+    return result | {
+        f"reward.{reward.name}.device": "any" for reward in settings.reward if hasattr(reward.options, "device")
+    }
 
 
 _logger = logging.getLogger("motionkit.grpo")
@@ -242,7 +244,7 @@ class GrpoTrainer:
         return max(1, min(_MOST_POINTS, motions // _PER_POINT))
 
     def _try_rewards(self, dataset: TextMotionDataset) -> None:
-        """Let each reward of another package score two clips, so that a wrong result is said before a run is there."""
+        """Let each reward of another package score two clips, so that a wrong result is refused before a run exists."""
         foreign = [
             reward
             for chosen, (reward, _) in zip(self.settings.reward, self.rewards, strict=True)
@@ -397,7 +399,7 @@ class GrpoTrainer:
         return summary
 
     def _audit(self, run: Run) -> None:
-        """Say what the rewards do not see of changed clips, and keep it in the run."""
+        """Log which changes of clips the rewards do not see, and keep it in the run."""
         settings = self.settings
         if not settings.audit.enabled or not self.world.main:
             return
@@ -422,7 +424,7 @@ class GrpoTrainer:
         run.annotate(sensitivity=audit.document)
 
     def _calibrate(self, run: Run) -> list[Mapping[str, object]]:
-        """Print what the rewards look like before training and keep it in the run; return its table."""
+        """Log the calibration of the rewards before training, keep it in the run, and return its table."""
         sampler, prompts = self.settings.sampler, self.cursor.prompts
         result = calibrate(
             self.policy,

@@ -527,7 +527,7 @@ def _first_prompt(clip: TextClip, frames: int = 1) -> Prompt:
 
 @torch.no_grad()
 def _scale_text(policy: MDMPolicy, clips: Sequence[TextClip]) -> None:
-    """Divide the text projection by the size of the features it will read; also opens the text model in earnest.
+    """Divide the text projection by the size of the features it will read; also loads the text model.
 
     Unit-norm sentence vectors have values near 0.05: the default initialisation would bury them under the time
     embedding, and the text would be learnt long after everything else.

@@ -100,7 +100,7 @@ class Negatives:
         return bool(self._text)
 
     def settle(self, captions: Sequence[str], label: str, readable: Callable[[Sequence[str]], Set[str]]) -> list[str]:
-        """Find out what cannot be changed.
+        """Find the kinds and captions that cannot be changed.
 
         Args:
             captions: All captions of training, mirrored ones included.

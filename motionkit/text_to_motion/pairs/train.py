@@ -106,7 +106,7 @@ class WithStatistics:
         return {**self.network.state_dict(), **own}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put them back."""
+        """Restore them."""
         own = dict(tensors)
         for name in ("mean", "std"):
             self.network.get_buffer(name).copy_(own.pop(f"stats.{name}"))

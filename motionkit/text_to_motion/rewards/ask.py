@@ -228,7 +228,7 @@ class Elsewhere:
 
 
 def _back(scores: object, device: torch.device) -> object:
-    """Return scores on `device`; what is not a score is returned as it is, for `checked` to name."""
+    """Move scores to `device`; anything that is not a score is returned as it is, and `checked` refuses it."""
 
     def home(value: Any) -> Any:
         return value.to(device) if isinstance(value, Tensor) else value

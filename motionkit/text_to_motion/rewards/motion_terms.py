@@ -114,7 +114,7 @@ class Movement:
             span = torch.full((2, len(self._ends) * len(BANDS)), torch.nan)
             features = [self._real.clips[number].features.float() for number in self._real.of(text).clips]
             if features:
-                lengths = torch.tensor([len(one) for one in features])
+                lengths = torch.tensor([len(clip) for clip in features])
                 clips = MotionBatch(pad_sequence(features, True), lengths, skeleton=self._skeleton, fps=self._fps)
                 energies = self._energies(clips.joints, clips.headings, lengths)
                 if len(energies := energies[energies.isfinite().all(1)]):

@@ -40,14 +40,14 @@ from motionkit.training.world import joined
 
 
 def text_scale(text_model: TextEncoder, clips: Sequence[TextClip]) -> float:
-    """Root mean square of the features of up to 256 first captions; also opens the text model in earnest."""
+    """Root mean square of the features of up to 256 first captions; also loads the text model."""
     stride = max(1, len(clips) // 256)
     features = text_model.encode([clip.captions[0] for clip in clips[::stride]])
     return max(float(features.tokens[features.mask].square().mean().sqrt()), 1e-6)
 
 
 def readable(text_model: TextEncoder, texts: Sequence[str]) -> frozenset[str]:
-    """Return those of `texts` that a text model can encode; a table of embeddings may have no other model behind it."""
+    """Return those of `texts` that a text model can encode: a table of stored embeddings lacks others."""
 
     def can(some: Sequence[str]) -> bool:
         try:

@@ -115,14 +115,14 @@ def compare_policies(
     *,
     progress: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """Ask every policy the same prompts with the same noise, and compare each with the first.
+    """Sample every policy with the same prompts and noise, and compare each with the first.
 
     Differences are paired by prompt; the interval is a percentile bootstrap over prompts (of both FIDs over the prompts
     that both covariances are taken of, the real motions fixed). It holds no variance of training seeds.
     """
     evaluator, questions = measurement.evaluator, measurement.questions
     asked = questions.draw(0, measurement.amount.prompts)
-    text = evaluator.encode_texts([evaluator.whole_text(one.prompt) for one in asked])
+    text = evaluator.encode_texts([evaluator.whole_text(question.prompt) for question in asked])
     first = next(iter(policies.values()))[0]
     real_text, real = measurement.real(first, 0)
     reference = measurement.real(first, -1)[1]
@@ -232,7 +232,7 @@ def set_threads(policies: Sequence[DiffusionPolicy], wanted: int) -> None:
 
 
 def find_policy(path: str) -> FoundModel:
-    """Say which policy a path holds."""
+    """Return which policy a path holds."""
     result = open_model(path)
     if "evaluator" in result.what:
         raise MotionkitError(

@@ -353,7 +353,7 @@ def table(title: str, columns: Mapping[str, Block]) -> dict[str, Any]:
     rows = []
     for name in names:
         blocks = [block.get(name, {}) for block in columns.values()]
-        remarks = dict.fromkeys(str(one.get("why") or one.get("note") or "") for one in blocks)
+        remarks = dict.fromkeys(str(block.get("why") or block.get("note") or "") for block in blocks)
         metric = definition(tracked(name))
         unit = f" ({metric.unit})" if metric.unit != "1" else ""
         arrow = {"up": " ↑", "down": " ↓", "one": " → 1", "none": ""}[metric.better]

@@ -350,7 +350,7 @@ class Measurement:
         """Measure a policy and the real motions."""
         asked = self.questions.draw(replication, self.amount.prompts)
         made = self.generated(policy, how, asked, progress)
-        text = self.evaluator.encode_texts([self.evaluator.whole_text(one.prompt) for one in asked])
+        text = self.evaluator.encode_texts([self.evaluator.whole_text(question.prompt) for question in asked])
         real_text, real = self.real(policy, replication)
         seed = self.seed * 1_000_003 + replication
         metrics = self.sheet(text, made, real, seed)
@@ -393,7 +393,9 @@ class Measurement:
 
         def read(part: list[int]) -> MotionBatch:
             truths = [questions[i].truth for i in part]
-            features = torch.nn.utils.rnn.pad_sequence([one for one in truths if one is not None], batch_first=True)
+            features = torch.nn.utils.rnn.pad_sequence(
+                [truth for truth in truths if truth is not None], batch_first=True
+            )
             lengths = torch.tensor([questions[i].prompt.length for i in part], device=self.evaluator.mean.device)
             device = self.evaluator.mean.device
             return MotionBatch(features.float().to(device), lengths, skeleton=policy.skeleton, fps=policy.fps)
@@ -407,7 +409,7 @@ class Measurement:
         repeats, result = self.amount.mm_repeats, []
         each = max(1, self.batch // repeats)
         for first in range(0, len(asked), each):
-            prompts = [one.prompt for one in asked[first : first + each]]
+            prompts = [question.prompt for question in asked[first : first + each]]
             done = sample(policy, prompts, how.plan, NoiseSource(self.seed), samples=repeats, guidance=how.guidance)
             padded = getattr(policy, "padding", "exact") != "exact"
             result.append(self._latents(done.motions, padded=padded).unflatten(0, (len(prompts), repeats)))
@@ -419,7 +421,7 @@ class Measurement:
         """Return the real motions of one pass over the split, with their texts; each pass is embedded once."""
         if replication not in self._passes:
             questions = self.questions.real(replication)
-            text = self.evaluator.encode_texts([self.evaluator.whole_text(one.prompt) for one in questions])
+            text = self.evaluator.encode_texts([self.evaluator.whole_text(question.prompt) for question in questions])
             self._passes[replication] = (text, self._embed(policy, questions))
         return self._passes[replication]
 
@@ -435,7 +437,7 @@ class Measurement:
         return sheet
 
     def _withhold(self, sheet: Sheet) -> None:
-        """Leave out what the evaluator says where it cannot be trusted."""
+        """Leave out the evaluator's figures if they cannot be trusted."""
         if self.doubt:
             sheet.missing |= {name: self.doubt for name in EMBEDDED if name in sheet.values}
             sheet.values = {name: value for name, value in sheet.values.items() if name not in EMBEDDED}

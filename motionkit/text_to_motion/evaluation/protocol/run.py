@@ -334,7 +334,7 @@ def _outcome(
     mode: str,
     out: Path,
 ) -> Outcome:
-    metrics, truth = (summarise([getattr(one, part) for one in sheets]) for part in ("metrics", "truth"))
+    metrics, truth = (summarise([getattr(sheet, part) for sheet in sheets]) for part in ("metrics", "truth"))
     notes = _notes(opened, amount, protocol)
     multi = f", MultiModality {amount.mm_prompts} x {amount.mm_repeats}" if amount.mm_prompts else ""
     title = (

@@ -34,7 +34,7 @@ def motion_alone(examples: Sequence[Example], skeleton: Skeleton) -> float:
     Returns:
         Accuracy on clips that it was not trained on, chance is 0.5; NaN with fewer than `FEWEST` clips.
     """
-    pairs = [(one.real, one.changed) for one in examples]
+    pairs = [(example.real, example.changed) for example in examples]
     if len(pairs) < FEWEST:
         return float("nan")
     rows = [np.stack([summary(motion, skeleton) for motion in side]) for side in zip(*pairs, strict=True)]
@@ -43,7 +43,7 @@ def motion_alone(examples: Sequence[Example], skeleton: Skeleton) -> float:
 
 def text_alone(examples: Sequence[Example]) -> float:
     """Return how often a linear classifier of words tells changed captions from own ones; as `motion_alone`."""
-    pairs = [(words_of(one.own.text), words_of(one.asked.text)) for one in examples]
+    pairs = [(words_of(example.own.text), words_of(example.asked.text)) for example in examples]
     if len(pairs) < FEWEST:
         return float("nan")
     known = sorted({word for pair in pairs for words in pair for word in words})
@@ -280,8 +280,8 @@ def audit(
             examples = _readable(bench, examples)
             changed = _changed(bench, examples)
         if examples:
-            real = _cached(bench, known, examples, [one.own for one in examples])
-            away = _cached(bench, known, examples, [one.unrelated for one in examples])
+            real = _cached(bench, known, examples, [example.own for example in examples])
+            away = _cached(bench, known, examples, [example.unrelated for example in examples])
             scored.append((source.row, examples, (real, changed, away)))
         else:
             missing[name] = _why_not(clips, source.row)
@@ -311,7 +311,7 @@ def audit(
         )
         for row, examples, (real, changed, away) in scored
     ]
-    kinds = {one.name: one.kinds for one in audited}
+    kinds = {item.name: item.kinds for item in audited}
     return Audit(
         tuple(bench.names),
         tuple(measured),
@@ -327,18 +327,22 @@ def audit(
 
 
 def _changed(bench: Bench, examples: Sequence[Example]) -> dict[str, Scores]:
-    return bench.score([one.changed for one in examples], [one.asked for one in examples]) if examples else {}
+    return (
+        bench.score([example.changed for example in examples], [example.asked for example in examples])
+        if examples
+        else {}
+    )
 
 
 def _readable(bench: Bench, examples: tuple[Example, ...]) -> tuple[Example, ...]:
     """Return the examples whose changed captions can be read: stored texts have no encoder for others."""
     result = []
-    for one in examples:
+    for example in examples:
         try:
-            _changed(bench, [one])
+            _changed(bench, [example])
         except MotionkitError:
             continue
-        result.append(one)
+        result.append(example)
     return tuple(result)
 
 

@@ -63,12 +63,14 @@ class Bench:
     @property
     def names(self) -> list[str]:
         """The rewards, and their weighted sum where several are summed."""
-        return [one.name for one in self.audited] + ([self.sum] if self.sum else [])
+        return [item.name for item in self.audited] + ([self.sum] if self.sum else [])
 
     @property
     def sum(self) -> str:
         """What the weighted sum is called; empty for fewer than two rewards."""
-        parts = [f"{one.weight:g} {one.name}" if one.weight != 1 else one.name for one in self.audited if one.summed]
+        parts = [
+            f"{item.weight:g} {item.name}" if item.weight != 1 else item.name for item in self.audited if item.summed
+        ]
         return " + ".join(parts) if len(parts) > 1 else ""
 
     @torch.no_grad()
@@ -78,17 +80,17 @@ class Bench:
         Raises:
             MotionkitError: A reward returns something else than scores (exit code 1).
         """
-        result = {one.name: np.full(len(features), np.nan) for one in self.audited}
+        result = {item.name: np.full(len(features), np.nan) for item in self.audited}
         # Clips of one length together: little padding.
         order = sorted(range(len(features)), key=lambda place: len(features[place]))
         for start in range(0, len(order), _BATCH):
             places = order[start : start + _BATCH]
             motions = self._batch([features[place] for place in places])
             asked = [prompts[place] for place in places]
-            for one in self.audited:
-                result[one.name][places] = self._ask(one, motions, asked)
+            for item in self.audited:
+                result[item.name][places] = self._ask(item, motions, asked)
         if self.sum:
-            result[self.sum] = np.sum([one.weight * result[one.name] for one in self.audited if one.summed], axis=0)
+            result[self.sum] = np.sum([item.weight * result[item.name] for item in self.audited if item.summed], axis=0)
         return result
 
     def _batch(self, features: Sequence[Tensor]) -> MotionBatch:

@@ -45,14 +45,14 @@ def quick_audit(
     try:
         with torch.random.fork_rng(devices=[]):
             clips = Clips(dataset, split)
-            limit = _CLIPS if all(one.own for one in audited) else _affordable(clips, audited, device)
+            limit = _CLIPS if all(item.own for item in audited) else _affordable(clips, audited, device)
             if limit < _FEW:
                 return f"the rewards take more than {_SECONDS / (_FEW * _PASSES):.1g} s a clip"
             result = audit(clips, audited, device=device, limit=limit, rows=QUICK)
     except MotionkitError as error:
         return error.message
     except Exception as error:  # a plugin's reward may raise anything, and a run does not need this audit
-        if all(one.own for one in audited):
+        if all(item.own for item in audited):
             raise
         return f"a reward raised {in_words(error)}"
     if not result.rows:

@@ -110,7 +110,9 @@ def verdict(found: Audit, name: str) -> Verdict:
     levels: dict[str, float] = {}
     for topic, tests in {**ASKED, **PHYSICS}.items():
         figures = [found.figure(rows[test], name) for test in tests if test in rows]
-        values = [one.seen if reads else one.fall for one in figures if one.n >= FEWEST and not _vague(one)]
+        values = [
+            figure.seen if reads else figure.fall for figure in figures if figure.n >= FEWEST and not _vague(figure)
+        ]
         if not reads and topic in ("order of segments", "order of events"):
             continue  # without texts there is no right order
         if any(np.isfinite(values)):

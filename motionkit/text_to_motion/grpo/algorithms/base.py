@@ -141,7 +141,7 @@ class Reference:
 
     @torch.no_grad()
     def follow(self, number: int) -> None:
-        """Become a copy of the policy if it is time to, before update `number` (from 0)."""
+        """Copy the policy if it is due, before update `number` (from 0)."""
         if not self._every or number == 0 or number % self._every:
             return
         if self._frozen is not None:
@@ -151,7 +151,7 @@ class Reference:
 
     @contextmanager
     def _swapped(self) -> Iterator[None]:
-        """Put the copied adapters into the policy's network inside the block."""
+        """Use the copied adapters in the policy's network inside the block."""
         own = adapter_parameters(self._policy.network)
         kept = [parameter.data for parameter in own]
         for parameter, value in zip(own, self._adapters, strict=True):
@@ -169,7 +169,7 @@ class Reference:
         return State({f"{place:05d}": value for place, value in enumerate(self._adapters)})
 
     def load_state(self, state: State) -> None:
-        """Put it back."""
+        """Restore it."""
         if self._every and self._frozen is not None:
             self._frozen.network.load_state_dict(dict(state.tensors))
         else:

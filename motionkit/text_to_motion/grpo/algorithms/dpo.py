@@ -134,7 +134,7 @@ def preference(noised: Noised, pairs: Pairs, beta: float, unit: Tensor, draw: Te
 
 
 def _swapped(pairs: Pairs, batch: Samples, seed: int, number: int) -> Pairs:
-    """Exchange best and worst where a coin says so."""
+    """Swap best and worst in half of the pairs, chosen by the seed."""
     keys = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=pairs.best.device)
     # Pair p K + k belongs to group p: k tells the segments of a prompt apart.
     columns = torch.arange(len(pairs.best), device=keys.device) % (len(pairs.best) // len(batch.groups.unique()))

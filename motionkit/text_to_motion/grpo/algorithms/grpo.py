@@ -77,7 +77,7 @@ class KLCoefficient:
         return State(values={"coefficient": self.value})
 
     def load_state(self, state: State) -> None:
-        """Put it back."""
+        """Restore it."""
         self.value = float(state.values["coefficient"])
 
 

@@ -114,7 +114,7 @@ class GradientTerms:
         )
 
     def merged(self) -> AbstractContextManager[None]:
-        """Return where the network is called with adapters merged, if it is."""
+        """Context in which the network is called, with adapters merged if that is faster."""
         return adapters_merged(self.policy.network) if self._merge else nullcontext()
 
     def negative_reward(self, scored: Scored, number: int) -> Tensor:
@@ -255,7 +255,7 @@ def require_gradient(reward: Reward, motions: MotionBatch, prompts: list[Prompt]
     total = reward.score(motions, prompts).total
     known = total[total.isfinite()].sum()
     gradients = torch.autograd.grad(known, x0, retain_graph=True, allow_unused=True) if known.requires_grad else ()
-    gradient = next((one for one in gradients if one is not None), None)
+    gradient = next((part for part in gradients if part is not None), None)
     if gradient is None or not bool((gradient.isfinite() & (gradient != 0)).any()):
         what = "no" if gradient is None else "a zero" if bool(gradient.isfinite().all()) else "no finite"
         raise MotionkitError(
