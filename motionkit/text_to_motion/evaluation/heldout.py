@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,14 +128,25 @@ def pair_kinetic_fid(before: Floats, after: Floats, clips: Tensor) -> Paired | N
     def both(rows: Tensor) -> tuple[float, float]:
         return reference.distance(first[rows][known[rows]]), reference.distance(second[rows][known[rows]])
 
+    return pair_distances(both, count, int(known.any(1).sum()))
+
+
+def pair_distances(both: Callable[[Tensor], tuple[float, float]], count: int, n: int) -> Paired:
+    """Pair a distance of two sets of motions of the same prompts, such as FID; the interval resamples prompts.
+
+    Args:
+        both: Returns the distances of both sets, of the prompts ``[R]`` that are named; some may be named twice.
+        count: Number of prompts.
+        n: Number of them that count.
+    """
     whole = both(torch.arange(count))
     rng = np.random.default_rng(0)
     draws = [both(torch.from_numpy(rng.integers(0, count, count))) for _ in range(_RESAMPLES)]
-    spread = np.array([two - one for one, two in draws])
+    spread = np.array([second - first for first, second in draws])
     delta = whole[1] - whole[0]
     # Repeated prompts bias both distances alike; what is left of it is taken off.
     low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
-    return Paired(whole[0], whole[1], delta, (float(low), float(high)), int(known.any(1).sum()))
+    return Paired(whole[0], whole[1], delta, (float(low), float(high)), n)
 
 
 def pair_npss(before: Floats, after: Floats) -> Paired | None:

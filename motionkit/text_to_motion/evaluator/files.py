@@ -247,9 +247,7 @@ def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
     except (KeyError, ValueError, IndexError) as error:
         what = "; ".join(f"{name} = {describe(parts[name])}" for name in NETWORKS)
         raise MotionkitError(
-            f"{origin} is not the text-to-motion evaluator: {what}.",
-            why=f"missing or misshaped: {error}",
-            fix=FIX,
+            f"{origin} is not the text-to-motion evaluator: {what}.", why=f"missing or misshaped: {error}", fix=FIX
         ) from error
     return Networks(
         weights.build(lambda: MovementEncoder(sizes), movement, origin),

@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, evaluator_words, tag_caption
+from motionkit.rl import length_mask
 from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import SEPARATOR, Prompt
 from motionkit.text_to_motion.crops import Crop, CropLatents, encode_crops
@@ -75,7 +76,7 @@ class MovementEncoder(nn.Module):
         # Four more frames of zeros: the first convolution then has an output past every motion's end.
         half = self.main[:3](F.pad(x[..., :-CONTACTS].transpose(1, 2), (0, UNIT)))  # [N, H, T / 2 + 2]
         end = torch.where(lengths < WINDOW, half.shape[2], lengths // UNIT * 2)
-        inside = torch.arange(half.shape[2], device=x.device) < end[:, None]
+        inside = length_mask(end, half.shape[2])
         half = torch.where(inside[:, None], half, half.new_zeros(()))
         movements = self.main[3:](half).transpose(1, 2)[:, :steps]
         out: Tensor = self.out_net(movements)

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from motionkit.contracts.dataset import TextClip
 from motionkit.metrics import distances as all_distances
 from motionkit.motion import tag_caption
-from motionkit.rl import stable_hash
+from motionkit.rl import length_mask, stable_hash
 from motionkit.runs import Run
 from motionkit.starter import student_path
 from motionkit.text import StudentEncoder
@@ -242,7 +242,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         """Return the unweighted parts by the names of `EvaluatorLossSettings`."""
         evaluator, loss, device = self.evaluator, self.settings.loss, self.device
         raw, lengths = batch.features.to(device), batch.lengths.to(device)
-        mask = torch.arange(raw.shape[1], device=device) < lengths[:, None]
+        mask = length_mask(lengths, raw.shape[1])
         x = torch.where(mask[..., None], evaluator.normalize(raw), raw.new_zeros(()))
         if self.settings.train.noise:
             x = torch.where(mask[..., None], self.noisy(x, batch.generator), x)
@@ -266,7 +266,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
     def encode_copies(self, copies: ChangedMotions) -> Tensor:
         """Encode changed motions: ``[K, D]``."""
         raw, lengths = copies.features.to(self.device), copies.lengths.to(self.device)
-        mask = torch.arange(raw.shape[1], device=self.device) < lengths[:, None]
+        mask = length_mask(lengths, raw.shape[1])
         x = self.evaluator.normalize(raw)
         if self.settings.train.noise:
             x = self.noisy(x, copies.generator)

@@ -19,7 +19,7 @@ from motionkit.contracts.policy import Condition
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, DataRecord, Normalizer, Skeleton, joints_to_features, read_features
 from motionkit.nn import add_adapters
-from motionkit.rl import Schedule, stable_hash
+from motionkit.rl import Schedule, length_mask, stable_hash
 from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import KnownTexts, Prompt, TextEncoder, TextRecord, proof
 from motionkit.text_to_motion.mdm.files import KIND, STATS, write_policy
@@ -209,7 +209,7 @@ class MDMPolicy(TextToMotionPolicy):
     def _frame_mask(self, x: Tensor, lengths: Tensor) -> Tensor | None:
         # [N, T], True = valid; in full mode padding is attended to, as in the original's evaluation.
         if self.padding == "exact":
-            return torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+            return length_mask(lengths, x.shape[1])
         if x.shape[1] != self.max_length:
             raise ValueError(f"full padding runs at {self.max_length} frames, got {x.shape[1]}")
         return None

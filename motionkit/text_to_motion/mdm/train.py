@@ -20,7 +20,7 @@ from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw
 from motionkit.motion import Normalizer, Skeleton
-from motionkit.rl import stable_hash
+from motionkit.rl import length_mask, stable_hash
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt, TextRecord, proof
 from motionkit.text_to_motion.evaluation.judge import open_judge
@@ -28,7 +28,7 @@ from motionkit.text_to_motion.evaluation.quality import Quality, RealMotions, me
 from motionkit.text_to_motion.mdm.open import new_policy, open_encoder, open_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings
-from motionkit.text_to_motion.pairs.data import clip_inputs, held_out_clips, trained_on_clips, usable_clips
+from motionkit.text_to_motion.pairs.data import below, clip_inputs, held_out_clips, trained_on_clips, usable_clips
 from motionkit.tracking import result_table, results
 from motionkit.training.base import LOSS, Figure, inputs_of
 from motionkit.training.device import autocast, describe_device, set_up, settle_matmul
@@ -131,8 +131,8 @@ class MdmBatches:
             parts = [(clip, text, True)]
             for _ in range(neighbours):
                 room = self._max - sum(len(part[0]) for part in parts)
-                piece = self._piece(clips[_below(len(clips), generator)], room, generator)
-                parts.insert(_below(2, generator) * len(parts), (piece, texts[_below(len(texts), generator)], False))
+                piece = self._piece(clips[below(len(clips), generator)], room, generator)
+                parts.insert(below(2, generator) * len(parts), (piece, texts[below(len(texts), generator)], False))
             parts = [part for part in parts if len(part[0])]
             timelines.append(parts)
             prompts.append(Prompt(tuple(part[1] for part in parts), tuple(len(part[0]) for part in parts)))
@@ -150,18 +150,18 @@ class MdmBatches:
 
     def _caption(self, row: int, generator: torch.Generator, *, plain: bool) -> str:
         captions = self._clips[row].captions
-        return captions[0 if plain else _below(len(captions), generator)]
+        return captions[0 if plain else below(len(captions), generator)]
 
     def _crop(self, row: int, length: int, generator: torch.Generator) -> Tensor:
         spare = self._features[row].shape[0] - length
-        start = _below(spare + 1, generator) if self._random_crop else 0
+        start = below(spare + 1, generator) if self._random_crop else 0
         return self._features[row][start : start + length]
 
     def _piece(self, clip: Tensor, room: int, generator: torch.Generator) -> Tensor:
         """Cut a neighbour of a random length that fits; empty a third of the time, or without room."""
         most = min(room, _LONGEST, len(clip)) // self._grid
-        length = self._grid * (1 + _below(most, generator)) if most > 0 and _below(3, generator) else 0
-        start = _below(len(clip) - length + 1, generator)
+        length = self._grid * (1 + below(most, generator)) if most > 0 and below(3, generator) else 0
+        start = below(len(clip) - length + 1, generator)
         return clip[start : start + length]
 
     @staticmethod
@@ -175,10 +175,6 @@ class MdmBatches:
         # u near 0 gives the noisiest steps: the density of t grows towards the last one.
         noisy = ((self._steps - 1) * (1 - torch.rand(count, generator=generator).square())).round().long()
         return torch.where(torch.rand(count, generator=generator) < self._early, noisy, uniform)
-
-
-def _below(limit: int, generator: torch.Generator) -> int:
-    return int(torch.randint(limit, (), generator=generator))
 
 
 def diffusion_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
@@ -491,7 +487,7 @@ class PretrainMDM:
         policy, device = self.policy, self.device
         x0, own, lengths = batch.x0.to(device), batch.own.to(device), batch.lengths.to(device)
         timestep, noise = batch.timestep.to(device), batch.noise.to(device)
-        mask = torch.arange(x0.shape[1], device=device) < lengths[:, None]
+        mask = length_mask(lengths, x0.shape[1])
         # The network sees the clutter too (`mask`); the losses see the clip's own frames only (`own`).
         condition = policy.condition(batch.prompts)
         with autocast(device, self.settings.precision):

@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 from motionkit import plugins
 from motionkit.contracts.reward import Record, Reward, RewardScores, moved, rows
 from motionkit.errors import MotionkitError
+from motionkit.rl import length_mask
 from motionkit.text import Prompt
 
 # Check of what a reward returned, before anything is computed with it; `motionkit.testing` asks the same.
@@ -101,7 +102,7 @@ def threads_of(reward: Reward) -> int:
 def valid_segments(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
     """Return ``[N, K]`` bool, which segments each prompt has; K is that of the longest."""
     counts = torch.tensor([len(prompt.segments) for prompt in prompts], device=device)
-    return torch.arange(int(counts.max()), device=device) < counts[:, None]
+    return length_mask(counts, int(counts.max()))
 
 
 def answer_of(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> object:

@@ -23,6 +23,7 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
 from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoidal_table
+from motionkit.rl import length_mask
 from motionkit.runs import fingerprint_tensors
 from motionkit.text import ENCODERS, SEPARATOR, Prompt, StoredEncoder, TextEncoder, TextFeatures, load_encoder
 from motionkit.text_to_motion import crops as _crops
@@ -295,7 +296,7 @@ class TMR(nn.Module):
         self.check_width(features)
 
         def encode(x: Tensor, lengths: Tensor) -> Tensor:
-            return self.encode_normalized(x, torch.arange(x.shape[1], device=x.device) < lengths[:, None]).mu
+            return self.encode_normalized(x, length_mask(lengths, x.shape[1])).mu
 
         return encode_crops(features, crops, normalize=self.normalize, encode=encode, latent=self.latent, clamp=clamp)
 
@@ -412,7 +413,7 @@ class TokenFolder:
         rows = [self._lookup(text) for text in texts]
         tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         lengths = torch.tensor([len(row) for row in rows])
-        return TextFeatures(tokens, torch.arange(tokens.shape[1]) < lengths[:, None])
+        return TextFeatures(tokens, length_mask(lengths, tokens.shape[1]))
 
     def _lookup(self, text: str) -> Tensor:
         if text not in self._rows:

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
+from motionkit.rl import length_mask
 from motionkit.runs import Run
 from motionkit.text import CachedEncoder, StoredEncoder, TextEncoder, TextFeatures, proof
 from motionkit.text_to_motion.pairs.data import PairBatch
@@ -289,7 +290,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         """Return the unweighted parts by the names of `LossSettings`."""
         tmr, loss, device = self.tmr, self.settings.loss, self.device
         raw, lengths = batch.features.to(device), batch.lengths.to(device)
-        mask = torch.arange(raw.shape[1], device=device) < lengths[:, None]
+        mask = length_mask(lengths, raw.shape[1])
         # [B, T, F], padding exactly 0, as the decoder writes it.
         target = torch.where(mask[..., None], tmr.normalize(raw), raw.new_zeros(()))
         seen = target
@@ -316,10 +317,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
             threshold=loss.threshold,
             beside=beside,
         )
-        parts = {
-            "contrastive": nce / size,
-            "latent": torch.nn.functional.smooth_l1_loss(all_texts, all_motions) / size,
-        }
+        parts = {"contrastive": nce / size, "latent": torch.nn.functional.smooth_l1_loss(all_texts, all_motions) / size}
         if beside is not None:
             parts["negatives"] = above_copies(self.score(all_texts, all_motions), beside) / size
         if self.variational:
@@ -345,7 +343,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         """Encode changed motions: ``[K, D]``."""
         device = self.device
         raw, lengths = copies.features.to(device), copies.lengths.to(device)
-        mask = torch.arange(raw.shape[1], device=device) < lengths[:, None]
+        mask = length_mask(lengths, raw.shape[1])
         x = torch.where(mask[..., None], self.tmr.normalize(raw), raw.new_zeros(()))
         if self.settings.train.noise:
             x = self.noisy(x, copies.generator)

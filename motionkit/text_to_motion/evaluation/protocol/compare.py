@@ -19,7 +19,7 @@ from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.metrics import FrechetReference, distances, match_hits
 from motionkit.metrics.paired import Paired, compare
-from motionkit.text_to_motion.evaluation.heldout import pair_kinetic_fid, pair_npss
+from motionkit.text_to_motion.evaluation.heldout import pair_distances, pair_kinetic_fid, pair_npss
 from motionkit.text_to_motion.evaluation.protocol.figures import (
     EMBEDDED,
     MOVING,
@@ -32,7 +32,6 @@ from motionkit.text_to_motion.evaluation.protocol.figures import (
 from motionkit.text_to_motion.evaluation.protocol.measure import Embedded, Measurement, Sampling
 from motionkit.tracking import definition, towards
 
-_RESAMPLES = 200  # of FID, whose every resample takes a covariance; other quantities take `_paired.RESAMPLES`
 _BATCH = 32
 NO_DIFFERENCE = "no difference"
 
@@ -140,7 +139,10 @@ def compare_policies(
         if quantity in means and quantity in columns[base]:
             differences[quantity] = {name: compare(columns[base][quantity], columns[name][quantity]) for name in others}
     if "fid" in means:
-        differences["fid"] = _fid_differences(made, reference.motion, base, others)
+        real_motions = FrechetReference(reference.motion)
+        differences["fid"] = {
+            name: _fid_difference(made[base].motion, made[name].motion, real_motions) for name in others
+        }
     sets = _set_differences(made, reference, base, others)
     differences |= {name: pairs for name, pairs in sets.items() if name in means}
     merged = Sheet()
@@ -170,24 +172,12 @@ def _per_prompt(text: Tensor, found: Embedded) -> dict[str, NDArray[np.float64]]
     return {name: values.double().cpu().numpy()[:, None] for name, values in columns.items()}
 
 
-def _fid_differences(made: Mapping[str, Embedded], real: Tensor, base: str, others: Sequence[str]) -> dict[str, Paired]:
-    reference = FrechetReference(real)
-    count = len(made[base].motion)
-    rng = np.random.default_rng(0)
-    draws = [torch.from_numpy(rng.integers(0, count, count)) for _ in range(_RESAMPLES)]
-    whole = {name: reference.distance(result.motion) for name, result in made.items()}
-    resampled = {
-        name: np.array([reference.distance(result.motion[draw.to(result.motion.device)]) for draw in draws])
-        for name, result in made.items()
-    }
-    result = {}
-    for name in others:
-        delta = whole[name] - whole[base]
-        # The bias of resampling (repeated prompts) is that of both; what is left of it is taken off.
-        spread = resampled[name] - resampled[base]
-        low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
-        result[name] = Paired(whole[base], whole[name], delta, (float(low), float(high)), count)
-    return result
+def _fid_difference(base: Tensor, other: Tensor, reference: FrechetReference) -> Paired:
+    def both(rows: Tensor) -> tuple[float, float]:
+        rows = rows.to(base.device)
+        return reference.distance(base[rows]), reference.distance(other[rows])
+
+    return pair_distances(both, len(base), len(base))
 
 
 def _set_differences(

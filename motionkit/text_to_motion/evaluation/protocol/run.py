@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from motionkit.contracts.dataset import Split, TextClip, TextMotionDataset
+from motionkit.contracts.evaluation import KIND, RECORD, find_record
 from motionkit.contracts.open_model import STARTER, FoundModel
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.documents import read_json
@@ -96,8 +97,7 @@ def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[
 # A folder with one file per replication, so that an evaluation that was stopped goes on where it was.
 
 
-RECORD, PAGE, FOLDER = "evaluation.json", "evaluation.html", "replications"
-KIND = "motionkit-evaluation"
+PAGE, FOLDER = "evaluation.html", "replications"
 
 
 class ReplicationStore:
@@ -153,16 +153,8 @@ class ReplicationStore:
 
     def _before(self) -> dict[str, Any] | None:
         """Return the record of an evaluation that may go on or be replaced; None for a new place."""
-        if self.path.exists() and not self.path.is_dir():
-            raise MotionkitError(f"--out {self.path} is a file.", fix="choose another --out.")
-        if not self.path.is_dir() or not {file.name for file in self.path.iterdir()} - {FOLDER, LOCK}:
-            return None  # new, or stopped before anything was measured
-        record: dict[str, Any] = {}
-        if (self.path / RECORD).is_file():
-            record = read_json(self.path / RECORD, dict, fix="choose another --out.")
-        if record.get("kind") != KIND:
-            raise MotionkitError(f"{self.path} exists and holds something else.", fix="choose another --out.")
-        if self._overwrite:
+        record = find_record(self.path, besides={FOLDER, LOCK})  # a run that measured nothing may have left these
+        if record is None or self._overwrite:
             return record
         if record.get("status") == "done":
             raise MotionkitError(
