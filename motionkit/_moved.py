@@ -18,6 +18,10 @@ from types import ModuleType
 _PACKAGE = "motionkit."
 
 SEVERAL = {
+    "datasets.composite.api": (
+        "text_to_motion.data.compose",
+        "text_to_motion.data.joined",
+    ),
     "datasets.motions": (
         "predictor.data",
         "predictor.clips",
@@ -34,12 +38,11 @@ SEVERAL = {
     "encoders.tmr": (
         "text_to_motion.tmr.model",
         "text_to_motion.crops",
-        "text_to_motion.tmr.tokens",
         "text_to_motion.tmr.files",
     ),
     "environments": ("success.environments.open",),
     "evaluation": (
-        "text_to_motion.evaluation.alarms",
+        "text_to_motion.grpo.measurements",
         "text_to_motion.evaluation.heldout",
         "text_to_motion.evaluation.judge",
         "text_to_motion.evaluation.quality",
@@ -78,7 +81,6 @@ SEVERAL = {
     "evaluation.sensitivity": (
         "text_to_motion.evaluation.sensitivity.words",
         "text_to_motion.evaluation.sensitivity.audit",
-        "text_to_motion.evaluation.sensitivity.rows",
         "text_to_motion.evaluation.sensitivity.bench",
         "text_to_motion.evaluation.sensitivity.quick",
     ),
@@ -407,19 +409,16 @@ text._stored: text._known text._nearest text._student
 text_to_motion.crops: encoders._crops
 text_to_motion.data.clip_sets: datasets.composite._sets datasets.composite._totals
 text_to_motion.data.compose: datasets.composite._captions datasets.composite._compose datasets.composite._draw
-    datasets.composite._messages datasets.composite._plan datasets.composite._tower
-text_to_motion.data.compose_files: datasets.composite._write datasets.composite.api
+    datasets.composite._messages datasets.composite._plan datasets.composite._tower datasets.composite._write
 text_to_motion.data.composite: datasets.composite datasets.composite._schema
 text_to_motion.data.composite_set: datasets.composite._arrays datasets.composite._consistency
     datasets.composite._dataset datasets.composite._read
 text_to_motion.data.folder: datasets.humanml._dataset datasets.humanml._reader
 text_to_motion.data.humanml: datasets.humanml
 text_to_motion.data.joined: datasets.composite._motion datasets.composite._seams datasets.composite._sources
-    datasets.joining
-text_to_motion.data.reference: datasets.overlap datasets.reference
+    datasets.joining datasets.overlap datasets.reference text_to_motion.data.reference
 text_to_motion.data.starter: datasets.starter
 text_to_motion.data.starter_clips: datasets.starter._cache datasets.starter._dataset datasets.starter._prompts
-text_to_motion.evaluation.alarms: evaluation._alarms
 text_to_motion.evaluation.export: evaluation._generate evaluation.export
 text_to_motion.evaluation.heldout: evaluation._heldout evaluation._sets
 text_to_motion.evaluation.judge: evaluation._calibrate evaluation._fit evaluation._judge evaluation._leaks
@@ -435,8 +434,8 @@ text_to_motion.evaluation.retrieval: evaluation._retrieval
 text_to_motion.evaluation.sensitivity.audit: evaluation.sensitivity._alone evaluation.sensitivity._audit
     evaluation.sensitivity._figures
 text_to_motion.evaluation.sensitivity.bench: evaluation.sensitivity._bench evaluation.sensitivity._clips
+    evaluation.sensitivity._rows
 text_to_motion.evaluation.sensitivity.quick: evaluation.sensitivity._quick
-text_to_motion.evaluation.sensitivity.rows: evaluation.sensitivity._rows
 text_to_motion.evaluation.sensitivity.words: evaluation.sensitivity._words
 text_to_motion.evaluator.files: encoders.t2m._beside encoders.t2m._layout encoders.t2m._load encoders.t2m._native
     rewards.mdm.opening
@@ -446,7 +445,7 @@ text_to_motion.evaluator.train: trainers.pretrain.t2m_evaluator._loss trainers.p
     trainers.pretrain.t2m_evaluator._words
 text_to_motion.grpo.algorithms: trainers.grpo.algorithms
 text_to_motion.grpo.algorithms.awm: trainers.grpo.algorithms.awm
-text_to_motion.grpo.algorithms.base: trainers.grpo.algorithms.base
+text_to_motion.grpo.algorithms.base: trainers.grpo._reference trainers.grpo.algorithms.base
 text_to_motion.grpo.algorithms.credit: trainers.grpo._whole trainers.grpo.algorithms._credit
 text_to_motion.grpo.algorithms.dpo: trainers.grpo.algorithms.dpo
 text_to_motion.grpo.algorithms.easytune: trainers.grpo.algorithms.easytune
@@ -464,8 +463,7 @@ text_to_motion.grpo.algorithms.options: trainers.grpo.algorithms.components trai
 text_to_motion.grpo.algorithms.reward_gradient: trainers.grpo.algorithms.reward_gradient
 text_to_motion.grpo.algorithms.terms: trainers.grpo.algorithms._hold trainers.grpo.algorithms._terms
 text_to_motion.grpo.api: trainers.grpo.api
-text_to_motion.grpo.measurements: trainers.grpo._measurements
-text_to_motion.grpo.reference: trainers.grpo._reference
+text_to_motion.grpo.measurements: evaluation._alarms trainers.grpo._measurements
 text_to_motion.grpo.settings: trainers.grpo trainers.grpo._auto trainers.grpo._preset trainers.grpo._settings
 text_to_motion.grpo.step: trainers.grpo._engine
 text_to_motion.grpo.train: trainers.grpo._cursor trainers.grpo._inputs trainers.grpo._trainer
@@ -488,23 +486,22 @@ text_to_motion.rewards.mdm: rewards.mdm
 text_to_motion.rewards.mix: rewards._groups
 text_to_motion.rewards.motion_terms: rewards.movement._reward rewards.physics._reward
 text_to_motion.rewards.ranked: rewards.mdm._others rewards.mdm._reward
-text_to_motion.tmr.files: encoders.tmr._layout encoders.tmr._load encoders.tmr._native rewards.tmr.opening
+text_to_motion.tmr.files: encoders.tmr._layout encoders.tmr._load encoders.tmr._native encoders.tmr._stats
+    rewards.tmr.opening
 text_to_motion.tmr.model: encoders.tmr._model encoders.tmr._network encoders.tmr._new encoders.tmr._pairs
-    encoders.tmr._patch encoders.tmr._sentences encoders.tmr._text
+    encoders.tmr._patch encoders.tmr._sentences encoders.tmr._text encoders.tmr._tokens
 text_to_motion.tmr.settings: trainers.pretrain.tmr trainers.pretrain.tmr._settings
-text_to_motion.tmr.tokens: encoders.tmr._stats encoders.tmr._tokens
 text_to_motion.tmr.train: trainers.pretrain.tmr._data trainers.pretrain.tmr._evaluate trainers.pretrain.tmr._loss
     trainers.pretrain.tmr._trainer
 tracking._metrics: tracking._motion_metrics
 tracking._results: tracking._retrieval
 tracking._writers: tracking._bridge tracking._jsonl tracking._series
 training.base: trainers.base
-training.device: trainers._device
+training.device: trainers._device trainers._matmul
 training.execute: trainers.execute
 training.guide_yaml: trainers._guide_yaml
 training.launch: trainers.launch trainers.words
 training.learner: trainers._best trainers._gradients trainers._learner
-training.matmul: trainers._matmul
 training.steps: trainers._loop trainers._state
 training.together: trainers.together
 training.world: trainers._following trainers._world

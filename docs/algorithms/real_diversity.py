@@ -20,7 +20,7 @@ from motionkit.metrics import sample_spread
 from motionkit.motion import HUMANML, joints_to_features
 from motionkit.starter import Order, perform
 from motionkit.text import Prompt
-from motionkit.text_to_motion.data.compose_files import reference_features, reference_joints
+from motionkit.text_to_motion.data.joined import reference_features, reference_joints
 
 PROMPTS, SAMPLES = 64, 4
 SEED = 77 << 32

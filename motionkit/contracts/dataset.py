@@ -18,17 +18,11 @@ from motionkit.text import Prompt
 
 @dataclass(frozen=True)
 class TextClip:
-    """One training item.
+    """One training item."""
 
-    Attributes:
-        key: Clip id, unique in its split.
-        features: ``[T, D]`` float32, not normalised.
-        captions: At least one text.
-    """
-
-    key: str
-    features: Tensor
-    captions: tuple[str, ...]
+    key: str  # clip id, unique in its split
+    features: Tensor  # [T, D] float32, not normalised
+    captions: tuple[str, ...]  # at least one text
 
 
 class TextMotionDataset(Protocol):
@@ -87,19 +81,14 @@ class HasCaptionTokens(Protocol):
 
 @dataclass(frozen=True)
 class Regions:
-    """N images, a region of each, and what is said of it.
+    """N images, a region of each, and what is said of it."""
 
-    Attributes:
-        images: N arrays ``[H, W, 3]`` uint8 RGB; every image may have a size of its own.
-        masks: N arrays ``[h, w]`` bool, True inside the region; h and w may be smaller than H and W.
-        captions: What is said of each region.
-        others: N arrays ``[K, h, w]`` bool, masks of the other objects of each image, K of each its own; empty where
-            the data do not say them.
-    """
-
-    images: Sequence[NDArray[np.uint8]]
+    images: Sequence[NDArray[np.uint8]]  # N arrays [H, W, 3] uint8 RGB; every image may have a size of its own
+    # N arrays [h, w] bool, True inside the region; h and w may be smaller than H and W.
     masks: Sequence[NDArray[np.bool_]]
-    captions: tuple[str, ...]
+    captions: tuple[str, ...]  # what is said of each region
+    # N arrays [K, h, w] bool, masks of the other objects of each image, K of each its own; empty if the data do not
+    # say them.
     others: Sequence[NDArray[np.bool_]] = ()
 
     def __len__(self) -> int:
@@ -140,43 +129,28 @@ class NamesAbsent(Protocol):
 
 @dataclass(frozen=True)
 class Thing:
-    """An object of an image, as data that know their scenes describe it.
+    """An object of an image, as data that know their scenes describe it."""
 
-    Attributes:
-        attributes: Value by attribute, such as ``{"shape": "circle", "colour": "red"}``.
-        middle: Its middle ``(x, y)``, as shares of the image's width and height; y points down.
-    """
-
-    attributes: Mapping[str, str]
-    middle: tuple[float, float]
+    attributes: Mapping[str, str]  # value by attribute, such as ``{"shape": "circle", "colour": "red"}``
+    middle: tuple[float, float]  # its middle ``(x, y)``, as shares of the image's width and height; y points down
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What an image shows.
+    """What an image shows."""
 
-    Attributes:
-        things: Its objects.
-        meant: Which of them the region is.
-    """
-
-    things: tuple[Thing, ...]
-    meant: int = 0
+    things: tuple[Thing, ...]  # its objects
+    meant: int = 0  # which of them the region is
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a caption says of an object, word for word: it may contradict itself.
+    """What a caption says of an object, word for word: it may contradict itself."""
 
-    Attributes:
-        said: Pairs of an attribute and its value.
-        relations: Pairs of a relation, such as ``left of``, and what is said of the other object.
-        unread: Words that say nothing that the data know.
-    """
-
-    said: tuple[tuple[str, str], ...] = ()
+    said: tuple[tuple[str, str], ...] = ()  # pairs of an attribute and its value
+    # Pairs of a relation, such as ``left of``, and what is said of the other object.
     relations: tuple[tuple[str, Claim], ...] = ()
-    unread: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()  # words that say nothing that the data know
 
 
 @runtime_checkable
@@ -208,12 +182,12 @@ class HasCaptionedPart(Protocol):
     """A dataset of regions of which only a part has captions that may be learned from."""
 
     def captioned(self, split: Split) -> NDArray[np.int64] | None:
-        """Return the numbers of the regions of a split whose captions may be read; None where all may."""
+        """Return the numbers of the regions of a split whose captions may be read; None if all may."""
         ...
 
 
 def captioned_part(data: RegionDataset, split: Split = "train") -> NDArray[np.int64] | None:
-    """Return the numbers of the regions whose captions may be read; None where all may, as of most data."""
+    """Return the numbers of the regions whose captions may be read; None if all may, as of most data."""
     return data.captioned(split) if isinstance(data, HasCaptionedPart) else None
 
 
@@ -305,7 +279,10 @@ def leave_out_prompts(trained: TrainedOn, dataset: TextMotionDataset, split: Spl
         if (mark := clip_fingerprint(clip)) in trained.items:
             seen[getattr(clip, "source", "") or clip.key] = mark
     return trained.leave_out(
-        [next((seen[name] for name in one.source_ids if name in seen), prompt_fingerprint(one)) for one in prompts]
+        [
+            next((seen[name] for name in prompt.source_ids if name in seen), prompt_fingerprint(prompt))
+            for prompt in prompts
+        ]
     )
 
 
@@ -318,23 +295,14 @@ def _is_composite(dataset: object) -> bool:
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """One clip of a dataset.
+    """One clip of a dataset."""
 
-    Attributes:
-        key: Clip id.
-        origin: Dataset, split and id.
-        clip: The clip itself.
-        split: Its split.
-        skeleton: Body of its features.
-        fps: Their frames per second.
-    """
-
-    key: str
-    origin: str
-    clip: TextClip
-    split: Split
-    skeleton: Skeleton
-    fps: float
+    key: str  # clip id
+    origin: str  # dataset, split and id
+    clip: TextClip  # the clip itself
+    split: Split  # its split
+    skeleton: Skeleton  # body of its features
+    fps: float  # their frames per second
 
     def fingerprint(self) -> str:
         """Return an empty fingerprint: a clip in memory has no state on disk."""

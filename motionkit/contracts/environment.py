@@ -12,27 +12,19 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
-Frames = Mapping[str, NDArray[np.uint8]]
-"""``[N, H, W, 3]`` RGB by the name of the camera."""
+Frames = Mapping[str, NDArray[np.uint8]]  # ``[N, H, W, 3]`` RGB by the name of the camera
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of N copies brought about.
+    """What one step of N copies brought about."""
 
-    Attributes:
-        reward: ``[N]`` float32, the environment's own reward.
-        success: ``[N]`` bool: the task is fulfilled in the state after the step.
-        terminated: ``[N]`` bool: the episode is over, its last state has no future.
-        truncated: ``[N]`` bool: the episode is cut, as at the time limit.
-        infos: One mapping per copy. ``joints`` ``[T, J, 3]`` in metres, Y up, with ``fps``, at the end of an episode
-            lets motion rewards score it.
-    """
-
-    reward: Floats
-    success: Flags
-    terminated: Flags
-    truncated: Flags
+    reward: Floats  # [N] float32, the environment's own reward
+    success: Flags  # [N] bool: the task is fulfilled in the state after the step
+    terminated: Flags  # [N] bool: the episode is over, its last state has no future
+    truncated: Flags  # [N] bool: the episode is cut, as at the time limit
+    # One mapping per copy. ``joints`` [T, J, 3] in metres, Y up, with ``fps``, at the end of an episode lets motion
+    # rewards score it.
     infos: Sequence[Mapping[str, Any]] = field(default=())
 
     @property

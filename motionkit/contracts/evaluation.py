@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from motionkit.tracking import finite
 
 
 _PROTOCOLS = {"predictor": "mpl", "regions": "sa2va"}
-"""Protocols of policies that are no text-to-motion policies, by what they give."""
+"""Evaluation protocol by policy kind (all kinds but text-to-motion)."""
 
 
 def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
@@ -62,15 +62,15 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
         )
     if path.startswith(f"{STARTER}:"):
         return "retrieval"
-    found = open_model(path)
-    protocol = _PROTOCOLS.get(gives_of_model(found))
+    model = open_model(path)
+    protocol = _PROTOCOLS.get(gives_of_model(model))
     if protocol:
         return protocol
-    return "retrieval" if found.kind == "rewards" and "evaluator" not in found.what else "text-to-motion"
+    return "retrieval" if model.kind == "rewards" and "evaluator" not in model.what else "text-to-motion"
 
 
 RECORD = "evaluation.json"
-_KIND = "motionkit-evaluation"
+KIND = "motionkit-evaluation"
 
 
 def claim(path: Path, protocol: str, *, overwrite: bool) -> None:
@@ -84,17 +84,34 @@ def claim(path: Path, protocol: str, *, overwrite: bool) -> None:
     Raises:
         MotionkitError: It is a file, holds other files, or an evaluation while `overwrite` is off (exit code 2).
     """
-    if path.exists() and not path.is_dir():
-        raise MotionkitError(f"--out {path} is a file.", fix="choose another --out.")
-    if not path.is_dir() or not any(path.iterdir()):
+    record = find_record(path)
+    if record is None:
         return
-    record: dict[str, Any] = {}
-    if (path / RECORD).is_file():
-        record = read_json(path / RECORD, dict, fix="choose another --out.")
-    if record.get("kind") != _KIND or record.get("protocol") != protocol:
-        raise MotionkitError(f"{path} exists and holds something else.", fix="choose another --out.")
+    if record.get("protocol") != protocol:
+        raise _something_else(path)
     if not overwrite:
         raise MotionkitError(f"{path} holds a finished evaluation.", fix="choose another --out, or --overwrite it.")
+
+
+def find_record(path: Path, *, besides: Set[str] = frozenset()) -> dict[str, Any] | None:
+    """Return the record of the evaluation in a folder; None if there is nothing in it but files named in `besides`.
+
+    Raises:
+        MotionkitError: `path` is a file, or holds something else (exit code 2).
+    """
+    if path.exists() and not path.is_dir():
+        raise MotionkitError(f"--out {path} is a file.", fix="choose another --out.")
+    if not path.is_dir() or not {file.name for file in path.iterdir()} - besides:
+        return None
+    file = path / RECORD
+    record = read_json(file, dict, fix="choose another --out.") if file.is_file() else {}
+    if record.get("kind") != KIND:
+        raise _something_else(path)
+    return record
+
+
+def _something_else(path: Path) -> MotionkitError:
+    return MotionkitError(f"{path} exists and holds something else.", fix="choose another --out.")
 
 
 def write_record(path: Path, protocol: str, document: Mapping[str, Any]) -> None:
@@ -109,7 +126,7 @@ def write_record(path: Path, protocol: str, document: Mapping[str, Any]) -> None
         MotionkitError: It cannot be written (exit code 1).
     """
     shown = {key: finite(value) for key, value in document.items() if key not in ("table", "closing")}
-    record = {"kind": _KIND, "schema": 1, "protocol": protocol, "result": shown}
+    record = {"kind": KIND, "schema": 1, "protocol": protocol, "result": shown}
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     with disk_errors("write the evaluation", path):
         path.mkdir(parents=True, exist_ok=True)

@@ -37,25 +37,15 @@ Walk = Callable[[Predict, Tensor, StepNoise], Rollout]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """N = P x S motions, prompt after prompt.
+    """N = P x S motions, prompt after prompt."""
 
-    Attributes:
-        prompts: Prompt of each sample.
-        condition: Encoded prompts, N rows.
-        lengths: ``[N]`` int64.
-        groups: ``[N]`` int64; the number of the prompt within the batch, so that equal texts stay apart.
-        mask: ``[N, T]`` bool, True = valid.
-        motions: The finished motions, unnormalised.
-        rollout: Final states, and the visited ones where they were recorded.
-    """
-
-    prompts: list[Prompt]
-    condition: Condition
-    lengths: Tensor
-    groups: Tensor
-    mask: Tensor
-    motions: MotionBatch
-    rollout: Rollout
+    prompts: list[Prompt]  # prompt of each sample
+    condition: Condition  # encoded prompts, N rows
+    lengths: Tensor  # [N] int64
+    groups: Tensor  # [N] int64; the number of the prompt within the batch, so that equal texts stay apart
+    mask: Tensor  # [N, T] bool, True = valid
+    motions: MotionBatch  # the finished motions, unnormalised
+    rollout: Rollout  # final states, and the visited ones where they were recorded
 
 
 def sample(
@@ -148,9 +138,7 @@ def segment_bounds(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
 _log = logging.getLogger("motionkit.policies")
 
 _NAMED = 4  # texts that a warning names
-
-BATCH = 64
-"""Motions that are sampled at once."""
+BATCH = 64  # motions that are sampled at once
 
 
 def plan_steps(
@@ -180,7 +168,7 @@ def plan_steps(
 
 
 def own_steps(policy: DiffusionPolicy) -> list[int] | None:
-    """Return the timesteps that ``motionkit generate`` visits by default; None where they are all."""
+    """Return the timesteps that ``motionkit generate`` visits by default; None if they are all."""
     visited: list[int] = plan_steps(policy).timesteps.tolist()
     return None if len(visited) == len(policy.schedule) else visited
 
@@ -232,7 +220,7 @@ def generate_motions(
 
 
 def _segments(prompt: Prompt, fps: float) -> tuple[Caption, ...]:
-    """Return the segments as captions with their seconds; none where there is one segment."""
+    """Return the segments as captions with their seconds; none if there is one segment."""
     if len(prompt.segments) == 1:
         return ()
     return tuple(
@@ -276,7 +264,7 @@ class KnowsTexts(Protocol):
     """A policy that may know the texts that it was trained on."""
 
     def known_texts(self) -> KnownTexts | None:
-        """Return them; None where they are not known."""
+        """Return them; None if they are not known."""
         ...
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from motionkit import plugins, runs, weights
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
@@ -13,9 +15,7 @@ from motionkit.runs import TrainedOn
 
 STARTER = "starter"
 _POLICY, _DOCUMENT = "policy", "policy.json"
-_PLUGINS = {"regions": "tiny-sa2va"}
-"""The plugins of policies whose documents name something else."""
-
+_PLUGINS = {"regions": "tiny-sa2va"}  # the plugins of policies whose documents name something else
 _AS_TMR = ("rewards", "tmr-dense")
 _AS_EVALUATOR = ("rewards", "mdm-matching")
 _ENCODERS = {
@@ -27,21 +27,13 @@ _ENCODERS = {
 
 @dataclass(frozen=True)
 class FoundModel:
-    """A model that was found; its weights are not read yet.
+    """A model that was found; its weights are not read yet."""
 
-    Attributes:
-        path: What was asked for, as the policy's or the reward's own options take it.
-        kind: Plugin kind that reads it: ``policies``, or ``rewards`` for a TMR and an evaluator.
-        plugin: Name of the plugin that reads it.
-        what: What it is, in words.
-        run: The run that made it, if it lies in one.
-    """
-
-    path: str
-    kind: str
-    plugin: str
-    what: str
-    run: runs.RunInfo | None = None
+    path: str  # what was asked for, as the policy's or the reward's own options take it
+    kind: str  # plugin kind that reads it: ``policies``, or ``rewards`` for a TMR and an evaluator
+    plugin: str  # name of the plugin that reads it
+    what: str  # what it is, in words
+    run: runs.RunInfo | None = None  # the run that made it, if it lies in one
 
     def describe(self) -> str:
         """Return one sentence: what it is, and which run made it."""
@@ -51,13 +43,13 @@ class FoundModel:
 
 
 def open_model(path: str) -> FoundModel:
-    """Say which model a path holds, whatever its kind.
+    """Return which model a path holds, whatever its kind.
 
     Args:
         path: Run folder, checkpoint folder, model folder, weights file, or ``starter`` for the starter policy.
 
     Raises:
-        MotionkitError: Nothing is there, the run has no checkpoint yet, or it is no model.
+        MotionkitError: Nothing is there, the run has no checkpoint yet, or it is not a model.
     """
     if path == STARTER:
         return FoundModel(path, "policies", "mdm", "the starter policy")
@@ -68,14 +60,14 @@ def open_model(path: str) -> FoundModel:
         )
     if not place.is_dir():
         return _file(path, place)
-    if (found := runs.find_model(place, _POLICY, _DOCUMENT)) is not None:
-        kind = str(read_json(found.document, dict, fix="copy the folder again.").get("kind", ""))[:40]
+    if (result := runs.find_model(place, _POLICY, _DOCUMENT)) is not None:
+        kind = str(read_json(result.document, dict, fix="copy the folder again.").get("kind", ""))[:40]
         plugin = _PLUGINS.get(kind, kind)
-        step = f" at step {found.step}" if found.step else ""
-        return FoundModel(path, "policies", plugin, f"a policy of kind {plugin}{step}", _run(found.run))
+        step = f" at step {result.step}" if result.step else ""
+        return FoundModel(path, "policies", plugin, f"a policy of kind {plugin}{step}", _run(result.run))
     for form, (part, reader, what) in _ENCODERS.items():
         for folder in (place / part, place):
-            if _encoder_format(folder) == form:
+            if encoder_format(folder) == form:
                 return FoundModel(path, *reader, what, _run(folder.parent))
     if (info := _run(place)) is not None:
         raise MotionkitError(
@@ -128,16 +120,34 @@ def export_model(
 def _file(path: str, place: Path) -> FoundModel:
     """Name a file by its tensors; a file that no reader knows goes to the policy, which refuses it by name."""
     what = weights.describe(weights.read(place))
-    found = _AS_TMR if "TMR" in what else _AS_EVALUATOR if "Guo" in what else ("policies", "mdm")
-    return FoundModel(path, *found, what)
+    result = _AS_TMR if "TMR" in what else _AS_EVALUATOR if "Guo" in what else ("policies", "mdm")
+    return FoundModel(path, *result, what)
 
 
-def _encoder_format(folder: Path) -> object:
+# Folders of encoders: config.json, whose `format` says what it is, and the tensors.
+
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+def encoder_config(folder: Path) -> dict[str, Any]:
+    """Return the config.json of a folder; empty if there is none."""
+    config = folder / CONFIG
+    return read_json(config, dict, fix="copy it again.") if config.is_file() else {}
+
+
+def encoder_format(folder: Path) -> object:
     """Return the format that an encoder's folder names; None if it is not such a folder."""
-    config = folder / "config.json"
-    if not (config.is_file() and (folder / "model.safetensors").is_file()):
-        return None
-    return read_json(config, dict, fix="copy it again.").get("format")
+    return encoder_config(folder).get("format") if (folder / WEIGHTS).is_file() else None
+
+
+def read_encoder(folder: Path) -> dict[str, dict[str, Tensor]]:
+    """Return the tensors of an encoder's folder, float32, by component: the first part of their names."""
+    parts: dict[str, dict[str, Tensor]] = {}
+    for key, value in (weights.find_tensors(weights.read(folder / WEIGHTS)) or {}).items():
+        name, _, rest = key.partition(".")
+        parts.setdefault(name, {})[rest] = value.float()
+    return parts
 
 
 def _run(folder: Path | None) -> runs.RunInfo | None:

@@ -28,8 +28,7 @@ class Condition(Protocol):
         ...
 
 
-GUIDANCE = 2.5
-"""Guidance scale that a policy is sampled with where it stores none, as released MDM checkpoints are."""
+GUIDANCE = 2.5  # guidance scale that a policy is sampled with where it stores none, as released MDM checkpoints are
 
 
 @runtime_checkable
@@ -37,7 +36,7 @@ class StoresGuidance(Protocol):
     """A policy that remembers which guidance scale it is meant to be sampled with.
 
     Attributes:
-        guidance: The scale; None where it does not know one.
+        guidance: The scale; None if it does not know one.
     """
 
     guidance: float | None
@@ -184,34 +183,22 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Captions:
-    """Sampled captions of N regions.
+    """Sampled captions of N regions."""
 
-    Attributes:
-        ids: ``[N, L]`` int64 numbers of words; the policy that made them reads them.
-        texts: The same as text, without special words.
-        ended: ``[N]`` bool: the caption came to its end before the longest length.
-    """
-
-    ids: Tensor
-    texts: list[str]
-    ended: Tensor
+    ids: Tensor  # [N, L] int64 numbers of words; the policy that made them reads them
+    texts: list[str]  # the same as text, without special words
+    ended: Tensor  # [N] bool: the caption came to its end before the longest length
 
 
 @dataclass(frozen=True, eq=False)
 class WordScores:
-    """What a policy says of given words.
+    """What a policy says of given words."""
 
-    Attributes:
-        log_prob: ``[N, L]`` log-probability of each word, with graph; 0 behind the end.
-        entropy: ``[N, L]`` entropy of the distribution each was drawn from; 0 behind the end.
-        mask: ``[N, L]`` bool, True for words up to the end, that included.
-        whole: ``[N, L, K]`` log-probabilities of all words, where they were asked for; minus infinity for words that
-            are never said.
-    """
-
-    log_prob: Tensor
-    entropy: Tensor
-    mask: Tensor
+    log_prob: Tensor  # [N, L] log-probability of each word, with graph; 0 behind the end
+    entropy: Tensor  # [N, L] entropy of the distribution each was drawn from; 0 behind the end
+    mask: Tensor  # [N, L] bool, True for words up to the end, that included
+    # [N, L, K] log-probabilities of all words, where they were asked for; minus infinity for words that are never
+    # said.
     whole: Tensor | None = None
 
 
@@ -227,15 +214,10 @@ class SeenRegions(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Several masks of N prompts.
+    """Several masks of N prompts."""
 
-    Attributes:
-        logits: ``[N, K, h, w]`` mask logits, with graph; above 0 is inside.
-        scores: ``[N, K]`` logits of how good the policy takes each to be, with graph.
-    """
-
-    logits: Tensor
-    scores: Tensor
+    logits: Tensor  # [N, K, h, w] mask logits, with graph; above 0 is inside
+    scores: Tensor  # [N, K] logits of how good the policy takes each to be, with graph
 
 
 @runtime_checkable
@@ -252,7 +234,7 @@ class PlansMemory(Protocol):
     """Options of a region policy that say before it is opened what a run on it will take."""
 
     def memory(self, *, regions: int, group: int, device: str) -> list[str]:
-        """Return lines for people, for a step of so many regions with so many samples each; empty where unknown."""
+        """Return lines for people, for a step of so many regions with so many samples each; empty if unknown."""
         ...
 
 
@@ -279,8 +261,7 @@ class HasLimits(Protocol):
         ...
 
 
-REGION_ARTIFACT = "policy"
-"""Folder of a run that holds the region policy which was trained."""
+REGION_ARTIFACT = "policy"  # folder of a run that holds the region policy which was trained
 
 
 class RegionPolicy(Protocol):

@@ -28,17 +28,17 @@ def moved(record: Any, device: torch.device) -> Any:
         return record
     if isinstance(record, MotionBatch):
         return _motions(record, record.features.to(device), record.lengths.to(device))
-    found = {name: value.to(device) for name, value in contents(record).items() if isinstance(value, Tensor)}
+    result = {name: value.to(device) for name, value in contents(record).items() if isinstance(value, Tensor)}
     own = {"device": device} if "device" in {item.name for item in fields(record)} else {}
-    return replace(record, **found, **own)
+    return replace(record, **result, **own)
 
 
 def contents(record: Any) -> dict[str, Any]:
     """Return the tensors and lists that a record is made of, by name; what it may have and has not is left out."""
     if isinstance(record, MotionBatch):
         return {"features": record.features, "lengths": record.lengths}
-    found = {item.name: getattr(record, item.name) for item in fields(record)}
-    return {name: value for name, value in found.items() if name != "device" and value is not None}
+    result = {item.name: getattr(record, item.name) for item in fields(record)}
+    return {name: value for name, value in result.items() if name != "device" and value is not None}
 
 
 def _motions(record: MotionBatch, features: Tensor, lengths: Tensor) -> MotionBatch:
@@ -68,18 +68,14 @@ class Record(Protocol):
 class FrameBatch:
     """N image sequences, such as what a camera saw in an episode.
 
-    Attributes:
-        frames: ``[N, T, H, W, 3]`` uint8 RGB; frames past a sample's length may hold anything.
-        lengths: ``[N]`` int64, frames of each sample, on the device of `frames`.
-
     Example:
         >>> batch = FrameBatch(torch.zeros(2, 5, 8, 8, 3, dtype=torch.uint8), torch.tensor([5, 3]))
         >>> len(batch), batch.mask.sum().item()
         (2, 8)
     """
 
-    frames: Tensor
-    lengths: Tensor
+    frames: Tensor  # [N, T, H, W, 3] uint8 RGB; frames past a sample's length may hold anything
+    lengths: Tensor  # [N] int64, frames of each sample, on the device of `frames`
 
     def __len__(self) -> int:
         return self.frames.shape[0]
@@ -99,22 +95,17 @@ class FrameBatch:
 class MaskBatch:
     """N predicted regions with the regions they are compared to.
 
-    Attributes:
-        masks: ``[N, H, W]`` bool, True inside the predicted region.
-        references: ``[N, H, W]`` bool, the wanted regions.
-        confidence: ``[N]`` how sure the model is of each mask, from 0 to 1; None where it does not say.
-        others: ``[N, K, H, W]`` bool, the other objects of each image, empty ones where it has fewer than K; None where
-            the data do not say them.
-
     Example:
         >>> batch = MaskBatch(torch.ones(2, 4, 4, dtype=torch.bool), torch.ones(2, 4, 4, dtype=torch.bool))
         >>> (batch.masks & batch.references).sum((1, 2)).tolist()
         [16, 16]
     """
 
-    masks: Tensor
-    references: Tensor
-    confidence: Tensor | None = None
+    masks: Tensor  # [N, H, W] bool, True inside the predicted region
+    references: Tensor  # [N, H, W] bool, the wanted regions
+    confidence: Tensor | None = None  # [N] how sure the model is of each mask, from 0 to 1; None if it does not say
+    # [N, K, H, W] bool, the other objects of each image, empty ones where it has fewer than K; None if the data do
+    # not say them.
     others: Tensor | None = None
 
     def __len__(self) -> int:
@@ -128,15 +119,10 @@ class MaskBatch:
 
 @dataclass(frozen=True, eq=False)
 class StepBatch:
-    """N steps of an environment.
+    """N steps of an environment."""
 
-    Attributes:
-        rewards: ``[N]`` float32, the environment's own reward of each step.
-        success: ``[N]`` bool: the task is fulfilled after the step.
-    """
-
-    rewards: Tensor
-    success: Tensor
+    rewards: Tensor  # [N] float32, the environment's own reward of each step
+    success: Tensor  # [N] bool: the task is fulfilled after the step
 
     def __len__(self) -> int:
         return self.rewards.shape[0]
@@ -151,21 +137,15 @@ class StepBatch:
 class TextBatch:
     """N written texts with the texts they are compared to.
 
-    Attributes:
-        texts: One text per sample; may be empty.
-        references: At least one wanted text per sample.
-        device: Where scores must be.
-        ended: Whether each text came to its end, or was cut off; None where that is not known.
-
     Example:
         >>> len(TextBatch(["a red ball"], [["the ball", "a red ball"]]))
         1
     """
 
-    texts: Sequence[str]
-    references: Sequence[Sequence[str]]
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    ended: Sequence[bool] | None = None
+    texts: Sequence[str]  # one text per sample; may be empty
+    references: Sequence[Sequence[str]]  # at least one wanted text per sample
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))  # where scores must be
+    ended: Sequence[bool] | None = None  # whether each text came to its end, or was cut off; None if that is not known
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -175,23 +155,20 @@ class TextBatch:
 class RewardScores:
     """Scores of N samples.
 
-    Attributes:
-        total: ``[N]`` float32, the reward itself. NaN marks a sample that cannot be scored; it never spreads.
-        segments: ``[N, K]`` per-segment scores whose mean over a sample's own segments is `total`
-            (columns past a sample's last segment are 0), or None when the reward has no segments.
-        parts: Named ``[N]`` tensors worth logging, such as ``positive`` and ``negative``.
-        applies: ``[N]`` bool, False for samples that the reward has nothing to say about, such as one of running and a
-            prompt of sitting down; None when it applies to all. Such a sample gets nothing from this reward, whatever
-            `total` and `segments` hold there, and keeps what it gets from others. NaN stays a fault of the sample.
-
     Example:
         >>> RewardScores(torch.tensor([0.5, 1.0])).segments is None
         True
     """
 
-    total: Tensor
+    total: Tensor  # [N] float32, the reward itself. NaN marks a sample that cannot be scored; it never spreads.
+    # [N, K] per-segment scores whose mean over a sample's own segments is `total` (columns past a sample's last
+    # segment are 0), or None when the reward has no segments.
     segments: Tensor | None = None
+    # Named [N] tensors worth logging, such as ``positive`` and ``negative``.
     parts: Mapping[str, Tensor] = field(default_factory=dict)
+    # [N] bool, False for samples that the reward has nothing to say about, such as one of running and a prompt of
+    # sitting down; None when it applies to all. Such a sample gets nothing from this reward, whatever `total` and
+    # `segments` hold there, and keeps what it gets from others. NaN stays a fault of the sample.
     applies: Tensor | None = None
 
     @property

@@ -18,8 +18,7 @@ from motionkit.player import PlayerTrack, player_assets, player_fragment, track_
 from motionkit.report._motions import mid_action
 from motionkit.runs import disk_errors, write_bytes_atomic
 from motionkit.text_to_motion.evaluation.sensitivity.audit import Audit, Measured
-from motionkit.text_to_motion.evaluation.sensitivity.bench import Clips
-from motionkit.text_to_motion.evaluation.sensitivity.rows import SOURCES
+from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES, Clips
 from motionkit.text_to_motion.evaluation.sensitivity.words import ASKED, main_table, tables, verdict, worst_actions
 from motionkit.version import __version__
 

@@ -26,17 +26,11 @@ class Crop:
 
 @dataclass(frozen=True)
 class CropLatents:
-    """Encoded crops.
+    """Encoded crops."""
 
-    Attributes:
-        mu: ``[S, D]`` latent means, not normalised; zeros where a crop could not be encoded.
-        finite: ``[S]`` bool, False where a crop has too few frames for the encoder or holds a NaN or an infinity.
-        clamped: ``[S]`` share of the crop's values that were cut to the clamp.
-    """
-
-    mu: Tensor
-    finite: Tensor
-    clamped: Tensor
+    mu: Tensor  # [S, D] latent means, not normalised; zeros where a crop could not be encoded
+    finite: Tensor  # [S] bool, False where a crop has too few frames for the encoder or holds a NaN or an infinity
+    clamped: Tensor  # [S] share of the crop's values that were cut to the clamp
 
 
 def buckets(lengths: Sequence[int]) -> list[list[int]]:
@@ -44,9 +38,6 @@ def buckets(lengths: Sequence[int]) -> list[list[int]]:
 
     A bucket is closed once it holds 16 items and the next is a quarter longer than its shortest, or when it would
     pass 32768 padded frames (which bounds memory).
-
-    Args:
-        lengths: One length per item.
 
     Returns:
         Lists of indices that together name each item once, shortest items first.
@@ -63,26 +54,17 @@ def buckets(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def encode_crops(
-    features: Tensor,
-    crops: Sequence[Crop],
+    features: Tensor,  # [N, T, F] unnormalised; frames outside all crops may hold anything
+    crops: Sequence[Crop],  # S crops inside their motions; one of fewer than `least` frames is not encoded
     *,
-    normalize: Callable[[Tensor], Tensor],
+    normalize: Callable[[Tensor], Tensor],  # moves features into the encoder's normalised space
+    # Turns [C, L, F] normalised features, zeros past a crop's end, and their [C] lengths into [C, D] latents.
     encode: Callable[[Tensor, Tensor], Tensor],
-    latent: int,
-    clamp: float = 0.0,
-    least: int = 1,
+    latent: int,  # width D
+    clamp: float = 0.0,  # cut normalised values to [-clamp, clamp]; 0 leaves them
+    least: int = 1,  # fewest frames that can be encoded
 ) -> CropLatents:
     """Encode crops of a batch of motions, all together in length buckets.
-
-    Args:
-        features: ``[N, T, F]`` unnormalised; frames outside all crops may hold anything.
-        crops: S crops inside their motions; one of fewer than `least` frames is not encoded.
-        normalize: Moves features into the encoder's normalised space.
-        encode: Turns ``[C, L, F]`` normalised features, zeros past a crop's end, and their ``[C]`` lengths into
-            ``[C, D]`` latents.
-        latent: Width D.
-        clamp: Cut normalised values to ``[-clamp, clamp]``; 0 leaves them.
-        least: Fewest frames that can be encoded.
 
     Returns:
         One row per crop, in order. Differentiable in `features`.
@@ -137,19 +119,12 @@ class CropEncoder(Protocol):
 
 def encode_clips(
     model: CropEncoder,
-    clips: Sequence[Tensor],
-    crops: Sequence[Crop] = (),
+    clips: Sequence[Tensor],  # N clips [T, F], unnormalised
+    crops: Sequence[Crop] = (),  # part of each clip; whole clips when empty. Rows are not looked at.
     *,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,  # called with how many clips are done since its last call
 ) -> Tensor:
-    """Return latents ``[N, D]`` of clips of any lengths, a few clips at a time.
-
-    Args:
-        model: The encoder.
-        clips: N clips ``[T, F]``, unnormalised.
-        crops: Part of each clip; whole clips when empty. Rows are not looked at.
-        progress: Called with how many clips are done since its last call.
-    """
+    """Return latents ``[N, D]`` of clips of any lengths, a few clips at a time."""
     crops = crops or [Crop(0, 0, len(clip)) for clip in clips]
     latents = []
     for first in range(0, len(clips), _CHUNK):

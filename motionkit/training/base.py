@@ -13,23 +13,14 @@ from motionkit.runs import Run, fingerprint, fingerprint_files
 
 @dataclass(frozen=True)
 class Figure:
-    """What a trainer's progress line shows of its metrics.
+    """What a trainer's progress line shows of its metrics."""
 
-    Attributes:
-        label: The word in front of it.
-        metrics: Names of metrics; of those that a line of metrics.jsonl has, the mean is taken.
-        smooth: Show the mean over the newest 20 lines; otherwise the newest value is shown.
-        change: It is a difference, shown with its sign.
-        count: It is a whole number.
-        instead_of: Labels of figures that are shown only until this one has a value.
-    """
-
-    label: str
-    metrics: tuple[str, ...]
-    smooth: bool = False
-    change: bool = False
-    count: bool = False
-    instead_of: tuple[str, ...] = ()
+    label: str  # the word in front of it
+    metrics: tuple[str, ...]  # names of metrics; of those that a line of metrics.jsonl has, the mean is taken
+    smooth: bool = False  # show the mean over the newest 20 lines; otherwise the newest value is shown
+    change: bool = False  # it is a difference, shown with its sign
+    count: bool = False  # it is a whole number
+    instead_of: tuple[str, ...] = ()  # labels of figures that are shown only until this one has a value
 
 
 REWARD = Figure("reward", ("reward/mean",), smooth=True, instead_of=("loss",))
@@ -88,17 +79,11 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found before a run.
+    """What a check found before a run."""
 
-    Attributes:
-        name: Of the check.
-        ok: Whether the run can go on.
-        said: What was found, in one line.
-    """
-
-    name: str
-    ok: bool
-    said: str
+    name: str  # of the check
+    ok: bool  # whether the run can go on
+    said: str  # what was found, in one line
 
 
 class Checks(Protocol):
@@ -111,8 +96,8 @@ class Checks(Protocol):
 
 def figures_of(trainer: object) -> Sequence[Figure]:
     """Return what the progress line of a trainer shows."""
-    found: Sequence[Figure] = getattr(trainer, "figures", (REWARD, LOSS))
-    return found
+    result: Sequence[Figure] = getattr(trainer, "figures", (REWARD, LOSS))
+    return result
 
 
 def inputs_of(parts: Mapping[str, object], chosen: Mapping[str, Chosen] | None = None) -> dict[str, str]:
@@ -123,16 +108,16 @@ def inputs_of(parts: Mapping[str, object], chosen: Mapping[str, Chosen] | None =
             tell have ``inputs: Mapping[str, str]``, fingerprints by the name of the option.
         chosen: How the components were chosen. Of one without ``inputs`` the files that its options name are read.
     """
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for place, part in parts.items():
         inputs = getattr(part, "inputs", None)
         if isinstance(inputs, Mapping):
-            found |= {f"{place}.{name}": str(mark) for name, mark in inputs.items()}
+            result |= {f"{place}.{name}": str(mark) for name, mark in inputs.items()}
         elif chosen and place in chosen:
             for name, path in _places(chosen[place]):
                 if path.is_file():
-                    found[f"{place}.{name}"] = fingerprint_files(path, [path])
-    return found
+                    result[f"{place}.{name}"] = fingerprint_files(path, [path])
+    return result
 
 
 def dataset_inputs(chosen: Chosen, dataset: object, *content: str) -> dict[str, str]:
@@ -153,6 +138,6 @@ def _places(chosen: Chosen) -> Iterator[tuple[str, Path]]:
     """Yield the options that are paths."""
     for name in type(chosen.options).model_fields:
         value = getattr(chosen.options, name)
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, Path):
-                yield name, one.expanduser()
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Path):
+                yield name, item.expanduser()

@@ -2,16 +2,193 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from motionkit.config import TrainerSettings
 from motionkit.contracts.device import resolve_device, set_threads
-from motionkit.training.matmul import matmul_in_use, set_up_matmul
+from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.errors import MotionkitError
+from motionkit.runs import locate
+from motionkit.text import Prompt
+
+# Which library multiplies float32 matrices on the CPU: torch's own choice (MKL on x86), or oneDNN.
+#
+# Both compute in float32 and differ in the last bits, so the choice belongs to a run: it is made once, recorded in
+# run.json and kept by ``--resume``. No clock decides it.
+#
+# torch 2.13 sends a product to oneDNN when ``torch.backends.mkldnn.matmul.fp32_precision`` is ``bf16``, a permission to
+# round. Linear layers, products of matrices and the attention take it, forward and backward. Without AMX oneDNN does
+# not
+# use it and computes in float32, 5e-7 from MKL; with AMX it does round, to 2e-3; that is refused.
+
+
+_WIDTH, _TOKENS = 384, 256
+_CLOSE = 1e-5
+_PROBE = 8  # samples of the comparison
+_MKLDNN: Any = torch.backends.mkldnn  # type stubs lack its attribute matmul
+
+_logger = logging.getLogger("motionkit.trainers")
+
+
+def use_matmul(choice: str) -> None:
+    """Send the float32 matrix products of this process to ``onednn``, or where torch sends them by ``default``."""
+    _MKLDNN.matmul.fp32_precision = "bf16" if choice == "onednn" else "none"
+
+
+def matmul_in_use() -> str:
+    """Return ``onednn`` or ``default``."""
+    return "onednn" if _MKLDNN.matmul.fp32_precision == "bf16" else "default"
+
+
+def set_up_matmul(settings: TrainerSettings, device: torch.device) -> None:
+    """Apply `cpu_matmul`; ``auto`` is the default until `settle_matmul` chooses.
+
+    Raises:
+        MotionkitError: It was asked for on another device, or against the choice of the run that is resumed; or oneDNN
+            is missing, or rounds on this CPU.
+    """
+    asked = settings.cpu_matmul
+    use_matmul("default")
+    if asked == "auto":
+        return
+    if device.type != "cpu":
+        raise MotionkitError(
+            f"--cpu-matmul {asked} has no effect: the run is on {device}.", fix="leave it out, or add --device cpu."
+        )
+    if (made := _made_with(settings)) and asked != made:
+        raise MotionkitError(
+            f"cannot resume {settings.run.resume} with other settings: cpu_matmul was {made}, is {asked}.",
+            why="the numbers would not be those of one run.",
+            fix="leave --cpu-matmul out to continue, or start a new run without --resume",
+        )
+    if asked == "onednn" and not torch.backends.mkldnn.is_available():
+        raise MotionkitError("this torch has no oneDNN.", fix="--cpu-matmul default")
+    if asked == "onednn" and (difference := _rounding()) > _CLOSE:
+        raise MotionkitError(
+            f"oneDNN does not compute in float32 on this CPU: a product differs by {difference:.0e}.",
+            why="with AMX it rounds to bfloat16, and grpo compares probabilities that are more exact than that.",
+            fix="--cpu-matmul default; --precision bf16 asks for bfloat16 by name",
+        )
+    use_matmul(asked)
+
+
+def _made_with(settings: TrainerSettings) -> str | None:
+    return locate(settings.run.resume)[2].cpu_matmul if settings.run.resume else None
+
+
+def _rounding() -> float:
+    """Return the relative difference between oneDNN's and the default product of two matrices."""
+    matrix = torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
+    expected = matrix @ matrix
+    use_matmul("onednn")
+    result = matrix @ matrix
+    use_matmul("default")
+    return float((result - expected).norm() / expected.norm())
+
+
+def prefers_onednn(width: int, tokens: int) -> bool:
+    """Return whether oneDNN is the faster library for a network on this CPU, by a fixed rule.
+
+    MKL takes its AVX2 code on AMD's CPUs. There oneDNN's AVX-512 code was 1.7x as fast for MDM (width 512, 8 samples of
+    197 tokens, forward and backward). Where MKL uses AVX-512 itself, oneDNN is the slower one at every width: 0.75x at
+    256, 0.9x at 512. With MKL held to AVX2 on such a CPU, as a stand-in for AMD's (forward and backward, one thread):
+
+    ======  ==========================================
+    width   speed at tokens in a batch
+    ======  ==========================================
+    128     1.05x at 1576, 0.7x at 3200 (50 a sample)
+    256     1.0x at 197, 1.4x at 1576, 0.9x at 6304
+    384     1.0x at 100, 1.4x at 197, 1.0x at 1576
+    512     0.6x at 20, 1.2x at 197, 1.2x at 1576, 1.4x at 3152
+    ======  ==========================================
+
+    Args:
+        width: Features per token.
+        tokens: Tokens in a batch.
+    """
+    cpu = torch.cpu.get_capabilities()
+    suited = str(cpu.get("cpu_name")).startswith("AMD") and bool(cpu.get("avx512_f"))
+    return suited and not torch.cpu._is_amx_tile_supported() and width >= _WIDTH and tokens >= _TOKENS
+
+
+def settle_matmul(
+    settings: TrainerSettings, policy: DiffusionPolicy, prompts: Sequence[Prompt], *, samples: int
+) -> None:
+    """Choose for ``auto``; after `set_up`. A resumed run keeps what it was made with.
+
+    Args:
+        settings: The run's settings.
+        policy: The policy of the run.
+        prompts: Some that it will be asked.
+        samples: Samples in a batch.
+    """
+    if settings.cpu_matmul != "auto" or settings.precision != "fp32" or policy.normalizer.mean.device.type != "cpu":
+        return
+    # Before a resumed run's own choice: texts that are encoded and kept here have the same bits in both.
+    choice, made = _choose(policy, prompts, samples), _made_with(settings)
+    if made == "onednn" != choice and _rounding() > _CLOSE:
+        _logger.warning("oneDNN rounds on this CPU, so cpu_matmul is default: the run goes on with other bits")
+        made = "default"
+    use_matmul(made or choice)
+    if matmul_in_use() == "onednn":
+        _logger.info("float32 matrix products through oneDNN; --cpu-matmul default for torch's own choice")
+
+
+def _choose(policy: DiffusionPolicy, prompts: Sequence[Prompt], samples: int) -> str:
+    """Return ``onednn`` when the rule prefers it and one prediction equals the default's."""
+    width, layer = _widest(policy.network)
+    if not prompts or not prefers_onednn(width, _TOKENS):
+        return "default"
+    prompts = sorted(prompts, key=lambda prompt: prompt.length)[-_PROBE:]
+    rows = 0
+
+    def count(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        nonlocal rows
+        rows += inputs[0].numel() // inputs[0].shape[-1]
+
+    with layer.register_forward_pre_hook(count):
+        expected = _predict(policy, prompts)
+    if not prefers_onednn(width, rows * samples // len(prompts)):
+        return "default"
+    use_matmul("onednn")
+    difference = float((_predict(policy, prompts) - expected).norm() / expected.norm())
+    use_matmul("default")
+    if difference > _CLOSE:
+        _logger.warning("cpu_matmul is default here, since a prediction by oneDNN differs by %.0e", difference)
+    return "onednn" if difference <= _CLOSE else "default"
+
+
+def _widest(network: nn.Module) -> tuple[int, nn.Module]:
+    """Return the features per token and the layer they are read off: the smaller side of the largest matrix."""
+    matrices = [
+        (parameter, module)
+        for module in network.modules()
+        for parameter in module.parameters(recurse=False)
+        if parameter.ndim == 2
+    ]
+    if not matrices:
+        return 0, network
+    matrix, layer = max(matrices, key=lambda found: found[0].numel())
+    return min(matrix.shape), layer
+
+
+@torch.no_grad()
+def _predict(policy: DiffusionPolicy, prompts: Sequence[Prompt]) -> Tensor:
+    """Return predictions ``[N, T, D]`` for noise halfway through the schedule."""
+    lengths = torch.tensor([prompt.length for prompt in prompts])
+    shape = (len(prompts), policy.frames(lengths), len(policy.normalizer.mean))
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    halfway = torch.full_like(lengths, len(policy.schedule) // 2)
+    return policy.predict(noise, halfway, policy.condition(prompts), lengths)
 
 
 def describe_device(device: torch.device) -> str:

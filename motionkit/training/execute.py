@@ -16,7 +16,7 @@ from motionkit.plugins import Component
 from motionkit.runs import PAGE, Run, open_run, write_bytes_atomic
 from motionkit.tracking import result_table, results
 from motionkit.training.base import Trainer
-from motionkit.training.matmul import matmul_in_use
+from motionkit.training.device import matmul_in_use
 from motionkit.training.world import asked_to_stop, open_together, world_of
 
 _logger = logging.getLogger("motionkit.trainers")
@@ -24,23 +24,14 @@ _logger = logging.getLogger("motionkit.trainers")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """How a run ended."""
 
-    Attributes:
-        document: The summary document of ``--json``.
-        table: Title, columns and rows of the table for people, or several such.
-        directory: The run folder.
-        status: ``done`` or ``interrupted``; a run that fails raises.
-        exit_code: 0, or 130 and 143 when a signal stopped it.
-        page: The page of the finished run, where its trainer has one.
-    """
-
-    document: Mapping[str, Any]
-    table: Sequence[Mapping[str, Any]]
-    directory: Path
-    status: str
-    exit_code: int
-    page: Path | None = None
+    document: Mapping[str, Any]  # the summary document of ``--json``
+    table: Sequence[Mapping[str, Any]]  # title, columns and rows of the table for people, or several such
+    directory: Path  # the run folder
+    status: str  # ``done`` or ``interrupted``; a run that fails raises
+    exit_code: int  # 0, or 130 and 143 when a signal stopped it
+    page: Path | None = None  # the page of the finished run if its trainer has one
 
 
 def build_trainer(command: str, component: Component, settings: TrainerSettings) -> Trainer:
@@ -117,7 +108,7 @@ def run_trainer(
         parts = dict(trainer.train(run))
         found = parts.pop("table", None)
         tables = found if isinstance(found, (list, tuple)) else [found]
-        table = [one for one in tables if isinstance(one, Mapping) and {"columns", "rows"} <= one.keys()]
+        table = [shown for shown in tables if isinstance(shown, Mapping) and {"columns", "rows"} <= shown.keys()]
         if not table and (rows := results(parts.get("heldout"))):
             table = [result_table(rows, f"Before and after, {rows[0].n} held out")]
         run.annotate(tables=[_stored(one) for one in table])

@@ -38,19 +38,12 @@ def _group_in(table: Mapping[str, str], key: str) -> str:
 
 @dataclass
 class Reading:
-    """Values of the guide while they are given their names here.
+    """Values of the guide while they are given their names here."""
 
-    Attributes:
-        found: The values.
-        read: Keys that were read, with their names here.
-        left: Keys that were left out, with the reason.
-        problems: What is wrong.
-    """
-
-    found: Foreign
-    read: dict[str, str] = field(default_factory=dict)
-    left: dict[str, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    found: Foreign  # the values
+    read: dict[str, str] = field(default_factory=dict)  # keys that were read, with their names here
+    left: dict[str, str] = field(default_factory=dict)  # keys that were left out, with the reason
+    problems: list[Problem] = field(default_factory=list)  # what is wrong
 
     def rename(
         self, values: Mapping[str, Any], keys: Mapping[str, str], left_out: Mapping[str, str],

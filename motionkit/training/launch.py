@@ -30,19 +30,12 @@ TORCHRUN = "torchrun --nproc-per-node 2 -m motionkit ..."
 
 @dataclass(frozen=True)
 class Launch:
-    """The place of a process among those that were started together.
+    """The place of a process among those that were started together."""
 
-    Attributes:
-        rank: Number of this process, from 0.
-        size: Number of processes; 1 without a launcher.
-        local_rank: Number of this process on its machine, from 0.
-        local_size: Processes on its machine.
-    """
-
-    rank: int = 0
-    size: int = 1
-    local_rank: int = 0
-    local_size: int = 1
+    rank: int = 0  # number of this process, from 0
+    size: int = 1  # number of processes; 1 without a launcher
+    local_rank: int = 0  # number of this process on its machine, from 0
+    local_size: int = 1  # processes on its machine
 
     @property
     def quiet(self) -> bool:
@@ -103,8 +96,7 @@ _LOOK, _PAUSE = 3.0, 0.05  # seconds
 _ANSWER = 20.0
 """Seconds that the other processes wait until the main one has heard of a failure; then one of them tells the user."""
 
-_LAST = 2.0
-"""Seconds a process lets the teller finish: a launcher stops all others once one has ended."""
+_LAST = 2.0  # seconds a process lets the teller finish: a launcher stops all others once one has ended
 
 
 class Words:

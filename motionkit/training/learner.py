@@ -45,7 +45,7 @@ class Best:
         return State(self.tensors, {"value": self.value, "step": self.step} if self.step else {})
 
     def load_state(self, state: State) -> None:
-        """Put them back."""
+        """Restore them."""
         self.value, self.step = float(state.values.get("value", -math.inf)), int(state.values.get("step", 0))
         self.tensors = dict(state.tensors)
 
@@ -97,8 +97,8 @@ class FiniteGradients:
 
     def count(self) -> float:
         """Return how many updates were left out since the last call, for the metric ``grad/left_out``."""
-        found, self.left_out = self.left_out, 0
-        return float(found)
+        result, self.left_out = self.left_out, 0
+        return float(result)
 
 
 def out_of_range(message: str, found: str, learning_rate: float) -> MotionkitError:
@@ -115,11 +115,9 @@ def out_of_range(message: str, found: str, learning_rate: float) -> MotionkitErr
     )  # fmt: skip
 
 
-Rate = Callable[[int], float]
-"""``rate(update) -> learning rate``; updates are counted from 0."""
+Rate = Callable[[int], float]  # ``rate(update) -> learning rate``; updates are counted from 0
 
-_BUCKET = 2**24
-"""Numbers of a gradient that processes exchange at a time: 64 MiB in float32."""
+_BUCKET = 2**24  # numbers of a gradient that processes exchange at a time: 64 MiB in float32
 
 
 class Learner:
@@ -134,7 +132,7 @@ class Learner:
         ema: Decay of the moving average of the trained parameters, with warm-up; 0 keeps none.
         world: The processes whose gradients add up.
         frozen: A part of the network that stays as it is.
-        trained: The parameters to train with their names, where the rule above does not choose them.
+        trained: The parameters to train with their names if the rule above does not choose them.
 
     Attributes:
         trained: The trained parameters with their names.
@@ -158,10 +156,7 @@ class Learner:
         self.gradients = FiniteGradients(optim.learning_rate or rate(optim.warmup_steps))
         self.trained = list(trained) or _trained(model.network, frozen)
         self.optimizer = torch.optim.AdamW(
-            [parameter for _, parameter in self.trained],
-            lr=rate(0),
-            betas=optim.betas,
-            weight_decay=optim.weight_decay,
+            [parameter for _, parameter in self.trained], lr=rate(0), betas=optim.betas, weight_decay=optim.weight_decay
         )
         self.ema = EMA(self.trained, ema, warmup=True) if ema else None
 
@@ -227,7 +222,7 @@ class Learner:
         return State(values={"left_out": self.gradients.in_a_row})
 
     def load_state(self, state: State) -> None:
-        """Put it back."""
+        """Restore it."""
         self.gradients.in_a_row = int(state.values["left_out"])
 
 
@@ -257,7 +252,7 @@ def cosine_rate(peak: float, warmup: int, total: int, final: float) -> Rate:
 
 
 def _trained(network: nn.Module, frozen: nn.Module | None) -> list[tuple[str, nn.Parameter]]:
-    """Return the parameters to train: the adapters where there are some, else all but those of `frozen`."""
+    """Return the parameters to train: the adapters if there are some, else all but those of `frozen`."""
     chosen = adapter_parameters(network) if has_adapters(network) else list(network.parameters())
     wanted = {id(parameter) for parameter in chosen}
     wanted -= {id(parameter) for parameter in frozen.parameters()} if frozen is not None else set()
@@ -275,7 +270,7 @@ def _in_buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Paramete
     """Yield parameters in groups that are sent in one piece: few exchanges, and a copy of a part of the gradient."""
     bucket: list[nn.Parameter] = []
     for parameter in parameters:
-        if bucket and sum(one.numel() for one in bucket) + parameter.numel() > _BUCKET:
+        if bucket and sum(parameter.numel() for parameter in bucket) + parameter.numel() > _BUCKET:
             yield bucket
             bucket = []
         bucket.append(parameter)

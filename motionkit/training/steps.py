@@ -22,22 +22,17 @@ from motionkit.training.world import OneProcess, World, asked_to_stop
 
 @dataclass(frozen=True)
 class State:
-    """The state of one part.
+    """The state of one part."""
 
-    Attributes:
-        tensors: Named tensors, any device.
-        values: JSON-able and finite.
-    """
-
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)  # named tensors, any device
+    values: Mapping[str, Any] = field(default_factory=dict)  # JSON-able and finite
 
 
 class Stateful(Protocol):
     """A part of a run that a checkpoint holds."""
 
     def state(self) -> State:
-        """Return everything that `load_state` needs."""
+        """Return what `load_state` needs."""
         ...
 
     def load_state(self, state: State) -> None:
@@ -45,16 +40,15 @@ class Stateful(Protocol):
         ...
 
 
-Parts = Mapping[str, Stateful]
-"""By name; a part's tensors become ``<name>.safetensors`` of the checkpoint."""
+Parts = Mapping[str, Stateful]  # by name; a part's tensors become ``<name>.safetensors`` of the checkpoint
 
 
 def collect(parts: Parts) -> tuple[dict[str, Mapping[str, Tensor]], dict[str, Any]]:
     """Return the tensors and values of all parts, as `motionkit.runs.Run.save` takes them."""
-    found = {name: part.state() for name, part in parts.items()}
+    result = {name: part.state() for name, part in parts.items()}
     return (
-        {name: state.tensors for name, state in found.items() if state.tensors},
-        {name: state.values for name, state in found.items() if state.values},
+        {name: state.tensors for name, state in result.items() if state.tensors},
+        {name: state.values for name, state in result.items() if state.values},
     )
 
 
@@ -109,7 +103,7 @@ class ModelState:
         return State(self.model.tensors())
 
     def load_state(self, state: State) -> None:
-        """Put them back."""
+        """Restore them."""
         self.model.load_tensors(state.tensors)
 
 
@@ -125,7 +119,7 @@ class OptimizerState:
         return State(*flatten_optimizer(self.optimizer, self.network))
 
     def load_state(self, state: State) -> None:
-        """Put them back."""
+        """Restore them."""
         restore_optimizer(self.optimizer, state.tensors, state.values, self.network)
 
 
@@ -140,28 +134,23 @@ class AverageState:
         return State(self.ema.tensors(), {"updates": self.ema.updates})
 
     def load_state(self, state: State) -> None:
-        """Put them back."""
+        """Restore them."""
         self.ema.load(state.tensors, updates=int(state.values["updates"]))
 
 
 @dataclass
 class Kept:
-    """Facts that a trainer finds out once and wants back on resume, such as the measurement before training.
+    """Facts that a trainer finds out once and wants back on resume, such as the measurement before training."""
 
-    Attributes:
-        tensors: Named tensors.
-        values: JSON-able and finite.
-    """
-
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)  # named tensors
+    values: Mapping[str, Any] = field(default_factory=dict)  # JSON-able and finite
 
     def state(self) -> State:
         """Return the facts."""
         return State(self.tensors, self.values)
 
     def load_state(self, state: State) -> None:
-        """Put them back."""
+        """Restore them."""
         self.tensors, self.values = dict(state.tensors), dict(state.values)
 
 

@@ -18,17 +18,12 @@ from motionkit.training.launch import Launch, Words
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store, Work
 
-_START = timedelta(minutes=10)
-"""How long the first process waits for the last one at the start."""
-
+_START = timedelta(minutes=10)  # how long the first process waits for the last one at the start
 _WAIT = timedelta(hours=2)
 """How long a process waits for the others: one of them may write a large checkpoint to a slow disk meanwhile."""
 
-_PAUSES = (5e-5, 2e-3)
-"""Seconds between two looks whether an exchange is done: the first, and the longest."""
-
-_LOOK = 1.0
-"""Seconds of waiting between two looks whether another process has ended."""
+_PAUSES = (5e-5, 2e-3)  # seconds between two looks whether an exchange is done: the first, and the longest
+_LOOK = 1.0  # seconds of waiting between two looks whether another process has ended
 
 
 class Processes:

@@ -25,7 +25,7 @@ from motionkit.text_to_motion.grpo.api import (
 )
 from motionkit.text_to_motion.mdm.open import new_policy
 from motionkit.text_to_motion.mdm.settings import MDMSettings
-from motionkit.training.matmul import use_matmul
+from motionkit.training.device import use_matmul
 
 from .plain import PlainGRPO, PlainMDM, Switches
 from .ratios import Ratios

@@ -19,7 +19,7 @@ from typer.testing import Result
 
 from motionkit import load_policy, starter
 from motionkit.tracking import definition
-from motionkit.training import matmul as _matmul
+from motionkit.training import device as _matmul
 
 Cli = Callable[..., Result]
 

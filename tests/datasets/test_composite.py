@@ -28,8 +28,17 @@ from motionkit.motion import HUMANML, KIT, Skeleton, features_to_joints, joints_
 from motionkit.motion.features.extract import canonicalise
 from motionkit.testing import check_dataset
 from motionkit.text_to_motion.data.clip_sets import FittingSets, extremes
-from motionkit.text_to_motion.data.compose import draw_captions, draw_samples, none_fits
-from motionkit.text_to_motion.data.compose_files import Composed, Plan, _as_text, compose, planned_files, write_composed
+from motionkit.text_to_motion.data.compose import (
+    Composed,
+    Plan,
+    _as_text,
+    compose,
+    draw_captions,
+    draw_samples,
+    none_fits,
+    planned_files,
+    write_composed,
+)
 from motionkit.text_to_motion.data.composite import CompositeOptions, component
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
 from motionkit.text_to_motion.data.joined import (
@@ -40,8 +49,8 @@ from motionkit.text_to_motion.data.joined import (
     reference_features,
     reference_joints,
     shared_groups,
+    shared_motions,
 )
-from motionkit.text_to_motion.data.reference import shared_motions
 from motionkit.text_to_motion.data.starter import StarterOptions
 from motionkit.text_to_motion.data.starter import component as starter
 

@@ -14,9 +14,8 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.text import Prompt, TextFeatures, load_encoder
 from motionkit.text_to_motion.tmr import files as layout
-from motionkit.text_to_motion.tmr.files import load_tmr, save_tmr
-from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr, open_text_model
-from motionkit.text_to_motion.tmr.tokens import TokenFolder, read_stats
+from motionkit.text_to_motion.tmr.files import load_tmr, read_stats, save_tmr
+from motionkit.text_to_motion.tmr.model import ActorSizes, TokenFolder, new_tmr, open_text_model
 
 
 class Words:

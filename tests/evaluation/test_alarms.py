@@ -11,7 +11,7 @@ from motionkit.kernels import physics_sums
 from motionkit.metrics.paired import Paired, compare
 from motionkit.motion import HUMANML
 from motionkit.starter import CATALOGUE, Order, perform
-from motionkit.text_to_motion.evaluation.alarms import PATIENCE, RewardAlarms, drift_alarms
+from motionkit.text_to_motion.grpo.measurements import PATIENCE, RewardAlarms, drift_alarms
 
 
 def line(mean: float, low: float, high: float, **more: float) -> dict[str, float]:

@@ -14,9 +14,9 @@ from motionkit.contracts.reward import RewardScores
 from motionkit.metrics.paired import Paired
 from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
-from motionkit.text_to_motion.evaluation.alarms import drift_alarms, still_alarms
 from motionkit.text_to_motion.evaluation.heldout import HeldOut, compare_measured
 from motionkit.text_to_motion.evaluation.quality import RealMotions
+from motionkit.text_to_motion.grpo.measurements import drift_alarms, still_alarms
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
 

@@ -34,7 +34,7 @@ from motionkit.text_to_motion.data.composite import KIND, CompositeOptions
 from motionkit.text_to_motion.data.composite import component as composite
 from motionkit.text_to_motion.data.composite_set import Arrays, pack
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
-from motionkit.text_to_motion.tmr.tokens import TokenFolder
+from motionkit.text_to_motion.tmr.model import TokenFolder
 
 from ..made.bodies import walker
 from .mutate import Files

@@ -21,8 +21,8 @@ from motionkit.text_to_motion.mdm.open import export_checkpoint, new_policy, ope
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MDMOptions, MDMSettings
 from motionkit.text_to_motion.tmr.files import load_tmr, save_tmr
+from motionkit.text_to_motion.tmr.files import read_stats as read_tmr_stats
 from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
-from motionkit.text_to_motion.tmr.tokens import read_stats as read_tmr_stats
 
 from .reader import Reader
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.text_to_motion.grpo.reference import Reference
+from motionkit.text_to_motion.grpo.algorithms.base import Reference
 from motionkit.text_to_motion.mdm.open import open_encoder, open_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MDMOptions

@@ -171,7 +171,7 @@ def test_a_reward_that_applies_to_nothing_is_not_dead() -> None:
     assert scored.finite.all()
     dead = RewardMix([(Fixed(), 1.0), (Some([NAN] * 5, [True] + [False] * 4), 1.0)]).score(motions(), PROMPTS)
     assert dead.dead == ("some",)
-    from motionkit.text_to_motion.evaluation.alarms import RewardAlarms
+    from motionkit.text_to_motion.grpo.measurements import RewardAlarms
 
     line = {"reward/mean": 0.3, "reward/min": 0.1, "reward/max": 0.5}
     assert RewardAlarms().look(scored.metrics | line) == []

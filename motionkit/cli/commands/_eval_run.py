@@ -45,8 +45,13 @@ from motionkit.text_to_motion.evaluation.protocol.measure import Sampling, amoun
 from motionkit.text_to_motion.evaluation.protocol.run import Opened, evaluate, open_all
 from motionkit.text_to_motion.evaluation.quality import real_motions
 from motionkit.text_to_motion.evaluation.sensitivity.audit import audit
-from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, Clips, kinds_of_reward, trained_kinds
-from motionkit.text_to_motion.evaluation.sensitivity.rows import SOURCES
+from motionkit.text_to_motion.evaluation.sensitivity.bench import (
+    SOURCES,
+    Audited,
+    Clips,
+    kinds_of_reward,
+    trained_kinds,
+)
 from motionkit.text_to_motion.evaluation.sensitivity.words import document, tables, verdict
 from motionkit.text_to_motion.rewards.ask import try_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix

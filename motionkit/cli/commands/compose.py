@@ -19,7 +19,7 @@ from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
     from motionkit.contracts.dataset import TextMotionDataset
-    from motionkit.text_to_motion.data.compose_files import Composed, Plan, TextTower, Written
+    from motionkit.text_to_motion.data.compose import Composed, Plan, TextTower, Written
 
 _STARTER = "starter"
 
@@ -93,7 +93,7 @@ def register(app: typer.Typer) -> None:
 
         grpo and generate read the folder with --dataset composite --dataset.path OUT.
         """
-        from motionkit.text_to_motion.data import compose_files as api
+        from motionkit.text_to_motion.data import compose as api
 
         started = time.monotonic()
         plan = _plan(settings)
@@ -116,7 +116,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _plan(settings: ComposeSettings) -> Plan:
-    from motionkit.text_to_motion.data import compose_files as api
+    from motionkit.text_to_motion.data import compose as api
 
     return api.Plan(
         settings.split,
@@ -131,7 +131,7 @@ def _plan(settings: ComposeSettings) -> Plan:
 
 def _check(settings: ComposeSettings, out: Path) -> None:
     """Refuse what needs no data to be seen, of a dry run too."""
-    from motionkit.text_to_motion.data.compose_files import planned_files
+    from motionkit.text_to_motion.data.compose import planned_files
 
     _refuse_idle(settings)
     planned_files(out, _plan(settings), legacy=settings.legacy_npy, overwrite=settings.overwrite)
@@ -157,7 +157,7 @@ def _tower(settings: ComposeSettings) -> TextTower:
     """Open what compares texts."""
     from motionkit.contracts.device import resolve_device
     from motionkit.text import load_encoder
-    from motionkit.text_to_motion.data.compose_files import EncoderTower, TmrTower
+    from motionkit.text_to_motion.data.compose import EncoderTower, TmrTower
     from motionkit.text_to_motion.tmr.files import open_tmr, text_table
 
     device = resolve_device(settings.device)

@@ -13,19 +13,14 @@ from numpy.typing import NDArray
 
 from motionkit.text_to_motion.data.joined import MIN_SEGMENT, Source
 
-Counts = NDArray[Any]
-"""``[K + 1, high + 1]`` Python integers of any size."""
+Counts = NDArray[Any]  # ``[K + 1, high + 1]`` Python integers of any size
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Groups with equally many clips of equal lengths. Groups of mixed lengths form a kind of their own.
+    """Groups with equally many clips of equal lengths. Groups of mixed lengths form a kind of their own."""
 
-    Attributes:
-        groups: For each group, the places of its clips by length.
-    """
-
-    groups: tuple[dict[int, tuple[int, ...]], ...]
+    groups: tuple[dict[int, tuple[int, ...]], ...]  # for each group, the places of its clips by length
 
     def moves(self, most: int) -> list[tuple[int, int, int]]:
         """Return the moves, each as (number of groups, length of each, number of ways)."""
@@ -39,7 +34,7 @@ class _Kind:
         ]
 
     def pick(self, taken: int, length: int, number: int) -> list[int]:
-        """Return the places of the `number`-th of the ways of a move."""
+        """Return the clip indices of combination `number` of a move."""
         chosen, top = [], len(self.groups)
         number, clips = divmod(number, len(self.groups[0][length]) ** taken)
         for left in range(taken, 0, -1):
@@ -59,13 +54,6 @@ class FittingSets:
     cut when the total of what must stay of them (`least_kept`) is at most `high` and the total of what they have is
     at least `low`. What must stay is never more than what there is, so the sets that fit are those that pass the
     first condition without those that fail the second: two one-dimensional counts.
-
-    Args:
-        sources: What there is.
-        k_segments: Clips per set.
-        low: Smallest total in frames, at least 1.
-        high: Largest total in frames.
-        crop: Whether clips may be cut.
     """
 
     def __init__(self, sources: Sequence[Source], k_segments: int, *, low: int, high: int, crop: bool) -> None:
@@ -111,15 +99,15 @@ class FittingSets:
         """Return, for the kinds from each one on, in how many ways n clips keep a total within `high`."""
         counts: Counts = np.zeros((self._k + 1, self._high + 1), dtype=object)
         counts[0] = 1
-        found = [counts]
+        result = [counts]
         for moves in reversed(self._moves):
             before, counts = counts, counts.copy()
             for taken, length, ways in moves:
                 size = taken * _size(length, cut=cut)
                 if size <= self._high:
                     counts[taken:, : self._high + 1 - size] += ways * before[: self._k + 1 - taken, size:]
-            found.append(counts)
-        return found[::-1]
+            result.append(counts)
+        return result[::-1]
 
 
 def least_kept(source: Source, *, crop: bool) -> int:
@@ -143,17 +131,8 @@ def _kinds(sources: Sequence[Source]) -> list[_Kind]:
     return [_Kind(tuple(same)) for same in alike.values()]
 
 
-# Computes the total lengths that K clips of K groups can have.
-
-
 def extremes(sources: Sequence[Source], k_segments: int, *, crop: bool) -> tuple[int, int] | None:
-    """Return the smallest and the largest total of K clips of K groups, or None when there are fewer groups.
-
-    Args:
-        sources: What there is.
-        k_segments: K.
-        crop: Whether a clip may be cut; the smallest total is then one of cut clips.
-    """
+    """Return the smallest and the largest total of K clips of K groups, or None when there are fewer groups."""
     least: dict[str, int] = {}
     most: dict[str, int] = {}
     for source in sources:

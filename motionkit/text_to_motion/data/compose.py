@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from motionkit.contracts.dataset import Split, TextMotionDataset
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
+from motionkit.runs import require_writable, write_bytes_atomic
 from motionkit.text import Prompt, TextEncoder
 from motionkit.text_to_motion.data.clip_sets import FittingSets, extremes, least_kept, next_total
-from motionkit.text_to_motion.data.composite import TMR_LEAST, Metadata, Sample, Tower
-from motionkit.text_to_motion.data.composite_set import Arrays
+from motionkit.text_to_motion.data.composite import KIND, LIMIT, SCHEMA, TMR_LEAST, Metadata, Sample, Tower
+from motionkit.text_to_motion.data.composite_set import Arrays, pack
 from motionkit.text_to_motion.data.joined import (
     MIN_SEGMENT,
     Source,
@@ -30,8 +36,6 @@ from motionkit.text_to_motion.data.joined import (
     shared_groups,
 )
 from motionkit.text_to_motion.tmr.model import TMR
-
-# Chooses one caption for each clip of a sample, all different when possible.
 
 
 def draw_captions(parts: Sequence[Source], rng: random.Random) -> tuple[tuple[str, ...], bool]:
@@ -66,29 +70,17 @@ def same_words(text: str) -> str:
     return " ".join(text.lower().split()).rstrip(".,;:!? ")
 
 
-# What is to be composed.
-
-
 @dataclass(frozen=True)
 class Plan:
-    """What is to be composed.
+    """What is to be composed."""
 
-    Attributes:
-        split: Split the clips come from.
-        k_segments: Clips per sample, at least 2.
-        target_length: Longest total in frames.
-        tolerance: Totals are at least ``target_length - tolerance``.
-        max_samples: Samples wanted.
-        seed: Seed of the draw.
-        crop: Whether clips may be cut to windows of at least `joining.MIN_SEGMENT` frames; None: from four segments on.
-    """
-
-    split: Split = "train"
-    k_segments: int = 3
-    target_length: int = 196
-    tolerance: int = 20
+    split: Split = "train"  # split the clips come from
+    k_segments: int = 3  # clips per sample, at least 2
+    target_length: int = 196  # longest total in frames
+    tolerance: int = 20  # totals are at least ``target_length - tolerance``
     max_samples: int = 1000
     seed: int = 0
+    # Whether clips may be cut to windows of at least `joining.MIN_SEGMENT` frames; None: from four segments on.
     crop: bool | None = None
 
     @property
@@ -107,40 +99,26 @@ class Plan:
 
 Windows = tuple[tuple[int, int], ...]
 
-ATTEMPTS = 200
-"""Most draws per requested sample, as in the original code."""
+ATTEMPTS = 200  # most draws per requested sample, as in the original code
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """One drawn sample, before its arrays are computed.
+    """One drawn sample, before its arrays are computed."""
 
-    Attributes:
-        parts: Its clips, in order.
-        windows: The half-open frame range that is taken of each.
-        texts: A caption of each.
-    """
-
-    parts: tuple[Source, ...]
-    windows: Windows
-    texts: tuple[str, ...]
+    parts: tuple[Source, ...]  # its clips, in order
+    windows: Windows  # the half-open frame range that is taken of each
+    texts: tuple[str, ...]  # a caption of each
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """All samples that were drawn.
+    """All samples that were drawn."""
 
-    Attributes:
-        samples: At most as many as requested.
-        attempts: Number of sets examined.
-        exhausted: Whether these were all sets that fit.
-        repeats: Samples in which two segments have one caption, because the clips have no others.
-    """
-
-    samples: tuple[Drawn, ...]
-    attempts: int
-    exhausted: bool
-    repeats: int
+    samples: tuple[Drawn, ...]  # at most as many as requested
+    attempts: int  # number of sets examined
+    exhausted: bool  # whether these were all sets that fit
+    repeats: int  # samples in which two segments have one caption, because the clips have no others
 
 
 def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
@@ -151,12 +129,12 @@ def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
     """
     sets = FittingSets(sources, plan.k_segments, low=plan.low, high=plan.target_length, crop=plan.cuts)
     rng = random.Random(f"compose {plan.seed} {plan.split} {plan.k_segments}")
-    found: list[Drawn] = []
+    result: list[Drawn] = []
     alike: list[Drawn] = []
     seen: set[tuple[str, ...]] = set()
     attempts = 0
     for number in _any_order(sets.count, rng):
-        if len(found) == plan.max_samples or attempts == ATTEMPTS * plan.max_samples:
+        if len(result) == plan.max_samples or attempts == ATTEMPTS * plan.max_samples:
             break
         attempts += 1
         places = list(sets.nth(number))
@@ -169,9 +147,9 @@ def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
         if different or len(alike) < plan.max_samples:
             seen.add(key)
             windows = _cut_windows(parts, plan.low, plan.target_length, rng)
-            (found if different else alike).append(Drawn(parts, windows, texts))
-    repeats = min(len(alike), plan.max_samples - len(found))
-    return Drawing((*found, *alike[:repeats]), attempts, attempts == sets.count, repeats)
+            (result if different else alike).append(Drawn(parts, windows, texts))
+    repeats = min(len(alike), plan.max_samples - len(result))
+    return Drawing((*result, *alike[:repeats]), attempts, attempts == sets.count, repeats)
 
 
 def _any_order(count: int, rng: random.Random) -> Iterator[int]:
@@ -207,14 +185,8 @@ def _cut_windows(parts: Sequence[Source], low: int, high: int, rng: random.Rando
     return tuple((start, start + frames) for start, frames in zip(starts, kept, strict=True))
 
 
-# Errors and warnings for too few or doubtful samples.
-
-
-MDM_LONGEST = 196
-"""Frames of the longest motion that the published MDM and the starter's policy make."""
-
-BIN = 20
-"""Frames per bin of the histogram of lengths."""
+MDM_LONGEST = 196  # frames of the longest motion that the published MDM and the starter's policy make
+BIN = 20  # frames per bin of the histogram of lengths
 
 
 def none_fits(sources: Sequence[Source], plan: Plan, name: str) -> MotionkitError:
@@ -304,12 +276,7 @@ class TextTower(Protocol):
 
 
 class TmrTower:
-    """The text side of a TMR.
-
-    Args:
-        tmr: The model, with its text model.
-        name: Name that the user gave.
-    """
+    """The text side of a TMR."""
 
     def __init__(self, tmr: TMR, name: str) -> None:
         text_model = tmr.text_model
@@ -323,11 +290,7 @@ class TmrTower:
 
 
 class EncoderTower:
-    """A plain text encoder; a text is the mean of its tokens.
-
-    Args:
-        encoder: The encoder.
-    """
+    """A plain text encoder; a text is the mean of its tokens."""
 
     def __init__(self, encoder: TextEncoder) -> None:
         self.name = encoder.name
@@ -378,25 +341,15 @@ _log = logging.getLogger("motionkit.datasets")
 
 @dataclass(frozen=True)
 class Composed:
-    """A composite set in memory.
+    """A composite set in memory."""
 
-    Attributes:
-        metadata: How it was made.
-        samples: The samples.
-        arrays: Statistics, reference motions and B-matrices.
-        asked: Samples requested.
-        attempts: Number of draws.
-        histogram: Usable clips by length: lower end of a bin of 20 frames to their number.
-        warnings: What the user should know.
-    """
-
-    metadata: Metadata
+    metadata: Metadata  # how it was made
     samples: tuple[Sample, ...]
-    arrays: Arrays
-    asked: int
-    attempts: int
-    histogram: dict[int, int]
-    warnings: tuple[str, ...]
+    arrays: Arrays  # statistics, reference motions and B-matrices
+    asked: int  # samples requested
+    attempts: int  # number of draws
+    histogram: dict[int, int]  # usable clips by length: lower end of a bin of 20 frames to their number
+    warnings: tuple[str, ...]  # what the user should know
 
 
 def compose(
@@ -411,15 +364,6 @@ def compose(
     Samples are drawn uniformly without replacement from all sets of K clips of different motions whose lengths fit, and
     no set of motions is taken twice. When fewer fit than requested, all are taken. A caption of each clip is drawn,
     different for each segment; sets of clips without different captions are used last.
-
-    Args:
-        dataset: Where clips and statistics come from.
-        plan: What is wanted.
-        tower: Computes the B-matrices; None leaves them out.
-        progress: Called with the number of samples made.
-
-    Raises:
-        MotionkitError: No clips fit; the error names a target length that some would fit.
     """
     if dataset.name == "composite":
         raise MotionkitError("composite data are composed already.", fix="name the dataset of the single clips.")
@@ -503,3 +447,111 @@ def _physics(dataset: TextMotionDataset) -> tuple[float, float] | None:
     except MotionkitError as error:
         _log.warning("the physics reward will have no reference: %s", error.message)
         return None
+
+
+# Writes composite sets: JSON and arrays, and the original code's .npy on request.
+
+
+_WIDTH = 120
+_LEGACY_SAMPLE = (
+    "composite_prompt", "sub_prompts", "durations", "durations_frames", "source_ids", "total_frames",
+)  # fmt: skip
+_LEGACY_METADATA = (
+    "dataset_name", "split", "k_segments", "target_length", "tolerance", "fps", "num_samples",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files of a set."""
+
+    document: Path  # JSON with the samples
+    arrays: Path
+    legacy: Path | None  # the original code's file, if it was requested or exists already
+
+
+def planned_files(out: Path, plan: Plan, *, legacy: bool, overwrite: bool) -> Written:
+    """Return where the files will be.
+
+    An existing file of the original code beside them is written again, requested or not, so that both hold the same
+    set.
+    """
+    if out.exists() and not out.is_dir():
+        raise MotionkitError(f"{out} is a file; OUT is a folder.", fix="choose another OUT.")
+    stem = f"composite_k{plan.k_segments}_{plan.split}"
+    old = out / f"{stem}.npy"
+    files = Written(out / f"{stem}.json", out / f"{stem}.npz", old if legacy or old.exists() else None)
+    there = [path for path in (files.document, files.arrays, files.legacy) if path is not None and path.exists()]
+    if there and not _is_composed(files.document):
+        raise MotionkitError(
+            f"{there[0]} already exists, and compose did not make it.",
+            why="it will not be touched, with or without --overwrite.",
+            fix="choose another OUT.",
+        )
+    if there and not overwrite:
+        raise MotionkitError(f"{there[0]} already exists.", fix="choose another OUT, or add --overwrite.")
+    for path in (files.document, files.arrays, files.legacy):
+        if path is not None:
+            require_writable(path, parents=True)
+    return files
+
+
+def _is_composed(path: Path) -> bool:
+    """Whether a file was written by `compose`, in any version."""
+    try:
+        return read_json(path, dict, limit=LIMIT).get("kind") == KIND
+    except MotionkitError:
+        return False
+
+
+def write_composed(composed: Composed, files: Written) -> None:
+    """Write a set; the arrays come first, so that a JSON file never exists without its arrays.
+
+    If the process dies in between, the old JSON file remains, and the hash in it does not match the new arrays.
+    """
+    files.document.parent.mkdir(parents=True, exist_ok=True)
+    data = pack(composed.arrays)
+    document = {
+        "schema": SCHEMA,
+        "kind": KIND,
+        "metadata": composed.metadata.model_dump(mode="json"),
+        "arrays": {"file": files.arrays.name, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)},
+        "samples": [sample.model_dump(mode="json") for sample in composed.samples],
+    }
+    write_bytes_atomic(files.arrays, data)
+    write_bytes_atomic(files.document, (_as_text(document) + "\n").encode())
+    if files.legacy is not None:
+        write_bytes_atomic(files.legacy, legacy_bytes(composed))
+
+
+def _as_text(value: Any, indent: int = 0) -> str:
+    """Return JSON with short containers on one line, so that people can read a set of a thousand samples."""
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if indent + len(line) <= _WIDTH or not value or not isinstance(value, (dict, list)):
+        return line
+    if isinstance(value, dict):
+        items = [f"{json.dumps(name)}: {_as_text(item, indent + 1)}" for name, item in value.items()]
+    else:
+        items = [_as_text(item, indent + 1) for item in value]
+    start, end = "{}" if isinstance(value, dict) else "[]"
+    inner = ",\n".join(" " * (indent + 1) + item for item in items)
+    return f"{start}\n{inner}\n{' ' * indent}{end}"
+
+
+def legacy_bytes(composed: Composed) -> bytes:
+    """Return the original code's file: ``np.save`` of a dict, read by ``np.load(allow_pickle=True)[None][0]``.
+
+    A B-matrix goes into each sample as ``B_matrix``, the name its guide gives it.
+    """
+    samples: list[dict[str, Any]] = []
+    similarity = composed.arrays.similarity
+    for number, sample in enumerate(composed.samples):
+        whole = sample.model_dump(mode="json")
+        samples.append({name: whole[name] for name in _LEGACY_SAMPLE})
+        if similarity is not None:
+            samples[-1]["B_matrix"] = similarity[number].tolist()
+    metadata = composed.metadata.model_dump(mode="json")
+    value = {"samples": samples, "metadata": {name: metadata[name] for name in _LEGACY_METADATA}}
+    buffer = io.BytesIO()
+    np.save(buffer, np.array(value, dtype=object), allow_pickle=True)
+    return buffer.getvalue()

@@ -15,10 +15,8 @@ from motionkit.plugins import Component
 
 SCHEMA = 1
 KIND = "motionkit composite prompts"
-LIMIT = 128 << 20
-"""Bytes of a document; a sample takes about 600."""
-TMR_LEAST = 2.0
-"""Shortest motion in seconds that TMR was trained on; scores of shorter segments are extrapolated."""
+LIMIT = 128 << 20  # bytes of a document; a sample takes about 600
+TMR_LEAST = 2.0  # shortest motion in seconds that TMR was trained on; scores of shorter segments are extrapolated
 
 
 class _Record(BaseModel):
@@ -26,31 +24,18 @@ class _Record(BaseModel):
 
 
 class Sample(_Record):
-    """K actions that follow each other.
+    """K actions that follow each other."""
 
-    Attributes:
-        id: Identity in its file; empty in files of the original code.
-        text: The actions in one sentence, as policies read it.
-        composite_prompt: The same in the original code's words, "First A, then B, finally C".
-        sub_prompts: Caption of each segment.
-        durations: Seconds of each segment.
-        durations_frames: Frames of each segment.
-        source_ids: Motion that each segment comes from.
-        source_frames: Half-open frame range of each segment in that motion.
-        outside_tmr_range: Which segments are shorter than what TMR was trained on.
-        total_frames: Sum of `durations_frames`.
-    """
-
-    id: str = ""
-    text: str = ""
-    composite_prompt: str
-    sub_prompts: tuple[str, ...] = Field(min_length=2)
-    durations: tuple[float, ...]
-    durations_frames: tuple[int, ...]
-    source_ids: tuple[str, ...]
-    source_frames: tuple[tuple[int, int], ...] = ()
-    outside_tmr_range: tuple[bool, ...] = ()
-    total_frames: int
+    id: str = ""  # identity in its file; empty in files of the original code
+    text: str = ""  # the actions in one sentence, as policies read it
+    composite_prompt: str  # the same in the original code's words, "First A, then B, finally C"
+    sub_prompts: tuple[str, ...] = Field(min_length=2)  # caption of each segment
+    durations: tuple[float, ...]  # seconds of each segment
+    durations_frames: tuple[int, ...]  # frames of each segment
+    source_ids: tuple[str, ...]  # motion that each segment comes from
+    source_frames: tuple[tuple[int, int], ...] = ()  # half-open frame range of each segment in that motion
+    outside_tmr_range: tuple[bool, ...] = ()  # which segments are shorter than what TMR was trained on
+    total_frames: int  # sum of `durations_frames`
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -68,77 +53,44 @@ class Sample(_Record):
 
 
 class Tower(_Record):
-    """The text tower that a B-matrix was computed with.
+    """The text tower that a B-matrix was computed with."""
 
-    Attributes:
-        name: What it is.
-        fingerprint: Changes with its weights and its text model.
-    """
-
-    name: str
-    fingerprint: str
+    name: str  # what it is
+    fingerprint: str  # changes with its weights and its text model
 
 
 class Metadata(_Record):
-    """How a file was made.
+    """How a file was made."""
 
-    Attributes:
-        dataset_name: Dataset the clips come from.
-        split: Its split.
-        k_segments: Segments of every sample.
-        target_length: Longest total in frames.
-        tolerance: Totals are at least ``target_length - tolerance``.
-        fps: Frames per second.
-        num_samples: Number of samples.
-        seed: Seed of the draw.
-        crop: Whether clips were cut to windows.
-        skeleton: Body of the motions.
-        source: Fingerprint of the clips.
-        text_tower: Where the B-matrix comes from, if there is one.
-        physics_reference: Median foot skate and jerk of the dataset's train split.
-    """
-
-    dataset_name: str
+    dataset_name: str  # dataset the clips come from
     split: Literal["train", "val", "test"]
-    k_segments: int = Field(ge=2)
-    target_length: int = Field(ge=1)
-    tolerance: int = Field(ge=0)
+    k_segments: int = Field(ge=2)  # segments of every sample
+    target_length: int = Field(ge=1)  # longest total in frames
+    tolerance: int = Field(ge=0)  # totals are at least ``target_length - tolerance``
     fps: float = Field(gt=0)
-    num_samples: int = Field(ge=0)
+    num_samples: int = Field(ge=0)  # number of samples
     seed: int | None = None
-    crop: bool = False
-    skeleton: str = ""
-    source: str = ""
-    text_tower: Tower | None = None
-    physics_reference: tuple[float, float] | None = None
+    crop: bool = False  # whether clips were cut to windows
+    skeleton: str = ""  # body of the motions
+    source: str = ""  # fingerprint of the clips
+    text_tower: Tower | None = None  # where the B-matrix comes from, if there is one
+    physics_reference: tuple[float, float] | None = None  # median foot skate and jerk of the dataset's train split
 
 
 class ArraysEntry(_Record):
-    """The file with the arrays, beside the JSON file.
+    """The file with the arrays, beside the JSON file."""
 
-    Attributes:
-        file: Its name, without a folder.
-        sha256: Hash of its bytes.
-        size: Its bytes.
-    """
-
-    file: str
-    sha256: str
-    size: int = Field(ge=0)
+    file: str  # its name, without a folder
+    sha256: str  # hash of its bytes
+    size: int = Field(ge=0)  # its bytes
 
 
 class CompositeDocument(_Record):
-    """A whole file. The validation context ``{"ours": True}`` also compares redundant entries.
+    """A whole file. The validation context ``{"ours": True}`` also compares redundant entries."""
 
-    Attributes:
-        metadata: How it was made.
-        samples: The samples.
-        arrays: Where the arrays are; files of the original code have none.
-    """
-
-    metadata: Metadata
+    metadata: Metadata  # how it was made
     samples: tuple[Sample, ...] = Field(min_length=1)
-    arrays: ArraysEntry | None = None
+    arrays: ArraysEntry | None = None  # where the arrays are; files of the original code have none
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> Self:

@@ -26,28 +26,21 @@ from motionkit.runs import fingerprint, fingerprint_files
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.composite import KIND, LIMIT, SCHEMA, CompositeDocument, CompositeOptions
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, KitOptions, humanml, kit
-from motionkit.text_to_motion.data.joined import reference_features
-from motionkit.text_to_motion.data.reference import shared_motions
+from motionkit.text_to_motion.data.joined import reference_features, shared_motions
 from motionkit.weights import open_zip, read_array
 
 # Reads composite files, motionkit's and the original code's. Nothing in a file is executed.
 
 
-_LARGEST = 512 * 2**20
-"""Bytes of a file of the original code."""
+_LARGEST = 512 * 2**20  # bytes of a file of the original code
 
 
 @dataclass(frozen=True)
 class CompositeFile:
-    """An opened file.
-
-    Attributes:
-        path: Where it is.
-        document: Its parsed content.
-    """
+    """An opened file."""
 
     path: Path
-    document: CompositeDocument
+    document: CompositeDocument  # its parsed content
 
 
 def find_files(paths: tuple[Path, ...]) -> list[CompositeFile]:
@@ -55,34 +48,27 @@ def find_files(paths: tuple[Path, ...]) -> list[CompositeFile]:
 
     In a folder, a ``.npy`` beside a ``.json`` of the same name is the same set in the original code's format, and is
     skipped.
-
-    Raises:
-        MotionkitError: Nothing was given or found, or a file is refused.
     """
     fix = "motionkit compose --dataset ... --split train OUT makes one; give OUT with --dataset.path OUT"
     if not paths:
         raise MotionkitError("dataset.path is not set: the composite dataset does not know its files.", fix=fix)
-    found = []
+    result = []
     for path in paths:
         path = path.expanduser()
         if not path.is_dir():
-            found.append(read_file(path))
+            result.append(read_file(path))
             continue
         documents = sorted(path.glob("composite_k*.json"))
         stems = {each.stem for each in documents}
         documents += [each for each in sorted(path.glob("composite_k*.npy")) if each.stem not in stems]
         if not documents:
             raise MotionkitError(f"{path} has no composite_k*.json.", fix=fix)
-        found += [read_file(each) for each in documents]
-    return found
+        result += [read_file(each) for each in documents]
+    return result
 
 
 def read_file(path: Path) -> CompositeFile:
-    """Open one file; its format is recognised by content.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or no composite file.
-    """
+    """Open one file; its format is recognised by content."""
     try:
         size = path.stat().st_size
         with open_file(path) as file:
@@ -158,17 +144,12 @@ _HEADERS = 4096
 
 @dataclass(frozen=True)
 class Arrays:
-    """The arrays of one file.
+    """The arrays of one file."""
 
-    Attributes:
-        normalizer: Mean and Std of the dataset that the clips come from.
-        joints: Reference motion of each sample, ``[T + 1, J, 3]`` float32 metres.
-        similarity: ``[N, K, K]`` float32 cosine of each pair of texts (the B-matrix), or None. It belongs to the text
-            tower that the file names; rewards compute their own with theirs.
-    """
-
-    normalizer: Normalizer
-    joints: tuple[Tensor, ...]
+    normalizer: Normalizer  # mean and Std of the dataset that the clips come from
+    joints: tuple[Tensor, ...]  # reference motion of each sample, [T + 1, J, 3] float32 metres
+    # [N, K, K] float32 cosine of each pair of texts (the B-matrix), or None. It belongs to the text tower that the
+    # file names; rewards compute their own with theirs.
     similarity: Tensor | None
 
 
@@ -191,11 +172,7 @@ def pack(arrays: Arrays) -> bytes:
 
 
 def read_arrays(file: CompositeFile, skeleton: Skeleton) -> Arrays:
-    """Open the arrays of a file.
-
-    Raises:
-        MotionkitError: The file names no arrays, or they are missing, belong to another set, or do not fit it.
-    """
+    """Open the arrays of a file."""
     entry = file.document.arrays
     if entry is None:
         raise MotionkitError(f"{file.path} has no reference motions and no Mean and Std.")
@@ -205,25 +182,25 @@ def read_arrays(file: CompositeFile, skeleton: Skeleton) -> Arrays:
         )
     path = file.path.parent / entry.file
     _check_bytes(file, path)
-    found = read_array(path)
+    arrays = read_array(path)
     lengths = [sample.total_frames + 1 for sample in file.document.samples]
     wanted: dict[str, Sequence[int]] = {
         "mean": (skeleton.width,),
         "std": (skeleton.width,),
         "joints": (sum(lengths), skeleton.joints, 3),
     }
-    if "b_matrix" in found:
+    if "b_matrix" in arrays:
         k = file.document.metadata.k_segments
         wanted["b_matrix"] = (len(lengths), k, k)
     for name, shape in wanted.items():
-        values = found.get(name)
+        values = arrays.get(name)
         if not isinstance(values, np.ndarray) or values.dtype != np.float32 or values.shape != tuple(shape):
             what = f"{values.dtype} {list(values.shape)}" if isinstance(values, np.ndarray) else "missing"
             raise MotionkitError(
                 f"{path}: {name} is {what}, should be float32 {list(shape)} for the {skeleton.name} body.",
                 fix="compose the set again.",
             )
-    tensors = {name: torch.from_numpy(found[name]) for name in wanted}
+    tensors = {name: torch.from_numpy(arrays[name]) for name in wanted}
     return Arrays(
         Normalizer(tensors["mean"], tensors["std"]), tensors["joints"].split(lengths), tensors.get("b_matrix")
     )
@@ -247,9 +224,6 @@ def _check_bytes(file: CompositeFile, path: Path) -> None:
         raise MotionkitError(f"{path} is not the file that {file.path.name} was written with.", fix=again)
     if unpacked > size + _HEADERS:
         raise MotionkitError(f"{path} unpacks to {unpacked >> 20} MB; it is no file of motionkit compose.")
-
-
-# Checks that several composite files can be used as one dataset.
 
 
 _BODIES: dict[str, Skeleton] = {"humanml": HUMANML, "t2m": HUMANML, "starter": HUMANML, "kit": KIT}
@@ -283,10 +257,10 @@ def one_skeleton(files: Sequence[CompositeFile]) -> Skeleton:
 def one_fps(files: Sequence[CompositeFile], wanted: float | None) -> float:
     """Return the frame rate of all files, and of `wanted` if it is given."""
     own = files[0].document.metadata.fps
-    found = sorted({file.document.metadata.fps for file in files} | ({wanted} if wanted is not None else set()))
-    if len(found) > 1:
+    rates = sorted({file.document.metadata.fps for file in files} | ({wanted} if wanted is not None else set()))
+    if len(rates) > 1:
         raise MotionkitError(
-            f"frames per second differ: {', '.join(f'{value:g}' for value in found)}.",
+            f"frames per second differ: {', '.join(f'{value:g}' for value in rates)}.",
             why="segment lengths are in frames of the rate they were composed at.",
             fix=f"leave --dataset.fps out, or make it {own:g}.",
         )
@@ -322,12 +296,6 @@ class Composite:
 
     Each file belongs to one split, and a split uses its own files only: prompts made of training clips are never used
     for measuring.
-
-    Args:
-        options: Which files, and what they must agree with.
-
-    Raises:
-        MotionkitError: A file is missing or refused, two files disagree, or an option has no effect.
     """
 
     name = "composite"
@@ -369,24 +337,20 @@ class Composite:
     @cached_property
     def inputs(self) -> Mapping[str, str]:
         """Fingerprints of the files, and of the statistics of the single clips' dataset; arrays by their own hashes."""
-        found = {"path": fingerprint(*(fingerprint_files(file.path, [file.path]) for file in self._files))}
+        result = {"path": fingerprint(*(fingerprint_files(file.path, [file.path]) for file in self._files))}
         if self._source is not None:
-            found["root"] = fingerprint(self._source.normalizer.mean, self._source.normalizer.std)
-        return found
+            result["root"] = fingerprint(self._source.normalizer.mean, self._source.normalizer.std)
+        return result
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """Splits that there is a file of."""
+        """Splits with a file."""
         have = {file.document.metadata.split for file in self._files}
         return tuple(split for split in get_args(Split) if split in have)
 
     @cached_property
     def normalizer(self) -> Normalizer:
-        """Mean and Std of the dataset that the clips come from.
-
-        Raises:
-            MotionkitError: A file of the original code has none, and no ``root`` was given.
-        """
+        """Mean and Std of the dataset that the clips come from."""
         if self._source is not None:
             return self._source.normalizer
         own = [file for file in self._files if file.document.arrays is not None]
@@ -403,7 +367,7 @@ class Composite:
         return self._source.caption_tokens() if isinstance(self._source, HasCaptionTokens) else {}
 
     def clips(self, split: Split) -> Sequence[TextClip]:
-        """Return the reference motions of a split, captioned with the whole prompt; none where there is no file."""
+        """Return the reference motions of a split, captioned with the whole prompt; none if there is no file."""
         if not self._told:  # warned here because only motions are cropped, never prompts
             self._told = True
             _log.info("composite data: every segment has its own length, so random crops are off.")
@@ -415,11 +379,7 @@ class Composite:
         )
 
     def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
-        """Return the prompts of a split; `seed` changes nothing, they were drawn when they were composed.
-
-        Raises:
-            MotionkitError: There is no file of that split, or none with `k_segments` segments.
-        """
+        """Return the prompts of a split; `seed` changes nothing, they were drawn when they were composed."""
         file = self._file(split, k_segments)
         return tuple(
             Prompt(
@@ -440,16 +400,12 @@ class Composite:
         return None if file.document.arrays is None else self._read(file).similarity
 
     def physics_reference(self) -> tuple[float, float]:
-        """Return the median foot skate (m/s) and jerk (m/s^3) of the source dataset's train split.
-
-        Raises:
-            MotionkitError: The files do not hold it, and no ``root`` was given.
-        """
+        """Return the median foot skate (m/s) and jerk (m/s^3) of the source dataset's train split."""
         if self._source is not None:
             return self._source.physics_reference()
         for file in self._files:
-            if (found := file.document.metadata.physics_reference) is not None:
-                return found
+            if (result := file.document.metadata.physics_reference) is not None:
+                return result
         raise MotionkitError(f"{self._files[0].path} has no physics reference.", fix=_STATS_FIX)
 
     def _of(self, split: str) -> list[CompositeFile]:

@@ -19,8 +19,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Caption, Normalizer, Skeleton, read_captions, read_features
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, KitOptions
-from motionkit.text_to_motion.data.joined import join_prompts
-from motionkit.text_to_motion.data.reference import physics_medians
+from motionkit.text_to_motion.data.joined import join_prompts, physics_medians
 from motionkit.weights import read_numbers
 
 # Reads a split of a HumanML3D-layout folder into items, by the rules of the public text-to-motion loaders.
@@ -36,34 +35,22 @@ _LETTERS = string.ascii_uppercase[:23]
 
 @dataclass(frozen=True)
 class HumanMLClip(TextClip):
-    """A clip, or the part of one that a timed caption describes.
+    """A clip, or the part of one that a timed caption describes."""
 
-    Attributes:
-        tokens: ``word/POS`` tokens of each caption.
-        source: Id of the file the motion comes from.
-        start: First frame in that file.
-    """
-
-    tokens: tuple[tuple[str, ...], ...] = ()
-    source: str = ""
-    start: int = 0
+    tokens: tuple[tuple[str, ...], ...] = ()  # ``word/POS`` tokens of each caption
+    source: str = ""  # id of the file the motion comes from
+    start: int = 0  # first frame in that file
 
 
 @dataclass
 class Reading:
-    """The result of reading a split.
+    """The result of reading a split."""
 
-    Attributes:
-        clips: Items, sorted by length.
-        outside: Ids left out because of their length (whole clips and sub-clips alike).
-        silent: Ids without any caption.
-        broken: Ids that could not be read, with the reason.
-    """
-
-    clips: list[HumanMLClip] = field(default_factory=list)
+    clips: list[HumanMLClip] = field(default_factory=list)  # items, sorted by length
+    # Ids left out because of their length (whole clips and sub-clips alike).
     outside: list[str] = field(default_factory=list)
-    silent: list[str] = field(default_factory=list)
-    broken: dict[str, str] = field(default_factory=dict)
+    silent: list[str] = field(default_factory=list)  # ids without any caption
+    broken: dict[str, str] = field(default_factory=dict)  # ids that could not be read, with the reason
 
 
 def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, drop_length: int) -> Reading:
@@ -71,9 +58,6 @@ def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, d
 
     A timed caption makes an item of its own, ``A_<id>``, ``B_<id>``, ... (the peer draws the letter at random); whole
     captions stay together under the id; an id with timed captions only has no whole item.
-
-    Raises:
-        MotionkitError: The split file is missing, empty or no text.
     """
     names = read_split_ids(root, split)
     reading = Reading()
@@ -89,11 +73,7 @@ def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, d
 
 
 def read_split_ids(root: Path, split: str) -> list[str]:
-    """Return the ids that a split lists, without reading clips.
-
-    Raises:
-        MotionkitError: The split file is missing, empty or no text.
-    """
+    """Return the ids that a split lists, without reading clips."""
     path = root / f"{split}.txt"
     if not path.exists():
         raise MotionkitError(
@@ -154,11 +134,7 @@ def _frame(seconds: float, frames: int) -> int:
 
 
 def read_array(path: Path) -> Tensor:
-    """Read a ``.npy`` vector as float32.
-
-    Raises:
-        MotionkitError: The file is missing or is no plain array of numbers.
-    """
+    """Read a ``.npy`` vector as float32."""
     if not path.exists():
         raise MotionkitError(f"{path} is missing.", fix="set --dataset.stats to the folder that has it.")
     return torch.from_numpy(read_numbers(path, limit=_LIMIT).astype(np.float32))
@@ -170,16 +146,7 @@ _TOKEN_SPLITS: tuple[Split, ...] = ("train", "val")
 
 
 class HumanML:
-    """Clips, captions and prompts of a HumanML3D-layout folder; a split is read at its first use.
-
-    Args:
-        options: Folder and selection of clips.
-        skeleton: Its body.
-        name: Registry name.
-
-    Raises:
-        MotionkitError: No root was given, the folder or one of its parts is missing, or Mean / Std do not fit.
-    """
+    """Clips, captions and prompts of a HumanML3D-layout folder; a split is read at its first use."""
 
     def __init__(self, options: HumanMLOptions, *, skeleton: Skeleton, name: str) -> None:
         self.name = name
@@ -197,11 +164,7 @@ class HumanML:
         return f"HumanML({self.name}, {str(self.root)!r}, {self.fps:g} fps, {self.skeleton.name})"
 
     def clips(self, split: Split) -> Sequence[HumanMLClip]:
-        """Return the items of a split, sorted by length (see `read_split` for what becomes an item).
-
-        Raises:
-            MotionkitError: The split has nothing usable, or has a broken clip and ``broken`` is ``refuse``.
-        """
+        """Return the items of a split, sorted by length (see `read_split` for what becomes an item)."""
         return self.reading(split).clips
 
     def reading(self, split: Split) -> Reading:

@@ -3,28 +3,104 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import random
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import get_args
 
 import torch
 from torch import Tensor
 
+from motionkit.config import cache_folder
 from motionkit.contracts.dataset import Split, TextClip, TextMotionDataset
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.geometry import bones_from_positions, heading, positions_from_bones, rotate_yaw, rotation_between
-from motionkit.motion import Skeleton, joints_to_features, original, with_frame_after
+from motionkit.kernels import physics_sums
+from motionkit.motion import Skeleton, features_to_joints, joints_to_features, original, with_frame_after
 from motionkit.text import Prompt
-from motionkit.text_to_motion.data.reference import shared_motions
+
+
+def shared_motions(some: Collection[str], others: Collection[str]) -> list[str]:
+    """Return the motions that two lists of clip ids have in common, as they are or mirrored; sorted."""
+    names = {*some, *others}
+    return sorted({original(name, names) for name in some} & {original(name, names) for name in others})
+
+
+_VERSION = 1
+_BATCH = 64
+
+
+def physics_medians(clips: Sequence[TextClip], skeleton: Skeleton, fps: float) -> tuple[float, float]:
+    """Return the median foot skate (m/s) and median jerk (m/s^3) over clips.
+
+    The result is kept in the user's cache folder (``$MOTIONKIT_CACHE``, ``$XDG_CACHE_HOME/motionkit`` or
+    ``~/.cache/motionkit``), under a hash of the motions themselves, so that a changed dataset gets new figures. A cache
+    that cannot be written is not an error.
+
+    Args:
+        clips: At least one; clips shorter than 4 frames have no jerk and are not used.
+        skeleton: Body of the features.
+        fps: Frames per second.
+    """
+    path = cache_folder() / f"physics-{_fingerprint(clips, skeleton, fps)}.json"
+    if (cached := _load(path)) is not None:
+        return cached
+    skates, jerks = [], []
+    usable = [clip.features for clip in clips if len(clip.features) >= 4]
+    for start in range(0, len(usable), _BATCH):
+        skate, jerk = _measure(usable[start : start + _BATCH], skeleton, fps)
+        skates.append(skate)
+        jerks.append(jerk)
+    medians = (float(torch.cat(skates).median()), float(torch.cat(jerks).median()))
+    _store(path, medians)
+    return medians
+
+
+def _measure(features: Sequence[Tensor], skeleton: Skeleton, fps: float) -> tuple[Tensor, Tensor]:
+    lengths = torch.tensor([len(clip) for clip in features])
+    joints = features_to_joints(torch.nn.utils.rnn.pad_sequence(list(features), batch_first=True), skeleton, lengths)
+    return physics_sums(joints, lengths, fps=fps, feet=skeleton.feet)
+
+
+def _fingerprint(clips: Sequence[TextClip], skeleton: Skeleton, fps: float) -> str:
+    digest = hashlib.sha256(f"{_VERSION} {skeleton.name} {fps}".encode())
+    for clip in clips:
+        digest.update(f"{clip.key} {tuple(clip.features.shape)}".encode())
+        digest.update(clip.features.contiguous().numpy().tobytes())
+    return digest.hexdigest()[:24]
+
+
+def _load(path: Path) -> tuple[float, float] | None:
+    try:
+        medians = read_json(path, list)
+    except MotionkitError:
+        return None
+    match medians:
+        case [float(skate), float(jerk)] if math.isfinite(skate) and math.isfinite(jerk):
+            return skate, jerk
+    return None
+
+
+def _store(path: Path, medians: tuple[float, float]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as file:
+            json.dump(medians, file)
+        Path(file.name).replace(path)
+    except OSError:
+        return
+
 
 # Blends two pieces of a motion where they meet, without changing bone lengths.
 
 
-BLEND = 0.2
-"""Seconds on each side of a seam over which the two poses are blended."""
+BLEND = 0.2  # seconds on each side of a seam over which the two poses are blended
 
 
 def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) -> None:
@@ -123,19 +199,12 @@ def _bearing(pose: Tensor, skeleton: Skeleton) -> Tensor:
 
 @dataclass(frozen=True)
 class Source:
-    """One clip that may become a segment.
+    """One clip that may become a segment."""
 
-    Attributes:
-        clip: Its features and captions.
-        file: Id of the motion it comes from; several timed captions may share one.
-        start: Its first frame in that motion.
-        group: Clips of one group are never in one sample: a motion, its parts, and its mirror image.
-    """
-
-    clip: TextClip
-    file: str
-    start: int
-    group: str
+    clip: TextClip  # its features and captions
+    file: str  # id of the motion it comes from; several timed captions may share one
+    start: int  # its first frame in that motion
+    group: str  # clips of one group are never in one sample: a motion, its parts, and its mirror image
 
     @property
     def frames(self) -> int:
@@ -144,11 +213,7 @@ class Source:
 
 
 def read_sources(dataset: TextMotionDataset, split: Split) -> list[Source]:
-    """Return the clips of one split that have a caption.
-
-    Raises:
-        MotionkitError: No clip has a caption.
-    """
+    """Return the clips of one split that have a caption."""
     clips = [clip for clip in dataset.clips(split) if any(text.strip() for text in clip.captions)]
     if not clips:
         raise MotionkitError(f"the {split} split of {dataset.name} has no clip with a caption.")
@@ -161,7 +226,7 @@ def shared_groups(dataset: TextMotionDataset, split: Split, sources: Sequence[So
 
     Such clips would be used for training and for measuring. A split that the dataset lacks shares none.
     """
-    found: dict[Split, list[str]] = {}
+    result: dict[Split, list[str]] = {}
     own = {source.group for source in sources}
     for other in get_args(Split):
         if other == split:
@@ -171,8 +236,8 @@ def shared_groups(dataset: TextMotionDataset, split: Split, sources: Sequence[So
         except MotionkitError:
             continue
         if both := shared_motions(own, ids):
-            found[other] = both
-    return found
+            result[other] = both
+    return result
 
 
 def fingerprint(dataset: TextMotionDataset, split: Split, sources: Sequence[Source], used: Iterable[Source]) -> str:
@@ -199,8 +264,7 @@ def _file(clip: TextClip) -> str:
     return getattr(clip, "source", "") or clip.key
 
 
-MIN_SEGMENT = 36
-"""Shortest segment in frames: the shortest window that TMR and the evaluator were trained on."""
+MIN_SEGMENT = 36  # shortest segment in frames: the shortest window that TMR and the evaluator were trained on
 
 
 def join_prompts(
@@ -221,9 +285,6 @@ def join_prompts(
 
     Returns:
         Prompts in the order of their first segments.
-
-    Raises:
-        MotionkitError: K segments do not fit, or there are fewer than K clips to draw from.
     """
     if k_segments * MIN_SEGMENT > max_length:
         raise MotionkitError(

@@ -21,8 +21,7 @@ from motionkit.motion import HUMANML, Normalizer, Skeleton, feature_stats, joint
 from motionkit.starter import CATALOGUE, Order, perform
 from motionkit.starter.plan import UNIT, PlannedClip, draw_caption, draw_length, generator, half, plan
 from motionkit.text import Prompt
-from motionkit.text_to_motion.data.joined import MIN_SEGMENT, fit_lengths
-from motionkit.text_to_motion.data.reference import physics_medians
+from motionkit.text_to_motion.data.joined import MIN_SEGMENT, fit_lengths, physics_medians
 from motionkit.text_to_motion.data.starter import StarterOptions
 
 # Caches arrays between runs, under a hash of the code that makes them.
@@ -45,13 +44,8 @@ def _source() -> str:
 def kept(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True) -> NDArray[np.float32]:
     """Return the array called `key`, from the cache or from `make`.
 
-    A damaged file is made again, and a cache that cannot be written is no error. The array is mapped from the file:
+    A damaged file is made again, and a cache that cannot be written is not an error. The array is mapped from the file:
     only the parts that are read take memory.
-
-    Args:
-        key: Everything the array depends on besides the code.
-        make: Called when it is not there.
-        keep: False neither reads nor writes.
     """
     if not keep:
         return make()
@@ -80,27 +74,14 @@ def kept(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True
 # Prompts of the starter dataset: single captions, or several actions in a row, which no clip shows.
 
 
-_BEGINS_LOW = ("sit/up", "kneel/up")
-"""Actions that begin seated or kneeling cannot follow an arbitrary other action."""
-
+_BEGINS_LOW = ("sit/up", "kneel/up")  # actions that begin seated or kneeling cannot follow an arbitrary other action
 _FIRST = tuple(i for i, entry in enumerate(CATALOGUE) if not entry.name.startswith(_BEGINS_LOW))
 
 
 def composites(
     split: Split, options: StarterOptions, *, k_segments: int, seed: int, max_length: int
 ) -> tuple[Prompt, ...]:
-    """Draw prompts of several different actions.
-
-    Args:
-        split: Which wordings to use.
-        options: Number of prompts and lengths of segments.
-        k_segments: Segments per prompt; 0 alternates two and three.
-        seed: Seed of the draw.
-        max_length: Longest total in frames.
-
-    Raises:
-        MotionkitError: The segments do not fit.
-    """
+    """Draw prompts of several different actions."""
     if k_segments * MIN_SEGMENT > max_length:
         raise MotionkitError(
             f"{k_segments} segments do not fit into {max_length} frames.",
@@ -133,11 +114,7 @@ _LEAST_SKATE = 0.1
 
 
 class Starter:
-    """Procedural clips of single actions with captions, and composite prompts that have no ground truth.
-
-    Args:
-        options: How much is generated and which part is used.
-    """
+    """Procedural clips of single actions with captions, and composite prompts that have no ground truth."""
 
     name = "starter"
     skeleton: Skeleton = HUMANML
@@ -171,9 +148,6 @@ class Starter:
 
         With ``k_segments=1`` every caption of the split's clips is a prompt as long as its clip. No clip is generated
         in either case.
-
-        Raises:
-            MotionkitError: `k_segments` segments do not fit into the longest motion.
         """
         if k_segments != 1:
             return composites(split, self._options, k_segments=k_segments, seed=seed, max_length=self.max_length)

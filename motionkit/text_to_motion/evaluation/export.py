@@ -29,9 +29,6 @@ from motionkit.rl import StepPlan
 from motionkit.runs import OutputFolder
 from motionkit.text import Prompt
 
-# Text to motion files.
-
-
 RECORD = "motions.json"
 PAGE = "motions.html"
 """The page that plays the motions; `export_motions` makes it, and it belongs to the folder like the rest."""
@@ -140,17 +137,7 @@ _LIMIT = 64 << 20
 
 
 def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrite: bool = False) -> None:
-    """Refuse what could not be written at the end, before anything is sampled.
-
-    Args:
-        out: Folder or file to make.
-        kinds: Further formats in a folder.
-        count: Motions to be made.
-        overwrite: Whether what an earlier call wrote may be replaced.
-
-    Raises:
-        MotionkitError: A place is taken, its folder is missing, or a file cannot hold so many motions.
-    """
+    """Refuse what could not be written at the end, before anything is sampled."""
     if (kind := kind_of(out)) is not None:
         require_file(out, kind, count, overwrite=overwrite)
     for kind in kinds:
@@ -159,11 +146,6 @@ def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrit
 
 def export_motions(folder: Path, kinds: Sequence[FileKind], *, overwrite: bool = False) -> dict[str, ConvertReport]:
     """Write the motions of a folder that `generate` made in further formats, and a page that plays them.
-
-    Args:
-        folder: The folder; each kind becomes ``folder/KIND``, the page ``folder/motions.html``.
-        kinds: Formats to write.
-        overwrite: Replace what an earlier call wrote there.
 
     Returns:
         What was done for each kind; rotations that had to be found come with their residual.

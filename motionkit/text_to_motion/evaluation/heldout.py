@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,13 +56,13 @@ def set_columns(motions: MotionBatch, prompts: Sequence[Prompt], real: RealMotio
     Returns:
         ``kinetic`` ``[N, K, F]`` (`motionkit.metrics.kinetic_features`; NaN past a prompt's last segment) and
         ``npss`` ``[N, 2]``, the sums of `motionkit.metrics.npss_terms` over the segments whose own real clip is known
-        and as long; NaN where none is.
+        and as long; NaN if none is.
     """
     parts = segments_of(motions, prompts)
     place = [number for prompt in prompts for number in range(len(prompt.segments))]
-    found = kinetic_features(parts.joints, parts.lengths, motions.fps)
-    kinetic = found.new_full((len(prompts), most, found.shape[1]), torch.nan)
-    kinetic[parts.owner, torch.tensor(place, device=parts.owner.device)] = found
+    features = kinetic_features(parts.joints, parts.lengths, motions.fps)
+    kinetic = features.new_full((len(prompts), most, features.shape[1]), torch.nan)
+    kinetic[parts.owner, torch.tensor(place, device=parts.owner.device)] = features
     body = body_positions(parts.joints, parts.headings).flatten(2)
     made = [body[row, :length] for row, length in enumerate(parts.lengths.tolist())]
     terms = torch.stack(npss_rows(made, real.own_bodies(prompts)), dim=-1)
@@ -74,15 +74,10 @@ def set_columns(motions: MotionBatch, prompts: Sequence[Prompt], real: RealMotio
 
 @dataclass(frozen=True)
 class SetFigure:
-    """One figure of two sets of motions of the same prompts.
+    """One figure of two sets of motions of the same prompts."""
 
-    Attributes:
-        paired: Before and after; the interval resamples prompts.
-        real: The figure of as many real motions; None where it says nothing.
-    """
-
-    paired: Paired
-    real: float | None = None
+    paired: Paired  # before and after; the interval resamples prompts
+    real: float | None = None  # the figure of as many real motions; None if it says nothing
 
 
 def compare_sets(before: Arrays, after: Arrays, prompts: Sequence[Prompt], real: RealMotions) -> dict[str, SetFigure]:
@@ -101,28 +96,28 @@ def compare_sets(before: Arrays, after: Arrays, prompts: Sequence[Prompt], real:
         ``kinetic_fid`` where there are more segments, and more clips, than features; ``npss`` where a prompt has a real
         motion of its own.
     """
-    found = {}
+    result = {}
     if "kinetic" in before and "kinetic" in after:
         rows = [of["kinetic"].reshape(len(prompts), -1, of["kinetic"].shape[-1]) for of in (before, after)]
         clips, answers = real.kinetic(), real.kinetic(prompts, after["kinetic"].shape[1])
         if (paired := pair_kinetic_fid(rows[0], rows[1], clips)) is not None:
             enough = len(answers) > clips.shape[1]
-            found["kinetic_fid"] = SetFigure(paired, KineticReference(clips).distance(answers) if enough else None)
+            result["kinetic_fid"] = SetFigure(paired, KineticReference(clips).distance(answers) if enough else None)
     if "npss" in before and "npss" in after and (paired := pair_npss(before["npss"], after["npss"])) is not None:
-        found["npss"] = SetFigure(paired)
-    return found
+        result["npss"] = SetFigure(paired)
+    return result
 
 
 def pair_kinetic_fid(before: Floats, after: Floats, clips: Tensor) -> Paired | None:
     """Return kinetic FID of two sets of motions of the same P prompts.
 
     Args:
-        before: ``[P, K, F]`` kinetic features of K motions or segments of each prompt; NaN where there are fewer.
+        before: ``[P, K, F]`` kinetic features of K motions or segments of each prompt; NaN if there are fewer.
         after: The same of other motions.
         clips: ``[M, F]`` those of real clips.
 
     Returns:
-        The pair, whose interval resamples prompts; None where there are no more motions, or clips, than features.
+        The pair, whose interval resamples prompts; None if there are no more motions, or clips, than features.
     """
     first, second = torch.from_numpy(before), torch.from_numpy(after)
     known = first.isfinite().all(-1) & second.isfinite().all(-1)  # [P, K]
@@ -133,14 +128,25 @@ def pair_kinetic_fid(before: Floats, after: Floats, clips: Tensor) -> Paired | N
     def both(rows: Tensor) -> tuple[float, float]:
         return reference.distance(first[rows][known[rows]]), reference.distance(second[rows][known[rows]])
 
+    return pair_distances(both, count, int(known.any(1).sum()))
+
+
+def pair_distances(both: Callable[[Tensor], tuple[float, float]], count: int, n: int) -> Paired:
+    """Pair a distance of two sets of motions of the same prompts, such as FID; the interval resamples prompts.
+
+    Args:
+        both: Returns the distances of both sets, of the prompts ``[R]`` that are named; some may be named twice.
+        count: Number of prompts.
+        n: Number of them that count.
+    """
     whole = both(torch.arange(count))
     rng = np.random.default_rng(0)
     draws = [both(torch.from_numpy(rng.integers(0, count, count))) for _ in range(_RESAMPLES)]
-    spread = np.array([two - one for one, two in draws])
+    spread = np.array([second - first for first, second in draws])
     delta = whole[1] - whole[0]
     # Repeated prompts bias both distances alike; what is left of it is taken off.
     low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
-    return Paired(whole[0], whole[1], delta, (float(low), float(high)), int(known.any(1).sum()))
+    return Paired(whole[0], whole[1], delta, (float(low), float(high)), n)
 
 
 def pair_npss(before: Floats, after: Floats) -> Paired | None:
@@ -151,7 +157,7 @@ def pair_npss(before: Floats, after: Floats) -> Paired | None:
         after: The same of other motions.
 
     Returns:
-        The pair, whose interval resamples prompts; None where no prompt has a truth.
+        The pair, whose interval resamples prompts; None if no prompt has a truth.
     """
     known: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(before) & np.isfinite(after), axis=-1)  # [P, S]
     rows: NDArray[np.bool_] = np.logical_or.reduce(known, axis=1)
@@ -175,24 +181,21 @@ _SET = "set/"  # how names of tensors begin that are of `Measured.sets`
 
 @dataclass(frozen=True)
 class Measured:
-    """One measurement, every quantity ``[P, S]`` float64 (P prompts, S samples).
+    """One measurement, every quantity ``[P, S]`` float64 (P prompts, S samples)."""
 
-    Attributes:
-        quantities: By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s), ``jerk``
-            (m/s^3), ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m), where real motions
-            are known ``movement``, ``statues`` and ``side`` (see `motionkit.motion.RealActions.measure`) and, with
-            several samples per prompt, ``diversity`` (see `motionkit.metrics.sample_spread`, of normalised features).
-        sets: What kinetic FID and NPSS are made of, ``[P, S, ...]`` float32 (see `set_columns`); empty where no real
-            motions are known.
-        shown: Some of the motions, to be looked at; None for a measurement that was read from a checkpoint.
-    """
-
+    # By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s), ``jerk`` (m/s^3),
+    # ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m), where real motions are known
+    # ``movement``, ``statues`` and ``side`` (see `motionkit.motion.RealActions.measure`) and, with several samples per
+    # prompt, ``diversity`` (see `motionkit.metrics.sample_spread`, of normalised features).
     quantities: dict[str, NDArray[np.float64]]
+    # Some of the motions, to be looked at; None for a measurement that was read from a checkpoint.
     shown: Shown | None = field(default=None, compare=False)
+    # What kinetic FID and NPSS are made of, [P, S, ...] float32 (see `set_columns`); empty if no real motions
+    # are known.
     sets: Arrays = field(default_factory=dict)
 
     def mean(self, name: str) -> float:
-        """Return the mean over finite samples; NaN where there is none."""
+        """Return the mean over finite samples; NaN if there is none."""
         values = self.quantities[name]
         return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else float("nan")
 
@@ -221,13 +224,13 @@ class Measured:
 
     @classmethod
     def kept(cls, path: Path, like: Measured) -> Measured | None:
-        """Return what `keep` wrote; None where it is not there, damaged, or of other names or sizes than `like`."""
+        """Return what `keep` wrote; None if it is not there, damaged, or of other names or sizes than `like`."""
         try:
             tensors = load(path.read_bytes()) if path.stat().st_size <= _LARGEST else {}
         except (OSError, SafetensorError):
             return None
-        wanted = {name: (one.shape, one.dtype) for name, one in like.tensors().items()}
-        same = {name: (one.shape, one.dtype) for name, one in tensors.items()} == wanted
+        wanted = {name: (tensor.shape, tensor.dtype) for name, tensor in like.tensors().items()}
+        same = {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()} == wanted
         return cls.from_tensors(tensors) if same else None
 
 
@@ -238,18 +241,7 @@ def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:
 
 
 class HeldOut:
-    """A fixed question put to policies.
-
-    Args:
-        prompts: Held-out prompts.
-        samples: Motions per prompt.
-        steps: Timesteps that the sampler visits, or how many evenly spaced ones; None visits all.
-        guidance: Guidance scale.
-        rewards: The training rewards.
-        judge: A score that is never trained on.
-        sampler: Reverse process; deterministic DDIM when None.
-        seed: Seed of the noise, apart from any training noise.
-        real: Real motions of the prompts' split, which ``movement``, ``statues`` and ``side`` are measured against.
+    """A fixed measurement of policies: prompts, noise and guidance.
 
     Example:
         >>> from motionkit import load_dataset, load_policy, load_reward
@@ -262,15 +254,17 @@ class HeldOut:
 
     def __init__(
         self,
-        prompts: Sequence[Prompt],
+        prompts: Sequence[Prompt],  # held-out prompts
         *,
-        samples: int,
+        samples: int,  # motions per prompt
+        # Timesteps that the sampler visits, or how many evenly spaced ones; None visits all.
         steps: int | Sequence[int] | None,
-        guidance: float,
-        rewards: RewardMix,
-        judge: Reward | None = None,
-        sampler: Sampler | None = None,
-        seed: int = 0,
+        guidance: float,  # guidance scale
+        rewards: RewardMix,  # the training rewards
+        judge: Reward | None = None,  # A score that is never trained on
+        sampler: Sampler | None = None,  # reverse process; deterministic DDIM when None
+        seed: int = 0,  # seed of the noise, apart from any training noise
+        # Real motions of the prompts' split, which ``movement``, ``statues`` and ``side`` are measured against.
         real: RealMotions | None = None,
     ) -> None:
         self.prompts = list(prompts)
@@ -289,11 +283,8 @@ class HeldOut:
 
         Args:
             policy: What is measured.
-            first: Whether the rewards are asked for the first time: one without any finite score is refused then.
+            first: Whether the rewards score for the first time: one without any finite score is refused then.
             guidance: Another guidance scale than that of the question.
-
-        Raises:
-            MotionkitError: A reward is refused (exit code 1).
         """
         guidance = self.guidance if guidance is None else guidance
         plan = StepPlan.build(policy.schedule, self.sampler, steps=self.steps)
@@ -322,9 +313,9 @@ class HeldOut:
         shape = (len(self.prompts), self.samples)
         if first:
             refuse_dead(sorted(dead), f"{shape[0] * shape[1]} held-out motions")
-        found = {name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()}
+        result = {name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()}
         parts = {name: torch.cat(v).float().cpu().unflatten(0, shape).numpy() for name, v in sets.items()}
-        return Measured(found, shown, parts)
+        return Measured(result, shown, parts)
 
     @property
     def _most_segments(self) -> int:
@@ -335,21 +326,21 @@ class HeldOut:
         """Score real motions that do what the prompts ask for, one each (see `RealMotions.answers`).
 
         Returns:
-            Quantities ``[P, 1]``, without ``diversity``; NaN for prompts without a real motion. None where no prompt
+            Quantities ``[P, 1]``, without ``diversity``; NaN for prompts without a real motion. None if no prompt
             has one.
         """
         answers = None if self.real is None else self.real.answers(self.prompts, device=device)
         if answers is None:
             return None
         scored = self.rewards.score(answers.motions, answers.prompts)
-        found = {}
+        result = {}
         for name, values in self._values(answers.motions, answers.prompts, scored).items():
-            found[name] = np.full((len(self.prompts), 1), np.nan)
-            found[name][list(answers.places), 0] = values.double().cpu().numpy()
-        return Measured(found, Shown.first(answers.motions, answers.prompts, scored, 1, _SHOWN))
+            result[name] = np.full((len(self.prompts), 1), np.nan)
+            result[name][list(answers.places), 0] = values.double().cpu().numpy()
+        return Measured(result, Shown.first(answers.motions, answers.prompts, scored, 1, _SHOWN))
 
     def compare_sets(self, before: Measured, after: Measured) -> dict[str, SetFigure]:
-        """Compare what sets of motions have as a whole (see `compare_sets`); empty where no real motions are known."""
+        """Compare what sets of motions have as a whole (see `compare_sets`); empty if no real motions are known."""
         return {} if self.real is None else compare_sets(before.sets, after.sets, self.prompts, self.real)
 
     def _values(self, motions: MotionBatch, asked: Sequence[Prompt], scored: Scored) -> dict[str, torch.Tensor]:
@@ -369,7 +360,7 @@ class HeldOut:
         return values
 
     def _judged(self, judge: Reward, scored: Scored, motions: MotionBatch, asked: Sequence[Prompt]) -> torch.Tensor:
-        """Return the judge's totals ``[N]``, NaN where it does not apply; one that is a reward is not asked again."""
+        """Return the judge's totals ``[N]``, NaN if it does not apply; one that is a reward is not asked again."""
         known = [
             term.scores for (reward, _), term in zip(self.rewards.terms, scored.terms, strict=True) if reward is judge
         ]

@@ -19,8 +19,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
 from motionkit.rl import DDIM, NoiseSource, StepPlan
 from motionkit.text import Prompt
-from motionkit.text_to_motion.data.joined import MIN_SEGMENT
-from motionkit.text_to_motion.data.reference import shared_motions
+from motionkit.text_to_motion.data.joined import MIN_SEGMENT, shared_motions
 from motionkit.text_to_motion.rewards.ask import Elsewhere
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
@@ -35,27 +34,17 @@ _EQUAL = 1e-6  # scores nearer than this share of the largest are tied
 
 @dataclass(frozen=True)
 class RewardFigures:
-    """One reward of a mix, in its own units.
-
-    Attributes:
-        name: Name of the reward.
-        weight: Its weight.
-        mean: Mean over samples of the policy as it starts.
-        std: Their standard deviation.
-        group_std: Standard deviation within a group, mean over groups: what comparing samples learns from.
-        ties: Share of the pairs within groups that score the same.
-        real: Mean over real motions with their own texts: what a perfect policy would get; NaN where there are none.
-        applies: Share of the samples that it applies to.
-    """
+    """One reward of a mix, in its own units."""
 
     name: str
     weight: float
-    mean: float
-    std: float
-    group_std: float
-    ties: float
+    mean: float  # mean over samples of the policy as it starts
+    std: float  # their standard deviation
+    group_std: float  # standard deviation within a group, mean over groups: what comparing samples learns from
+    ties: float  # share of the pairs within groups that score the same
+    # Mean over real motions with their own texts: what a perfect policy would get; NaN if there are none.
     real: float
-    applies: float
+    applies: float  # share of the samples that it applies to
 
     @property
     def effect(self) -> float:
@@ -64,25 +53,18 @@ class RewardFigures:
 
     def document(self) -> dict[str, object]:
         """Return the figures, JSON-able; what is not known is None."""
-        found = asdict(self) | {"effect": self.effect}
-        return {key: None if value != value else value for key, value in found.items()}
+        result = asdict(self) | {"effect": self.effect}
+        return {key: None if value != value else value for key, value in result.items()}
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The figures of a mix.
+    """The figures of a mix."""
 
-    Attributes:
-        rewards: One row per reward.
-        samples: Samples per prompt.
-        prompts: Prompts.
-        normalized: Whether the mix standardises its rewards, so that only weights count.
-    """
-
-    rewards: tuple[RewardFigures, ...]
-    samples: int
+    rewards: tuple[RewardFigures, ...]  # one row per reward
+    samples: int  # samples per prompt
     prompts: int
-    normalized: bool = False
+    normalized: bool = False  # whether the mix standardises its rewards, so that only weights count
 
     def table(self) -> dict[str, object]:
         """Return the figures as a table of a summary."""
@@ -105,7 +87,7 @@ class Calibration:
 
     def warnings(self) -> list[str]:
         """Return what is worth a warning, a sentence each."""
-        found = [
+        result = [
             f"the reward {row.name} is the same for all samples of a prompt: it cannot be learnt by comparing them"
             if row.ties == 1.0
             else f"{row.ties:.0%} of the pairs of samples of one prompt have the same {row.name}: it says little"
@@ -115,14 +97,14 @@ class Calibration:
         heard = [row for row in self.rewards if row.effect > 0]
         if heard and not self.normalized:
             loudest = max(heard, key=lambda row: row.effect)
-            found += [
+            result += [
                 f"the reward {loudest.name} drowns {row.name}: weight x spread within a group is {loudest.effect:.2g} "
                 f"against {row.effect:.2g}; --reward {row.name}={_rounded(row.weight * loudest.effect / row.effect)} "
                 "would make them equal; algorithms that compare samples can also --set reward_mix.normalize=group"
                 for row in heard
                 if _DROWNED * row.effect < loudest.effect
             ]
-        return found
+        return result
 
 
 @torch.no_grad()
@@ -136,17 +118,7 @@ def calibrate(
     steps: Sequence[int],
     guidance: float,
 ) -> Calibration:
-    """Score samples of a policy and real motions by every reward of a mix.
-
-    Args:
-        policy: What is sampled, by the deterministic sampler.
-        prompts: What is asked; each is a group.
-        rewards: The rewards.
-        real: Real motions with what they show.
-        samples: Samples per prompt, at least 2.
-        steps: Timesteps that the sampler visits.
-        guidance: Guidance scale.
-    """
+    """Score samples of a policy and real motions by every reward of a mix."""
     plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
     size = max(1, _CHUNK // samples)
     scored = []
@@ -183,8 +155,8 @@ def calibrate(
 
 def _column(scored: Sequence[Scored], number: int) -> tuple[Tensor, Tensor]:
     """Return all scores of one reward ``[N]`` and which samples it applies to, in double precision."""
-    found = [one.terms[number].scores for one in scored]
-    return torch.cat([each.total for each in found]).double(), torch.cat([each.applying for each in found])
+    result = [part.terms[number].scores for part in scored]
+    return torch.cat([each.total for each in result]).double(), torch.cat([each.applying for each in result])
 
 
 def _within(known: Tensor) -> float:
@@ -214,21 +186,8 @@ def _percent(value: float) -> str:
     return "n/a" if value != value else f"{value:.0%}"
 
 
-# Whether a policy can be asked what a dataset asks.
-
-
 def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: float, label: str) -> None:
-    """Refuse prompts that the policy has too few frames for, or that count frames at another rate.
-
-    Args:
-        policy: What will be asked.
-        prompts: What it will be asked.
-        fps: Frames per second of the prompts' lengths.
-        label: Name of the dataset, for messages.
-
-    Raises:
-        MotionkitError: They do not fit.
-    """
+    """Refuse prompts that the policy has too few frames for, or that count frames at another rate."""
     if abs(policy.fps - fps) > 1e-6:
         raise MotionkitError(
             f"{label} has {fps:g} frames per second, the policy {policy.fps:g}.",
@@ -246,28 +205,18 @@ def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: floa
 
 
 def _compose(prompt: Prompt, most: int) -> str:
-    """Return how prompts that fit are composed: shorter ones, or of fewer segments where these leave no room."""
+    """Return advice for prompts that are too long: shorten them, or use fewer segments."""
     command, fitting = f"motionkit compose --target-length {most}", most // MIN_SEGMENT
     if len(prompt.segments) <= fitting:
         return command
     return f"{command} --k-segments {fitting}: {len(prompt.segments)} segments of {MIN_SEGMENT} frames are longer"
 
 
-Trained = Sequence[tuple[Chosen, Reward]]
-"""The rewards that a run is trained with, as they were chosen and built."""
+Trained = Sequence[tuple[Chosen, Reward]]  # the rewards that a run is trained with, as they were chosen and built
 
 
 def open_reward(chosen: Chosen, dataset: TextMotionDataset, *, device: torch.device) -> Reward:
-    """Open a reward on the device that its option ``device`` names, else on that of the samples.
-
-    Args:
-        chosen: A reward with its options.
-        dataset: Training data.
-        device: Where the samples are.
-
-    Raises:
-        MotionkitError: An option or the device is refused.
-    """
+    """Open a reward on the device that its option ``device`` names, else on that of the samples."""
     named = getattr(chosen.options, "device", "")
     place = resolve_device(named, flag=f"--reward.{chosen.label}.device") if named else device
     reward: Reward = chosen.build(dataset=dataset, device=place)
@@ -288,9 +237,6 @@ def open_judge(
 
     Returns:
         The judge, or None with the reason why there is none. With a judge the reason is empty, or what is odd about it.
-
-    Raises:
-        MotionkitError: The weights are refused.
     """
     if chosen is None:
         # Prompts composed of the starter's clips are the starter's captions.
@@ -321,15 +267,7 @@ def _twin(trained: Trained, dataset: TextMotionDataset, device: torch.device, so
 
 
 def refuse_one_split(trained: str, measured: str) -> None:
-    """Refuse to measure on the split that is trained on.
-
-    Args:
-        trained: ``prompts.split``.
-        measured: ``heldout.split``.
-
-    Raises:
-        MotionkitError: They are one.
-    """
+    """Refuse to measure on the split that is trained on."""
     if trained != measured:
         return
     raise MotionkitError(
@@ -347,9 +285,6 @@ def shared_sources(trained: Sequence[Prompt], asked: Sequence[Prompt], *, allowe
         asked: Prompts that are measured.
         allowed: ``heldout.allow_shared``.
         what: Names both sides in the message, such as ``the train and the val prompts of humanml``.
-
-    Raises:
-        MotionkitError: There are some, and they are not allowed.
     """
     names = [{name for prompt in prompts for name in prompt.source_ids} for prompts in (trained, asked)]
     shared = shared_motions(*names)

@@ -29,7 +29,7 @@ from motionkit.rl import NoiseSource, StepPlan
 from motionkit.runs import Run, disk_errors, write_bytes_atomic
 from motionkit.text import Prompt
 from motionkit.text_to_motion.crops import Crop
-from motionkit.text_to_motion.data.compose_files import reference_features, reference_joints
+from motionkit.text_to_motion.data.joined import reference_features, reference_joints
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 from motionkit.text_to_motion.tmr.model import TMR
 
@@ -38,39 +38,21 @@ from motionkit.text_to_motion.tmr.model import TMR
 
 @dataclass(frozen=True)
 class Shown:
-    """P motions, one per prompt, as they were measured.
+    """P motions, one per prompt, as they were measured."""
 
-    Attributes:
-        features: Each ``[T, D]`` float32, unnormalised.
-        texts: Text of each; `` | `` between segments.
-        bounds: First and last frame + 1 of each segment.
-        rewards: Total of the training rewards, NaN where one could not be computed.
-        segments: Reward of each segment, as many as `bounds` has.
-        skeleton: Name of the body.
-        fps: Frames per second.
-    """
-
-    features: list[NDArray[np.float32]]
-    texts: list[str]
-    bounds: list[list[tuple[int, int]]]
-    rewards: list[float]
-    segments: list[list[float]]
-    skeleton: str
+    features: list[NDArray[np.float32]]  # each [T, D] float32, unnormalised
+    texts: list[str]  # text of each; `` | `` between segments
+    bounds: list[list[tuple[int, int]]]  # first and last frame + 1 of each segment
+    rewards: list[float]  # total of the training rewards, NaN if one could not be computed
+    segments: list[list[float]]  # reward of each segment, as many as `bounds` has
+    skeleton: str  # name of the body
     fps: float
 
     @classmethod
     def first(
         cls, motions: MotionBatch, prompts: Sequence[Prompt], scored: Scored, per_prompt: int, count: int
     ) -> Shown:
-        """Keep the first sample of the first `count` prompts.
-
-        Args:
-            motions: ``P * per_prompt`` motions, prompt after prompt.
-            prompts: What each of them was asked for.
-            scored: Their scores.
-            per_prompt: Samples of each prompt.
-            count: Most prompts.
-        """
+        """Keep the first sample of the first `count` prompts."""
         rows = range(0, min(len(prompts), count * per_prompt), per_prompt)
         asked = [prompts[row] for row in rows]
         features = motions.features.float().cpu().numpy()
@@ -90,11 +72,7 @@ class Shown:
         )
 
     def keep(self, run: Run, name: str) -> None:
-        """Write the motions to ``RUN/heldout/NAME.npz``, as output of the run.
-
-        Raises:
-            MotionkitError: They cannot be written.
-        """
+        """Write the motions to ``RUN/heldout/NAME.npz``, as output of the run."""
         folder = run.artifact("heldout")
         with disk_errors("write the held-out motions", folder):
             folder.mkdir(exist_ok=True)
@@ -120,11 +98,7 @@ class Shown:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file that `save` wrote.
-
-        Raises:
-            MotionkitError: It is missing, damaged or something else.
-        """
+        """Read a file that `save` wrote."""
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
                 rows, about = file["features"].astype(np.float32), json.loads(str(file["about"]))
@@ -137,7 +111,7 @@ class Shown:
             raise MotionkitError(f"{path} is missing.") from error
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
             raise MotionkitError(f"{path} cannot be read as held-out motions.", why=str(error)) from error
-        ends = np.cumsum([one[-1][1] if one else 0 for one in bounds])
+        ends = np.cumsum([spans[-1][1] if spans else 0 for spans in bounds])
         sizes = {len(texts), len(bounds), len(rewards), len(segments)}
         fits = rows.ndim == 2 and len(texts) > 0 and len(sizes) == 1 and ends[-1] == len(rows)
         if not fits or any(len(one) != len(two) or not one for one, two in zip(bounds, segments, strict=True)):
@@ -151,50 +125,34 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class Quality:
-    """What `measure_quality` found.
+    """What `measure_quality` found."""
 
-    Attributes:
-        fid: Frechet distance between the latents of generated motions and of the real clips; biased upwards when there
-            are not many more clips than dimensions, so only figures of the same number of clips compare.
-        score: The judge's mean score of the motions against their captions.
-        real: Its mean score of the real clips against the same captions: what can be reached.
-        count: Clips.
-        shown: Some of the motions.
-        moving: Mean ``movement``, ``statues`` and ``side`` of the motions, each beside that of the real clips (see
-            `motionkit.motion.RealActions.measure`); without those that say nothing.
-    """
-
+    # Frechet distance between the latents of generated motions and of the real clips; biased upwards when there are not
+    # many more clips than dimensions, so only figures of the same number of clips compare.
     fid: float
-    score: float
-    real: float
+    score: float  # the judge's mean score of the motions against their captions
+    real: float  # its mean score of the real clips against the same captions: what can be reached
     count: int
-    shown: Shown
+    shown: Shown  # some of the motions
+    # Mean ``movement``, ``statues`` and ``side`` of the motions, each beside that of the real clips (see
+    # `motionkit.motion.RealActions.measure`); without those that say nothing.
     moving: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @torch.no_grad()
 def measure_quality(
-    policy: DiffusionPolicy,
-    clips: Sequence[TextClip],
-    judge: Reward,
-    tmr: TMR,
+    policy: DiffusionPolicy,  # what is sampled
+    clips: Sequence[TextClip],  # at least two real clips
+    judge: Reward,  # scores motions
+    tmr: TMR,  # the judge's encoder, whose latents are compared
     *,
-    plan: StepPlan,
-    guidance: float,
-    actions: RealActions | None = None,
+    plan: StepPlan,  # reverse steps
+    guidance: float,  # guidance scale
+    actions: RealActions | None = None,  # what real clips of an action do; None leaves `Quality.moving` empty
 ) -> Quality:
     """Sample the first caption of each clip at its length and compare with the clips.
 
     Each clip has noise of its own, so the figures do not depend on the batches.
-
-    Args:
-        policy: What is sampled.
-        clips: At least two real clips.
-        judge: Scores motions.
-        tmr: The judge's encoder, whose latents are compared.
-        plan: Reverse steps.
-        guidance: Guidance scale.
-        actions: What real clips of an action do; None leaves `Quality.moving` empty.
     """
     mix = RewardMix([(judge, 1.0)])
     made, real, scores, truths = [], [], [], []
@@ -235,13 +193,13 @@ def measure_quality(
 def _beside(
     made: Sequence[Mapping[str, Tensor]], real: Sequence[Mapping[str, Tensor]]
 ) -> dict[str, tuple[float, float]]:
-    """Return the means of both by name, where both have one."""
-    found = {}
+    """Return the means of both by name if both have one."""
+    result = {}
     for name in made[0] if made else ():
         both = [float(torch.cat([one[name] for one in part]).nanmean()) for part in (made, real)]
         if all(map(math.isfinite, both)):
-            found[name] = (both[0], both[1])
-    return found
+            result[name] = (both[0], both[1])
+    return result
 
 
 # Real motions of a dataset with what they show, as rewards take them.
@@ -264,7 +222,7 @@ def real_motions(
         prompts: Prompts of the split: in composite data the prompt of the same key says which actions a clip shows.
 
     Returns:
-        The motions, and a prompt each: the one of the same key, else the first caption. None where the split has no
+        The motions, and a prompt each: the one of the same key, else the first caption. None if the split has no
         clip.
     """
     clips = dataset.clips(split)
@@ -283,7 +241,7 @@ def real_motions(
 
 
 def single_clips(dataset: TextMotionDataset) -> TextMotionDataset | None:
-    """Return the dataset of the single clips behind a composite set, where it is known; None for other data."""
+    """Return the dataset of the single clips behind a composite set if it is known; None for other data."""
     source: TextMotionDataset | None = getattr(dataset, "source", None)
     if source is None and getattr(dataset, "source_name", "") == _STARTER:
         source = choose_one("datasets", _STARTER, {}).build()
@@ -293,43 +251,38 @@ def single_clips(dataset: TextMotionDataset) -> TextMotionDataset | None:
 def batches_of(features: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Iterator[MotionBatch]:
     """Yield motions of features ``[T, D]`` each, some at a time, in their order."""
     for first in range(0, len(features), _CHUNK):
-        part = [one.float() for one in features[first : first + _CHUNK]]
+        part = [clip.float() for clip in features[first : first + _CHUNK]]
         lengths = torch.tensor([len(one) for one in part], device=part[0].device)
         yield MotionBatch(pad_sequence(part, True), lengths, skeleton=skeleton, fps=fps)
 
 
 def bodies_of(features: Sequence[Tensor | None], skeleton: Skeleton, fps: float) -> list[Tensor | None]:
     """Return `motionkit.metrics.body_positions` of features ``[T, D]`` each, as ``[T, 3 J]``; None stays None."""
-    found: list[Tensor | None] = [None] * len(features)
-    rows = [row for row, one in enumerate(features) if one is not None]
+    result: list[Tensor | None] = [None] * len(features)
+    rows = [row for row, clip in enumerate(features) if clip is not None]
     places = iter(rows)
-    for batch in batches_of([one for one in features if one is not None], skeleton, fps):
+    for batch in batches_of([clip for clip in features if clip is not None], skeleton, fps):
         body = body_positions(batch.joints, batch.headings).flatten(2)
         for one, length in zip(body, batch.lengths.tolist(), strict=True):
-            found[next(places)] = one[:length]
-    return found
+            result[next(places)] = one[:length]
+    return result
 
 
 @dataclass(frozen=True)
 class RealAnswers:
-    """Real motions that do what prompts ask for.
+    """Real motions that do what prompts ask for."""
 
-    Attributes:
-        places: Number of the prompt that each motion answers, ascending; prompts without real clips have none.
-        motions: The motions.
-        prompts: What each of them shows: the prompt's texts with the motion's own lengths.
-    """
-
+    # Number of the prompt that each motion answers, ascending; prompts without real clips have none.
     places: tuple[int, ...]
-    motions: MotionBatch
-    prompts: list[Prompt]
+    motions: MotionBatch  # the motions
+    prompts: list[Prompt]  # what each of them shows: the prompt's texts with the motion's own lengths
 
 
 class RealMotions:
     """The real motions of a split, by what they do; read at their first use.
 
     Args:
-        dataset: The dataset. Of composite data the single clips count where they are known, else the parts of the
+        dataset: The dataset. Of composite data the single clips count if they are known, else the parts of the
             reference motions of `prompts`.
         split: Its split.
         prompts: Prompts of the split; of composite data only.
@@ -360,32 +313,28 @@ class RealMotions:
     def answers(self, prompts: Sequence[Prompt], *, device: torch.device | str = "cpu") -> RealAnswers | None:
         """Return a real motion for each prompt: clips of its actions, one after the other.
 
-        Of the clips of a segment's action (of its source clip alone, where the prompt names it) the one whose length is
+        Of the clips of a segment's action (of its source clip alone if the prompt names it) the one whose length is
         nearest to the segment's is taken, its middle where it is longer. Several are joined as the reference motions
         of a composite set are: each starts where the one before it ends, blended at the seam.
 
-        Args:
-            prompts: Prompts of the split.
-            device: Where the motions go.
-
         Returns:
-            The motions; None where no prompt has one.
+            The motions; None if no prompt has one.
         """
         actions = self.actions
-        found, shown, places = [], [], []
+        features, shown, places = [], [], []
         for place, prompt in enumerate(prompts):
             windows = [self._window(actions, prompt, number, frames) for number, frames in enumerate(prompt.frames)]
             parts = [window for window in windows if window is not None]
             if len(parts) < len(windows):
                 continue
             places.append(place)
-            found.append(_joined(parts, self._dataset.skeleton, self._dataset.fps).to(device))
+            features.append(_joined(parts, self._dataset.skeleton, self._dataset.fps).to(device))
             lengths = tuple(len(part) for part in parts)
             shown.append(Prompt(prompt.segments, lengths, prompt.key, prompt.source_ids))
-        if not found:
+        if not features:
             return None
-        counts = torch.tensor([len(one) for one in found], device=device)
-        padded = pad_sequence(found, batch_first=True)
+        counts = torch.tensor([len(clip) for clip in features], device=device)
+        padded = pad_sequence(features, batch_first=True)
         motions = MotionBatch(padded, counts, skeleton=self._dataset.skeleton, fps=self._dataset.fps)
         return RealAnswers(tuple(places), motions, shown)
 
@@ -397,18 +346,18 @@ class RealMotions:
                 has so many, cut to the segment's length. None: the clips of the split, at most 512.
             samples: Samples of each prompt.
         """
-        actions, found = self.actions, list[Tensor]()
+        actions, wanted = self.actions, list[Tensor]()
         if prompts is None:
             every = -(-len(self._clips) // _MOST) or 1
-            found = [self._clips[row].features for row in range(0, len(self._clips), every)]
+            wanted = [self._clips[row].features for row in range(0, len(self._clips), every)]
         for prompt in prompts or ():
             for text, frames in zip(prompt.segments, prompt.frames, strict=True):
                 clips = [one for one in actions.of(text).clips if len(self._clips[one].features)]
                 for index in range(samples if clips else 0):
-                    found.append(_middle(self._clips[clips[index % len(clips)]].features, frames))
+                    wanted.append(_middle(self._clips[clips[index % len(clips)]].features, frames))
         parts = [
             kinetic_features(batch.joints, batch.lengths, batch.fps)
-            for batch in batches_of(found, self._dataset.skeleton, self._dataset.fps)
+            for batch in batches_of(wanted, self._dataset.skeleton, self._dataset.fps)
         ]
         features = torch.cat(parts) if parts else torch.zeros(0, 1)
         return features[features.isfinite().all(1)].cpu()
@@ -417,7 +366,7 @@ class RealMotions:
         """Return what each segment's own real clip does, ``[T, 3 J]`` (see `bodies_of`), segment after segment.
 
         Returns:
-            None where a segment is of no clip that is known, or of one that is shorter than it.
+            None if a segment is of no clip that is known, or of one that is shorter than it.
         """
         _ = self.actions  # reads the clips
         asked = [(prompt, number, frames) for prompt in prompts for number, frames in enumerate(prompt.frames)]
@@ -439,7 +388,7 @@ class RealMotions:
         return _middle(min(known, key=lambda one: abs(len(one) - frames)), frames).float() if known else None
 
     def _own(self, prompt: Prompt, number: int) -> Tensor | None:
-        """Return the features of the clip that a segment is of; None where it is of none that is known."""
+        """Return the features of the clip that a segment is of; None if it is of none that is known."""
         # A prompt of one caption is called after its clip; the source of a segment may be in the split.
         names = (
             f"{prompt.key}/{number}",
@@ -470,7 +419,7 @@ class RealMotions:
 
 
 def _middle(features: Tensor, frames: int) -> Tensor:
-    """Return the middle `frames` of features, all where there are fewer."""
+    """Return the middle `frames` frames of features; all if there are fewer."""
     start = max(0, (len(features) - frames) // 2)
     return features[start : start + frames]
 

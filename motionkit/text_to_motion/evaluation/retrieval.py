@@ -19,8 +19,7 @@ from motionkit.metrics import Ties, dissimilar, retrieval, retrieval_guo, retrie
 from motionkit.text_to_motion.tmr.files import open_tmr
 from motionkit.text_to_motion.tmr.model import TMR, encode_captions, encode_clips
 
-NSIM_ITEMS = 100
-"""Items of protocol ``nsim``, where there is no list."""
+NSIM_ITEMS = 100  # items of protocol ``nsim``, where there is no list
 
 PROTOCOLS = {
     "normal": "all candidates",
@@ -37,20 +36,15 @@ _COLUMNS = {"R01": "R@1", "R02": "R@2", "R03": "R@3", "R05": "R@5", "R10": "R@10
 
 @dataclass(frozen=True)
 class RetrievalResult:
-    """What `measure_retrieval` found.
+    """What `measure_retrieval` found."""
 
-    Attributes:
-        protocols: ``{protocol: {ties: {"t2m": {"R01": ...}, "m2t": ...}}}``, recalls in percent; a protocol that cannot
-            be used holds ``{"why": ...}`` instead.
-        candidates: Items of each protocol.
-        notes: What a reader should know before comparing.
-        right_action: Percent of queries whose first hit shows the action that the caption names, side and tempo
-            included, by direction; empty where the dataset does not name its actions.
-    """
-
+    # ``{protocol: {ties: {"t2m": {"R01": ...}, "m2t": ...}}}``, recalls in percent; a protocol that cannot be used
+    # holds ``{"why": ...}`` instead.
     protocols: dict[str, dict[str, Any]]
-    candidates: dict[str, int]
-    notes: tuple[str, ...] = ()
+    candidates: dict[str, int]  # items of each protocol
+    notes: tuple[str, ...] = ()  # what a reader should know before comparing
+    # Percent of queries whose first hit shows the action that the caption names, side and tempo included, by direction;
+    # empty if the dataset does not name its actions.
     right_action: Mapping[str, float] = field(default_factory=dict)
 
     def table(self, title: str) -> dict[str, Any]:
@@ -76,28 +70,23 @@ class RetrievalResult:
 def open_retrieval(
     path: str, *, stats: Path | None = None, text_model: str = "", device: torch.device | str = "cpu"
 ) -> tuple[FoundModel, TMR]:
-    """Open the TMR that a path holds: ``starter``, a run, a folder or a file.
-
-    Raises:
-        MotionkitError: It is no TMR, or cannot be opened.
-    """
+    """Open the TMR that a path holds: ``starter``, a run, a folder or a file."""
     if path.partition(":")[0] == STARTER:
-        found = FoundModel(path, "rewards", "tmr-dense", "a TMR of the starter pack")
-        return found, open_tmr(path, stats=stats, text_model=text_model, device=device)
+        result = FoundModel(path, "rewards", "tmr-dense", "a TMR of the starter pack")
+        return result, open_tmr(path, stats=stats, text_model=text_model, device=device)
     place = Path(path).expanduser()
     if place.is_dir() and any((place / name).is_file() for name in _RELEASED):
-        found = FoundModel(path, "rewards", "tmr-dense", "a released TMR")
+        result = FoundModel(path, "rewards", "tmr-dense", "a released TMR")
     else:
-        found = open_model(path)
-    other = "evaluator" in found.what
-    if found.kind != "rewards" or other:
+        result = open_model(path)
+    other = "evaluator" in result.what
+    if result.kind != "rewards" or other:
         wanted = shlex.join(["--evaluator", path] if other else [path])
         raise MotionkitError(
-            f"{found.describe()}; retrieval measures a TMR.",
-            fix=f"motionkit eval text-to-motion {wanted}",
+            f"{result.describe()}; retrieval measures a TMR.", fix=f"motionkit eval text-to-motion {wanted}"
         )
     folder = place / "tmr" if (place / "tmr").is_dir() else place
-    return found, open_tmr(folder, stats=stats, text_model=text_model, device=device)
+    return result, open_tmr(folder, stats=stats, text_model=text_model, device=device)
 
 
 def retrieval_protocols(
@@ -112,38 +101,28 @@ def retrieval_protocols(
         threshold: Of protocol ``threshold``; 0.95 means a cosine above 0.90.
         ties: See `motionkit.metrics.ranks`.
     """
-    found = {
+    result = {
         "normal": retrieval(similarity, ties=ties),
         "threshold": retrieval(similarity, sentences=sentences, threshold=threshold, ties=ties),
         "nsim": retrieval_subset(similarity, subset, ties=ties),
     }
-    return found | ({"guo": retrieval_guo(similarity, ties=ties)} if len(similarity) >= 32 else {})
+    return result | ({"guo": retrieval_guo(similarity, ties=ties)} if len(similarity) >= 32 else {})
 
 
 @torch.no_grad()
 def measure_retrieval(
-    tmr: TMR,
-    clips: Sequence[TextClip],
+    tmr: TMR,  # the model, with a text model
+    clips: Sequence[TextClip],  # clips of one split
     *,
-    threshold: float = 0.95,
+    threshold: float = 0.95,  # see `retrieval_protocols`
+    # Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
     nsim: Sequence[str] = (),
+    # Returns the name of the action that a caption describes, side and tempo included, empty if it is not known
+    # (`motionkit.motion.HasActions`).
     action: Callable[[str], str] | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,  # called with how many clips are done since its last call
 ) -> RetrievalResult:
-    """Measure retrieval with latent means, each clip with its first caption.
-
-    Args:
-        tmr: The model, with a text model.
-        clips: Clips of one split.
-        threshold: See `retrieval_protocols`.
-        nsim: Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
-        action: Returns the name of the action that a caption describes, side and tempo included, empty where it is not
-            known (`motionkit.motion.HasActions`).
-        progress: Called with how many clips are done since its last call.
-
-    Raises:
-        MotionkitError: There is no clip, `tmr` has no text model or reads other features, or a key is unknown.
-    """
+    """Measure retrieval with latent means, each clip with its first caption."""
     clips = sorted(clips, key=lambda clip: clip.key)
     if not clips:
         raise MotionkitError("there are no clips to retrieve.", fix="choose another split or dataset.")
@@ -154,9 +133,11 @@ def measure_retrieval(
     similarity = texts @ encode_clips(tmr, [clip.features for clip in clips], progress=progress).T
     subset = _named(clips, nsim) if nsim else dissimilar(sentences, NSIM_ITEMS)
     options: dict[str, Any] = {"threshold": threshold}
-    found = {ties: retrieval_protocols(similarity, sentences, subset, **options, ties=ties) for ties in get_args(Ties)}
+    by_ties = {
+        ties: retrieval_protocols(similarity, sentences, subset, **options, ties=ties) for ties in get_args(Ties)
+    }
     protocols: dict[str, dict[str, Any]] = {
-        name: {ties: _by_way(values[name]) for ties, values in found.items()} for name in found["average"]
+        name: {ties: _by_way(values[name]) for ties, values in by_ties.items()} for name in by_ties["average"]
     }
     if "guo" not in protocols:
         protocols["guo"] = {"why": f"batches of 32 need at least 32 clips, there are {len(clips)}"}
@@ -170,12 +151,8 @@ def right_action(similarity: Tensor, actions: Sequence[str]) -> dict[str, float]
 
     Of equal similarities each counts for its share. Items whose action is not known are neither asked for nor found.
 
-    Args:
-        similarity: ``[N, N]``, rows = texts, columns = motions.
-        actions: ``N`` names, empty where the action is not known.
-
     Returns:
-        ``t2m`` and ``m2t``; empty where no action is known.
+        ``t2m`` and ``m2t``; empty if no action is known.
 
     Example:
         >>> right_action(torch.tensor([[0.9, 0.1, 0.0], [0.8, 0.3, 0.1], [0.2, 0.7, 0.6]]), ["a", "a", "b"])["t2m"]
@@ -185,21 +162,17 @@ def right_action(similarity: Tensor, actions: Sequence[str]) -> dict[str, float]
     if not known:
         return {}
     names = [actions[place] for place in known]
-    same = torch.tensor([[one == other for other in names] for one in names], device=similarity.device)
-    found = {}
+    same = torch.tensor([[name == other for other in names] for name in names], device=similarity.device)
+    result = {}
     for way, rows in (("t2m", similarity), ("m2t", similarity.T)):
         rows = rows[known][:, known]
         first = rows == rows.amax(1, keepdim=True)
-        found[way] = float(100.0 * ((first & same).sum(1) / first.sum(1)).mean())
-    return found
+        result[way] = float(100.0 * ((first & same).sum(1) / first.sum(1)).mean())
+    return result
 
 
 def read_nsim(path: Path) -> list[str]:
-    """Read a list of keys, one a line, such as TMR's ``splits/nsim_test.txt``.
-
-    Raises:
-        MotionkitError: It is missing, empty or no text.
-    """
+    """Read a list of keys, one a line, such as TMR's ``splits/nsim_test.txt``."""
     keys = [line.strip() for line in read_text(path).splitlines() if line.strip()]
     if not keys:
         raise MotionkitError(f"{path} lists no clip.", fix="give the list of protocol nsim, or leave --nsim out.")
@@ -208,13 +181,13 @@ def read_nsim(path: Path) -> list[str]:
 
 def _named(clips: Sequence[TextClip], keys: Sequence[str]) -> list[int]:
     places = {clip.key: place for place, clip in enumerate(clips)}
-    found = sorted({places[key] for key in keys if key in places})
-    if len(found) < 2:
+    result = sorted({places[key] for key in keys if key in places})
+    if len(result) < 2:
         raise MotionkitError(
-            f"{len(found)} of the {len(keys)} clips of the nsim list are in this split.",
+            f"{len(result)} of the {len(keys)} clips of the nsim list are in this split.",
             fix="give the list of this dataset and split, or leave --nsim out.",
         )
-    return found
+    return result
 
 
 def _by_way(values: dict[str, float]) -> dict[str, dict[str, float]]:

@@ -8,14 +8,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.documents import read_json
+from motionkit.contracts.dataset import HasCaptionTokens
+from motionkit.contracts.open_model import CONFIG, WEIGHTS, encoder_config, encoder_format, read_encoder
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
 from motionkit.runs import write_bytes_atomic
@@ -53,9 +54,6 @@ def read_stats(named: Path | None, file: Path, width: int) -> tuple[Tensor, Tens
         file: The checkpoint; ``Comp_v6_KLD01/meta`` and ``dataset/t2m_mean.npy`` are looked for above it when `named`
             is None.
         width: Features per frame.
-
-    Raises:
-        MotionkitError: No such files, another width, or values that cannot be the evaluator's.
     """
     stem = _STEMS.get(width, "")
     if named is not None:
@@ -88,12 +86,12 @@ def _checked(mean_file: Path, std_file: Path, width: int) -> tuple[Tensor, Tenso
     # A contact is 0 or 1, so that its mean p tells its standard deviation; the four of them share one, of the mean.
     share = mean[-CONTACTS:].double().clamp(0.0, 1.0)
     binary = float((share * (1 - share)).sqrt().mean())
-    found = float(std[-CONTACTS:].mean())
-    if binary and found / binary > _DATASET_SPREAD:
+    spread = float(std[-CONTACTS:].mean())
+    if binary and spread / binary > _DATASET_SPREAD:
         stem = _STEMS.get(width, "")
         raise MotionkitError(
             f"{std_file} holds the statistics of the dataset, not the evaluator's.",
-            why=f"its contacts have a standard deviation of {found:.2g}, which is that of contacts as they are; the "
+            why=f"its contacts have a standard deviation of {spread:.2g}, which is that of contacts as they are; the "
             "evaluator's divides root and contacts by 25.",
             fix=f"name the folder with the evaluator's own meta, or with {stem}mean.npy and {stem}std.npy.",
         )
@@ -125,14 +123,11 @@ def read_words(named: Path | None, file: Path) -> WordTable:
     Args:
         named: Folder that the user names; the files are in it or in its ``glove``.
         file: The checkpoint; a folder ``glove`` is looked for above it when `named` is None.
-
-    Raises:
-        MotionkitError: The three files are not there, are damaged or do not fit each other.
     """
     above = _above(file) if named is None else [named]
     places = [place for folder in above for place in (folder, folder / "glove")]
-    found = [place for place in places if any((place / name).is_file() for name in _VOCABULARY)]
-    folder = found[0] if found else places[0]
+    holding = [place for place in places if any((place / name).is_file() for name in _VOCABULARY)]
+    folder = holding[0] if holding else places[0]
     missing = [name for name in _VOCABULARY if not (folder / name).is_file()]
     if missing:
         where = f"beside {file}" if named is None else f"in {named}"
@@ -191,25 +186,21 @@ class Networks:
 
 
 def find_file(root: Path) -> Path:
-    """Return the checkpoint at or below `root`, or the file of another model.
-
-    Raises:
-        MotionkitError: There is none, or one of each dataset.
-    """
+    """Return the checkpoint at or below `root`, or the file of another model."""
     if root.is_file():
         return root
-    found = [file for below in _BELOW if (file := root / below / _FILE).is_file()][:1]
-    found = found or [file for name in _SETS if (file := root / name / "text_mot_match" / "model" / _FILE).is_file()]
-    if len(found) > 1:
+    result = [file for below in _BELOW if (file := root / below / _FILE).is_file()][:1]
+    result = result or [file for name in _SETS if (file := root / name / "text_mot_match" / "model" / _FILE).is_file()]
+    if len(result) > 1:
         raise MotionkitError(
-            f"{root} holds {len(found)} evaluators.",
+            f"{root} holds {len(result)} evaluators.",
             why="each dataset has its own: t2m is HumanML3D's, kit is KIT-ML's.",
-            fix=f"name one of them: {found[0]} or {found[1]}.",
+            fix=f"name one of them: {result[0]} or {result[1]}.",
         )
     # Files of other models that a folder is likely to hold: `split_file` names them.
-    found = found or [file for name in _OTHERS if (file := root / name).is_file()]
-    if found:
-        return found[0]
+    result = result or [file for name in _OTHERS if (file := root / name).is_file()]
+    if result:
+        return result[0]
     if (root / "run.json").is_file():
         raise MotionkitError(
             f"the run {root} has no evaluator.",
@@ -220,11 +211,7 @@ def find_file(root: Path) -> Path:
 
 
 def split_file(obj: Any, origin: str) -> Mapping[str, Mapping[str, Tensor]]:
-    """Return the tensors of the three networks.
-
-    Raises:
-        MotionkitError: It is another kind of file (named), or one network is missing.
-    """
+    """Return the tensors of the three networks."""
     parts = components(obj) if isinstance(obj, Mapping) else {}
     what = describe(obj)
     if any("TMR" in describe(tensors) for tensors in (parts or {"": weights.find_tensors(obj) or {}}).values()):
@@ -244,11 +231,7 @@ def split_file(obj: Any, origin: str) -> Mapping[str, Mapping[str, Tensor]]:
 
 
 def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
-    """Build and fill the networks; any tensor too many or too few is an error.
-
-    Raises:
-        MotionkitError: The tensors are not those of an evaluator, or the three do not fit each other.
-    """
+    """Build and fill the networks; any tensor too many or too few is an error."""
     movement, motion, text = (parts[name] for name in NETWORKS)
     try:
         hidden, channels, _ = movement["main.0.weight"].shape
@@ -262,9 +245,9 @@ def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
             word=text["input_emb.weight"].shape[1],
         )
     except (KeyError, ValueError, IndexError) as error:
-        found = "; ".join(f"{name} = {describe(parts[name])}" for name in NETWORKS)
+        what = "; ".join(f"{name} = {describe(parts[name])}" for name in NETWORKS)
         raise MotionkitError(
-            f"{origin} is not the text-to-motion evaluator: {found}.", why=f"missing or misshaped: {error}", fix=FIX
+            f"{origin} is not the text-to-motion evaluator: {what}.", why=f"missing or misshaped: {error}", fix=FIX
         ) from error
     return Networks(
         weights.build(lambda: MovementEncoder(sizes), movement, origin),
@@ -274,10 +257,6 @@ def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
     )
 
 
-# Evaluator folders that motionkit writes: safetensors and one config.json.
-
-
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FORMAT = "motionkit-t2m-evaluator"
 _AGAIN = "train it again: motionkit pretrain t2m-evaluator"
 
@@ -327,26 +306,14 @@ class Stored(NamedTuple):
 
 def is_native(folder: Path) -> bool:
     """Whether `folder` was written by `save_evaluator`."""
-    return (folder / WEIGHTS).is_file() and _config(folder).get("format") == FORMAT
-
-
-def _config(folder: Path) -> Mapping[str, Any]:
-    path = folder / CONFIG
-    return read_json(path, dict, fix="copy it again.") if path.is_file() else {}
+    return encoder_format(folder) == FORMAT
 
 
 def read_native(folder: Path) -> Stored:
-    """Read a folder.
-
-    Raises:
-        MotionkitError: A part is missing or damaged.
-    """
-    parts: dict[str, dict[str, Tensor]] = {}
-    for key, value in (weights.find_tensors(weights.read(folder / WEIGHTS)) or {}).items():
-        name, _, rest = key.partition(".")
-        parts.setdefault(name, {})[rest] = value.float()
+    """Read a folder."""
+    parts = read_encoder(folder)
     stats, vectors = parts.pop("stats", {}), parts.pop("words", {})
-    config = _config(folder)
+    config = encoder_config(folder)
     words = config.get("words")
     for what, there in (
         *((name, name in parts) for name in NETWORKS),
@@ -362,16 +329,11 @@ def read_native(folder: Path) -> Stored:
     return Stored(parts, stats["mean"], stats["std"], table, tagger, DataRecord.read(config))
 
 
-RUN_PART = "evaluator"
-"""Folder of the model in a run of `pretrain t2m-evaluator`."""
+RUN_PART = "evaluator"  # folder of the model in a run of `pretrain t2m-evaluator`
 
 
 def load_evaluator(
-    path: str | Path,
-    *,
-    glove: Path | None = None,
-    stats: Path | None = None,
-    device: torch.device | str = "cpu",
+    path: str | Path, *, glove: Path | None = None, stats: Path | None = None, device: torch.device | str = "cpu"
 ) -> T2MEvaluator:
     """Open a text-to-motion evaluator strictly: every tensor must be known, and every network complete.
 
@@ -401,14 +363,7 @@ def load_evaluator(
     mean, std = read_stats(stats, file, networks.sizes.features)
     words = read_words(glove, file)
     model = T2MEvaluator(
-        networks.movement,
-        networks.motion,
-        networks.text,
-        mean,
-        std,
-        words,
-        sizes=networks.sizes,
-        origin=str(file),
+        networks.movement, networks.motion, networks.text, mean, std, words, sizes=networks.sizes, origin=str(file)
     )
     return model.to(device).eval()
 
@@ -436,19 +391,7 @@ def _native(folder: Path, glove: Path | None, stats: Path | None) -> T2MEvaluato
     )
 
 
-# Opening the evaluator a user named, the starter's included. Used by the rewards and by evaluation.
-
-
 STARTER = "starter"
-
-
-@runtime_checkable
-class HasCaptionTokens(Protocol):
-    """A dataset, as far as the evaluator's words are concerned."""
-
-    def caption_tokens(self) -> Mapping[str, Sequence[str]]:
-        """Return stored ``word/POS`` tokens by caption."""
-        ...
 
 
 def open_evaluator(
@@ -458,21 +401,11 @@ def open_evaluator(
     stats: Path | None = None,
     device: torch.device | str = "cpu",
 ) -> T2MEvaluator:
-    """Open a text-to-motion evaluator by name or path.
-
-    Args:
-        weights: ``starter``, or a path; see `motionkit.text_to_motion.evaluator.files.load_evaluator`.
-        glove: Folder of the ``our_vab_*`` files of a released evaluator.
-        stats: Folder with the mean and std of a released evaluator.
-        device: Where to put it.
-
-    Raises:
-        MotionkitError: It cannot be opened; see `load_evaluator`.
-    """
+    """Open a text-to-motion evaluator by name or path."""
     path = weights_path("evaluator") if str(weights) == STARTER else Path(weights).expanduser()
     return load_evaluator(path, glove=glove, stats=stats, device=device)
 
 
 def stored_tokens(dataset: object) -> Mapping[str, Sequence[str]]:
-    """Return the ``word/POS`` tokens that a dataset stores with its captions; nothing where it stores none."""
+    """Return the ``word/POS`` tokens that a dataset stores with its captions; nothing if it stores none."""
     return dataset.caption_tokens() if isinstance(dataset, HasCaptionTokens) else {}

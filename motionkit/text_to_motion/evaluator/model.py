@@ -20,56 +20,34 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, evaluator_words, tag_caption
+from motionkit.rl import length_mask
 from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import SEPARATOR, Prompt
 from motionkit.text_to_motion.crops import Crop, CropLatents, encode_crops
 
-UNIT = 4
-"""Frames per step of the movement encoder's output."""
-
-WINDOW = 196
-"""Frames of the buffer that the original encodes; a longer motion fills a buffer of its own length."""
-
-CONTACTS = 4
-"""Features at the end of a frame (foot contacts) that the movement encoder does not read."""
-
-TAGS = 15
-"""Length of the one-hot vector of a word's part of speech."""
-
+UNIT = 4  # frames per step of the movement encoder's output
+WINDOW = 196  # frames of the buffer that the original encodes; a longer motion fills a buffer of its own length
+CONTACTS = 4  # features at the end of a frame (foot contacts) that the movement encoder does not read
+TAGS = 15  # length of the one-hot vector of a word's part of speech
 _SLOPE = 0.2
 
 
 @dataclass(frozen=True)
 class EvaluatorSizes:
-    """Widths of the evaluator.
+    """Widths of the evaluator."""
 
-    Attributes:
-        features: Features per frame, contacts included (263, or 251 for KIT-ML).
-        movement_hidden: Channels of the first convolution.
-        movement: Width of a movement step.
-        motion_hidden: Width of the motion GRU, per direction.
-        text_hidden: Width of the text GRU, per direction.
-        latent: Width of the co-embedding.
-        word: Width of a word vector.
-        dropout: Dropout of the convolutions, in training.
-    """
-
-    features: int = 263
-    movement_hidden: int = 512
-    movement: int = 512
-    motion_hidden: int = 1024
-    text_hidden: int = 512
-    latent: int = 512
-    word: int = 300
-    dropout: float = 0.2
+    features: int = 263  # features per frame, contacts included (263, or 251 for KIT-ML)
+    movement_hidden: int = 512  # channels of the first convolution
+    movement: int = 512  # width of a movement step
+    motion_hidden: int = 1024  # width of the motion GRU, per direction
+    text_hidden: int = 512  # width of the text GRU, per direction
+    latent: int = 512  # width of the co-embedding
+    word: int = 300  # width of a word vector
+    dropout: float = 0.2  # dropout of the convolutions, in training
 
 
 class MovementEncoder(nn.Module):
-    """Two strided convolutions: four frames become one movement step.
-
-    Args:
-        sizes: See `EvaluatorSizes`.
-    """
+    """Two strided convolutions: four frames become one movement step."""
 
     def __init__(self, sizes: EvaluatorSizes) -> None:
         super().__init__()
@@ -98,7 +76,7 @@ class MovementEncoder(nn.Module):
         # Four more frames of zeros: the first convolution then has an output past every motion's end.
         half = self.main[:3](F.pad(x[..., :-CONTACTS].transpose(1, 2), (0, UNIT)))  # [N, H, T / 2 + 2]
         end = torch.where(lengths < WINDOW, half.shape[2], lengths // UNIT * 2)
-        inside = torch.arange(half.shape[2], device=x.device) < end[:, None]
+        inside = length_mask(end, half.shape[2])
         half = torch.where(inside[:, None], half, half.new_zeros(()))
         movements = self.main[3:](half).transpose(1, 2)[:, :steps]
         out: Tensor = self.out_net(movements)
@@ -106,14 +84,7 @@ class MovementEncoder(nn.Module):
 
 
 class _Recurrent(nn.Module):
-    """A bidirectional GRU with a learned first state; its two last states become one latent.
-
-    Args:
-        inputs: Features per step.
-        hidden: Width per direction.
-        inner: Width of the first output layer.
-        latent: Width of the latent.
-    """
+    """A bidirectional GRU with a learned first state; its two last states become one latent."""
 
     def __init__(self, inputs: int, hidden: int, inner: int, latent: int) -> None:
         super().__init__()
@@ -135,11 +106,7 @@ class _Recurrent(nn.Module):
 
 
 class MotionEncoder(_Recurrent):
-    """Movement steps to a latent.
-
-    Args:
-        sizes: See `EvaluatorSizes`.
-    """
+    """Movement steps to a latent."""
 
     def __init__(self, sizes: EvaluatorSizes) -> None:
         super().__init__(sizes.movement, sizes.motion_hidden, sizes.motion_hidden, sizes.latent)
@@ -150,11 +117,7 @@ class MotionEncoder(_Recurrent):
 
 
 class TextEncoder(_Recurrent):
-    """Words with their parts of speech to a latent.
-
-    Args:
-        sizes: See `EvaluatorSizes`.
-    """
+    """Words with their parts of speech to a latent."""
 
     def __init__(self, sizes: EvaluatorSizes) -> None:
         super().__init__(sizes.word, sizes.text_hidden, sizes.text_hidden, sizes.latent)
@@ -178,8 +141,7 @@ def _backward_in_eval(inputs: Tensor, training: bool) -> Iterator[None]:
 # Words as the evaluator reads them: a vector of the word and a one-hot of its part of speech.
 
 
-MAX_WORDS = 20
-"""Words of a caption that are read; the rest is cut off."""
+MAX_WORDS = 20  # words of a caption that are read; the rest is cut off
 
 PARTS_OF_SPEECH = (
     "VERB",
@@ -211,17 +173,11 @@ _START, _END, _UNKNOWN = "sos", "eos", "unk"
 
 
 class Sentences(NamedTuple):
-    """Captions as tensors.
+    """Captions as tensors."""
 
-    Attributes:
-        words: ``[N, L, W]`` word vectors, start and end included, zeros past a caption's end.
-        parts: ``[N, L, 15]`` one-hot parts of speech, zeros past a caption's end.
-        counts: ``[N]`` int64, words of each caption, start and end included.
-    """
-
-    words: Tensor
-    parts: Tensor
-    counts: Tensor
+    words: Tensor  # [N, L, W] word vectors, start and end included, zeros past a caption's end
+    parts: Tensor  # [N, L, 15] one-hot parts of speech, zeros past a caption's end
+    counts: Tensor  # [N] int64, words of each caption, start and end included
 
     def to(self, device: torch.device | str) -> Sentences:
         """Return a copy on another device."""
@@ -235,9 +191,6 @@ class WordTable:
         vectors: ``[V, W]``.
         rows: Word to its row; ``sos``, ``eos`` and ``unk`` must be there.
         origin: Where it came from, for messages.
-
-    Raises:
-        MotionkitError: One of the three is missing, or a row is not in the table.
     """
 
     def __init__(self, vectors: Tensor, rows: Mapping[str, int], origin: str = "new words") -> None:
@@ -277,9 +230,9 @@ class WordTable:
         words = torch.zeros(len(sentences), longest, self.width)
         parts = torch.zeros(len(sentences), longest, len(PARTS_OF_SPEECH))
         for number, tokens in enumerate(sentences):
-            found = [self._read(token) for token in tokens]
-            words[number, : len(tokens)] = self.vectors[[row for row, _ in found]]
-            parts[number, range(len(tokens)), [part for _, part in found]] = 1.0
+            places = [self._read(token) for token in tokens]
+            words[number, : len(tokens)] = self.vectors[[row for row, _ in places]]
+            parts[number, range(len(tokens)), [part for _, part in places]] = 1.0
         return Sentences(words, parts, counts)
 
     def _read(self, token: str) -> tuple[int, int]:
@@ -294,14 +247,11 @@ class WordTable:
 @lru_cache(maxsize=1)
 def _special() -> dict[str, str]:
     """Return the part of speech of every listed word; where two lists have a word, the first of `_LISTS` wins."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for name, part in _LISTS.items():
         for word in evaluator_words(name):
-            found.setdefault(word, part)
-    return found
-
-
-# The text-to-motion evaluator as motionkit uses it: its networks, its statistics and its words.
+            result.setdefault(word, part)
+    return result
 
 
 _logger = logging.getLogger("motionkit.evaluator")
@@ -316,19 +266,6 @@ class T2MEvaluator(nn.Module):
     Its space is what R-precision, MM-Dist and FID of text-to-motion papers are measured in; latents are not normalised
     and are compared by euclidean distance.
 
-    Args:
-        movement_encoder: Reads frames without contacts.
-        motion_encoder: Reads movement steps.
-        text_encoder: Reads words of `words`.
-        mean: ``[F]`` the evaluator's own mean (``Comp_v6_KLD01/meta``), not the generator's and not the dataset's.
-        std: ``[F]`` its own standard deviation.
-        words: The vocabulary.
-        sizes: Widths of the three networks.
-        tagger: What tags a caption without stored tokens: ``built-in``, the same on every machine, or ``auto``, the
-            best that is installed (see `motionkit.motion.tag_caption`).
-        origin: Where the weights came from, for messages.
-        trained_on: Dataset it was trained on; None where that is not known.
-
     Attributes:
         tokens: Stored ``word/POS`` tokens by caption; a caption without is tagged. See `use_tokens`.
     """
@@ -338,17 +275,20 @@ class T2MEvaluator(nn.Module):
 
     def __init__(
         self,
-        movement_encoder: MovementEncoder,
-        motion_encoder: MotionEncoder,
-        text_encoder: TextEncoder,
+        movement_encoder: MovementEncoder,  # reads frames without contacts
+        motion_encoder: MotionEncoder,  # reads movement steps
+        text_encoder: TextEncoder,  # reads words of `words`
+        # [F] the evaluator's own mean (``Comp_v6_KLD01/meta``), not the generator's and not the dataset's.
         mean: Tensor,
-        std: Tensor,
-        words: WordTable,
+        std: Tensor,  # [F] its own standard deviation
+        words: WordTable,  # the vocabulary
         *,
-        sizes: EvaluatorSizes,
+        sizes: EvaluatorSizes,  # widths of the three networks
+        # What tags a caption without stored tokens: ``built-in``, the same on every machine, or ``auto``, the best that
+        # is installed (see `motionkit.motion.tag_caption`).
         tagger: Tagger = "auto",
-        origin: str = "new weights",
-        trained_on: DataRecord | None = None,
+        origin: str = "new weights",  # where the weights came from, for messages
+        trained_on: DataRecord | None = None,  # dataset it was trained on; None if that is not known
     ) -> None:
         super().__init__()
         for name, tensor in (("mean", mean), ("std", std)):
@@ -404,9 +344,6 @@ class T2MEvaluator(nn.Module):
 
         Returns:
             ``[N, E]`` in the order of the inputs. Differentiable in `features`.
-
-        Raises:
-            MotionkitError: Another width, or a motion of fewer than four frames.
         """
         self.check_width(features)
         if len(lengths) and int(lengths.min()) < UNIT:
@@ -507,38 +444,22 @@ class T2MEvaluator(nn.Module):
         return SEPARATOR.join(prompt.segments)
 
     def check_width(self, features: Tensor) -> None:
-        """Refuse features of another width than the evaluator's.
-
-        Raises:
-            MotionkitError: With both widths.
-        """
-        width, found = len(self.mean), features.shape[-1]
-        if found != width:
-            own, other = (_BODIES.get(size, "another body") for size in (width, found))
+        """Refuse features of another width than the evaluator's."""
+        width, given = len(self.mean), features.shape[-1]
+        if given != width:
+            own, other = (_BODIES.get(size, "another body") for size in (width, given))
             raise MotionkitError(
-                f"the evaluator of {self.origin} reads {width} features per frame ({own}), these motions have {found} "
+                f"the evaluator of {self.origin} reads {width} features per frame ({own}), these motions have {given} "
                 f"({other}).",
                 why="there is one released evaluator for HumanML3D and one for KIT-ML.",
                 fix="use the evaluator of this data, or train one: motionkit pretrain t2m-evaluator --dataset ...",
             )
 
 
-# Builds an untrained evaluator.
-
-
 def new_evaluator(
     sizes: EvaluatorSizes, mean: Tensor, std: Tensor, words: WordTable, *, tagger: Tagger = "auto", seed: int = 0
 ) -> T2MEvaluator:
-    """Build an evaluator with random weights.
-
-    Args:
-        sizes: Widths.
-        mean: ``[F]`` mean of the training features.
-        std: ``[F]`` their standard deviation.
-        words: Its vocabulary.
-        tagger: See `T2MEvaluator`.
-        seed: Fixes the weights; the global generator is left as it was.
-    """
+    """Build an evaluator with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         networks = MovementEncoder(sizes), MotionEncoder(sizes), TextEncoder(sizes)

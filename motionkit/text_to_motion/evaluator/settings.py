@@ -11,8 +11,6 @@ from motionkit.config import Cli, Group, OptimSettings
 from motionkit.plugins import Component
 from motionkit.text_to_motion.pairs.settings import PairSettings
 
-# Settings of `motionkit pretrain t2m-evaluator`.
-
 
 class EvaluatorModelSettings(Group):
     """Widths of the networks; the defaults are small, the published model's are in brackets."""

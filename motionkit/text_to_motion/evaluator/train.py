@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from motionkit.contracts.dataset import TextClip
 from motionkit.metrics import distances as all_distances
 from motionkit.motion import tag_caption
-from motionkit.rl import stable_hash
+from motionkit.rl import length_mask, stable_hash
 from motionkit.runs import Run
 from motionkit.starter import student_path
 from motionkit.text import StudentEncoder
@@ -93,8 +93,8 @@ def copies_apart(beside: Beside, *, temperature: float, margin: float) -> Tensor
         temperature: That of the scores.
         margin: Distance from which a copy costs nothing.
     """
-    found = [(margin + temperature * copies).relu().square().mean() for copies in beside if copies is not None]
-    return torch.stack(found).sum()
+    result = [(margin + temperature * copies).relu().square().mean() for copies in beside if copies is not None]
+    return torch.stack(result).sum()
 
 
 def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
@@ -113,15 +113,15 @@ def caption_tokens(clips: Sequence[TextClip]) -> tuple[dict[str, tuple[str, ...]
 
     Captions without stored tokens get those of the built-in tagger, which is the same on every machine.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    result: dict[str, tuple[str, ...]] = {}
     stored = False
     for clip in clips:
         own: Sequence[tuple[str, ...]] = getattr(clip, "tokens", ()) or [()] * len(clip.captions)
         for caption, tokens in zip(clip.captions, own, strict=True):
             stored |= bool(tokens)
-            if tokens or caption not in found:
-                found[caption] = tokens or tag_caption(caption, builtin=True)
-    return found, stored
+            if tokens or caption not in result:
+                result[caption] = tokens or tag_caption(caption, builtin=True)
+    return result, stored
 
 
 def starter_words(tokens: Mapping[str, Sequence[str]], width: int) -> WordTable:
@@ -130,10 +130,6 @@ def starter_words(tokens: Mapping[str, Sequence[str]], width: int) -> WordTable:
     Its words are reduced to the forms that captions have, as the mean of all words of one form, and to the `width`
     directions in which they differ most, scaled to a mean square of 1. Words of `tokens` that it lacks get a random
     vector, the same for a word at any time.
-
-    Args:
-        tokens: Tokens of the training captions.
-        width: Numbers per word.
     """
     student = StudentEncoder(student_path())
     known = student.word_vectors()
@@ -159,8 +155,8 @@ def starter_words(tokens: Mapping[str, Sequence[str]], width: int) -> WordTable:
 def _forms(word: str) -> list[str]:
     """Return what a tagger may make of a word, as a noun or as a verb."""
     contexts = (word, f"a {word}", f"is {word}")
-    found = [token.rpartition("/")[0] for text in contexts for token in tag_caption(text, builtin=True)[-1:]]
-    return list(dict.fromkeys(found))
+    result = [token.rpartition("/")[0] for text in contexts for token in tag_caption(text, builtin=True)[-1:]]
+    return list(dict.fromkeys(result))
 
 
 def _words(tokens: Iterable[Sequence[str]]) -> list[str]:
@@ -177,9 +173,6 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
     The movement encoder is trained together with the other two networks; the original trained it beforehand, as one
     half of an autoencoder. The loss is the published one plus an InfoNCE of distances (``loss.nce=0`` leaves it out).
     Statistics are computed from the training clips. The model becomes ``RUN/evaluator``.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -201,11 +194,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         return self.evaluator
 
     def prepare(self) -> None:
-        """Open dataset and word vectors and build the networks.
-
-        Raises:
-            MotionkitError: An input is missing or unusable.
-        """
+        """Open dataset and word vectors and build the networks."""
         settings, model = self.settings, self.settings.model
         dataset, mean, std = self.open_clips()
         trained, stored = caption_tokens(self.train_clips)
@@ -253,7 +242,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         """Return the unweighted parts by the names of `EvaluatorLossSettings`."""
         evaluator, loss, device = self.evaluator, self.settings.loss, self.device
         raw, lengths = batch.features.to(device), batch.lengths.to(device)
-        mask = torch.arange(raw.shape[1], device=device) < lengths[:, None]
+        mask = length_mask(lengths, raw.shape[1])
         x = torch.where(mask[..., None], evaluator.normalize(raw), raw.new_zeros(()))
         if self.settings.train.noise:
             x = torch.where(mask[..., None], self.noisy(x, batch.generator), x)
@@ -277,7 +266,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
     def encode_copies(self, copies: ChangedMotions) -> Tensor:
         """Encode changed motions: ``[K, D]``."""
         raw, lengths = copies.features.to(self.device), copies.lengths.to(self.device)
-        mask = torch.arange(raw.shape[1], device=self.device) < lengths[:, None]
+        mask = length_mask(lengths, raw.shape[1])
         x = self.evaluator.normalize(raw)
         if self.settings.train.noise:
             x = self.noisy(x, copies.generator)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -12,11 +13,136 @@ from dataclasses import dataclass, field
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.metrics.paired import Paired
 from motionkit.runs import Run, TrainedOn
-from motionkit.text_to_motion.evaluation.alarms import drift_alarms, judge_ratio, still_alarms
 from motionkit.text_to_motion.evaluation.heldout import HeldOut, Measured, compare_measured
-from motionkit.tracking import HELDOUT_TABLES, MIN_RATIO, result_table, results
+from motionkit.tracking import HELDOUT_TABLES, LEAST_MOVEMENT, MIN_RATIO, MOST_STATUES, result_table, results
 from motionkit.training.steps import Kept, Stateful
 from motionkit.training.world import OneProcess, World, of_main
+
+# Alarms: what a reward curve looks like when something is wrong, in words.
+
+
+PATIENCE = 20
+_TOLERANCE = 1e-6
+_STILL = 0.3  # share of its jerk that a motion keeps when all that is left of it is trembling
+_LOST = {"movement": 0.1, "diversity": 0.25, "speed": 0.25, "path": 0.25}  # largest relative loss without an alarm
+
+
+class RewardAlarms:
+    """Watches the reward over `PATIENCE` steps."""
+
+    def __init__(self, bounds: tuple[float, float] | None = None) -> None:
+        self._bounds = bounds
+        self._recent: deque[tuple[float, float, float]] = deque(maxlen=PATIENCE)
+        self._said: set[str] = set()
+
+    def look(self, metrics: Mapping[str, float]) -> list[str]:
+        """Take one step's metrics in; return what is new and worth saying."""
+        self._recent.append((metrics["reward/mean"], metrics["reward/min"], metrics["reward/max"]))
+        alarms = []
+        if len(self._recent) == PATIENCE:
+            lows, highs = [low for _, low, _ in self._recent], [high for _, _, high in self._recent]
+            if max(highs) - min(lows) < _TOLERANCE:
+                alarms.append(
+                    f"the reward has been constant ({lows[-1]:.4g}) for {PATIENCE} steps: nothing can be learnt from it"
+                )
+            elif self._bounds is not None:
+                alarms += self._pinned(self._bounds)
+        alarms += [
+            f"the reward {name} gave no sample a finite score; it is left out of such steps (metric reward/left_out)"
+            for name in _dead(metrics)
+        ]
+        if math.isnan(metrics["reward/mean"]) or metrics.get("reward/nan", 0.0) > 0:
+            alarms.append("some samples have no finite reward; they are left out of the update")
+        fresh = [text for text in alarms if text not in self._said]
+        self._said.update(fresh)
+        return fresh
+
+    def _pinned(self, bounds: tuple[float, float]) -> list[str]:
+        ends = ((bounds[0], "lower"), (bounds[1], "upper"))
+        return [
+            f"the mean reward has been at the {name} end of its range ({end:g}) for {PATIENCE} steps"
+            for end, name in ends
+            if all(abs(mean - end) < 1e-3 * (bounds[1] - bounds[0]) for mean, _, _ in self._recent)
+        ]
+
+
+def _dead(metrics: Mapping[str, float]) -> list[str]:
+    """Return the names of the rewards whose own mean, ``reward/<name>/mean``, is not a number though they apply."""
+    parts = [(key.split("/"), value) for key, value in metrics.items()]
+    result = [
+        part[1] for part, value in parts if len(part) == 3 and part[::2] == ["reward", "mean"] and math.isnan(value)
+    ]
+    return [name for name in result if metrics.get(f"reward/{name}/applies") != 0.0]
+
+
+def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]:
+    """Return what the held-out comparison has to say against the run.
+
+    Args:
+        found: Paired quantities by name (``reward``, ``judge``, ``movement``, ``skate``, ``jerk``).
+        most: Relative rise of jerk or skate that is worth an alarm.
+    """
+    texts = []
+    for name in ("jerk", "skate"):
+        paired = found.get(name)
+        if paired is not None and paired.n and paired.delta > most * paired.before:
+            change = f"{name} rose from {paired.before:.3g} to {paired.after:.3g}"
+            texts.append(f"{change}: the reward may be paid for with bad physics")
+    for name, most_lost in _LOST.items():
+        paired = found.get(name)
+        if paired is not None and paired.n and paired.delta < -most_lost * paired.before:
+            texts.append(f"{name} fell from {paired.before:.3g} to {paired.after:.3g}: {_MEANING[name]}")
+    jerk = found.get("jerk")
+    if jerk is not None and jerk.n and jerk.after < _STILL * jerk.before:
+        change = f"jerk fell from {jerk.before:.3g} to {jerk.after:.3g}"
+        texts.append(f"{change}: the motions have all but stopped, the reward may be won by standing still")
+    reward, judge = found.get("reward"), found.get("judge")
+    texts += [
+        f"no held-out prompt has a finite {name} both before and after: nothing can be said about it"
+        for name, paired in (("reward", reward), ("judge", judge))
+        if paired is not None and not paired.n
+    ]
+    if reward is not None and judge is not None and (ratio := judge_ratio(reward, judge)) is not None:
+        if judge.ci95[1] < 0:
+            change = f"the reward rose by {reward.delta:.3f} while the judge fell by {-judge.delta:.3f}"
+            texts.append(f"{change}: the reward is being gamed")
+        elif ratio < MIN_RATIO:
+            change = (
+                f"the reward gained {reward.delta:+.3f} and the judge {judge.delta:+.3f}, less than {MIN_RATIO} of it"
+            )
+            texts.append(f"{change}: part of the gain pleases the reward alone")
+    return texts
+
+
+def still_alarms(found: Mapping[str, Paired]) -> list[str]:
+    """Return what is wrong with how much the motions move after training, whatever they did before."""
+    texts = []
+    movement, statues = found.get("movement"), found.get("statues")
+    if movement is not None and movement.n and movement.after < LEAST_MOVEMENT:
+        texts.append(
+            f"movement is {movement.after:.2f} of that of real clips of the same actions (below {LEAST_MOVEMENT}): "
+            "the motions are postures rather than movements"
+        )
+    if statues is not None and statues.n and statues.after > MOST_STATUES:
+        texts.append(
+            f"statues are {statues.after:.0%} of the segments (above {MOST_STATUES:.0%}): no joint moves 10 cm where "
+            "real ones do"
+        )
+    return texts
+
+
+def judge_ratio(reward: Paired, judge: Paired) -> float | None:
+    """Return the judge's gain as a share of the reward's; None while the reward has no certain gain."""
+    return judge.delta / reward.delta if reward.n and judge.n and reward.ci95[0] > 0 else None
+
+
+_MEANING = {
+    "movement": "the motions have become smaller, which a reward may mistake for better",
+    "diversity": "the samples of one prompt have become alike",
+    "speed": "the motions have become slower, which a reward may mistake for better",
+    "path": "the motions cover less ground, which a reward may mistake for better",
+}
+
 
 _logger = logging.getLogger("motionkit.grpo")
 _EARLY = 30  # the first point of a run of as many steps comes after this part of it: a new user soon sees one
@@ -29,36 +155,26 @@ _PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
 
 @dataclass
 class Measurements:
-    """The held-out measurements of one run.
+    """The held-out measurements of one run."""
 
-    Attributes:
-        policy: What is measured.
-        averaged: Puts the averaged weights into the policy for the duration.
-        started: Puts the policy as it started back for the duration, where that needs no copy; None elsewhere. What is
-            measured at the end only is then measured before and after at the end, and training starts sooner.
-        heldout: What is measured, any of: ``reported``, the prompts that the table is about; ``watched``, other
-            prompts, measured at the points on the way; ``all_steps``, the reported prompts with every step of the
-            ancestral sampler; ``generate``, the first of them as ``motionkit generate`` samples the finished policy;
-            ``guided``, the watched prompts so, by which `choose_guidance` chooses.
-        guidance: Guidance scale that ``motionkit generate`` samples the policy with as it starts.
-        points: Points on the way, evenly spaced.
-        num_steps: Updates of the run.
-        stop_on_gap: End the run when the judge no longer follows the reward.
-        rows: Quantities that the rewards are made of; their rows say so.
-        trained_on: What the policy is trained on, written beside the best one.
-        world: The processes that train together. All of them measure, at the same time; the main one's figures decide.
-    """
-
-    policy: DiffusionPolicy
-    averaged: Callable[[], AbstractContextManager[None]]
+    policy: DiffusionPolicy  # what is measured
+    averaged: Callable[[], AbstractContextManager[None]]  # puts the averaged weights into the policy for the duration
+    # Puts the policy as it started back for the duration, where that needs no copy; None elsewhere. What is measured at
+    # the end only is then measured before and after at the end, and training starts sooner.
     started: Callable[[], AbstractContextManager[None]] | None
+    # What is measured, any of: ``reported``, the prompts that the table is about; ``watched``, other prompts, measured
+    # at the points on the way; ``all_steps``, the reported prompts with every step of the ancestral sampler;
+    # ``generate``, the first of them as ``motionkit generate`` samples the finished policy; ``guided``, the watched
+    # prompts so, by which `choose_guidance` chooses.
     heldout: Mapping[str, HeldOut]
-    points: int
-    num_steps: int
-    stop_on_gap: bool
-    guidance: float = 2.5
-    rows: frozenset[str] = frozenset()
+    points: int  # points on the way, evenly spaced
+    num_steps: int  # updates of the run
+    stop_on_gap: bool  # end the run when the judge no longer follows the reward
+    guidance: float = 2.5  # guidance scale that ``motionkit generate`` samples the policy with as it starts
+    rows: frozenset[str] = frozenset()  # quantities that the rewards are made of; their rows say so
+    # What the policy is trained on, written beside the best one.
     trained_on: TrainedOn = field(default_factory=TrainedOn)
+    # The processes that train together. All of them measure, at the same time; the main one's figures decide.
     world: World = field(default_factory=OneProcess)
     _stays: bool = False
     _before: dict[str, Kept] = field(default_factory=lambda: {name: Kept() for name in _KINDS})
@@ -69,11 +185,7 @@ class Measurements:
         return {**{f"before_{name}": kept for name, kept in self._before.items()}, "best": self._best}
 
     def before(self, run: Run) -> None:
-        """Measure the policy as it starts, and log it as step 0.
-
-        Raises:
-            MotionkitError: A reward gives no held-out motion a finite score (exit code 1).
-        """
+        """Measure the policy as it starts, and log it as step 0."""
         for name, heldout in self.heldout.items():
             if name in ("all_steps", *_MADE) and self.started is not None:
                 continue
@@ -90,18 +202,18 @@ class Measurements:
         """Measure after update number `step`, where it is a point; keep the policy if it is the best so far.
 
         Returns:
-            Metrics of the watched prompts; empty where the step is no point.
+            Metrics of the watched prompts; empty if the step is not a point.
         """
         heldout = self.heldout.get(self._curve)
         if heldout is None or step not in self._steps():
             return {}
         begun = time.monotonic()
         with self.averaged():
-            found = compare_measured(self._start(self._curve), heldout.measure(self.policy))
-            reward = found["reward"]
-            ratio = judge_ratio(reward, found["judge"]) if "judge" in found else None
+            result = compare_measured(self._start(self._curve), heldout.measure(self.policy))
+            reward = result["reward"]
+            ratio = judge_ratio(reward, result["judge"]) if "judge" in result else None
             gap = ratio is not None and ratio < MIN_RATIO
-            delta, drift, gap = of_main([reward.delta, bool(drift_alarms(found)), gap], self.world)
+            delta, drift, gap = of_main([reward.delta, bool(drift_alarms(result)), gap], self.world)
             # The best policy is never chosen on the prompts that are reported.
             if self._curve == "watched" and not drift and delta > float(self._best.values["reward"]):
                 self._note(reward=delta, step=step)
@@ -109,8 +221,8 @@ class Measurements:
                     self.policy.save(run.artifact("best"))
                     self.trained_on.write(run.artifact("best"))
         self._note(gaps=int(self._best.values["gaps"]) + 1 if gap else 0)
-        _logger.info("step %d: held-out %s, in %.1f s", step, _in_words(found), time.monotonic() - begun)
-        return _metrics(found)
+        _logger.info("step %d: held-out %s, in %.1f s", step, _in_words(result), time.monotonic() - begun)
+        return _metrics(result)
 
     def _note(self, **values: float) -> None:
         self._best.values = {**self._best.values, **values}
@@ -204,22 +316,22 @@ class Measurements:
         for name, paired in pairs.items():
             own = None if real is None else real.first(len(asked[name].prompts))
             summary[_KEYS[name]] = {
-                key: one.document() | _real(own, key) | ({"trained_on": True} if key in self.rows else {})
-                for key, one in paired.items()
+                key: pair.document() | _real(own, key) | ({"trained_on": True} if key in self.rows else {})
+                for key, pair in paired.items()
             } | _sets(asked[name], self._start(name), measured[name])
             tables.append(result_table(results(summary[_KEYS[name]]), self._title(name, asked[name])))
         return summary | {"table": tables}
 
     def _measure(self, asked: dict[str, HeldOut], when: str, guidance: float) -> dict[str, Measured]:
         """Measure the policy as it is, every kind in `asked`; `guidance` is that of what generate makes."""
-        found: dict[str, Measured] = {}
+        result: dict[str, Measured] = {}
         for name, heldout in reversed(asked.items()):  # all steps first: what generate makes may be known from them
             own = guidance if name in _MADE else heldout.guidance
-            known = self._known(asked, found, own) if name == "generate" else None
+            known = self._known(asked, result, own) if name == "generate" else None
             if known is None:
                 _logger.info("measuring %s %s training", _asked(name, heldout), when)
-            found[name] = known or heldout.measure(self.policy, guidance=own)
-        return {name: found[name] for name in asked}
+            result[name] = known or heldout.measure(self.policy, guidance=own)
+        return {name: result[name] for name in asked}
 
     def _known(self, asked: Mapping[str, HeldOut], found: Mapping[str, Measured], guidance: float) -> Measured | None:
         """Return what generate makes, where all steps are what it takes, at this guidance: same prompts and noise."""
@@ -228,15 +340,15 @@ class Measurements:
         return found["all_steps"].first(len(asked["generate"].prompts))
 
     def _warn(self, pairs: Mapping[str, Mapping[str, Paired]]) -> None:
-        """Log the alarms of every table, each quantity's once, those of what generate makes first."""
-        said: set[str] = set()
+        """Log the alarms of all tables, at most one for each quantity, starting with what generate makes."""
+        warned: set[str] = set()
         for name, found in pairs.items():
             where = "" if name == "reported" else f" ({HELDOUT_TABLES[_KEYS[name]]})"
             for text in drift_alarms(found) + still_alarms(found):
                 about = text.removeprefix("the ").split()[0]
-                if about not in said:
+                if about not in warned:
                     _logger.warning("%s%s", text, where)
-                    said.add(about)
+                    warned.add(about)
 
     def _title(self, name: str, heldout: HeldOut) -> str:
         """Return what a table is about."""
@@ -256,14 +368,14 @@ class Measurements:
         # Processes that train together measure at the same time, and only one of them has the run folder.
         if self.world.size == 1:
             kept = {name: Measured.kept(paths[name], after[name]) for name in later}
-            if all(found is not None for found in kept.values()):
-                return {name: found for name, found in kept.items() if found is not None}
+            if all(result is not None for result in kept.values()):
+                return {name: result for name, result in kept.items() if result is not None}
         assert self.started is not None
         with self.started():
             before = self._measure(later, "before", self.guidance)
         if self.world.main:
-            for name, found in before.items():
-                found.keep(paths[name])
+            for name, result in before.items():
+                result.keep(paths[name])
         if "generate" in before and (shown := before["generate"].shown) is not None:
             shown.keep(run, "before")
         return before
@@ -292,9 +404,10 @@ def _real(real: Measured | None, name: str) -> dict[str, float]:
 
 def _sets(heldout: HeldOut, before: Measured, after: Measured) -> dict[str, dict[str, object]]:
     """Return the entries of figures that sets of motions have as a whole."""
-    found = heldout.compare_sets(before, after)
+    result = heldout.compare_sets(before, after)
     return {
-        name: one.paired.document() | ({} if one.real is None else {"real": one.real}) for name, one in found.items()
+        name: figure.paired.document() | ({} if figure.real is None else {"real": figure.real})
+        for name, figure in result.items()
     }
 
 

@@ -57,9 +57,6 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
 
     Returns:
         The algorithm, and one line that says why and how to choose.
-
-    Raises:
-        MotionkitError: No algorithm has all the options that were set, or `name` was one of an earlier version.
     """
     if name in _REMOVED and not any(entry.name == name for entry in plugins.available("algorithms")):
         raise MotionkitError(
@@ -100,8 +97,8 @@ def _has_gradient(reward: str) -> bool:
 
 
 def _keys(algorithm: str) -> set[str]:
-    found = leaves(plugins.get("algorithms", algorithm).options)
-    return {leaf.key for leaf in found if leaf.path[0] in _GROUPS}
+    result = leaves(plugins.get("algorithms", algorithm).options)
+    return {leaf.key for leaf in result if leaf.path[0] in _GROUPS}
 
 
 def _line(taken: str, reason: str, other: str) -> str:
@@ -116,24 +113,20 @@ def _line(taken: str, reason: str, other: str) -> str:
 
 
 def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
-    """Return the values of ``gpu`` when it is asked for, or for ``auto`` on a CUDA device; see `Settings.preset_of`.
-
-    Raises:
-        MotionkitError: ``gpu`` is asked for and the device is another one.
-    """
+    """Return the values of ``gpu`` when it is asked for, or for ``auto`` on a CUDA device; see `Settings.preset_of`."""
     asked, device = (str(given.get(name, "auto")).strip().lower() for name in ("preset", "device"))
     if asked not in ("auto", "gpu"):
         return None
-    found = _device(device)
-    if found != "cuda" and asked == "gpu":
+    result = _device(device)
+    if result != "cuda" and asked == "gpu":
         raise MotionkitError(
             "--preset gpu needs a CUDA device.",
-            why=f"the run would be on {found}." if found else f"--device {device} is not on this machine.",
+            why=f"the run would be on {result}." if result else f"--device {device} is not on this machine.",
             fix="--preset cpu, or --preset auto, which takes what is there",
         )
     values = {key: value for model in options.get("algorithm", ()) for key, value in getattr(model, "gpu", {}).items()}
     note = "--preset cpu keeps the small sizes" if asked == "auto" else "sizes that were given win"
-    return Preset("preset gpu", values, note) if found == "cuda" else None
+    return Preset("preset gpu", values, note) if result == "cuda" else None
 
 
 def _device(name: str) -> str:
@@ -155,9 +148,6 @@ def _has_driver() -> bool:
     windows = Path(os.environ.get("SYSTEMROOT", "C:/Windows")) / "System32" / "nvcuda.dll"
     marks = [windows] if os.name == "nt" else [Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg")]
     return any(mark.exists() for mark in marks)
-
-
-# Settings of `motionkit grpo`.
 
 
 class TrainPrompts(PromptSettings):
@@ -327,7 +317,7 @@ class GrpoSettings(TrainerSettings):
 
     @classmethod
     def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
-        """Return the sizes for a GPU where there is one; see `Settings.preset_of`."""
+        """Return the sizes for a GPU if there is one; see `Settings.preset_of`."""
         return find_preset(given, options)
 
 

@@ -19,15 +19,9 @@ from motionkit.kernels import physics_sums
 from motionkit.nn import adapters_off, has_adapters
 from motionkit.rl import require_eval
 from motionkit.text import Prompt
-from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, HasParts
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context, HasParts, Reference
 from motionkit.text_to_motion.grpo.algorithms.credit import dead_everywhere, whole_batch
-from motionkit.text_to_motion.grpo.reference import Reference
-from motionkit.text_to_motion.grpo.settings import (
-    ControlSettings,
-    EmaSettings,
-    GrpoLoraSettings,
-    GrpoOptimSettings,
-)
+from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings, GrpoLoraSettings, GrpoOptimSettings
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
 from motionkit.training.learner import Learner, constant_rate, cosine_rate
 from motionkit.training.steps import State, Stateful
@@ -110,13 +104,7 @@ class GRPO:
         own = getattr(algorithm.options, "objective", None)
         self.reference = Reference(policy, reference, sync_every=getattr(own, "sync_every", 0))
         self.algorithm: Algorithm = algorithm.build(
-            policy=policy,
-            reference=self.reference,
-            rewards=self.rewards,
-            seed=seed,
-            precision=precision,
-            shuffle=control.shuffle,
-            world=self.world,
+            **vars(Context(policy, self.reference, rewards, seed, precision, control.shuffle, self.world))
         )
         if isinstance(policy, StoresGuidance):  # what it is tuned at is what it is meant to be sampled at
             policy.guidance = getattr(self.algorithm, "guidance", policy.guidance)
@@ -209,7 +197,7 @@ class GRPO:
 
     @property
     def started(self) -> Callable[[], AbstractContextManager[None]] | None:
-        """What puts the policy back as it started for the duration; None where that would need a copy."""
+        """Context that restores the policy as it started; None if that would need a copy."""
         network = self.policy.network
         return partial(adapters_off, network) if has_adapters(network) else None
 
@@ -223,7 +211,7 @@ class GRPO:
         return State(values={"updates": self.updates})
 
     def load_state(self, state: State) -> None:
-        """Put it back."""
+        """Restore it."""
         self.updates = int(state.values["updates"])
 
 
@@ -236,7 +224,7 @@ class Clock:
         self._parts: dict[str, float] = {}
 
     def lap(self, name: str) -> None:
-        """Book the time since the last lap under `name`."""
+        """Add the time since the last lap under `name`."""
         now = time.perf_counter()
         self._parts[f"time/{name}"] = now - self._last
         self._last = now
@@ -248,7 +236,7 @@ class Clock:
 
 def _physics_metrics(batch: Samples) -> dict[str, float]:
     motions = batch.motions
-    joints = motions.joints  # recovered once, with the graph where there is one: the algorithm may need it
+    joints = motions.joints  # recovered once, with the graph if there is one: the algorithm may need it
     with torch.no_grad():
         skate, jerk = physics_sums(joints, batch.lengths, fps=motions.fps, feet=motions.skeleton.feet)
         return {"physics/skate": float(skate.nanmean()), "physics/jerk": float(jerk.nanmean())}

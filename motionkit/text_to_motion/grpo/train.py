@@ -29,7 +29,6 @@ from motionkit.motion import DataRecord
 from motionkit.rl import DDPM, excess_noise
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt
-from motionkit.text_to_motion.evaluation.alarms import RewardAlarms
 from motionkit.text_to_motion.evaluation.heldout import HeldOut
 from motionkit.text_to_motion.evaluation.judge import (
     calibrate,
@@ -43,14 +42,13 @@ from motionkit.text_to_motion.evaluation.judge import (
 from motionkit.text_to_motion.evaluation.quality import RealMotions, real_motions
 from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, kinds_of_reward
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
-from motionkit.text_to_motion.grpo.measurements import Measurements
+from motionkit.text_to_motion.grpo.measurements import Measurements, RewardAlarms
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.rewards.ask import try_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.training.base import LOSS, REWARD, Figure, dataset_inputs, inputs_of
-from motionkit.training.device import describe_device, set_up
-from motionkit.training.matmul import settle_matmul
+from motionkit.training.device import describe_device, set_up, settle_matmul
 from motionkit.training.steps import restore, run_steps
 from motionkit.training.world import OneProcess, World
 
@@ -71,9 +69,6 @@ class PromptCursor:
         by_length: Put prompts of similar length into one step, which saves padding. The order of an epoch is cut into
             pools of four steps, each pool is sorted by length and cut into steps, and the steps are shuffled: every
             prompt is still met once an epoch.
-
-    Raises:
-        MotionkitError: The prompts of a step cannot be shared equally.
     """
 
     def __init__(
@@ -112,15 +107,13 @@ class PromptCursor:
             return order
         lengths = np.array([prompt.length for prompt in self.prompts])
         pool = _POOL * self.batch
+        # Within a pool prompts are ranked by length, so that those of a step are about as long.
         pools = [order[first : first + pool] for first in range(0, len(order), pool)]
         ranked = np.concatenate([part[np.argsort(lengths[part], kind="stable")] for part in pools])
         steps = [ranked[first : first + self.batch] for first in range(0, len(ranked), self.batch)]
         # A last, short step stays last, or all that follow it would straddle two lengths.
         whole = [steps[place] for place in draw.permutation(len(order) // self.batch)]
         return np.concatenate([*whole, *steps[len(whole) :]])
-
-
-# Fingerprints of what a run of grpo reads, by setting.
 
 
 def fingerprints(
@@ -131,25 +124,18 @@ def fingerprints(
     reference: DiffusionPolicy | None,
     rewards: Mapping[str, Any],
 ) -> dict[str, str]:
-    """Return the fingerprints of data, weights and rewards; those of the judge are added where it is opened.
-
-    Args:
-        settings: All settings.
-        dataset: The dataset.
-        prompts: Those that are trained on.
-        policy: As it starts, without adapters.
-        reference: What KL is measured to, where it is another policy.
-        rewards: The rewards by their setting, such as ``reward.tmr-dense``.
-    """
-    chosen = {"policy": settings.policy, **{f"reward.{one.name}": one for one in settings.reward}}
-    found = inputs_of({"policy": policy, **rewards}, chosen)
+    """Return the fingerprints of data, weights and rewards; those of the judge are added where it is opened."""
+    chosen = {"policy": settings.policy, **{f"reward.{reward.name}": reward for reward in settings.reward}}
+    result = inputs_of({"policy": policy, **rewards}, chosen)
     if reference is not None:
-        found["policy.reference"] = fingerprint_tensors(reference.tensors())
+        result["policy.reference"] = fingerprint_tensors(reference.tensors())
     splits = [settings.prompts.split, *([settings.heldout.split] if settings.heldout.prompts else [])]
     read = [] if is_generated(dataset) else [clips_fingerprint(dataset.clips(split)) for split in splits]
-    found |= dataset_inputs(settings.dataset, dataset, *read, *map(prompt_fingerprint, prompts))
+    result |= dataset_inputs(settings.dataset, dataset, *read, *map(prompt_fingerprint, prompts))
     # A run may be resumed on a machine with other devices: where a reward is does not change its scores' meaning.
-    return found | {f"reward.{one.name}.device": "any" for one in settings.reward if hasattr(one.options, "device")}
+    return result | {
+        f"reward.{reward.name}.device": "any" for reward in settings.reward if hasattr(reward.options, "device")
+    }
 
 
 _logger = logging.getLogger("motionkit.grpo")
@@ -162,11 +148,7 @@ _ROUGH = 1.5  # noise left in fine detail, over the data's, from which a line sa
 
 
 class GrpoTrainer:
-    """Trains a diffusion policy with rewards; see `motionkit.training.base.Trainer`.
-
-    Args:
-        settings: All settings.
-    """
+    """Trains a diffusion policy with rewards; see `motionkit.training.base.Trainer`."""
 
     shape_keys: ClassVar[tuple[str, ...]] = (
         "algorithm", "policy", "dataset", "reward", "judge", "prompts", "rollout.prompts", "rollout.group_size",
@@ -180,11 +162,7 @@ class GrpoTrainer:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Open dataset, policy, reference, rewards and judge.
-
-        Raises:
-            MotionkitError: An input is missing or refused.
-        """
+        """Open dataset, policy, reference, rewards and judge."""
         settings = self.settings
         if settings.heldout.prompts:
             refuse_one_split(settings.prompts.split, settings.heldout.split)
@@ -266,17 +244,17 @@ class GrpoTrainer:
         return max(1, min(_MOST_POINTS, motions // _PER_POINT))
 
     def _try_rewards(self, dataset: TextMotionDataset) -> None:
-        """Let each reward of another package score two clips, so that a wrong result is said before a run is there."""
+        """Let each reward of another package score two clips, so that a wrong result is refused before a run exists."""
         foreign = [
             reward
             for chosen, (reward, _) in zip(self.settings.reward, self.rewards, strict=True)
             if not plugins.is_own(chosen.kind, chosen.name)
         ]
-        found = real_motions(dataset, self.settings.prompts.split, 2, device=self.device) if foreign else None
-        if found is None or len(found[1]) < 2:
+        real = real_motions(dataset, self.settings.prompts.split, 2, device=self.device) if foreign else None
+        if real is None or len(real[1]) < 2:
             return
         for reward in foreign:
-            try_reward(reward, *found)
+            try_reward(reward, *real)
 
     def _held_out(self, dataset: TextMotionDataset) -> dict[str, HeldOut]:
         """Return what is measured, by the names that `Measurements` knows."""
@@ -318,6 +296,7 @@ class GrpoTrainer:
             asked = [asked[place] for place in sorted(known)]
             if len(known) < kept.total:
                 self.notes.append(kept.sentence("held-out prompts"))
+        # The curve is measured on other prompts than the table: the best policy is chosen by the curve.
         others = asked[settings.prompts :][: min(settings.watch, settings.prompts)]
         others = others if len(others) >= _FEWEST else []
         asked = asked[: settings.prompts]
@@ -331,17 +310,18 @@ class GrpoTrainer:
         few = self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps)
         common: dict[str, Any] = {"rewards": self.grpo.rewards, "judge": judge, "guidance": sampler.guidance_scale}
         common["real"] = RealMotions(dataset, settings.split, [*asked, *others])
-        found = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
+        result = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
         if others:
-            found["watched"] = HeldOut(others, samples=2, steps=few, **common)
+            result["watched"] = HeldOut(others, samples=2, steps=few, **common)
         if settings.all_steps == "on" or (settings.all_steps == "auto" and len(self.policy.schedule) <= _MANY):
             every = common | {"samples": 1, "sampler": DDPM()}
-            found["all_steps"] = HeldOut(asked, steps=None, **every)
+            result["all_steps"] = HeldOut(asked, steps=None, **every)
             every |= {"guidance": guidance_of(self.policy), "steps": own_steps(self.policy)}
-            found["generate"] = HeldOut(asked[:_GENERATED], **every)
+            result["generate"] = HeldOut(asked[:_GENERATED], **every)
+            # Training may have changed the guidance: which of the two is kept is decided on the other prompts.
             if others and every["guidance"] != self.as_it_starts:
-                found["guided"] = HeldOut(others, **every)
-        return found
+                result["guided"] = HeldOut(others, **every)
+        return result
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -419,7 +399,7 @@ class GrpoTrainer:
         return summary
 
     def _audit(self, run: Run) -> None:
-        """Say what the rewards do not see of changed clips, and keep it in the run."""
+        """Log which changes of clips the rewards do not see, and keep it in the run."""
         settings = self.settings
         if not settings.audit.enabled or not self.world.main:
             return
@@ -433,20 +413,20 @@ class GrpoTrainer:
             )
             for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
         ]
-        found = quick_audit(self._dataset, settings.heldout.split, audited, device=self.device)
-        if not isinstance(found, Quick):
-            _logger.info("what the rewards do not see was not measured: %s", found)
+        audit = quick_audit(self._dataset, settings.heldout.split, audited, device=self.device)
+        if not isinstance(audit, Quick):
+            _logger.info("what the rewards do not see was not measured: %s", audit)
             return
-        for sentence in found.sentences:
+        for sentence in audit.sentences:
             _logger.info("%s", sentence)
-        for alarm in found.alarms:
+        for alarm in audit.alarms:
             _logger.warning("%s", alarm)
-        run.annotate(sensitivity=found.document)
+        run.annotate(sensitivity=audit.document)
 
     def _calibrate(self, run: Run) -> list[Mapping[str, object]]:
-        """Print what the rewards look like before training and keep it in the run; return its table."""
+        """Log the calibration of the rewards before training, keep it in the run, and return its table."""
         sampler, prompts = self.settings.sampler, self.cursor.prompts
-        found = calibrate(
+        result = calibrate(
             self.policy,
             prompts[:: max(1, len(prompts) // _ASKED)][:_ASKED],
             self.grpo.rewards,
@@ -455,12 +435,12 @@ class GrpoTrainer:
             steps=self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps),
             guidance=sampler.guidance_scale,
         )
-        for line in found.lines():
+        for line in result.lines():
             _logger.info("%s", line)
-        for text in found.warnings():
+        for text in result.warnings():
             _logger.warning("%s", text)
-        run.annotate(calibration=[row.document() for row in found.rewards])
-        return [found.table()]
+        run.annotate(calibration=[row.document() for row in result.rewards])
+        return [result.table()]
 
 
 def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, DiffusionPolicy | None]:
@@ -481,7 +461,7 @@ def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, Dif
 
 
 def _warn_of_other_data(name: str, reward: Reward, data: DataRecord) -> None:
-    """Warn of a reward whose weights were trained on other data than those of the prompts, where it is known."""
+    """Warn of a reward whose weights were trained on other data than those of the prompts if it is known."""
     known: DataRecord | None = getattr(getattr(reward, "space", None), "trained_on", None)
     if known is not None and known.differs(data):
         _logger.warning(
@@ -494,11 +474,7 @@ def _warn_of_other_data(name: str, reward: Reward, data: DataRecord) -> None:
 
 
 def _require_steps(total: int, settings: GrpoSettings) -> None:
-    """Refuse more sampling steps than the policy was trained with.
-
-    Raises:
-        MotionkitError: Names the flag.
-    """
+    """Refuse more sampling steps than the policy was trained with."""
     names = ("train_timesteps", *(("inference_timesteps",) if settings.heldout.prompts else ()))
     for name in names:
         asked, flag = getattr(settings.sampler, name, 0), f"--{name.replace('_', '-')}"

@@ -68,11 +68,7 @@ class PolicyDocument(BaseModel):
 
 
 def read_document(path: Path) -> PolicyDocument:
-    """Read policy.json.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or describes another kind of policy.
-    """
+    """Read policy.json."""
     content = read_json(path, dict, fix="copy the folder again.")
     if content.get("kind") != KIND:
         raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r} policy, not {KIND}.")
@@ -106,10 +102,6 @@ def read_released(path: Path, steps: int | None = None) -> tuple[MDMSettings, MD
     Args:
         path: The checkpoint.
         steps: Diffusion steps in place of those in args.json.
-
-    Raises:
-        MotionkitError: Missing, damaged or refused files, another kind of model, or tensors that do not fit; without
-            `steps`, a file of the guides' GRPO code, whose args.json is wrong.
     """
     content = weights.read(path)
     args = _read_args(path, content)
@@ -147,9 +139,6 @@ def _refuse_defaults(path: Path, content: Any, args: Mapping[str, Any]) -> None:
 
     That code writes args.json before it reads the settings of its base model, so the file has the default of an option
     and not the number of steps it was trained with.
-
-    Raises:
-        MotionkitError: It is such a file.
     """
     final = path.name == "model_final.pt" and isinstance(content, Mapping) and content.keys() >= _GRPO_FILE
     if args.get("diffusion_steps") != _DEFAULT_STEPS or not (final or args.keys() >= _GRPO_ARGS):
@@ -172,10 +161,10 @@ def _tensors(content: Any, args: Mapping[str, Any], path: Path) -> dict[str, Ten
                 fix="set use_ema to false in args.json to use the raw weights.",
             )
         content = average if args.get("use_ema") else content["model"]
-    found = weights.find_tensors(content)
-    if found is None:
+    result = weights.find_tensors(content)
+    if result is None:
         raise _not_mdm(path, content)
-    return found
+    return result
 
 
 def _plain(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
@@ -248,25 +237,17 @@ def _not_mdm(path: Path, content: Any) -> MotionkitError:
 
 
 def export_stock(
-    settings: MDMSettings,
-    network: MDMNetwork,
-    folder: Path,
+    settings: MDMSettings,  # shape of the network
+    network: MDMNetwork,  # what to write
+    folder: Path,  # made when it is missing
     *,
-    skeleton: Skeleton,
-    step: int = 0,
-    extra: Mapping[str, Any] | None = None,
+    skeleton: Skeleton,  # body of its features
+    step: int = 0,  # number in the file's name
+    extra: Mapping[str, Any] | None = None,  # further args.json entries; they never override the shape
 ) -> Path:
     """Write ``model%09d.pt`` and args.json as the original training code would have; adapters are merged.
 
     The file loads in the original code unless ``settings.stock_obstacles()`` names an extension; motionkit reads both.
-
-    Args:
-        settings: Shape of the network.
-        network: What to write.
-        folder: Made when it is missing.
-        skeleton: Body of its features.
-        step: Number in the file's name.
-        extra: Further args.json entries; they never override the shape.
 
     Returns:
         The checkpoint.
@@ -324,8 +305,7 @@ def stock_args(settings: MDMSettings, dataset: str) -> dict[str, Any]:
 
 
 DOCUMENT = "policy.json"
-STATS = "normalizer."
-"""Prefix of the statistics among a policy's tensors."""
+STATS = "normalizer."  # prefix of the statistics among a policy's tensors
 
 
 def write_policy(folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> Path:
@@ -347,24 +327,17 @@ def write_policy(folder: Path, document: Mapping[str, Any], tensors: Mapping[str
 def read_policy(document: Path, tensors: Path) -> tuple[PolicyDocument, MDMNetwork, Normalizer]:
     """Read a policy; adapters are merged into the weights.
 
-    Args:
-        document: policy.json.
-        tensors: Its safetensors file.
-
     Returns:
         The document, the network and the statistics.
-
-    Raises:
-        MotionkitError: A file is missing, damaged, of another kind, or the files do not fit each other.
     """
     content = read_document(document)
-    found = weights.read(tensors)
-    stats = {name: found.pop(STATS + name, None) for name in ("mean", "std")}
+    loaded = weights.read(tensors)
+    stats = {name: loaded.pop(STATS + name, None) for name in ("mean", "std")}
     if stats["mean"] is None or stats["std"] is None:
         raise MotionkitError(
-            f"{tensors} has no normalizer statistics.", why=f"it looks like {weights.describe(found)}."
+            f"{tensors} has no normalizer statistics.", why=f"it looks like {weights.describe(loaded)}."
         )
-    network = weights.build(lambda: _adapted(content), found, str(tensors))
+    network = weights.build(lambda: _adapted(content), loaded, str(tensors))
     if content.lora is not None:
         merged = merged_state(network)
         network = MDMNetwork(content.settings)
@@ -380,21 +353,13 @@ def _adapted(content: PolicyDocument) -> MDMNetwork:
 
 
 def read_stats(folder: Path) -> Normalizer:
-    """Read ``Mean.npy`` and ``Std.npy``.
-
-    Raises:
-        MotionkitError: A file is missing or unusable.
-    """
+    """Read ``Mean.npy`` and ``Std.npy``."""
     mean, std = (torch.as_tensor(weights.read_numbers(folder / f"{name}.npy")).float() for name in ("Mean", "Std"))
     return Normalizer(mean, std)
 
 
 def skeleton_of(features: int, origin: str) -> Skeleton:
-    """Return the body that has `features` features per frame.
-
-    Raises:
-        MotionkitError: Neither HumanML3D (263) nor KIT (251).
-    """
+    """Return the body that has `features` features per frame."""
     for skeleton in (HUMANML, KIT):
         if skeleton.width == features:
             return skeleton

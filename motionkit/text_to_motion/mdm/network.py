@@ -15,23 +15,16 @@ from torch import Tensor, nn
 from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoidal_table
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 
-# Encoded prompts in the form that the MDM network takes.
-
 
 @dataclass(frozen=True)
 class MDMCondition:
-    """One row per prompt.
+    """One row per prompt."""
 
-    Attributes:
-        text: ``[N, L, F]`` float32 features: of the whole text (L = 1), of each clause, or of each word.
-        mask: ``[N, L]`` bool.
-        windows: ``[N, L, 2]`` int64 frame range of each clause; None unless the network reads clauses.
-        prefix: ``[N, C, D]`` float32 clean, normalised frames that the motion continues; None unless it is DiP.
-    """
-
-    text: Tensor
-    mask: Tensor
+    text: Tensor  # [N, L, F] float32 features: of the whole text (L = 1), of each clause, or of each word
+    mask: Tensor  # [N, L] bool
+    # [N, L, 2] int64 frame range of each clause; None unless the network reads clauses.
     windows: Tensor | None = None
+    # [N, C, D] float32 clean, normalised frames that the motion continues; None unless it is DiP.
     prefix: Tensor | None = None
 
     def __len__(self) -> int:
@@ -53,11 +46,7 @@ class MDMCondition:
 
 
 class MDMNetwork(nn.Module):
-    """Transformer over frames (or patches of frames) with the condition as prefix or memory.
-
-    Args:
-        settings: Shape of the network.
-    """
+    """Transformer over frames (or patches of frames) with the condition as prefix or memory."""
 
     pe: Tensor
 

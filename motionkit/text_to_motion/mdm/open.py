@@ -130,30 +130,18 @@ def _prefixes(parts: _Parts, file: Path | None, dataset: MotionSource | None) ->
 
 
 def new_policy(
+    # Shape; `features`, `text_encoder` and `text_width` are taken from the dataset and the encoder.
     settings: MDMSettings,
     *,
-    dataset: MotionSource,
-    encoder: CachedEncoder,
-    seed: int = 0,
-    padding: Padding = "exact",
-    device: torch.device | str = "cpu",
+    dataset: MotionSource,  # gives body, statistics, fps and longest motion
+    encoder: CachedEncoder,  # text encoder
+    seed: int = 0,  # draws the weights, independently of the global generator
+    padding: Padding = "exact",  # see `MDMPolicy`
+    device: torch.device | str = "cpu",  # where it goes
 ) -> MDMPolicy:
-    """Make an untrained policy for a dataset.
-
-    Args:
-        settings: Shape; `features`, `text_encoder` and `text_width` are taken from the dataset and the encoder.
-        dataset: Gives body, statistics, fps and longest motion.
-        encoder: Text encoder.
-        seed: Draws the weights, independently of the global generator.
-        padding: See `MDMPolicy`.
-        device: Where it goes.
-    """
+    """Make an untrained policy for a dataset."""
     settings = settings.model_copy(
-        update={
-            "features": dataset.skeleton.width,
-            "text_encoder": encoder.name,
-            "text_width": encoder.width,
-        }
+        update={"features": dataset.skeleton.width, "text_encoder": encoder.name, "text_width": encoder.width}
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -199,11 +187,7 @@ def _open_text(parts: _Parts, chosen: str, device: torch.device | str, *, typed:
 
 
 def _statistics(checkpoint: str, dataset: MotionSource | None) -> Normalizer:
-    """Return the dataset's statistics for a checkpoint that has none.
-
-    Raises:
-        MotionkitError: There is no dataset, or it is the starter's, which no released checkpoint was trained on.
-    """
+    """Return the dataset's statistics for a checkpoint that has none."""
     made = getattr(dataset, "source_name", getattr(dataset, "name", ""))
     if dataset is not None and made != STARTER:
         return dataset.normalizer
@@ -227,9 +211,6 @@ def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False)
 
     Returns:
         The file, and the settings that keep it from loading in the original code (empty: it loads).
-
-    Raises:
-        MotionkitError: The checkpoint cannot be read, or `folder` is in use.
     """
     place = OutputFolder(folder, "export.json", "motionkit-export", overwrite=overwrite)
     place.claim()
@@ -253,11 +234,11 @@ def _read(checkpoint: str, steps: int | None = None) -> _Parts:
     path = starter.weights_path("mdm") if checkpoint == STARTER else Path(checkpoint).expanduser()
     if not path.exists():
         raise MotionkitError(f"{checkpoint} does not exist.", fix="check --policy.checkpoint.")
-    found = find_model(path, "policy", DOCUMENT) if path.is_dir() else None
-    if path.is_dir() and found is None:
+    result = find_model(path, "policy", DOCUMENT) if path.is_dir() else None
+    if path.is_dir() and result is None:
         path = _only_checkpoint(path)
-    if found is not None:
-        document, network, normalizer = read_policy(found.document, found.tensors)
+    if result is not None:
+        document, network, normalizer = read_policy(result.document, result.tensors)
         if steps not in (None, document.settings.diffusion_steps):
             raise MotionkitError(
                 f"--policy.diffusion-steps {steps} has no effect: {checkpoint} has "
@@ -273,8 +254,8 @@ def _read(checkpoint: str, steps: int | None = None) -> _Parts:
             document.max_length,
             document.text,
             normalizer,
-            found.step,
-            str(found.document),
+            result.step,
+            str(result.document),
             document.trained_on or (DataRecord(name=STARTER) if checkpoint == STARTER else None),
             document.guidance,
             document.sampling_steps,
@@ -287,11 +268,7 @@ def _read(checkpoint: str, steps: int | None = None) -> _Parts:
 
 
 def _only_checkpoint(folder: Path) -> Path:
-    """Return the released checkpoint of a folder that holds just one.
-
-    Raises:
-        MotionkitError: It holds none, or several.
-    """
+    """Return the released checkpoint of a folder that holds just one."""
     files = sorted(folder.glob("model*.pt"))
     if len(files) == 1:
         return files[0]

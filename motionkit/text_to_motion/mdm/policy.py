@@ -7,18 +7,19 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from motionkit import starter, weights
+from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.generating import TextToMotionPolicy
 from motionkit.contracts.policy import Condition
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, DataRecord, Normalizer, Skeleton, joints_to_features, read_features
 from motionkit.nn import add_adapters
-from motionkit.rl import Schedule, stable_hash
+from motionkit.rl import Schedule, length_mask, stable_hash
 from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import KnownTexts, Prompt, TextEncoder, TextRecord, proof
 from motionkit.text_to_motion.mdm.files import KIND, STATS, write_policy
@@ -27,38 +28,26 @@ from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding
 
 
 class MDMPolicy(TextToMotionPolicy):
-    """An MDM network with everything needed to use it (see `motionkit.contracts.policy.DiffusionPolicy`).
-
-    Args:
-        settings: Shape of the network and its diffusion.
-        network: The network; put into eval mode here.
-        normalizer: Statistics of its feature space.
-        skeleton: Body of its features.
-        encoder: Text encoder of width ``settings.text_width``.
-        fps: Frames per second.
-        max_length: Longest motion in frames.
-        padding: ``exact`` masks keys beyond a sample's own length, ``full`` lets padded frames attend and runs at
-            `max_length`; without effect on networks trained with mask_frames, which are always ``exact``.
-        trained_on: Dataset it was trained on; None where that is not known.
-        guidance: Guidance scale that it is meant to be sampled with, such as that of the run of ``grpo`` that tuned it;
-            None where there is none.
-        sampling_steps: In how many steps it is meant to be sampled; None takes all.
-    """
+    """An MDM network with everything needed to use it (see `motionkit.contracts.policy.DiffusionPolicy`)."""
 
     def __init__(
         self,
-        settings: MDMSettings,
-        network: MDMNetwork,
+        settings: MDMSettings,  # shape of the network and its diffusion
+        network: MDMNetwork,  # the network; put into eval mode here
         *,
-        normalizer: Normalizer,
-        skeleton: Skeleton,
-        encoder: TextEncoder,
+        normalizer: Normalizer,  # statistics of its feature space
+        skeleton: Skeleton,  # body of its features
+        encoder: TextEncoder,  # text encoder of width ``settings.text_width``
         fps: float,
-        max_length: int = 196,
+        max_length: int = 196,  # longest motion in frames
+        # ``exact`` masks keys beyond a sample's own length, ``full`` lets padded frames attend and runs at
+        # `max_length`; without effect on networks trained with mask_frames, which are always ``exact``.
         padding: Padding = "exact",
-        trained_on: DataRecord | None = None,
+        trained_on: DataRecord | None = None,  # dataset it was trained on; None if that is not known
+        # Guidance scale that it is meant to be sampled with, such as that of the run of ``grpo`` that tuned it; None if
+        # there is none.
         guidance: float | None = None,
-        sampling_steps: int | None = None,
+        sampling_steps: int | None = None,  # in how many steps it is meant to be sampled; None takes all
     ) -> None:
         if encoder.width != settings.text_width:
             raise MotionkitError(
@@ -112,18 +101,10 @@ class MDMPolicy(TextToMotionPolicy):
 
     def tensors(self) -> dict[str, Tensor]:
         """Return everything a checkpoint needs: the network's tensors (adapters beside their base), the statistics."""
-        return {
-            **self.network.state_dict(),
-            f"{STATS}mean": self.normalizer.mean,
-            f"{STATS}std": self.normalizer.std,
-        }
+        return {**self.network.state_dict(), f"{STATS}mean": self.normalizer.mean, f"{STATS}std": self.normalizer.std}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back the network's part of what `tensors` returned, in place.
-
-        Raises:
-            MotionkitError: A tensor is missing, unknown, or has another shape.
-        """
+        """Put back the network's part of what `tensors` returned, in place."""
         own = {name: value for name, value in tensors.items() if not name.startswith(STATS)}
         weights.load_strict(self.network, own, "the checkpoint")
 
@@ -148,14 +129,14 @@ class MDMPolicy(TextToMotionPolicy):
     def inputs(self) -> dict[str, str]:
         """Fingerprints of the inputs that options name, by option; independent of their paths."""
         text = proof(self.encoder.fingerprint)
-        found = {
+        result = {
             "checkpoint": fingerprint_tensors(self.network.state_dict()),
             "stats": fingerprint(self.normalizer.mean, self.normalizer.std),
         }
-        return found | ({"text_model": text} if text else {})
+        return result | ({"text_model": text} if text else {})
 
     def known_texts(self) -> KnownTexts | None:
-        """Return the texts that it was trained on; None where they are not known, which is so but for the starter's."""
+        """Return the texts that it was trained on; None if they are not known, which is so but for the starter's."""
         known = self.trained_on is not None and self.trained_on.name == "starter" and self.encoder.name == "stored"
         return KnownTexts(*starter.embeddings(), self.encoder) if known else None
 
@@ -169,11 +150,7 @@ class MDMPolicy(TextToMotionPolicy):
         return self.max_length if self.padding == "full" else int(lengths.max())
 
     def condition(self, prompts: Sequence[Prompt]) -> MDMCondition:
-        """Encode prompts; each distinct text is encoded once and cached for the life of the policy.
-
-        Raises:
-            MotionkitError: A prompt is longer than `max_length`.
-        """
+        """Encode prompts; each distinct text is encoded once and cached for the life of the policy."""
         for prompt in prompts:
             if prompt.length > self.max_length:
                 raise MotionkitError(
@@ -230,8 +207,9 @@ class MDMPolicy(TextToMotionPolicy):
         return without + guidance * (with_text - without)
 
     def _frame_mask(self, x: Tensor, lengths: Tensor) -> Tensor | None:
+        # [N, T], True = valid; in full mode padding is attended to, as in the original's evaluation.
         if self.padding == "exact":
-            return torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+            return length_mask(lengths, x.shape[1])
         if x.shape[1] != self.max_length:
             raise ValueError(f"full padding runs at {self.max_length} frames, got {x.shape[1]}")
         return None
@@ -264,53 +242,27 @@ class MDMPolicy(TextToMotionPolicy):
 
 
 _SPLITS = ("test", "val", "train")
-_OFFSETS = 5
-"""Frames of a clip that the prefix may begin at, from the first on; drawn in the original's evaluation."""
-_STANDING = "bow/slight"
-"""A movement of the starter that begins upright, arms down."""
-
-
-class Clip(Protocol):
-    """The part of `motionkit.contracts.dataset.TextClip` that is read."""
-
-    @property
-    def key(self) -> str:
-        """Name of the clip in its dataset."""
-        ...
-
-    @property
-    def features(self) -> Tensor:
-        """Features of all frames, ``[T, D]``."""
-        ...
+_OFFSETS = 5  # frames of a clip that the prefix may begin at, from the first on; drawn in the original's evaluation
+_STANDING = "bow/slight"  # A movement of the starter that begins upright, arms down
 
 
 class Prefixes:
     """Chooses the prefix of each prompt.
 
-    In this order: the frames that were given; the start of the motion that the prompt describes, where the dataset has
+    In this order: the frames that were given; the start of the motion that the prompt describes if the dataset has
     it; a person who stands still. The start is one of the first 5 frames, as in the original's evaluation; which one is
     a function of the prompt's key.
-
-    Args:
-        frames: C, length of a prefix.
-        skeleton: Body.
-        fps: Frames per second.
-        given: ``[T >= C, D]`` features, not normalised, whose last C frames are everybody's prefix.
-        clips: The dataset's ``clips(split)``, the motions that prompts describe.
-
-    Raises:
-        MotionkitError: There are neither frames nor a dataset, and this body has no standing pose; or there are too
-            few frames.
     """
 
     def __init__(
         self,
-        frames: int,
+        frames: int,  # C, length of a prefix
         *,
         skeleton: Skeleton,
         fps: float,
-        given: Tensor | None = None,
-        clips: Callable[[Any], Sequence[Clip]] | None = None,
+        given: Tensor | None = None,  # [T >= C, D] features, not normalised, whose last C frames are everybody's prefix
+        # The dataset's ``clips(split)``, the motions that prompts describe.
+        clips: Callable[[Any], Sequence[TextClip]] | None = None,
     ) -> None:
         self._frames, self._fps, self._skeleton, self._clips = frames, fps, skeleton, clips
         self._given = given
@@ -344,7 +296,7 @@ class Prefixes:
     def _split(self, split: str) -> Mapping[str, Tensor]:
         """Return the starts of a split's clips by id; read when it is first asked for."""
         if split not in self._known:
-            found: dict[str, Tensor] = {}
+            starts: dict[str, Tensor] = {}
             try:
                 clips = self._clips(split) if self._clips is not None else ()
             except MotionkitError:  # the prompts are not of this split, or they would not be there
@@ -352,17 +304,13 @@ class Prefixes:
             for clip in clips:
                 if len(clip.features) >= self._frames:
                     start = clip.features[: self._frames + _OFFSETS - 1].float()
-                    found.setdefault(clip.key, start)
-                    found.setdefault(getattr(clip, "source", clip.key), start)
-            self._known[split] = found
+                    starts.setdefault(clip.key, start)
+                    starts.setdefault(getattr(clip, "source", clip.key), start)
+            self._known[split] = starts
         return self._known[split]
 
     def _standing(self) -> Tensor:
-        """Return a person who stands still.
-
-        Raises:
-            MotionkitError: The body is not HumanML3D's.
-        """
+        """Return a person who stands still."""
         if self._skeleton is not HUMANML:
             raise MotionkitError(
                 f"the policy continues a motion, and there is none to begin with for the {self._skeleton.name} body.",
@@ -380,11 +328,7 @@ def standing(frames: int, fps: float) -> Tensor:
 
 
 def read_prefix(path: Path, skeleton: Skeleton) -> Tensor:
-    """Read ``[T, D]`` features, not normalised, from a .npy file such as those in new_joint_vecs.
-
-    Raises:
-        MotionkitError: The file is missing, or holds something else.
-    """
+    """Read ``[T, D]`` features, not normalised, from a .npy file such as those in new_joint_vecs."""
     if not path.is_file():
         raise MotionkitError(f"--policy.prefix {path} does not exist.", fix="give a .npy file of features.")
     return read_features(path, skeleton)
@@ -393,15 +337,14 @@ def read_prefix(path: Path, skeleton: Skeleton) -> Tensor:
 # DiP: an MDM that makes a motion block by block, each block the continuation of the last (arXiv:2410.03441).
 
 
-LONGEST = 100_000
-"""Frames; there is no limit in the model, whose positions start again with every block."""
+LONGEST = 100_000  # frames; there is no limit in the model, whose positions start again with every block
 
 
 class DiPPolicy(MDMPolicy):
     """A policy that `motionkit.contracts.generating.sample` asks for one block at a time.
 
     The network reads C clean frames and T noisy ones as one sequence. The first C come from `prefixes`, those of later
-    blocks are the last C frames of the block before; they are no part of the motion. Blocks are always made whole, as
+    blocks are the last C frames of the block before; they are not part of the motion. Blocks are always made whole, as
     in training, and the last one is cut.
 
     Args:
@@ -425,6 +368,7 @@ class DiPPolicy(MDMPolicy):
 
     def condition(self, prompts: Sequence[Prompt]) -> MDMCondition:
         """Encode prompts, with the frames that each of them starts from."""
+        # [N, C, D], the frames that the first block continues.
         prefix = self.prefixes.of(prompts).to(self.device)
         return replace(super().condition(prompts), prefix=self.normalizer.normalize(prefix))
 

@@ -12,9 +12,6 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.text_to_motion.pairs.settings import refuse_size
 
-# Shape of an MDM network and its diffusion, as in args.json.
-
-
 Padding = Literal["exact", "full"]
 
 
@@ -99,9 +96,6 @@ def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
         args: Parsed file. Keys that old files lack take the original code's defaults; keys that do not concern the
             network are ignored.
         origin: File, for messages.
-
-    Raises:
-        MotionkitError: An architecture motionkit does not run, with the reason.
     """
     arch = str(args.get("arch", "trans_enc"))
     if arch == "gru":
@@ -153,9 +147,6 @@ def first_problem(error: ValidationError) -> str:
     name = ".".join(str(part) for part in problem["loc"])
     text = problem["msg"].removeprefix("Value error, ")
     return f"{name}: {text}" if name else text
-
-
-# Settings of `motionkit pretrain mdm`.
 
 
 class MdmModelSettings(Group):
@@ -225,10 +216,7 @@ class MdmTrainSettings(Group):
     batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=1, le=65536, description="Clips per step.")
     cond_drop: float = Field(default=0.1, ge=0, le=1, description="Share of samples trained without their text.")
     early: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Share of timesteps drawn densest at the noisy end (published: 0).",
+        default=0.0, ge=0, le=1, description="Share of timesteps drawn densest at the noisy end (published: 0)."
     )
     clutter: float = Field(
         default=0.1,
@@ -330,9 +318,6 @@ component = Component(
     factory="motionkit.text_to_motion.mdm.open:open_policy",
     exports={"mdm": "motionkit.text_to_motion.mdm.open:export_checkpoint"},
 )
-
-
-# `motionkit pretrain mdm`: supervised training of a motion diffusion model.
 
 
 pretrain = Component(

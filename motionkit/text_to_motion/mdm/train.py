@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
@@ -21,7 +20,7 @@ from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw
 from motionkit.motion import Normalizer, Skeleton
-from motionkit.rl import stable_hash
+from motionkit.rl import length_mask, stable_hash
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt, TextRecord, proof
 from motionkit.text_to_motion.evaluation.judge import open_judge
@@ -29,13 +28,12 @@ from motionkit.text_to_motion.evaluation.quality import Quality, RealMotions, me
 from motionkit.text_to_motion.mdm.open import new_policy, open_encoder, open_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings
-from motionkit.text_to_motion.pairs.data import clip_inputs, held_out_clips, trained_on_clips, usable_clips
+from motionkit.text_to_motion.pairs.data import below, clip_inputs, held_out_clips, trained_on_clips, usable_clips
 from motionkit.tracking import result_table, results
 from motionkit.training.base import LOSS, Figure, inputs_of
-from motionkit.training.device import autocast, describe_device, set_up
+from motionkit.training.device import autocast, describe_device, set_up, settle_matmul
 from motionkit.training.learner import Learner, cosine_rate
-from motionkit.training.matmul import settle_matmul
-from motionkit.training.steps import Kept, restore, run_steps
+from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 # Which clips, captions, noise and timesteps a step sees: a function of seed and step alone.
@@ -47,25 +45,15 @@ _LONGEST = 64  # frames of one neighbour; longer ones would only make batches lo
 
 @dataclass(frozen=True)
 class MdmBatch:
-    """One step's data.
+    """One step's data."""
 
-    Attributes:
-        x0: ``[B, T, D]`` normalised, zeros past the end.
-        own: ``[B, T]`` bool, the frames of the clip itself: where the loss is taken. The rest is clutter.
-        lengths: ``[B]`` int64, clutter included.
-        prompts: Conditions, one per row; clauses over clutter have nothing to do with it.
-        timestep: ``[B]`` int64.
-        noise: ``[B, T, D]`` standard normal.
-        drop: ``[B]`` bool, True = without text.
-    """
-
-    x0: Tensor
-    own: Tensor
-    lengths: Tensor
-    prompts: list[Prompt]
-    timestep: Tensor
-    noise: Tensor
-    drop: Tensor
+    x0: Tensor  # [B, T, D] normalised, zeros past the end
+    own: Tensor  # [B, T] bool, the frames of the clip itself: where the loss is taken. The rest is clutter.
+    lengths: Tensor  # [B] int64, clutter included
+    prompts: list[Prompt]  # conditions, one per row; clauses over clutter have nothing to do with it
+    timestep: Tensor  # [B] int64
+    noise: Tensor  # [B, T, D] standard normal
+    drop: Tensor  # [B] bool, True = without text
 
     def rows(self, share: slice) -> MdmBatch:
         """Return some of the rows, as wide as they are."""
@@ -76,38 +64,26 @@ class MdmBatch:
 
 
 class MdmBatches:
-    """Endless batches of similar lengths.
-
-    Args:
-        clips: Training clips.
-        normalizer: The dataset's statistics.
-        batch_size: Clips per batch; fewer when there are fewer clips.
-        steps: Length of the noise schedule.
-        max_length: Longer clips are cropped.
-        seed: Fixes everything.
-        random_crop: Crop at a random place, not at the first frame.
-        cond_drop: Share without text.
-        clutter: Share of batches whose clips are put among pieces of other clips that carry yet other clips' texts. No
-            loss is taken on those, so the network sees single actions only, but learns that a clause speaks about its
-            own frames. Whole batches, because one long row would make all rows of its batch as long.
-        grid: Pieces of clutter are multiples of this many frames.
-        early: Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the rest uniformly.
-    """
+    """Endless batches of similar lengths."""
 
     def __init__(
         self,
-        clips: Sequence[TextClip],
-        normalizer: Normalizer,
+        clips: Sequence[TextClip],  # training clips
+        normalizer: Normalizer,  # the dataset's statistics
         *,
-        batch_size: int,
-        steps: int,
-        max_length: int,
-        seed: int,
-        random_crop: bool = True,
-        cond_drop: float = 0.0,
+        batch_size: int,  # clips per batch; fewer when there are fewer clips
+        steps: int,  # length of the noise schedule
+        max_length: int,  # longer clips are cropped
+        seed: int,  # fixes everything
+        random_crop: bool = True,  # crop at a random place, not at the first frame
+        cond_drop: float = 0.0,  # share without text
+        # Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the rest uniformly.
         early: float = 0.0,
+        # Share of batches whose clips are put among pieces of other clips that carry yet other clips' texts. No loss is
+        # taken on those, so the network sees single actions only, but learns that a clause speaks about its own frames.
+        # Whole batches, because one long row would make all rows of its batch as long.
         clutter: float = 0.0,
-        grid: int = 1,
+        grid: int = 1,  # pieces of clutter are multiples of this many frames
     ) -> None:
         self._clips = clips
         self._features = [normalizer.normalize(clip.features) for clip in clips]
@@ -155,12 +131,14 @@ class MdmBatches:
             parts = [(clip, text, True)]
             for _ in range(neighbours):
                 room = self._max - sum(len(part[0]) for part in parts)
-                piece = self._piece(clips[_below(len(clips), generator)], room, generator)
-                parts.insert(_below(2, generator) * len(parts), (piece, texts[_below(len(texts), generator)], False))
+                piece = self._piece(clips[below(len(clips), generator)], room, generator)
+                parts.insert(below(2, generator) * len(parts), (piece, texts[below(len(texts), generator)], False))
             parts = [part for part in parts if len(part[0])]
             timelines.append(parts)
             prompts.append(Prompt(tuple(part[1] for part in parts), tuple(len(part[0]) for part in parts)))
+        # [B, T, D]: a row is its clip with the clutter around it; zeros past its end.
         x0 = pad_sequence([torch.cat([part[0] for part in parts]) for parts in timelines], batch_first=True)
+        # [B, T]: True in the clip's own frames, the only ones that a loss is taken of.
         own = pad_sequence(
             [torch.cat([torch.full((len(part[0]),), part[2]) for part in parts]) for parts in timelines],
             batch_first=True,
@@ -172,18 +150,18 @@ class MdmBatches:
 
     def _caption(self, row: int, generator: torch.Generator, *, plain: bool) -> str:
         captions = self._clips[row].captions
-        return captions[0 if plain else _below(len(captions), generator)]
+        return captions[0 if plain else below(len(captions), generator)]
 
     def _crop(self, row: int, length: int, generator: torch.Generator) -> Tensor:
         spare = self._features[row].shape[0] - length
-        start = _below(spare + 1, generator) if self._random_crop else 0
+        start = below(spare + 1, generator) if self._random_crop else 0
         return self._features[row][start : start + length]
 
     def _piece(self, clip: Tensor, room: int, generator: torch.Generator) -> Tensor:
         """Cut a neighbour of a random length that fits; empty a third of the time, or without room."""
         most = min(room, _LONGEST, len(clip)) // self._grid
-        length = self._grid * (1 + _below(most, generator)) if most > 0 and _below(3, generator) else 0
-        start = _below(len(clip) - length + 1, generator)
+        length = self._grid * (1 + below(most, generator)) if most > 0 and below(3, generator) else 0
+        start = below(len(clip) - length + 1, generator)
         return clip[start : start + length]
 
     @staticmethod
@@ -194,15 +172,9 @@ class MdmBatches:
         uniform = torch.randint(self._steps, (count,), generator=generator)
         if not self._early:
             return uniform
+        # u near 0 gives the noisiest steps: the density of t grows towards the last one.
         noisy = ((self._steps - 1) * (1 - torch.rand(count, generator=generator).square())).round().long()
         return torch.where(torch.rand(count, generator=generator) < self._early, noisy, uniform)
-
-
-def _below(limit: int, generator: torch.Generator) -> int:
-    return int(torch.randint(limit, (), generator=generator))
-
-
-# MDM's training loss.
 
 
 def diffusion_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
@@ -234,6 +206,7 @@ def velocity_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
     Returns:
         ``[B]`` float32; 0 for motions of one frame.
     """
+    # A difference is valid if both of its frames are.
     pairs = mask[:, 1:] & mask[:, :-1]
     error = (predicted.float() - x0).masked_fill(~mask[..., None], 0.0)
     squares = (error[:, 1:] - error[:, :-1]).square().sum(-1).masked_fill(~pairs, 0.0)
@@ -261,10 +234,12 @@ def joint_velocity_loss(
         ``[B]`` float32, (m/s)^2 averaged over pairs, joints and the three axes; 0 for motions of one frame.
     """
     pairs = mask[:, 1:] & mask[:, :-1]
+    # The first features of a frame: those of the root, then the other joints' positions.
     used = 4 + 3 * (skeleton.joints - 1)
     mean, std = normalizer.mean[:used], normalizer.std[:used]
     inside = [part.float()[..., :used].masked_fill(~mask[..., None], 0.0) for part in (predicted, x0)]
     moved = [_steps(part * std + mean) for part in inside]
+    # [B, T - 1, J, 3], from units of the skeleton per frame to m/s.
     error = (moved[0] - moved[1]) * (skeleton.unit * fps)
     squares = error.square().mean((-1, -2)).masked_fill(~pairs, 0.0)
     return squares.sum(1) / pairs.sum(1).clamp(min=1)
@@ -289,8 +264,7 @@ _logger = logging.getLogger("motionkit.pretrain")
 _MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_shift")
 """Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
 
-_SAMPLING_STEPS = 20
-"""Steps in which a policy is sampled where nothing is said."""
+_SAMPLING_STEPS = 20  # steps in which a policy is sampled where nothing is said
 
 
 class PretrainMDM:
@@ -298,9 +272,6 @@ class PretrainMDM:
 
     x0 loss at uniform timesteps over valid frames, AdamW with warm-up and cosine decay, dropped text for
     classifier-free guidance, averaged weights. The averaged weights become ``RUN/policy``.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -321,11 +292,7 @@ class PretrainMDM:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Open dataset and text encoder and build the network.
-
-        Raises:
-            MotionkitError: An input is missing or unusable.
-        """
+        """Open dataset and text encoder and build the network."""
         settings = self.settings
         self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
@@ -408,39 +375,37 @@ class PretrainMDM:
         batches, held_out = self._batches(), self._held_out()
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
         learner = Learner(self.policy, optim, rate, ema=settings.train.ema, world=self.world)
-        start = Kept()
-        parts = {**learner.parts(), "before": start}
-        if (checkpoint := run.checkpoint()) is not None:
-            restore(parts, checkpoint)
-        else:
+        validated = "val/loss/diffusion"
+
+        def begin() -> None:
+            if self.world.main:
+                self.policy.save(run.artifact("policy"), tensors=False)
+                self._items.write(run.artifact("policy"))
+
+        def validate_first() -> dict[str, float]:
             _logger.info("measuring the loss on %d held-out clips before training", len(self._val_clips))
-            start.values = {"loss": self._validate(held_out)}
-        if self.world.main:
-            self.policy.save(run.artifact("policy"), tensors=False)
-            self._items.write(run.artifact("policy"))
-        last = float("nan")
+            return {"loss": self._validate(held_out)}
 
-        def step_fn(step: int) -> Mapping[str, float]:
-            nonlocal last
-            metrics = self._step(batches(step).rows(self._share), learner, step)
-            every = settings.train.val_every
-            if step == settings.run.num_steps or (every and step % every == 0):
-                with learner.averaged():
-                    last = metrics["val/loss/diffusion"] = self._validate(held_out)
-            return metrics
-
-        if not run_steps(run, settings, step_fn, parts, world=self.world):
+        fitted = fit(
+            run,
+            settings,
+            learner,
+            lambda step: self._step(batches(step).rows(self._share), learner, step),
+            measure=lambda step: {validated: self._validate(held_out)},
+            every=settings.train.val_every,
+            before=validate_first,
+            begin=begin,
+        )
+        if fitted is None:
             return {}
         with learner.averaged():
-            if math.isnan(last):  # resumed after the last step
-                last = self._validate(held_out)
             if self.world.main:
                 self.policy.save(run.artifact("policy"))
             quality = self._sample(run)
-        before = float(start.values["loss"])
+        before, last = float(fitted.before["loss"]), float(fitted.after[validated])
         heldout = {"loss": {"before": before, "after": last, "delta": last - before, "n": len(self._val_clips)}}
         tables = [result_table(results(heldout), f"Diffusion loss on {len(self._val_clips)} held-out clips")]
-        metrics = {"val/loss/diffusion": last}
+        metrics = {validated: last}
         if quality is not None:
             metrics |= {"heldout/fid": quality.fid, "heldout/judge/mean": quality.score}
             rows = [
@@ -504,6 +469,7 @@ class PretrainMDM:
         sums = losses["diffusion"] + train.velocity * losses["velocity"]
         if train.joint_velocity:
             sums = sums + train.joint_velocity * losses["joint_velocity"]
+        # [B] losses times the weight of each row's timestep: its signal-to-noise ratio within bounds.
         loss = (self._weight[batch.timestep].to(sums) * sums).mean() / self.world.size
         loss.backward()
         moved = learner.descend(step - 1)
@@ -521,7 +487,8 @@ class PretrainMDM:
         policy, device = self.policy, self.device
         x0, own, lengths = batch.x0.to(device), batch.own.to(device), batch.lengths.to(device)
         timestep, noise = batch.timestep.to(device), batch.noise.to(device)
-        mask = torch.arange(x0.shape[1], device=device) < lengths[:, None]
+        mask = length_mask(lengths, x0.shape[1])
+        # The network sees the clutter too (`mask`); the losses see the clip's own frames only (`own`).
         condition = policy.condition(batch.prompts)
         with autocast(device, self.settings.precision):
             predicted = policy.network(
@@ -542,11 +509,7 @@ class PretrainMDM:
 
 
 def _require_space(chosen: Chosen, judge: Reward) -> None:
-    """Refuse a judge that puts motions into no space in which FID could be measured.
-
-    Raises:
-        MotionkitError: It does not.
-    """
+    """Refuse a judge that puts motions into no space in which FID could be measured."""
     if getattr(judge, "space", None) is None:
         raise MotionkitError(
             f"--judge {chosen.name} has no space of motions, in which FID is measured.",
@@ -560,7 +523,7 @@ def _first_prompt(clip: TextClip, frames: int = 1) -> Prompt:
 
 @torch.no_grad()
 def _scale_text(policy: MDMPolicy, clips: Sequence[TextClip]) -> None:
-    """Divide the text projection by the size of the features it will read; also opens the text model in earnest.
+    """Divide the text projection by the size of the features it will read; also loads the text model.
 
     Unit-norm sentence vectors have values near 0.05: the default initialisation would bury them under the time
     embedding, and the text would be learnt long after everything else.

@@ -29,17 +29,7 @@ from motionkit.training.base import dataset_inputs
 
 
 def usable_clips(dataset: TextMotionDataset, split: Split, label: str, *, least: int) -> Sequence[TextClip]:
-    """Return the clips of a split.
-
-    Args:
-        dataset: Where from.
-        split: Which.
-        label: The dataset's name for messages.
-        least: Fewest clips that are of any use.
-
-    Raises:
-        MotionkitError: There are fewer, or one has no frame, no caption, or a value that is not finite.
-    """
+    """Return the clips of a split."""
     clips = dataset.clips(split)
     if len(clips) < least:
         raise MotionkitError(
@@ -66,18 +56,9 @@ def held_out_clips(
 ) -> tuple[Sequence[TextClip], str]:
     """Return the validation clips that a model was not trained on.
 
-    Args:
-        dataset: Where from.
-        label: The dataset's name for messages.
-        trained: What the model is trained on, and was before.
-        least: Fewest clips that are of any use.
-
     Returns:
-        The clips, and what was left out, as a sentence; empty where nothing was. Where too few would be left, all
+        The clips, and what was left out, as a sentence; empty if nothing was. Where too few would be left, all
         clips, and a sentence that says so.
-
-    Raises:
-        MotionkitError: As `usable_clips`.
     """
     clips = usable_clips(dataset, "val", label, least=least)
     kept = leave_out_clips(trained, dataset, clips)
@@ -103,43 +84,26 @@ def clip_inputs(
 
 @dataclass(frozen=True)
 class PairBatch:
-    """One step's data.
+    """One step's data."""
 
-    Attributes:
-        features: ``[B, T, F]`` not normalised, zeros past a clip's end.
-        lengths: ``[B]`` int64.
-        captions: One per clip.
-        generator: Draws whatever else the step needs.
-        step: Number of the step, from 1.
-        epoch: Number of the pass over the clips, from 0.
-        rows: ``B`` numbers of the clips.
-        chosen: ``B`` numbers of the captions, among their clips'.
-        varied: How clips were varied, so that copies of them can be varied alike; None where none was.
-    """
-
-    features: Tensor
-    lengths: Tensor
-    captions: list[str]
-    generator: torch.Generator
-    step: int = 1
-    epoch: int = 0
-    rows: tuple[int, ...] = ()
-    chosen: tuple[int, ...] = ()
+    features: Tensor  # [B, T, F] not normalised, zeros past a clip's end
+    lengths: Tensor  # [B] int64
+    captions: list[str]  # one per clip
+    generator: torch.Generator  # draws whatever else the step needs
+    step: int = 1  # number of the step, from 1
+    epoch: int = 0  # number of the pass over the clips, from 0
+    rows: tuple[int, ...] = ()  # ``B`` numbers of the clips
+    chosen: tuple[int, ...] = ()  # ``B`` numbers of the captions, among their clips'
+    # How clips were varied, so that copies of them can be varied alike; None if none was.
     varied: Variation | None = None
 
 
 @dataclass(frozen=True)
 class Variation:
-    """Changes of clips that their captions do not mind, or that their captions follow.
+    """Changes of clips that their captions do not mind, or that their captions follow."""
 
-    Attributes:
-        mirrored: ``[B]`` bool, whether clip and caption are mirrored.
-        sizes: ``[B]`` sizes of the bodies, 1 as they were.
-        skeleton: The body.
-    """
-
-    mirrored: Tensor
-    sizes: Tensor
+    mirrored: Tensor  # [B] bool, whether clip and caption are mirrored
+    sizes: Tensor  # [B] sizes of the bodies, 1 as they were
     skeleton: Skeleton
 
     def motions(self, features: Tensor, places: Sequence[int]) -> Tensor:
@@ -159,37 +123,23 @@ class PairBatches:
 
     Batches are not sorted by length: clips of one length tend to show one action, and an easy reader of lengths
     would need no motion to tell a batch's texts apart.
-
-    Args:
-        clips: Training clips.
-        batch_size: Clips per batch; fewer when there are fewer clips.
-        max_length: Longer clips are cropped.
-        seed: Fixes everything.
-        random_crop: Crop at a random place, not at the first frame.
-        crop_share: Share of clips that are cropped to a random length.
-        crop_min: Shortest such crop; shorter clips stay whole.
-        name: Keeps the draws of one trainer apart from those of another.
-        mirror: Share of clips that are mirrored, their captions too.
-        unmirrored: Captions whose clips are left as they are.
-        resize: Largest change of a body's size, as a share of it.
-        skeleton: Body of the clips.
     """
 
     def __init__(
         self,
-        clips: Sequence[TextClip],
+        clips: Sequence[TextClip],  # training clips
         *,
-        batch_size: int,
-        max_length: int,
-        seed: int,
-        random_crop: bool = True,
-        crop_share: float = 0.0,
-        crop_min: int = 32,
-        name: str = "tmr",
-        mirror: float = 0.0,
-        unmirrored: Set[str] = frozenset(),
-        resize: float = 0.0,
-        skeleton: Skeleton = HUMANML,
+        batch_size: int,  # clips per batch; fewer when there are fewer clips
+        max_length: int,  # longer clips are cropped
+        seed: int,  # fixes everything
+        random_crop: bool = True,  # crop at a random place, not at the first frame
+        crop_share: float = 0.0,  # share of clips that are cropped to a random length
+        crop_min: int = 32,  # shortest such crop; shorter clips stay whole
+        name: str = "tmr",  # keeps the draws of one trainer apart from those of another
+        mirror: float = 0.0,  # share of clips that are mirrored, their captions too
+        unmirrored: Set[str] = frozenset(),  # captions whose clips are left as they are
+        resize: float = 0.0,  # largest change of a body's size, as a share of it
+        skeleton: Skeleton = HUMANML,  # body of the clips
     ) -> None:
         self._clips = clips
         self._size = min(batch_size, len(clips))
@@ -240,12 +190,7 @@ class PairBatches:
 
     def _crop(self, features: Tensor, generator: torch.Generator) -> Tensor:
         start, length = crop_of(
-            len(features),
-            generator,
-            longest=self._max,
-            shortest=self._min,
-            share=self._share,
-            random=self._random_crop,
+            len(features), generator, longest=self._max, shortest=self._min, share=self._share, random=self._random_crop
         )
         return features[start : start + length]
 

@@ -22,91 +22,58 @@ from motionkit.text import CAPTION_CHANGES, is_english
 from motionkit.text_to_motion.pairs.data import PairBatch, below, crop_of
 from motionkit.text_to_motion.pairs.settings import FAMILIES
 
-_COPIES = 6
-"""Copies of a clip at most, under all its captions; under each caption at least one."""
-
+_COPIES = 6  # copies of a clip at most, under all its captions; under each caption at least one
 _MEMORY = 1 << 30
 """Bytes that the kept copies of all clips may take; where not even one per clip fits, each step makes its own."""
 
-_TRIES = 8
-"""Draws of another clip that says something else."""
+_TRIES = 8  # draws of another clip that says something else
+_OTHER = "lively-statue"  # the change that needs another clip
 
-_OTHER = "lively-statue"
-"""The change that needs another clip."""
-
-Copy = tuple[int, int, int]
-"""Number of the clip, of its caption and of the copy."""
+Copy = tuple[int, int, int]  # number of the clip, of its caption and of the copy
 
 
 class ChangedMotions(NamedTuple):
-    """Changed copies of some clips of a batch.
+    """Changed copies of some clips of a batch."""
 
-    Attributes:
-        features: ``[K, T, F]``, not normalised, zeros past an end.
-        lengths: ``[K]`` int64.
-        places: ``K`` places in the batch.
-        generator: Draws whatever else the copies need.
-    """
-
-    features: Tensor
-    lengths: Tensor
-    places: list[int]
-    generator: torch.Generator
+    features: Tensor  # [K, T, F], not normalised, zeros past an end
+    lengths: Tensor  # [K] int64
+    places: list[int]  # ``K`` places in the batch
+    generator: torch.Generator  # draws whatever else the copies need
 
 
 class ChangedCaptions(NamedTuple):
-    """Changed captions of some clips of a batch.
+    """Changed captions of some clips of a batch."""
 
-    Attributes:
-        captions: ``K`` texts.
-        places: ``K`` places in the batch.
-        generator: Draws whatever else they need.
-    """
-
-    captions: list[str]
-    places: list[int]
-    generator: torch.Generator
+    captions: list[str]  # ``K`` texts
+    places: list[int]  # ``K`` places in the batch
+    generator: torch.Generator  # draws whatever else they need
 
 
 class Negatives:
     """Draws and makes changed copies.
 
-    Args:
-        clips: Training clips.
-        kinds: Weight of each kind, of `CHANGES` and `CAPTION_CHANGES`. A kind
-            is drawn by weight among those that apply to the clip, or to the caption.
-        share: Share of the clips of a batch that are shown changed as well; captions are changed wherever they can be.
-        skeleton: Body of the clips.
-        fps: Frames per second.
-        max_length: Longest copy in frames.
-        random_crop: As for the clips, see `PairBatches`.
-        crop_share: Likewise.
-        crop_min: Likewise.
-        seed: Fixes everything.
-        name: Keeps the draws of one trainer apart from those of another.
-
     Attributes:
         kinds: Weight of each kind.
         unreadable: Changed captions that the text side of the model cannot read; see `settle`.
-
-    Raises:
-        MotionkitError: A kind is unknown, or makes no caption untrue.
     """
 
     def __init__(
         self,
-        clips: Sequence[TextClip],
+        clips: Sequence[TextClip],  # training clips
+        # Weight of each kind, of `CHANGES` and `CAPTION_CHANGES`. A kind is drawn by weight among those that apply to
+        # the clip, or to the caption.
         kinds: Mapping[str, float],
         *,
+        # Share of the clips of a batch that are shown changed as well; captions are changed wherever they can be.
         share: float,
-        skeleton: Skeleton,
+        skeleton: Skeleton,  # body of the clips
         fps: float,
-        max_length: int,
-        seed: int,
-        random_crop: bool = True,
-        crop_share: float = 0.0,
-        crop_min: int = 32,
-        name: str = "tmr",
+        max_length: int,  # longest copy in frames
+        seed: int,  # fixes everything
+        random_crop: bool = True,  # as for the clips, see `PairBatches`
+        crop_share: float = 0.0,  # likewise
+        crop_min: int = 32,  # likewise
+        name: str = "tmr",  # keeps the draws of one trainer apart from those of another
     ) -> None:
         self._clips = clips
         self.kinds = _known(kinds)
@@ -133,7 +100,7 @@ class Negatives:
         return bool(self._text)
 
     def settle(self, captions: Sequence[str], label: str, readable: Callable[[Sequence[str]], Set[str]]) -> list[str]:
-        """Find out what cannot be changed.
+        """Find the kinds and captions that cannot be changed.
 
         Args:
             captions: All captions of training, mirrored ones included.
@@ -142,9 +109,6 @@ class Negatives:
 
         Returns:
             What a reader should know, as sentences.
-
-        Raises:
-            MotionkitError: All clips say the same, or no kind applies to any of them.
         """
         if len(captions) < 2:
             raise MotionkitError(
@@ -190,7 +154,7 @@ class Negatives:
         return [change.make(text) for text in captions if change.applies(text)]
 
     def motions(self, batch: PairBatch, own: slice) -> ChangedMotions | None:
-        """Return copies of clips at the places `own` of a batch; None where there is none."""
+        """Return copies of clips at the places `own` of a batch; None if there is none."""
         if not self.of_motions:
             return None
         generator = self._generator("motions", batch.step)
@@ -201,24 +165,24 @@ class Negatives:
             if drawn[place]
         }
         copies = self._copies(list(keys.values()))
-        found = {place: copy for place, key in keys.items() if (copy := copies[key]) is not None}
-        if not found:
+        result = {place: copy for place, key in keys.items() if (copy := copies[key]) is not None}
+        if not result:
             return None
-        lengths = torch.tensor([len(copy) for copy in found.values()])
-        padded = torch.nn.utils.rnn.pad_sequence(list(found.values()), batch_first=True)
+        lengths = torch.tensor([len(copy) for copy in result.values()])
+        padded = torch.nn.utils.rnn.pad_sequence(list(result.values()), batch_first=True)
         if batch.varied is not None:
-            padded = batch.varied.motions(padded, list(found))
-        return ChangedMotions(padded, lengths, list(found), generator)
+            padded = batch.varied.motions(padded, list(result))
+        return ChangedMotions(padded, lengths, list(result), generator)
 
     def captions(self, batch: PairBatch, own: slice) -> ChangedCaptions | None:
-        """Return changed captions of clips at the places `own` of a batch; None where there is none."""
+        """Return changed captions of clips at the places `own` of a batch; None if there is none."""
         generator = self._generator("captions", batch.step)
         drawn = [self._changed_caption(caption, generator) for caption in batch.captions]
-        found = {place: text for place in range(len(drawn))[own] if (text := drawn[place])}
-        return ChangedCaptions(list(found.values()), list(found), generator) if found else None
+        result = {place: text for place in range(len(drawn))[own] if (text := drawn[place])}
+        return ChangedCaptions(list(result.values()), list(result), generator) if result else None
 
     def _changed_caption(self, caption: str, generator: torch.Generator) -> str:
-        """Return a changed caption; empty where no kind applies, or where it cannot be read."""
+        """Return a changed caption; empty if no kind applies, or where it cannot be read."""
         weights = {name: weight for name, weight in self._text.items() if CAPTION_CHANGES[name].applies(caption)}
         if not weights:
             return ""
@@ -229,19 +193,19 @@ class Negatives:
         return epoch % self._count if self._count else epoch
 
     def _copies(self, keys: Sequence[Copy]) -> dict[Copy, Tensor | None]:
-        """Return copies, each ``[T, F]``, or None where no kind applies; those that are not kept are made together."""
-        found = {key: self._kept[key] for key in keys if key in self._kept}
-        joints = {key: self._change(*key) for key in keys if key not in found}
+        """Return copies, each ``[T, F]``, or None if no kind applies; those that are not kept are made together."""
+        result = {key: self._kept[key] for key in keys if key in self._kept}
+        joints = {key: self._change(*key) for key in keys if key not in result}
         changed = {key: own for key, own in joints.items() if own is not None}
         rows = clip_features(list(changed.values()), self._skeleton)
         # float32, as the clips are: another precision would mark the copies.
         made = dict.fromkeys(joints) | {key: own.float().clone() for key, own in zip(changed, rows, strict=True)}
         if self._count:
             self._kept |= made
-        return found | made
+        return result | made
 
     def _change(self, row: int, chosen: int, number: int) -> Tensor | None:
-        """Return the joints of copy `number` of a clip under one of its captions; None where no kind applies."""
+        """Return the joints of copy `number` of a clip under one of its captions; None if no kind applies."""
         scene = self._scene(row, chosen, number)
         weights = dict(self._motion)
         while weights:
@@ -274,7 +238,7 @@ class Negatives:
         )
 
     def _other(self, clip: TextClip, generator: torch.Generator) -> Tensor | None:
-        """Return the joints of a clip that says something else; None where there is hardly one."""
+        """Return the joints of a clip that says something else; None if there is hardly one."""
         for _ in range(_TRIES):
             other = self._clips[below(len(self._clips), generator)]
             if not set(other.captions) & set(clip.captions):

@@ -48,15 +48,15 @@ def kinds_of(text: str, *, starter: bool) -> dict[str, float]:
         text = ALL if starter else NONE
     if text == NONE:
         return {}
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for part in (",".join(FAMILIES) if text == ALL else text).split(","):
         name, _, number = (word.strip() for word in part.partition("="))
         weight = _weight(name, number)
         kinds = FAMILIES.get(name, {name: 1.0})
-        if twice := sorted(found.keys() & kinds.keys()):
+        if twice := sorted(result.keys() & kinds.keys()):
             raise ValueError(f"{twice[0]} is named twice")
-        found |= {kind: weight * share for kind, share in kinds.items()}
-    return found
+        result |= {kind: weight * share for kind, share in kinds.items()}
+    return result
 
 
 def _weight(name: str, number: str) -> float:
@@ -128,9 +128,6 @@ class PairSettings(TrainerSettings):
     loss: Group = Group()
     train: PairTrainSettings = PairTrainSettings()
     optim: OptimSettings = OptimSettings()
-
-
-# How large a network may be asked for.
 
 
 _LARGEST = 2 * 10**9

@@ -34,22 +34,17 @@ from motionkit.tracking import retrieval_table
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
-from motionkit.training.steps import Kept, restore, run_steps
+from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, joined, share_of, sum_over
 
 # InfoNCE over a batch of pairs, with changed copies of a pair as further wrong answers.
 
 
 class Beside(NamedTuple):
-    """Scores of changed copies, in units of the temperature; ``-inf`` where a row has none, None where no row has one.
+    """Scores of changed copies, in units of the temperature; ``-inf`` if a row has none, None if no row has one."""
 
-    Attributes:
-        motions: ``[B]``, of text i and the changed copy of motion i.
-        captions: ``[B]``, of motion i and the changed copy of text i.
-    """
-
-    motions: Tensor | None = None
-    captions: Tensor | None = None
+    motions: Tensor | None = None  # [B], of text i and the changed copy of motion i
+    captions: Tensor | None = None  # [B], of motion i and the changed copy of text i
 
 
 def info_nce(logits: Tensor, beside: Beside | None = None) -> Tensor:
@@ -61,10 +56,12 @@ def info_nce(logits: Tensor, beside: Beside | None = None) -> Tensor:
             motion's.
     """
     texts, motions = logits, logits.T
+    # Copies widen the rows to [B, B + 1]: one more wrong answer for each text, and for each motion.
     if beside is not None and beside.motions is not None:
         texts = torch.cat([texts, beside.motions[:, None]], 1)
     if beside is not None and beside.captions is not None:
         motions = torch.cat([motions, beside.captions[:, None]], 1)
+    # The right answer of row i is column i.
     target = torch.arange(len(logits), device=logits.device)
     return (F.cross_entropy(texts, target) + F.cross_entropy(motions, target)) / 2
 
@@ -76,8 +73,8 @@ def above_copies(own: Tensor, beside: Beside) -> Tensor:
         own: ``[B]`` scores of the pairs, in units of the temperature.
         beside: Scores of the copies. A row without one costs nothing.
     """
-    found = [F.softplus(copies - own).mean() for copies in beside if copies is not None]
-    return torch.stack(found).sum() if found else own.new_zeros(())
+    result = [F.softplus(copies - own).mean() for copies in beside if copies is not None]
+    return torch.stack(result).sum() if result else own.new_zeros(())
 
 
 # Statistics that a model of motions keeps for itself, beside its weights.
@@ -89,6 +86,7 @@ def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Ten
     A feature that hardly moves in the data would turn a generator's smallest error into many sigmas, so a std is at
     least `floor` (``[F]``), and 1 where that is 0 too.
     """
+    # In float64: sums over all frames, of which there may be millions.
     count = sum(len(clip.features) for clip in clips)
     mean = torch.stack([clip.features.double().sum(0) for clip in clips]).sum(0) / count
     spread = torch.stack([(clip.features.double() - mean).square().sum(0) for clip in clips]).sum(0) / count
@@ -98,7 +96,7 @@ def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Ten
 
 @dataclass(frozen=True)
 class WithStatistics:
-    """A network as a `Learner` trains it: its checkpoint also holds ``mean`` and ``std``, which are no parameters."""
+    """A network as a `Learner` trains it: its checkpoint also holds ``mean`` and ``std``, which are not parameters."""
 
     network: nn.Module
 
@@ -108,7 +106,7 @@ class WithStatistics:
         return {**self.network.state_dict(), **own}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put them back."""
+        """Restore them."""
         own = dict(tensors)
         for name in ("mean", "std"):
             self.network.get_buffer(name).copy_(own.pop(f"stats.{name}"))
@@ -127,12 +125,9 @@ class PairTrainer(ABC, Generic[Settings]):
     AdamW with warm-up and cosine decay, one random caption per motion, random crops. A subclass opens its model in
     `prepare`, after `open_clips`.
 
-    Args:
-        settings: All settings.
-
     Attributes:
         stream: Keeps the random draws of one trainer apart from those of another.
-        renamed: Names of losses in metrics, where they differ from those in the settings.
+        renamed: Names of losses in metrics if they differ from those in the settings.
         folder: Name of the model's folder in the run.
         items: What the model is trained on; known after `open_clips`, as is ``inputs``, which a subclass adds to.
     """
@@ -192,26 +187,27 @@ class PairTrainer(ABC, Generic[Settings]):
         if self.negatives is None:
             return None
         copies, captions = self.negatives.motions(batch, self.share), self.negatives.captions(batch, self.share)
-        found = Beside()
+        result = Beside()
         if self.negatives.of_motions:
             rows, there = self._of_all(copies and self.encode_copies(copies), copies and copies.places, texts)
-            found = found._replace(motions=self.score(texts, rows).masked_fill(~there, -torch.inf))
+            result = result._replace(motions=self.score(texts, rows).masked_fill(~there, -torch.inf))
         if self.negatives.of_captions:
             rows, there = self._of_all(captions and self.encode_changed(captions), captions and captions.places, texts)
-            found = found._replace(captions=self.score(rows, motions).masked_fill(~there, -torch.inf))
-        return found
+            result = result._replace(captions=self.score(rows, motions).masked_fill(~there, -torch.inf))
+        return result
 
     def _of_all(self, latents: Tensor | None, places: Sequence[int] | None, like: Tensor) -> tuple[Tensor, Tensor]:
         """Put latents of this process's rows at their places among those of all processes.
 
         Args:
-            latents: ``[K, D]``, or None where this process has no copy; it takes part all the same.
+            latents: ``[K, D]``, or None if this process has no copy; it takes part all the same.
             places: ``K`` places in the batch.
             like: ``[B, D]``.
 
         Returns:
-            ``[B, D]``, zeros where there is no copy, and ``[B]`` bool, where there is one.
+            ``[B, D]``, zeros where there is no copy, and ``[B]`` bool, whether there is one.
         """
+        # Every process gives as many rows, with or without copies, or `joined` would wait forever.
         rows = like.new_zeros(len(like) // self.world.size, like.shape[1])
         there = torch.zeros(len(rows), dtype=torch.uint8, device=like.device)
         if latents is not None and places is not None:
@@ -220,15 +216,10 @@ class PairTrainer(ABC, Generic[Settings]):
             there[index] = 1
         return joined(rows, self.world), self.world.gather(there).bool()
 
+        # Model that training goes on from: what it was trained on is held out neither.
+
     def open_clips(self, init: str = "") -> tuple[TextMotionDataset, Tensor, Tensor]:
-        """Open the dataset and choose its clips; returns it with mean and std ``[F]`` of the training clips.
-
-        Args:
-            init: Model that training goes on from: what it was trained on is held out neither.
-
-        Raises:
-            MotionkitError: An input is missing or unusable.
-        """
+        """Open the dataset and choose its clips; returns it with mean and std ``[F]`` of the training clips."""
         settings, train = self.settings, self.settings.train
         self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
@@ -240,9 +231,9 @@ class PairTrainer(ABC, Generic[Settings]):
         self.items = trained_on_clips(dataset, self.train_clips)
         if init:
             self.items |= trained_on(init)
-        found, said = held_out_clips(dataset, label, self.items, least=2)
-        self.notes = [said] if said else []
-        held_out = sorted(found, key=lambda clip: stable_hash(clip.key))
+        held_out_of_split, note = held_out_clips(dataset, label, self.items, least=2)
+        self.notes = [note] if note else []
+        held_out = sorted(held_out_of_split, key=lambda clip: stable_hash(clip.key))
         self.val_clips = sorted(held_out[: train.val_clips], key=lambda clip: clip.key)
         self._trained_on = DataRecord.of(dataset)
         self.inputs = clip_inputs(settings.dataset, dataset, self.train_clips, self.val_clips)
@@ -257,9 +248,6 @@ class PairTrainer(ABC, Generic[Settings]):
         Args:
             dataset: Where the clips are from.
             readable: Returns those of many texts that the text side of the model can read.
-
-        Raises:
-            MotionkitError: A kind is unknown, or the clips do not allow for negatives.
         """
         settings, train = self.settings, self.settings.train
         kinds = kinds_of(train.negatives, starter=dataset.name == "starter")
@@ -313,32 +301,28 @@ class PairTrainer(ABC, Generic[Settings]):
         batches = self.batches()
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
         learner = Learner(WithStatistics(self.model), optim, rate, world=self.world)
-        start = Kept()
-        parts = {**learner.parts(), "before": start}
-        if (checkpoint := run.checkpoint()) is not None:
-            restore(parts, checkpoint)
-        else:
+
+        def validate_first() -> dict[str, float]:
             _logger.info("measuring retrieval on %d held-out clips before training", len(self.val_clips))
-            start.values = self.validate()
-        after: dict[str, float] = {}
+            return self.validate()
 
-        def step_fn(step: int) -> Mapping[str, float]:
-            nonlocal after
-            metrics = self._step(batches(step), learner, step)
-            every = settings.train.val_every
-            if step == settings.run.num_steps or (every and step % every == 0):
-                after = self.validate()
-                metrics |= after
-            return metrics
-
-        if not run_steps(run, settings, step_fn, parts, world=self.world):
+        fitted = fit(
+            run,
+            settings,
+            learner,
+            lambda step: self._step(batches(step), learner, step),
+            measure=lambda step: self.validate(),
+            every=settings.train.val_every,
+            before=validate_first,
+        )
+        if fitted is None:
             return {}
-        after = after or self.validate()  # empty when resumed after the last step
+        after = fitted.after
         if self.world.main:
             self.save(run, self._provenance(after))
             self.items.write(run.artifact(self.folder))
         table = retrieval_table(after, f"Retrieval on {len(self.val_clips)} held-out clips, % (median rank: of clips)")
-        return {"heldout": self._heldout(start.values, after), "metrics": after, "table": table}
+        return {"heldout": self._heldout(fitted.before, after), "metrics": after, "table": table}
 
     def batches(self) -> PairBatches:
         """Return the batches of training, by step."""

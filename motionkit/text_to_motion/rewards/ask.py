@@ -18,23 +18,14 @@ from torch.nn.functional import pad
 from motionkit import plugins
 from motionkit.contracts.reward import Record, Reward, RewardScores, moved, rows
 from motionkit.errors import MotionkitError
+from motionkit.rl import length_mask
 from motionkit.text import Prompt
 
 # Check of what a reward returned, before anything is computed with it; `motionkit.testing` asks the same.
 
 
 def checked(scores: object, reward: Reward, valid: Tensor) -> RewardScores:
-    """Return `scores` if they are valid, see `motionkit.contracts.reward.RewardScores`.
-
-    Args:
-        scores: What a reward returned.
-        reward: The reward.
-        valid: ``[N, K]`` bool, the segments of the samples that were scored.
-
-    Raises:
-        MotionkitError: They are not valid; names the fault, the place of the code and the form that is needed (exit
-            code 1).
-    """
+    """Return `scores` if they are valid, see `motionkit.contracts.reward.RewardScores`."""
     wrong = fault_of(scores, valid)
     if not wrong and isinstance(scores, RewardScores):
         return scores
@@ -95,8 +86,7 @@ def _fault(value: object, shape: tuple[int, ...], like: Tensor, *, bools: bool =
     return "" if value.device == like.device else f"on {value.device}; the samples are on {like.device}"
 
 
-Answer = Callable[[], RewardScores]
-"""Waits for the scores of a reward that was asked."""
+Answer = Callable[[], RewardScores]  # waits for the scores of a reward that was asked
 
 
 def is_async(reward: Reward) -> bool:
@@ -112,7 +102,7 @@ def threads_of(reward: Reward) -> int:
 def valid_segments(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
     """Return ``[N, K]`` bool, which segments each prompt has; K is that of the longest."""
     counts = torch.tensor([len(prompt.segments) for prompt in prompts], device=device)
-    return torch.arange(int(counts.max()), device=device) < counts[:, None]
+    return length_mask(counts, int(counts.max()))
 
 
 def answer_of(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> object:
@@ -121,26 +111,13 @@ def answer_of(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> obj
 
 
 def ask(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> RewardScores:
-    """Score N samples by one reward, however it wants to be asked.
-
-    Raises:
-        MotionkitError: It returns something else than scores (exit code 1).
-    """
+    """Score N samples by one reward, however it wants to be asked."""
     with asking([reward]) as start:
         return start(reward, samples, prompts)()
 
 
 def try_reward(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> None:
-    """Score a few samples to see that the reward returns scores, before anything is started.
-
-    Args:
-        reward: A reward of another package or file.
-        samples: What it reads.
-        prompts: Their prompts.
-
-    Raises:
-        MotionkitError: It has no name, or returns something else than scores (exit code 2).
-    """
+    """Score a few samples to see that the reward returns scores, before anything is started."""
     if not isinstance(getattr(reward, "name", None), str):
         raise MotionkitError(
             f"{type(reward).__name__}{place_of(reward)} has no name.",
@@ -186,11 +163,11 @@ def _start(pool: ThreadPoolExecutor | None, reward: Reward, samples: Record, pro
     futures = [pool.submit(_plain, reward, rows(samples, part), [prompts[i] for i in part]) for part in parts]
 
     def joined() -> RewardScores:
-        found = []
+        result = []
         for part, future in zip(parts, futures, strict=True):
             own = valid[part]
-            found.append(checked(future.result(), reward, own[:, : int(own.sum(1).max())]))
-        return _joined(found, valid.shape[1])
+            result.append(checked(future.result(), reward, own[:, : int(own.sum(1).max())]))
+        return _joined(result, valid.shape[1])
 
     return joined
 
@@ -227,17 +204,10 @@ def _joined(found: Sequence[RewardScores], columns: int) -> RewardScores:
     )
 
 
-# A reward that lives on another device than what it scores.
-
-
 class Elsewhere:
     """A reward whose samples are moved to its device, and its scores back to theirs; gradients cross with them.
 
     Everything else, such as ``name`` and ``bounds``, is the reward's own.
-
-    Args:
-        inner: The reward.
-        device: Where it is.
     """
 
     name: str
@@ -254,12 +224,12 @@ class Elsewhere:
         return _back(self.inner.score(moved(samples, self.device), prompts), samples.device)
 
     async def _await_score(self, samples: Record, prompts: Sequence[Prompt]) -> object:
-        found: Any = self.inner.score(moved(samples, self.device), prompts)
-        return _back(await found, samples.device)
+        result: Any = self.inner.score(moved(samples, self.device), prompts)
+        return _back(await result, samples.device)
 
 
 def _back(scores: object, device: torch.device) -> object:
-    """Return scores on `device`; what is no score is returned as it is, for `checked` to name."""
+    """Move scores to `device`; anything that is not a score is returned as it is, and `checked` refuses it."""
 
     def home(value: Any) -> Any:
         return value.to(device) if isinstance(value, Tensor) else value

@@ -42,10 +42,10 @@ class ScoreOptions(JointSpaceOptions):
         """Return the options that have no effect, see `motionkit.config.Group.idle`."""
         if self.similarity == "cosine":
             return dict.fromkeys(("normalization", "max_distance", "scale"), _DISTANCE_ONLY)
-        found = {"range": "it acts with similarity = cosine only"}
+        result = {"range": "it acts with similarity = cosine only"}
         if self.normalization == "linear":
-            return found | {"scale": "it acts with normalization = exponential or sigmoid"}
-        return found | {"max_distance": "it acts with normalization = linear"}
+            return result | {"scale": "it acts with normalization = exponential or sigmoid"}
+        return result | {"max_distance": "it acts with normalization = linear"}
 
     @model_validator(mode="after")
     def _only_what_acts(self) -> Self:
@@ -72,9 +72,6 @@ class SegmentOptions(ScoreOptions):
     )
 
 
-# Movement reward: limbs that swing as far and as fast as in real clips of the action.
-
-
 class MovementOptions(Group):
     """`movement` has no options."""
 
@@ -85,9 +82,6 @@ movement = Component(
     "motionkit.text_to_motion.rewards.motion_terms:Movement",
     gradient=True,
 )
-
-
-# Physics reward: feet that do not slide, motion that does not jitter.
 
 
 class PhysicsOptions(Group):

@@ -26,28 +26,19 @@ from motionkit.text_to_motion.rewards.components import (
 from motionkit.text_to_motion.tmr.files import open_tmr
 from motionkit.text_to_motion.tmr.model import TMR
 
-# The formulas, on latents.
-
-
 _SMALLEST = 1e-24  # squared distance below which a gradient is 0: that of a root has no limit there
 
 
 @dataclass(frozen=True)
 class Similarity:
-    """How latents are compared, and how that becomes a score.
+    """How latents are compared, and how that becomes a score."""
 
-    Attributes:
-        kind: ``cosine``, or ``euclidean`` distance d.
-        normalization: What d becomes: ``linear`` ``1 - min(d / max_distance, 1)``, ``exponential`` ``exp(-d / scale)``
-            or ``sigmoid`` ``1 / (1 + exp(d / scale))``.
-        max_distance: Distance that scores 0.
-        scale: Length scale.
-    """
-
-    kind: Literal["cosine", "euclidean"] = "cosine"
+    kind: Literal["cosine", "euclidean"] = "cosine"  # ``cosine``, or ``euclidean`` distance d
+    # What d becomes: ``linear`` ``1 - min(d / max_distance, 1)``, ``exponential`` ``exp(-d / scale)`` or ``sigmoid``
+    # ``1 / (1 + exp(d / scale))``.
     normalization: Literal["linear", "exponential", "sigmoid"] = "linear"
-    max_distance: float = 10.0
-    scale: float = 2.0
+    max_distance: float = 10.0  # distance that scores 0
+    scale: float = 2.0  # length scale
 
     @classmethod
     def of(cls, options: ScoreOptions) -> Similarity:
@@ -132,18 +123,11 @@ def _distance(difference: Tensor) -> Tensor:
     return difference.square().sum(-1).clamp(min=_SMALLEST).sqrt()
 
 
-# Which frames belong to which segment.
-
-
 def segment_crops(prompts: Sequence[Prompt], lengths: Sequence[int]) -> list[list[Crop]]:
     """Cut N motions at the bounds of their prompts.
 
     Bounds are clipped to the motion; the last segment is extended to its end. A segment that starts at or after the
     end has length 0.
-
-    Args:
-        prompts: One per motion.
-        lengths: Frames per motion.
 
     Returns:
         One list of crops per motion.
@@ -201,14 +185,7 @@ _Any = TypeVar("_Any", bound=JointSpaceOptions)
 
 
 class JointSpaceReward(Generic[_Any]):
-    """Options and network of a reward.
-
-    Args:
-        options: Settings of the reward.
-        dataset: Its body must have the features that the network reads; otherwise not needed.
-        device: Where to score.
-        space: A network to use instead of the one the options name.
-    """
+    """Options and network of a reward."""
 
     name = ""
     open_space: ClassVar[Callable[..., JointSpace]]
@@ -216,11 +193,11 @@ class JointSpaceReward(Generic[_Any]):
 
     def __init__(
         self,
-        options: _Any,
+        options: _Any,  # settings of the reward
         *,
-        dataset: object = None,
-        device: torch.device | str = "cpu",
-        space: JointSpace | None = None,
+        dataset: object = None,  # its body must have the features that the network reads; otherwise not needed
+        device: torch.device | str = "cpu",  # where to score
+        space: JointSpace | None = None,  # A network to use instead of the one the options name
     ) -> None:
         self.options = options
         self.space = (space or self.open_space(options, dataset, device)).to(device).eval().requires_grad_(False)
@@ -233,12 +210,12 @@ class JointSpaceReward(Generic[_Any]):
         """What was found at the places that options name: by option, a fingerprint that is the same anywhere."""
         model, mark = getattr(self.space, "text_model", None), getattr(self.space, "fingerprint", None)
         text = proof(model.fingerprint) if model is not None else ""
-        found = {"text_model": text} if text else {}
+        result = {"text_model": text} if text else {}
         if mark is not None:  # of all places together: where single files are named, there is no folder
             places = [name for name in _PLACES if getattr(self.options, name, None)]
             places = [name for name in places if name != "weights" or "motion_encoder" not in places]
-            found |= dict.fromkeys(places, mark())
-        return found
+            result |= dict.fromkeys(places, mark())
+        return result
 
     def whole(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> tuple[CropLatents, Tensor]:
         """Encode N whole motions, and their whole texts as ``[N, D]``."""
@@ -335,9 +312,6 @@ class DenseReward(_ScoredReward[_Segment]):
             parts={name: torch.where(finite, value.sum(1) / count, nan) for name, value in parts.items()}
             | {"clamped": spread(crops.clamped).sum(1) / count},
         )
-
-
-# The three TMR rewards: those of any joint space, in TMR's.
 
 
 def _open(options: TmrOptions, dataset: object, device: torch.device | str) -> TMR:

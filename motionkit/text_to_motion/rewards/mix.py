@@ -52,7 +52,7 @@ def correlations(totals: dict[str, tuple[Tensor, Tensor]], groups: Tensor) -> di
         groups: ``[N]`` int64 group ids.
 
     Returns:
-        By the names of a pair, in the order of `totals`; NaN where one of the two does not differ within any group.
+        By the names of a pair, in the order of `totals`; NaN if one of the two does not differ within any group.
 
     Example:
         >>> every = torch.ones(4, dtype=torch.bool)
@@ -60,13 +60,13 @@ def correlations(totals: dict[str, tuple[Tensor, Tensor]], groups: Tensor) -> di
         >>> correlations({name: (total, every) for name, total in two.items()}, torch.tensor([0, 0, 1, 1]))
         {('a', 'b'): -1.0}
     """
-    found = {}
+    result = {}
     for (first, (a, has_a)), (second, (b, has_b)) in combinations(totals.items(), 2):
         both = has_a & has_b
         x, y = (_centred(total, groups, both) for total in (a, b))
         scale = float(x.norm() * y.norm())
-        found[first, second] = float(x @ y) / scale if scale > 0 else float("nan")
-    return found
+        result[first, second] = float(x @ y) / scale if scale > 0 else float("nan")
+    return result
 
 
 def _centred(total: Tensor, groups: Tensor, usable: Tensor) -> Tensor:
@@ -79,50 +79,30 @@ def _centred(total: Tensor, groups: Tensor, usable: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Term:
-    """Scores of one reward of a mix.
-
-    Attributes:
-        name: Name of the reward.
-        weight: Its weight.
-        scores: What it returned.
-        gradient: Whether the scores carry a graph.
-    """
+    """Scores of one reward of a mix."""
 
     name: str
     weight: float
-    scores: RewardScores
-    gradient: bool
+    scores: RewardScores  # what it returned
+    gradient: bool  # whether the scores carry a graph
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Rewards of N samples.
+    """Rewards of N samples."""
 
-    Attributes:
-        total: ``[N]`` weighted reward; 0 where `finite` is False.
-        segments: ``[N, K]`` weighted reward per segment; its mean over a sample's own segments is `total`. A reward
-            that has no segments counts fully for each of them.
-        valid: ``[N, K]`` bool, which segments a sample has.
-        finite: ``[N]`` bool, False where some reward could not be computed.
-        metrics: Means of every reward and part, by metric name.
-        dead: Names of the rewards that gave no sample a finite score.
-        terms: Scores of each reward.
-    """
-
-    total: Tensor
+    total: Tensor  # [N] weighted reward; 0 where `finite` is False
+    # [N, K] weighted reward per segment; its mean over a sample's own segments is `total`. A reward that has no
+    # segments counts fully for each of them.
     segments: Tensor
-    valid: Tensor
-    finite: Tensor
-    metrics: dict[str, float]
-    dead: tuple[str, ...] = ()
-    terms: tuple[Term, ...] = field(default=(), repr=False)
+    valid: Tensor  # [N, K] bool, which segments a sample has
+    finite: Tensor  # [N] bool, False where some reward could not be computed
+    metrics: dict[str, float]  # means of every reward and part, by metric name
+    dead: tuple[str, ...] = ()  # names of the rewards that gave no sample a finite score
+    terms: tuple[Term, ...] = field(default=(), repr=False)  # scores of each reward
 
     def within(self, groups: Tensor) -> Scored:
-        """Return the sum of the rewards after each was standardised within its group; see `standardised`.
-
-        Args:
-            groups: ``[N]`` int64 group ids.
-        """
+        """Return the sum of the rewards after each was standardised within its group; see `standardised`."""
         terms = tuple(
             replace(term, scores=standardised(term.scores, groups, self.valid, self.finite)) for term in self.terms
         )
@@ -131,8 +111,8 @@ class Scored:
     def correlations(self, groups: Tensor) -> dict[str, float]:
         """Return how the rewards of the mix go together within groups, by metric name; nothing for one reward."""
         totals = {term.name: (term.scores.total, self.finite & term.scores.applying) for term in self.terms}
-        found = correlations(totals, groups) if len(totals) > 1 else {}
-        return {f"reward/correlation/{first}/{second}": value for (first, second), value in found.items()}
+        result = correlations(totals, groups) if len(totals) > 1 else {}
+        return {f"reward/correlation/{first}/{second}": value for (first, second), value in result.items()}
 
     def part(self, *, gradient: bool) -> Scored:
         """Return the sum of the rewards with a gradient alone, or of those without.
@@ -204,7 +184,7 @@ class RewardMix:
         valid = valid_segments(prompts, samples.device)
         plain = samples.detach() if isinstance(samples, MotionBatch) else samples  # other records have no graph
         able = self.gradient or (True,) * len(self.terms)
-        found: list[Term] = []
+        result: list[Term] = []
         with asking(reward for reward, _ in self.terms) as start:
             answers = [
                 start(reward, samples if gradient else plain, prompts)
@@ -213,22 +193,22 @@ class RewardMix:
             for (reward, weight), gradient, answer in zip(self.terms, able, answers, strict=True):
                 with torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
                     scores = answer()
-                found.append(Term(reward.name, weight, scores, scores.total.requires_grad))
+                result.append(Term(reward.name, weight, scores, scores.total.requires_grad))
         metrics: dict[str, float] = {}
-        for term in found:
+        for term in result:
             metrics |= _metrics(term)
-        return _added(tuple(found), valid, metrics, leave_out=leave_out)
+        return _added(tuple(result), valid, metrics, leave_out=leave_out)
 
 
 def _metrics(term: Term) -> dict[str, float]:
     """Return the mean of a reward and of its parts over the samples that it applies to."""
     scores, applying = term.scores, term.scores.applying
     known = scores.total[applying & scores.total.isfinite()]
-    found = {"mean": float(known.detach().mean()) if len(known) else float("nan")}
-    found |= {part: float(value.detach()[applying].nanmean()) for part, value in scores.parts.items()}
+    result = {"mean": float(known.detach().mean()) if len(known) else float("nan")}
+    result |= {part: float(value.detach()[applying].nanmean()) for part, value in scores.parts.items()}
     if scores.applies is not None:
-        found["applies"] = float(applying.float().mean())
-    return {f"reward/{term.name}/{part}": value for part, value in found.items()}
+        result["applies"] = float(applying.float().mean())
+    return {f"reward/{term.name}/{part}": value for part, value in result.items()}
 
 
 def _is_dead(scores: RewardScores) -> bool:
@@ -266,15 +246,7 @@ def _added(terms: tuple[Term, ...], valid: Tensor, metrics: dict[str, float], *,
 
 
 def refuse_dead(names: Sequence[str], scored: str) -> None:
-    """Refuse rewards that gave no sample a finite score in the first step.
-
-    Args:
-        names: Names of such rewards.
-        scored: Description of the samples.
-
-    Raises:
-        MotionkitError: There is one (exit code 1).
-    """
+    """Refuse rewards that gave no sample a finite score in the first step."""
     if names:
         raise MotionkitError(
             f"the reward {' and the reward '.join(names)} gave none of the {scored} a finite score.",

@@ -26,14 +26,8 @@ from motionkit.motion import (
 from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.components import MovementOptions, PhysicsOptions
 
-# The movement reward: the energy of limbs in bands of frequencies, against the clips whose captions are nearest.
-
-
-BANDS = ((0.5, 1.25), (1.25, 2.5), (2.5, 5.0))
-"""Hz."""
-
-_QUIET = 1e-4
-"""Square metres, a swing of 1 cm: less is as good as none."""
+BANDS = ((0.5, 1.25), (1.25, 2.5), (2.5, 5.0))  # hz
+_QUIET = 1e-4  # square metres, a swing of 1 cm: less is as good as none
 
 
 class HasClips(Protocol):
@@ -62,9 +56,6 @@ class Movement:
         options: None so far.
         dataset: Gives the real clips of its train split.
         device: Not needed; every reward factory is given it.
-
-    Raises:
-        MotionkitError: There is no dataset with single clips.
     """
 
     name = "movement"
@@ -114,8 +105,8 @@ class Movement:
     def _energies(self, joints: Tensor, headings: Tensor, lengths: Tensor) -> Tensor:
         """Return the logarithms of energies ``[M, limbs x bands]``; NaN as `band_power`."""
         ends = joints[..., [0, *self._ends], :]
-        found = [band_power(ends, headings, lengths, self._fps, band=band)[:, 1:] for band in BANDS]
-        return torch.log(torch.cat(found, dim=1) + _QUIET)
+        result = [band_power(ends, headings, lengths, self._fps, band=band)[:, 1:] for band in BANDS]
+        return torch.log(torch.cat(result, dim=1) + _QUIET)
 
     def _span(self, text: str) -> Tensor:
         """Return the least and the greatest energies of real clips of an action, ``[2, limbs x bands]``; else NaN."""
@@ -123,11 +114,11 @@ class Movement:
             span = torch.full((2, len(self._ends) * len(BANDS)), torch.nan)
             features = [self._real.clips[number].features.float() for number in self._real.of(text).clips]
             if features:
-                lengths = torch.tensor([len(one) for one in features])
+                lengths = torch.tensor([len(clip) for clip in features])
                 clips = MotionBatch(pad_sequence(features, True), lengths, skeleton=self._skeleton, fps=self._fps)
-                found = self._energies(clips.joints, clips.headings, lengths)
-                if len(found := found[found.isfinite().all(1)]):
-                    span = torch.stack([found.amin(0), found.amax(0)])
+                energies = self._energies(clips.joints, clips.headings, lengths)
+                if len(energies := energies[energies.isfinite().all(1)]):
+                    span = torch.stack([energies.amin(0), energies.amax(0)])
             self._known[text] = span
         return self._known[text]
 
@@ -153,9 +144,6 @@ class Physics:
         options: Weights, shape, contact heights and references.
         dataset: Gives the references that the options leave at 0.
         device: Not needed; every reward factory is given it.
-
-    Raises:
-        MotionkitError: A reference is neither given nor to be had from a dataset.
     """
 
     name = "physics"
@@ -163,11 +151,7 @@ class Physics:
     rows: ClassVar[tuple[str, ...]] = ("skate", "jerk")
 
     def __init__(
-        self,
-        options: PhysicsOptions,
-        *,
-        dataset: HasPhysicsReference | None = None,
-        device: torch.device | str = "cpu",
+        self, options: PhysicsOptions, *, dataset: HasPhysicsReference | None = None, device: torch.device | str = "cpu"
     ) -> None:
         self.options = options
         self.r_s, self.r_j = options.r_s, options.r_j
@@ -196,17 +180,11 @@ class Physics:
         return RewardScores(total, parts={"skate": skate, "jerk": jerk})
 
     def measure(self, motions: MotionBatch) -> tuple[Tensor, Tensor]:
-        """Return skate ``[N]`` in m/s and jerk ``[N]`` in m/s^3; NaN where a motion is not finite."""
+        """Return skate ``[N]`` in m/s and jerk ``[N]`` in m/s^3; NaN if a motion is not finite."""
         return self._measure(motions.joints, motions.lengths, motions.skeleton, motions.fps)
 
     def loss(
-        self,
-        features: Tensor,
-        lengths: Tensor,
-        *,
-        skeleton: Skeleton,
-        fps: float,
-        normalizer: Normalizer | None = None,
+        self, features: Tensor, lengths: Tensor, *, skeleton: Skeleton, fps: float, normalizer: Normalizer | None = None
     ) -> Tensor:
         """Return the physics loss, -log R_phy, of N motions, for training by its gradient.
 

@@ -36,8 +36,7 @@ from motionkit.text_to_motion.rewards.mdm import (
 # The texts that a motion's own text is ranked among.
 
 
-OTHERS = 31
-"""Texts beside the own one: R-precision is measured among 32."""
+OTHERS = 31  # texts beside the own one: R-precision is measured among 32
 
 
 class HasPrompts(Protocol):
@@ -59,9 +58,6 @@ class OtherTexts:
         split: Literal["train", "val"] they are drawn from.
         seed: Seed of the draw.
         whole_text: Makes one text of a prompt.
-
-    Raises:
-        MotionkitError: There is no dataset, or its split has fewer than 32 different texts.
     """
 
     def __init__(
@@ -87,11 +83,7 @@ class OtherTexts:
             self.pool(segments)
 
     def of(self, prompt: Prompt) -> tuple[str, ...]:
-        """Return the 31 texts for a prompt.
-
-        Raises:
-            MotionkitError: The split has fewer.
-        """
+        """Return the 31 texts for a prompt."""
         own = self._whole_text(prompt)
         if own not in self._drawn:
             pool = self.pool(len(prompt.segments))
@@ -101,15 +93,11 @@ class OtherTexts:
         return self._drawn[own]
 
     def pool(self, segments: int) -> list[str]:
-        """Return the split's different texts of so many segments.
-
-        Raises:
-            MotionkitError: There are fewer than 32.
-        """
+        """Return the split's different texts of so many segments."""
         if segments not in self._pools:
             own = [prompt for prompt in self._usual if len(prompt.segments) == segments]
-            found = own or self._dataset.prompts(self._split, k_segments=segments)
-            texts = list({_plain(text): text for text in map(self._whole_text, found)}.values())
+            prompts = own or self._dataset.prompts(self._split, k_segments=segments)
+            texts = list({_plain(text): text for text in map(self._whole_text, prompts)}.values())
             if len(texts) <= OTHERS:
                 raise MotionkitError(
                     f"R-precision needs at least {OTHERS + 1} different captions, the {self._split} split has "
@@ -122,15 +110,10 @@ class OtherTexts:
 
 
 class Place(NamedTuple):
-    """Where a motion's own text stands among the others.
+    """Where a motion's own text stands among the others."""
 
-    Attributes:
-        nearer: ``[N]`` how many other texts are nearer.
-        tied: ``[N]`` how many texts are at the own one's distance, itself included.
-    """
-
-    nearer: Tensor
-    tied: Tensor
+    nearer: Tensor  # [N] how many other texts are nearer
+    tied: Tensor  # [N] how many texts are at the own one's distance, itself included
 
     @property
     def rank(self) -> Tensor:
@@ -209,9 +192,9 @@ class MdmRPrecision(JointSpaceReward[PrecisionOptions]):
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions in one pass; see `motionkit.contracts.reward.Reward`."""
         motion, text = self.whole(motions, prompts)
-        found = _place(self.space, self._others, motion, text, prompts)
-        total = found.precision(graded=self.options.graded)
-        parts = {"rank": unscored(found.rank, motion), "clamped": motion.clamped}
+        standing = _place(self.space, self._others, motion, text, prompts)
+        total = standing.precision(graded=self.options.graded)
+        parts = {"rank": unscored(standing.rank, motion), "clamped": motion.clamped}
         return RewardScores(unscored(total, motion), parts=parts)
 
 
@@ -237,10 +220,10 @@ class MdmCombined(MatchingReward[CombinedOptions]):
         """Score N motions in one pass; see `motionkit.contracts.reward.Reward`."""
         motion, text = self.whole(motions, prompts)
         near = self.matching(motion, text)
-        found = _place(self.space, self._others, motion, text, prompts)
-        hit = found.precision(graded=self.options.graded)
+        standing = _place(self.space, self._others, motion, text, prompts)
+        hit = standing.precision(graded=self.options.graded)
         total = self.options.matching_weight * near + self.options.precision_weight * hit
-        parts = {"matching": near, "r_precision": hit, "rank": found.rank}
+        parts = {"matching": near, "r_precision": hit, "rank": standing.rank}
         parts = {name: unscored(values, motion) for name, values in parts.items()}
         return RewardScores(unscored(total, motion), parts={**parts, "clamped": motion.clamped})
 

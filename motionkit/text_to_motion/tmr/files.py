@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,14 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.documents import read_json
+from motionkit.contracts.open_model import CONFIG, WEIGHTS, encoder_config, encoder_format, read_encoder
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
 from motionkit.nn import native_keys, stock_keys
-from motionkit.runs import write_bytes_atomic
+from motionkit.runs import write_model
 from motionkit.starter import table_path, weights_path
 from motionkit.text import TextEncoder, TextRecord
 from motionkit.text_to_motion.tmr.model import TMR, ActorDecoder, ActorEncoder, ActorSizes, open_text_model
-from motionkit.text_to_motion.tmr.tokens import find_stats, read_stats
 from motionkit.weights import components, describe
 
 # Finds the tensors of TMR's three networks in a foreign file.
@@ -47,13 +45,9 @@ class Parts:
 
 
 def split_file(obj: Any, origin: str) -> Parts:
-    """Find TMR's networks in one file, whatever wrapping it has.
-
-    Raises:
-        MotionkitError: It is another kind of file (named), or holds one network only.
-    """
-    found = components(obj) if isinstance(obj, Mapping) else {}
-    parts = {_ALIASES.get(name, name): tensors for name, tensors in found.items()}
+    """Find TMR's networks in one file, whatever wrapping it has."""
+    networks = components(obj) if isinstance(obj, Mapping) else {}
+    parts = {_ALIASES.get(name, name): tensors for name, tensors in networks.items()}
     if not {TEXT, MOTION} <= parts.keys():
         what = describe(obj)
         alone = "TMR motion encoder" in what or "TMR text encoder" in what or "TMR encoder" in what
@@ -68,11 +62,7 @@ def split_file(obj: Any, origin: str) -> Parts:
 
 
 def read_one(path: Path, role: str) -> Mapping[str, Tensor]:
-    """Read the file of one network, wrapped or bare.
-
-    Raises:
-        MotionkitError: It is another kind of file (named).
-    """
+    """Read the file of one network, wrapped or bare."""
     obj = weights.read(path)
     inner = components(obj) if isinstance(obj, Mapping) else {}
     inner = {_ALIASES.get(name, name): tensors for name, tensors in inner.items()}
@@ -102,11 +92,7 @@ def _check_encoder(tensors: Mapping[str, Tensor], obj: Any, origin: str) -> None
 
 
 def encoder_sizes(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorSizes:
-    """Read every size but the number of heads off the shapes.
-
-    Raises:
-        MotionkitError: The heads do not divide the width, or the names are not TMR's.
-    """
+    """Read every size but the number of heads off the shapes."""
     try:
         latent, features = tensors["projection.weight"].shape
         ff = tensors["seqTransEncoder.layers.0.linear1.weight"].shape[0]
@@ -143,10 +129,10 @@ def check_heads(heads: int, latent: int, origin: str) -> int:
 
 def _layers(tensors: Mapping[str, Tensor], origin: str) -> int:
     """Return how many layers there are; gaps in their numbers are refused, since a large number takes any memory."""
-    found = {name.split(".")[2] for name in tensors if name.startswith("seqTrans") and ".layers." in name}
-    if found != {str(number) for number in range(len(found))}:
+    result = {name.split(".")[2] for name in tensors if name.startswith("seqTrans") and ".layers." in name}
+    if result != {str(number) for number in range(len(result))}:
         raise MotionkitError(f"the layers of {origin} are not numbered from 0 on.", fix="copy or download it again.")
-    return len(found)
+    return len(result)
 
 
 def build_encoder(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorEncoder:
@@ -161,10 +147,80 @@ def build_decoder(tensors: Mapping[str, Tensor], heads: int, origin: str) -> Act
     return weights.build(lambda: ActorDecoder(sizes), native_keys(tensors), origin)
 
 
+# TMR's own mean and standard deviation.
+
+
+_PAIRS = (("mean.pt", "std.pt"), ("mean.npy", "std.npy"), ("Mean.npy", "Std.npy"))
+_BELOW = ("", "stats", "stats/motion")
+_SETS = ("stats/humanml3d/guoh3dfeats", "stats/kitml/guoh3dfeats")
+
+
+def find_stats(folders: Sequence[Path], named: str = "") -> Path | None:
+    """Return the first folder at or below `folders` that holds a mean and a std file.
+
+    Args:
+        folders: Where to look, nearest first.
+        named: The place that the weights' own config.json names (``normalizer.base_dir``). Statistics of a dataset
+            that it does not name are not taken.
+    """
+    for folder in folders:
+        sets = [below for below in _SETS if not named or Path(below).parts[-2:] == Path(named).parts[-2:]]
+        result = [folder / below for below in (*([named] if named else []), *_BELOW) if _has_stats(folder / below)]
+        of_sets = [folder / below for below in sets if _has_stats(folder / below)]
+        if not result and len(of_sets) > 1:
+            raise MotionkitError(
+                f"{folder} holds the statistics of {len(of_sets)} datasets, and nothing says which belong to this TMR.",
+                why="with those of another dataset, scores are meaningless.",
+                fix=f"--reward.stats {of_sets[0]} or {of_sets[1]}; or put the run's config.json beside the weights.",
+            )
+        if result or of_sets:
+            return (result or of_sets)[0]
+    return None
+
+
+def _has_stats(folder: Path) -> bool:
+    return any((folder / mean).is_file() and (folder / std).is_file() for mean, std in _PAIRS)
+
+
+def read_stats(folder: Path, width: int, named: str = "") -> tuple[Tensor, Tensor]:
+    """Read ``[width]`` mean and std (``mean.pt``/``std.pt`` or ``.npy``) at or below `folder`; see `find_stats`."""
+    place = find_stats([folder], named)
+    if place is None:
+        raise MotionkitError(
+            f"{folder} holds no mean.pt/std.pt and no mean.npy/std.npy.",
+            why="TMR's own statistics differ from a generator's by up to 11 times.",
+            fix=f"point --reward.stats at TMR's {named or _SETS[0]}.",
+        )
+    names = next(pair for pair in _PAIRS if (place / pair[0]).is_file() and (place / pair[1]).is_file())
+    mean, std = (_vector(weights.read(place / name), place / name, width) for name in names)
+    if not bool((std >= 0).all()):
+        raise MotionkitError(f"{place / names[1]} holds a negative standard deviation.")
+    if "Mean.npy" in names and (place / "Std.npy").is_file() and len(set(std.tolist())) <= width // 8:
+        raise MotionkitError(
+            f"{place} holds the statistics of a generator, not TMR's.",
+            why=f"its {width} values have {len(set(std.tolist()))} distinct standard deviations: "
+            "HumanML3D averages them by group, TMR keeps one per feature.",
+            fix="point --reward.stats at TMR's own stats/humanml3d/guoh3dfeats.",
+        )
+    return mean, std
+
+
+def _vector(value: Any, path: Path, width: int) -> Tensor:
+    tensor = weights.as_tensor(value)
+    if tensor is None or tensor.numel() != width:
+        size = type(value).__name__ if tensor is None else tensor.numel()
+        raise MotionkitError(
+            f"{path} has {size} values, this TMR reads {width} features.",
+            fix="point --reward.stats at the statistics of this TMR.",
+        )
+    if not bool(tensor.isfinite().all()):
+        raise MotionkitError(f"{path} holds values that are not finite.")
+    return tensor.reshape(width).float()
+
+
 # TMR folders that motionkit writes: safetensors and one config.json.
 
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FORMAT = "motionkit-tmr"
 _COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder")
 
@@ -181,8 +237,6 @@ def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = N
         extra: JSON-able additions to the config, such as the training settings.
         half: Store weights as float16 (statistics stay float32).
     """
-    from safetensors.torch import save
-
     tensors: dict[str, Tensor] = {}
     for name in _COMPONENTS:
         module = getattr(model, name)
@@ -200,31 +254,16 @@ def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = N
         else {**TextRecord.of(model.text_model).model_dump(), "width": model.text_model.width},
         **dict(extra or {}),
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    write_bytes_atomic(folder / WEIGHTS, save(tensors))
-    write_bytes_atomic(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+    write_model(folder, CONFIG, config, tensors)
 
 
 def is_native(folder: Path) -> bool:
     """Whether `folder` was written by `save_tmr`."""
-    return (folder / WEIGHTS).is_file() and read_config(folder / CONFIG).get("format") == FORMAT
-
-
-def read_config(path: Path) -> Mapping[str, Any]:
-    """Read a config.json; empty when there is none.
-
-    Raises:
-        MotionkitError: It is not a JSON object.
-    """
-    return read_json(path, dict, fix="copy it again.") if path.is_file() else {}
+    return encoder_format(folder) == FORMAT
 
 
 def text_record(config: Mapping[str, Any], origin: str) -> TextRecord:
-    """Return the record of the text model in a config.json that motionkit wrote.
-
-    Raises:
-        MotionkitError: It is damaged.
-    """
+    """Return the record of the text model in a config.json that motionkit wrote."""
     try:
         return TextRecord.model_validate(config.get("text") or {})
     except ValidationError as error:
@@ -233,16 +272,13 @@ def text_record(config: Mapping[str, Any], origin: str) -> TextRecord:
 
 def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], Mapping[str, Any]]:
     """Return the tensors by component (``stats`` among them) and the config."""
-    parts: dict[str, dict[str, Tensor]] = {}
-    for key, value in (weights.find_tensors(weights.read(folder / WEIGHTS)) or {}).items():
-        name, _, rest = key.partition(".")
-        parts.setdefault(name, {})[rest] = value.float()
+    parts = read_encoder(folder)
     for name in ("text_encoder", "motion_encoder", "stats"):
         if name not in parts:
             raise MotionkitError(f"{folder / WEIGHTS} has no {name}.", fix="train it again: motionkit pretrain tmr")
     if not {"mean", "std"} <= parts["stats"].keys():
         raise MotionkitError(f"{folder / WEIGHTS} has no statistics.", fix="train it again: motionkit pretrain tmr")
-    return parts, read_config(folder / CONFIG)
+    return parts, encoder_config(folder)
 
 
 _logger = logging.getLogger("motionkit.tmr")
@@ -291,8 +327,7 @@ def load_tmr(
     root = Path(path) if path is not None else None
     if root is not None and not root.exists():
         raise MotionkitError(
-            f"{root} does not exist.",
-            fix="give a TMR folder or file, or leave --reward.weights at 'starter'.",
+            f"{root} does not exist.", fix="give a TMR folder or file, or leave --reward.weights at 'starter'."
         )
     if root is not None:
         root = next((folder for folder in (root / _RUN_PART, root.parent) if _holds(folder, root)), root)
@@ -303,17 +338,17 @@ def load_tmr(
         values = tensors.pop("stats")
         mean_std = values["mean"], values["std"]
         parts = Parts(tensors, dict.fromkeys(tensors, str(root)))
-        found = config.get("heads")
+        known_heads = config.get("heads")
         record = text_record(config, str(root / CONFIG))
     else:
         parts = _foreign(root, text_encoder, motion_encoder, motion_decoder)
         nearby = _nearby(root or motion_encoder or Path())
-        config = next((found for folder in nearby if (found := read_config(folder / "config.json")).get("model")), {})
-        found = _dig(config, "model", MOTION, "num_heads")
+        config = next((config for config in map(encoder_config, nearby) if config.get("model")), {})
+        known_heads = _dig(config, "model", MOTION, "num_heads")
         record = TextRecord(encoder=_token_model(config, parts.tensors[TEXT]))
         named = str(_dig(config, "data", "motion_loader", "normalizer", "base_dir") or "")
         stats = stats or find_stats(nearby, named)
-    heads = heads or _heads(found, root or motion_encoder)
+    heads = heads or _heads(known_heads, root or motion_encoder)
     motion = build_encoder(parts.tensors[MOTION], heads, parts.origins[MOTION])
     text = build_encoder(parts.tensors[TEXT], heads, parts.origins[TEXT])
     origin = str(root or motion_encoder)
@@ -419,7 +454,7 @@ def _nearby(start: Path) -> list[Path]:
 
 
 def _dig(config: Mapping[str, Any], *keys: str) -> Any:
-    """Return what stands at a path of keys; None where one is missing."""
+    """Return what stands at a path of keys; None if one is missing."""
     value: Any = config
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -470,14 +505,11 @@ def _missing_stats(origin: str, named: str) -> Path:
     )
 
 
-# Opening the TMR a user named, the starter's included. Used by the rewards, by `pretrain tmr` and by evaluation.
-
-
 STARTER = "starter"
 
 
 def text_table() -> Path | None:
-    """Return the starter pack's table of text embeddings, or None where it is not built."""
+    """Return the starter pack's table of text embeddings, or None if it is not built."""
     table = table_path()
     return table if table.is_file() else None
 

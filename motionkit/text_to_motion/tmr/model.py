@@ -8,6 +8,7 @@ motion and text; they differ in the input width only.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,37 +18,29 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from motionkit import weights
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
 from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoidal_table
+from motionkit.rl import length_mask
 from motionkit.runs import fingerprint_tensors
 from motionkit.text import ENCODERS, SEPARATOR, Prompt, StoredEncoder, TextEncoder, TextFeatures, load_encoder
 from motionkit.text_to_motion import crops as _crops
 from motionkit.text_to_motion.crops import Crop, CropLatents, encode_crops
-from motionkit.text_to_motion.tmr.tokens import TokenFolder, find_token_tables
 
 
 @dataclass(frozen=True)
 class ActorSizes:
-    """Sizes of one encoder or decoder.
+    """Sizes of one encoder or decoder."""
 
-    Attributes:
-        features: Width F of the sequence.
-        latent: Width D of the transformer and of the latent.
-        feedforward: Hidden width of the feed-forward blocks.
-        layers: Number of blocks.
-        heads: Attention heads; a weight file does not reveal them.
-        variational: Two summary tokens (mean and log-variance) instead of one.
-        dropout: Dropout while training.
-    """
-
-    features: int
-    latent: int = 256
-    feedforward: int = 1024
-    layers: int = 6
-    heads: int = 4
-    variational: bool = True
-    dropout: float = 0.1
+    features: int  # width F of the sequence
+    latent: int = 256  # width D of the transformer and of the latent
+    feedforward: int = 1024  # hidden width of the feed-forward blocks
+    layers: int = 6  # number of blocks
+    heads: int = 4  # attention heads; a weight file does not reveal them
+    variational: bool = True  # two summary tokens (mean and log-variance) instead of one
+    dropout: float = 0.1  # dropout while training
 
 
 class Latent(NamedTuple):
@@ -80,11 +73,7 @@ class _Positioned(nn.Module):
 
 
 class ActorEncoder(nn.Module):
-    """Sequence to latent: summary tokens in front of the projected frames, read off after the last block.
-
-    Args:
-        sizes: See `ActorSizes`.
-    """
+    """Sequence to latent: summary tokens in front of the projected frames, read off after the last block."""
 
     def __init__(self, sizes: ActorSizes) -> None:
         super().__init__()
@@ -119,11 +108,7 @@ class ActorEncoder(nn.Module):
 
 
 class ActorDecoder(nn.Module):
-    """Latent to sequence: positions as queries, the latent as the only memory token.
-
-    Args:
-        sizes: See `ActorSizes`.
-    """
+    """Latent to sequence: positions as queries, the latent as the only memory token."""
 
     def __init__(self, sizes: ActorSizes) -> None:
         super().__init__()
@@ -176,41 +161,29 @@ def unfold(x: Tensor, mask: Tensor, patch: int) -> Tensor:
     return frames.masked_fill(~mask[..., None], 0.0)
 
 
-# TMR as motionkit uses it: both encoders, TMR's own statistics, and a text model in front.
-
-
 _STD_EPS = 1e-12
 _SENTENCE_MODELS = ("minilm", "stored")
 
 
 class TMR(nn.Module):
-    """Text-to-motion retrieval model.
-
-    Args:
-        motion_encoder: Reads features normalised with `mean` and `std`.
-        text_encoder: Reads the token features of `text_model`.
-        mean: ``[F]`` TMR's own mean, not the generator's. An encoder that reads p * F features takes p frames a token.
-        std: ``[F]`` TMR's own standard deviation.
-        text_model: Turns texts into token features; None for a model that only gets features.
-        motion_decoder: Needed for training only.
-        origin: Where the weights came from, for messages.
-        trained_on: Dataset it was trained on; None where that is not known.
-    """
+    """Text-to-motion retrieval model."""
 
     mean: Tensor
     std: Tensor
 
     def __init__(
         self,
-        motion_encoder: ActorEncoder,
-        text_encoder: ActorEncoder,
+        motion_encoder: ActorEncoder,  # reads features normalised with `mean` and `std`
+        text_encoder: ActorEncoder,  # reads the token features of `text_model`
+        # [F] TMR's own mean, not the generator's. An encoder that reads p * F features takes p frames a token.
         mean: Tensor,
-        std: Tensor,
+        std: Tensor,  # [F] TMR's own standard deviation
         *,
+        # Turns texts into token features; None for a model that only gets features.
         text_model: TextEncoder | None = None,
-        motion_decoder: ActorDecoder | None = None,
-        origin: str = "new weights",
-        trained_on: DataRecord | None = None,
+        motion_decoder: ActorDecoder | None = None,  # needed for training only
+        origin: str = "new weights",  # where the weights came from, for messages
+        trained_on: DataRecord | None = None,  # dataset it was trained on; None if that is not known
     ) -> None:
         super().__init__()
         width = motion_encoder.sizes.features
@@ -266,11 +239,7 @@ class TMR(nn.Module):
         return latent
 
     def decode(self, latent: Tensor, mask: Tensor) -> Tensor:
-        """Decode ``[N, D]`` latents into ``[N, T, F]`` normalised features, exactly 0 where ``mask [N, T]`` is False.
-
-        Raises:
-            MotionkitError: The model has no decoder.
-        """
+        """Decode ``[N, D]`` latents into ``[N, T, F]`` normalised features, 0 where ``mask [N, T]`` is False."""
         if self.motion_decoder is None:
             raise MotionkitError(f"the TMR of {self.origin} has no motion decoder.")
         tokens = fold(mask[..., None].to(latent.dtype), mask, self.patch)[1]
@@ -286,9 +255,6 @@ class TMR(nn.Module):
 
         Texts pass the network one at a time: a value then never depends on which other texts were new in the same
         call, which a run that resumes half-way needs to come to the same bits.
-
-        Raises:
-            MotionkitError: No text model was given.
         """
         for text in dict.fromkeys(texts):
             if text not in self._texts:
@@ -330,16 +296,12 @@ class TMR(nn.Module):
         self.check_width(features)
 
         def encode(x: Tensor, lengths: Tensor) -> Tensor:
-            return self.encode_normalized(x, torch.arange(x.shape[1], device=x.device) < lengths[:, None]).mu
+            return self.encode_normalized(x, length_mask(lengths, x.shape[1])).mu
 
         return encode_crops(features, crops, normalize=self.normalize, encode=encode, latent=self.latent, clamp=clamp)
 
     def check_width(self, features: Tensor) -> None:
-        """Refuse features of another width than the motion encoder's.
-
-        Raises:
-            MotionkitError: With both widths.
-        """
+        """Refuse features of another width than the motion encoder's."""
         width = len(self.mean)
         if features.shape[-1] != width:
             raise MotionkitError(
@@ -351,31 +313,19 @@ class TMR(nn.Module):
             )
 
 
-# Builds an untrained TMR.
-
-
 def new_tmr(
-    sizes: ActorSizes,
-    mean: Tensor,
-    std: Tensor,
-    text_model: TextEncoder,
+    sizes: ActorSizes,  # sizes of the motion side; the text side takes its input width from `text_model`
+    mean: Tensor,  # [F] mean of the training features
+    std: Tensor,  # [F] their standard deviation
+    text_model: TextEncoder,  # the text model it will be trained with
     *,
-    decoder: bool = False,
+    decoder: bool = False,  # also build the motion decoder that the reconstruction loss needs
+    # Root mean square of the text model's features. Unit-norm sentence vectors have values of 0.05, which the default
+    # initialisation would bury under the summary tokens; the text projection is divided by this.
     text_scale: float = 1.0,
-    seed: int = 0,
+    seed: int = 0,  # fixes the weights; the global generator is left as it was
 ) -> TMR:
-    """Build a TMR with random weights.
-
-    Args:
-        sizes: Sizes of the motion side; the text side takes its input width from `text_model`.
-        mean: ``[F]`` mean of the training features.
-        std: ``[F]`` their standard deviation.
-        text_model: The text model it will be trained with.
-        decoder: Also build the motion decoder that the reconstruction loss needs.
-        text_scale: Root mean square of the text model's features. Unit-norm sentence vectors have values of 0.05, which
-            the default initialisation would bury under the summary tokens; the text projection is divided by this.
-        seed: Fixes the weights; the global generator is left as it was.
-    """
+    """Build a TMR with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         motion = ActorEncoder(sizes)
@@ -386,16 +336,10 @@ def new_tmr(
     return TMR(motion, text, mean, std, text_model=text_model, motion_decoder=back).eval()
 
 
-# Sentence embeddings from the token features of a text model.
-
-
 def sentence_embeddings(texts: TextFeatures) -> Tensor:
     """Return ``[B, F]`` unit-norm means over a text's valid tokens, as sentence transformers pool them."""
     weight = texts.mask[..., None].to(texts.tokens.dtype)
     return F.normalize((texts.tokens * weight).sum(1) / weight.sum(1).clamp(min=1), dim=-1)
-
-
-# Latents of captioned clips, for retrieval.
 
 
 _CHUNK = 64
@@ -413,43 +357,87 @@ def encode_captions(tmr: TMR, captions: Sequence[str]) -> tuple[Tensor, Tensor]:
 def encode_clips(
     tmr: TMR, clips: Sequence[Tensor], crops: Sequence[Crop] = (), *, progress: Callable[[int], None] | None = None
 ) -> Tensor:
-    """Return unit-norm latents ``[N, D]`` of clips.
-
-    Args:
-        tmr: The model.
-        clips: N clips ``[T, F]``, unnormalised.
-        crops: Part of each clip; whole clips when empty.
-        progress: Called with how many clips are done since its last call.
-    """
+    """Return unit-norm latents ``[N, D]`` of clips."""
     return F.normalize(_crops.encode_clips(tmr, clips, crops, progress=progress), dim=-1)
 
 
-# Opens the text model of a TMR: the one that fits its width, or one that the user names.
+# Precomputed token embeddings, in TMR's folder layout.
+
+
+def find_token_tables(folder: Path) -> list[Path]:
+    """Return the ``<model>_slice.npy`` files at or below `folder`/token_embeddings (or `folder` itself)."""
+    inner = folder / "token_embeddings"
+    return sorted((inner if inner.is_dir() else folder).rglob("*_slice.npy"))
+
+
+_LIMIT = 64 << 20  # bytes of the index; a text takes about 60
+
+
+class TokenFolder:
+    """Looks token features up by the exact text.
+
+    Layout: ``<model>.npy`` ``[sum L, F]``, ``<model>_slice.npy`` ``[N, 2]`` (begin, end), ``<model>_index.json``
+    (text to row), below ``token_embeddings`` or in `folder` itself.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        tables = find_token_tables(folder)
+        if len(tables) != 1:
+            raise MotionkitError(
+                f"{folder} holds {len(tables)} tables of token embeddings, one is needed.",
+                fix="name the folder of one model, with <model>.npy, <model>_slice.npy and <model>_index.json.",
+            )
+        stem = tables[0].name.removesuffix("_slice.npy")
+        self.name = stem
+        self._origin = tables[0].parent / f"{stem}.npy"
+        values, slices = weights.read_numbers(self._origin), weights.read_numbers(tables[0])
+        index_file = tables[0].parent / f"{stem}_index.json"
+        index = read_json(index_file, dict, limit=_LIMIT, fix="copy it again.")
+        if not all(type(row) is int for row in index.values()):  # bool is an int
+            raise MotionkitError(f"{index_file} is no index of texts.", why="the value of each is the number of a row.")
+        fits = values.ndim == 2 and values.dtype.kind == "f"
+        if not fits or slices.dtype.kind not in "iu" or slices.shape[1:] != (2,):
+            raise MotionkitError(f"{self._origin} and its slices are not a table of token embeddings.")
+        inside = slices.size == 0 or (
+            slices.min() >= 0 and slices.max() <= len(values) and (slices[:, 0] < slices[:, 1]).all()
+        )
+        if not inside or any(not 0 <= row < len(slices) for row in index.values()):
+            raise MotionkitError(f"the rows of {self._origin} do not fit its slices and index.")
+        self.width = int(values.shape[1])
+        self.fingerprint = f"tokens-{hashlib.sha256(values.tobytes()).hexdigest()[:16]}"
+        self._values = torch.from_numpy(values).float()
+        self._rows = {text: (int(slices[row, 0]), int(slices[row, 1])) for text, row in index.items()}
+
+    def encode(self, texts: Sequence[str]) -> TextFeatures:
+        """Return the stored tokens of `texts`."""
+        rows = [self._lookup(text) for text in texts]
+        tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        lengths = torch.tensor([len(row) for row in rows])
+        return TextFeatures(tokens, length_mask(lengths, tokens.shape[1]))
+
+    def _lookup(self, text: str) -> Tensor:
+        if text not in self._rows:
+            raise MotionkitError(
+                f"{text!r} has no precomputed embedding in {self._origin}.",
+                why="the table is looked up by the exact text.",
+                fix="use one of its texts, or a text model: --reward.text-model distilbert.",
+            )
+        begin, end = self._rows[text]
+        return self._values[begin:end]
 
 
 def open_text_model(
+    # An encoder name, a folder (a model, or precomputed ``token_embeddings``), a ``.safetensors`` table of stored
+    # embeddings, or a hub id; empty for the one that fits `width` (768 distilbert, 384 minilm).
     name: str,
     *,
-    width: int = 0,
-    kind: str = "",
-    table: Path | None = None,
-    local: bool = False,
-    device: torch.device | str = "cpu",
+    width: int = 0,  # features per token of the TMR text encoder, which chooses the encoder when `name` is empty
+    kind: str = "",  # encoder that a folder or hub id is for; empty goes by `width`
+    table: Path | None = None,  # table that the name ``stored`` stands for
+    local: bool = False,  # never use the network, not even for a hub id
+    device: torch.device | str = "cpu",  # where the model runs
 ) -> TextEncoder:
-    """Open a text model for a text encoder that reads `width` features per token.
-
-    Args:
-        name: An encoder name, a folder (a model, or precomputed ``token_embeddings``), a ``.safetensors`` table of
-            stored embeddings, or a hub id; empty for the one that fits `width` (768 distilbert, 384 minilm).
-        width: Features per token of the TMR text encoder, which chooses the encoder when `name` is empty.
-        kind: Encoder that a folder or hub id is for; empty goes by `width`.
-        table: Table that the name ``stored`` stands for.
-        local: Never use the network, not even for a hub id.
-        device: Where the model runs.
-
-    Raises:
-        MotionkitError: The model cannot be opened, or no model is known for `width`.
-    """
+    """Open a text model for a text encoder that reads `width` features per token."""
     by_width = {768: "distilbert", 384: "stored" if table is not None else "minilm"}
     name = name or by_width.get(width, "")
     if not name:

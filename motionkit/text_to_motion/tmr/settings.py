@@ -10,8 +10,6 @@ from motionkit.config import Cli, Group, OptimSettings
 from motionkit.plugins import Component
 from motionkit.text_to_motion.pairs.settings import PairSettings, refuse_size
 
-# Settings of `motionkit pretrain tmr`.
-
 
 class TmrModelSettings(Group):
     """Shape of the encoders; the defaults are small, the published model's are in brackets."""

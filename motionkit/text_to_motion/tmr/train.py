@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
+from motionkit.rl import length_mask
 from motionkit.runs import Run
 from motionkit.text import CachedEncoder, StoredEncoder, TextEncoder, TextFeatures, proof
 from motionkit.text_to_motion.pairs.data import PairBatch
@@ -38,18 +39,16 @@ from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings, TmrModelS
 from motionkit.training.device import autocast
 from motionkit.training.world import joined
 
-# What is read off texts and models before training.
-
 
 def text_scale(text_model: TextEncoder, clips: Sequence[TextClip]) -> float:
-    """Root mean square of the features of up to 256 first captions; also opens the text model in earnest."""
+    """Root mean square of the features of up to 256 first captions; also loads the text model."""
     stride = max(1, len(clips) // 256)
     features = text_model.encode([clip.captions[0] for clip in clips[::stride]])
     return max(float(features.tokens[features.mask].square().mean().sqrt()), 1e-6)
 
 
 def readable(text_model: TextEncoder, texts: Sequence[str]) -> frozenset[str]:
-    """Return those of `texts` that a text model can encode; a table of embeddings may have no other model behind it."""
+    """Return those of `texts` that a text model can encode: a table of stored embeddings lacks others."""
 
     def can(some: Sequence[str]) -> bool:
         try:
@@ -70,11 +69,6 @@ def differing(model: TmrModelSettings, tmr: TMR, typed: Collection[str] = ()) ->
     """Return the first setting that was given and that a TMR does not have, with the TMR's value; None: it fits.
 
     A value that is the default asks for nothing, unless it was typed: a run's ``config.json`` holds every setting.
-
-    Args:
-        model: The settings.
-        tmr: What training goes on from.
-        typed: Dotted keys that were typed.
     """
     sizes = tmr.motion_encoder.sizes
     theirs = {
@@ -92,9 +86,6 @@ def differing(model: TmrModelSettings, tmr: TMR, typed: Collection[str] = ()) ->
         if asked != value and (f"model.{name}" in typed or asked != getattr(defaults, name)):
             return name, value
     return None
-
-
-# Retrieval of a TMR on held-out clips.
 
 
 @torch.no_grad()
@@ -152,26 +143,19 @@ def kl_latents(text: Latent, motion: Latent) -> Tensor:
 
 
 def contrastive(
-    text: Tensor,
-    motion: Tensor,
+    text: Tensor,  # [B, D] latents
+    motion: Tensor,  # [B, D] latents, row i belongs to text i
     *,
-    temperature: float,
+    temperature: float,  # divides the cosines
+    # [B, F] unit-norm sentence embeddings; a pair i != j with a dot product above ``2 threshold - 1`` is left out of
+    # both directions. None filters nothing.
     sentences: Tensor | None = None,
-    threshold: float = 0.8,
-    beside: Beside | None = None,
+    threshold: float = 0.8,  # see `sentences`
+    beside: Beside | None = None,  # changed copies as further wrong answers, which no filter leaves out; see `info_nce`
 ) -> Tensor:
-    """Symmetric InfoNCE of cosines, without the pairs whose sentences say the same.
-
-    Args:
-        text: ``[B, D]`` latents.
-        motion: ``[B, D]`` latents, row i belongs to text i.
-        temperature: Divides the cosines.
-        sentences: ``[B, F]`` unit-norm sentence embeddings; a pair i != j with a dot product above
-            ``2 threshold - 1`` is left out of both directions. None filters nothing.
-        threshold: See `sentences`.
-        beside: Changed copies as further wrong answers, which no filter leaves out; see `info_nce`.
-    """
+    """Symmetric InfoNCE of cosines, without the pairs whose sentences say the same."""
     logits = F.normalize(text, dim=-1) @ F.normalize(motion, dim=-1).T / temperature
+    # A pair whose sentences say the same is no wrong answer: -inf takes it out of both softmaxes.
     if sentences is not None:
         same = (sentences @ sentences.T > 2 * threshold - 1) & ~torch.eye(
             len(text), dtype=torch.bool, device=text.device
@@ -194,9 +178,6 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
 
     Losses of TMR with filtered negatives, AdamW with warm-up and cosine decay, one random caption per motion, random
     crops. TMR's own statistics are computed from the training clips. The model becomes ``RUN/tmr``.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -221,17 +202,13 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         return self.tmr
 
     def prepare(self) -> None:
-        """Open dataset and text encoder and build the networks.
-
-        Raises:
-            MotionkitError: An input is missing or unusable.
-        """
+        """Open dataset and text encoder and build the networks."""
         settings = self.settings
         dataset, mean, std = self.open_clips(settings.init)
         self.tmr: TMR = self._new(dataset.name, mean, std) if not settings.init else self._given(settings.init)
         assert self.tmr.text_model is not None
-        if found := proof(self.tmr.text_model.fingerprint):
-            self.inputs["text.model"] = found
+        if mark := proof(self.tmr.text_model.fingerprint):
+            self.inputs["text.model"] = mark
         self.variational = self.tmr.motion_encoder.sizes.variational
         self.open_negatives(dataset, self._readable)
 
@@ -262,11 +239,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         ).to(self.device)
 
     def _given(self, init: str) -> TMR:
-        """Open the TMR that training goes on from, with its own shape, text model and statistics.
-
-        Raises:
-            MotionkitError: It cannot be opened, reads other features, or is not what the settings ask for.
-        """
+        """Open the TMR that training goes on from, with its own shape, text model and statistics."""
         settings = self.settings
         text = settings.text.model or settings.text.encoder
         try:
@@ -317,13 +290,15 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         """Return the unweighted parts by the names of `LossSettings`."""
         tmr, loss, device = self.tmr, self.settings.loss, self.device
         raw, lengths = batch.features.to(device), batch.lengths.to(device)
-        mask = torch.arange(raw.shape[1], device=device) < lengths[:, None]
+        mask = length_mask(lengths, raw.shape[1])
+        # [B, T, F], padding exactly 0, as the decoder writes it.
         target = torch.where(mask[..., None], tmr.normalize(raw), raw.new_zeros(()))
         seen = target
         if self.settings.train.noise:
             seen = self.noisy(target, batch.generator)
         elements, count = target.numel(), len(target)
         own, size = self.share, self.world.size
+        # This process encodes its own rows; the contrastive loss compares those of all processes.
         seen, target, mask = seen[own], target[own], mask[own]
         texts = self._encode_captions(batch.captions[own])
         groups, sizes = _groups(batch.lengths[own], device)
@@ -334,7 +309,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         sentences = self.world.gather(sentence_embeddings(texts))
         all_texts, all_motions = joined(text_z, self.world), joined(motion_z, self.world)
         beside = self.beside(batch, all_texts, all_motions)
-        found = contrastive(
+        nce = contrastive(
             all_texts,
             all_motions,
             temperature=loss.temperature,
@@ -342,10 +317,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
             threshold=loss.threshold,
             beside=beside,
         )
-        parts = {
-            "contrastive": found / size,
-            "latent": torch.nn.functional.smooth_l1_loss(all_texts, all_motions) / size,
-        }
+        parts = {"contrastive": nce / size, "latent": torch.nn.functional.smooth_l1_loss(all_texts, all_motions) / size}
         if beside is not None:
             parts["negatives"] = above_copies(self.score(all_texts, all_motions), beside) / size
         if self.variational:
@@ -363,6 +335,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         """Encode normalised motions ``[b, T, F]`` group by group (`_groups`)."""
         with autocast(self.device, self.settings.precision):
             encoded = [self.tmr.encode_normalized(x[g, :t], mask[g, :t]) for g, t in zip(groups, sizes, strict=True)]
+        # Groups are sorted by length: the inverse permutation brings their rows back into the batch's order.
         back = torch.argsort(torch.cat(list(groups)))
         return _single(Latent(*(torch.cat(rows)[back] for rows in zip(*encoded, strict=True))))
 
@@ -370,7 +343,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         """Encode changed motions: ``[K, D]``."""
         device = self.device
         raw, lengths = copies.features.to(device), copies.lengths.to(device)
-        mask = torch.arange(raw.shape[1], device=device) < lengths[:, None]
+        mask = length_mask(lengths, raw.shape[1])
         x = torch.where(mask[..., None], self.tmr.normalize(raw), raw.new_zeros(()))
         if self.settings.train.noise:
             x = self.noisy(x, copies.generator)

@@ -21,8 +21,7 @@ from motionkit.report._sensitivity import sensitivity_page
 from motionkit.starter import CATALOGUE, generate
 from motionkit.text import CAPTION_CHANGES, Prompt, kinds_of
 from motionkit.text_to_motion.evaluation.sensitivity.audit import PLAIN, Columns, audit, text_alone
-from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, Clips, trained_kinds
-from motionkit.text_to_motion.evaluation.sensitivity.rows import QUICK, SOURCES, Example
+from motionkit.text_to_motion.evaluation.sensitivity.bench import QUICK, SOURCES, Audited, Clips, Example, trained_kinds
 from motionkit.text_to_motion.evaluation.sensitivity.words import (
     ASKED,
     PHYSICS,

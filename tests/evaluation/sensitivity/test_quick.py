@@ -14,9 +14,8 @@ from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
-from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
+from motionkit.text_to_motion.evaluation.sensitivity.bench import QUICK, Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
-from motionkit.text_to_motion.evaluation.sensitivity.rows import QUICK
 
 CPU = torch.device("cpu")
 

@@ -15,9 +15,16 @@ from motionkit import load_dataset, load_policy
 from motionkit.config import RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run
-from motionkit.training import matmul as _matmul
-from motionkit.training.device import describe_device, set_up
-from motionkit.training.matmul import matmul_in_use, prefers_onednn, set_up_matmul, settle_matmul, use_matmul
+from motionkit.training import device as _matmul
+from motionkit.training.device import (
+    describe_device,
+    matmul_in_use,
+    prefers_onednn,
+    set_up,
+    set_up_matmul,
+    settle_matmul,
+    use_matmul,
+)
 
 from .toy import PROMPTS, make_policy
 
@@ -61,7 +68,7 @@ COMPARE = """
 import torch
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 from motionkit.text_to_motion.mdm.network import MDMNetwork
-from motionkit.training.matmul import use_matmul
+from motionkit.training.device import use_matmul
 torch.set_num_threads(1)
 torch.manual_seed(0)
 network = MDMNetwork(MDMSettings(layers=2)).eval()

@@ -19,7 +19,7 @@ from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.metrics import FrechetReference, distances, match_hits
 from motionkit.metrics.paired import Paired, compare
-from motionkit.text_to_motion.evaluation.heldout import pair_kinetic_fid, pair_npss
+from motionkit.text_to_motion.evaluation.heldout import pair_distances, pair_kinetic_fid, pair_npss
 from motionkit.text_to_motion.evaluation.protocol.figures import (
     EMBEDDED,
     MOVING,
@@ -32,34 +32,21 @@ from motionkit.text_to_motion.evaluation.protocol.figures import (
 from motionkit.text_to_motion.evaluation.protocol.measure import Embedded, Measurement, Sampling
 from motionkit.tracking import definition, towards
 
-_RESAMPLES = 200
-"""Of FID, whose every resample takes a covariance; other quantities take `_paired.RESAMPLES`."""
-
 _BATCH = 32
 NO_DIFFERENCE = "no difference"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare_policies` found.
+    """What `compare_policies` found."""
 
-    Attributes:
-        names: The policies; the first is what the others are compared with.
-        means: Figure of each policy, by quantity.
-        differences: By quantity and other policy.
-        truth: Figures of the real motions.
-        missing: Why a quantity is not there.
-        notes: What to know about one that is.
-        prompts: Prompts that each policy was asked.
-    """
-
-    names: list[str]
-    means: dict[str, dict[str, float]]
-    differences: dict[str, dict[str, Paired]]
-    truth: dict[str, float]
-    missing: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-    prompts: int = 0
+    names: list[str]  # the policies; the first is what the others are compared with
+    means: dict[str, dict[str, float]]  # figure of each policy, by quantity
+    differences: dict[str, dict[str, Paired]]  # by quantity and other policy
+    truth: dict[str, float]  # figures of the real motions
+    missing: dict[str, str] = field(default_factory=dict)  # why a quantity is not there
+    notes: dict[str, str] = field(default_factory=dict)  # what to know about one that is
+    prompts: int = 0  # prompts that each policy was asked
 
     def verdict(self, quantity: str, name: str) -> str:
         """Return better, worse, higher, lower, or `NO_DIFFERENCE` where the interval of the difference holds 0."""
@@ -74,10 +61,10 @@ class Comparison:
 
     def document(self) -> dict[str, Any]:
         """Return the figures as ``--json`` has them."""
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for quantity, means in self.means.items():
             pairs = self.differences.get(quantity, {})
-            found[quantity] = {
+            result[quantity] = {
                 "means": means,
                 "ground_truth": self.truth.get(quantity),
                 "differences": {
@@ -85,15 +72,15 @@ class Comparison:
                 },
                 **({"note": self.notes[quantity]} if quantity in self.notes else {}),
             }
-        found |= {name: {"means": None, "why": why} for name, why in self.missing.items()}
-        return found
+        result |= {name: {"means": None, "why": why} for name, why in self.missing.items()}
+        return result
 
     def remarks(self) -> list[str]:
         """Return why figures are n/a, and what to know about those that are there."""
-        said: dict[str, list[str]] = {}
+        by_reason: dict[str, list[str]] = {}
         for name, why in (self.missing | self.notes).items():
-            said.setdefault(f"{'n/a: ' if name in self.missing else ''}{why}", []).append(titled(name))
-        return [f"{', '.join(names)} {why}" for why, names in said.items()]
+            by_reason.setdefault(f"{'n/a: ' if name in self.missing else ''}{why}", []).append(titled(name))
+        return [f"{', '.join(names)} {why}" for why, names in by_reason.items()]
 
     def table(self, title: str) -> dict[str, Any]:
         """Return a row per quantity: every policy, then each difference to the first with its interval."""
@@ -127,22 +114,14 @@ def compare_policies(
     *,
     progress: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """Ask every policy the same prompts with the same noise, and compare each with the first.
+    """Sample every policy with the same prompts and noise, and compare each with the first.
 
     Differences are paired by prompt; the interval is a percentile bootstrap over prompts (of both FIDs over the prompts
     that both covariances are taken of, the real motions fixed). It holds no variance of training seeds.
-
-    Args:
-        policies: The policies with their sampling, by name; the first is the base.
-        measurement: Evaluator, questions, number of prompts, seed.
-        progress: Called with how many motions are done since its last call.
-
-    Raises:
-        MotionkitError: A motion is not finite (exit code 1).
     """
     evaluator, questions = measurement.evaluator, measurement.questions
     asked = questions.draw(0, measurement.amount.prompts)
-    text = evaluator.encode_texts([evaluator.whole_text(one.prompt) for one in asked])
+    text = evaluator.encode_texts([evaluator.whole_text(question.prompt) for question in asked])
     first = next(iter(policies.values()))[0]
     real_text, real = measurement.real(first, 0)
     reference = measurement.real(first, -1)[1]
@@ -160,7 +139,10 @@ def compare_policies(
         if quantity in means and quantity in columns[base]:
             differences[quantity] = {name: compare(columns[base][quantity], columns[name][quantity]) for name in others}
     if "fid" in means:
-        differences["fid"] = _fid_differences(made, reference.motion, base, others)
+        real_motions = FrechetReference(reference.motion)
+        differences["fid"] = {
+            name: _fid_difference(made[base].motion, made[name].motion, real_motions) for name in others
+        }
     sets = _set_differences(made, reference, base, others)
     differences |= {name: pairs for name, pairs in sets.items() if name in means}
     merged = Sheet()
@@ -173,8 +155,8 @@ def compare_policies(
 
 def _ordered(names: Iterable[str]) -> list[str]:
     """Return names of figures in the order of tables: rewards first."""
-    found = dict.fromkeys(names)
-    return [*(name for name in found if name.startswith(REWARD)), *(name for name in QUANTITIES if name in found)]
+    result = dict.fromkeys(names)
+    return [*(name for name in result if name.startswith(REWARD)), *(name for name in QUANTITIES if name in result)]
 
 
 def _per_prompt(text: Tensor, found: Embedded) -> dict[str, NDArray[np.float64]]:
@@ -190,34 +172,22 @@ def _per_prompt(text: Tensor, found: Embedded) -> dict[str, NDArray[np.float64]]
     return {name: values.double().cpu().numpy()[:, None] for name, values in columns.items()}
 
 
-def _fid_differences(made: Mapping[str, Embedded], real: Tensor, base: str, others: Sequence[str]) -> dict[str, Paired]:
-    reference = FrechetReference(real)
-    count = len(made[base].motion)
-    rng = np.random.default_rng(0)
-    draws = [torch.from_numpy(rng.integers(0, count, count)) for _ in range(_RESAMPLES)]
-    whole = {name: reference.distance(found.motion) for name, found in made.items()}
-    resampled = {
-        name: np.array([reference.distance(found.motion[draw.to(found.motion.device)]) for draw in draws])
-        for name, found in made.items()
-    }
-    found = {}
-    for name in others:
-        delta = whole[name] - whole[base]
-        # The bias of resampling (repeated prompts) is that of both; what is left of it is taken off.
-        spread = resampled[name] - resampled[base]
-        low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
-        found[name] = Paired(whole[base], whole[name], delta, (float(low), float(high)), count)
-    return found
+def _fid_difference(base: Tensor, other: Tensor, reference: FrechetReference) -> Paired:
+    def both(rows: Tensor) -> tuple[float, float]:
+        rows = rows.to(base.device)
+        return reference.distance(base[rows]), reference.distance(other[rows])
+
+    return pair_distances(both, len(base), len(base))
 
 
 def _set_differences(
     made: Mapping[str, Embedded], real: Embedded, base: str, others: Sequence[str]
 ) -> dict[str, dict[str, Paired]]:
-    """Return the differences of kinetic FID and NPSS, where they can be taken."""
+    """Return the differences of kinetic FID and NPSS if they can be taken."""
 
     def rows(name: str, *columns: str) -> NDArray[np.float64]:
-        found = torch.stack([made[name].moving[column] for column in columns], dim=-1)
-        return found.double().cpu().numpy()[:, None]
+        result = torch.stack([made[name].moving[column] for column in columns], dim=-1)
+        return result.double().cpu().numpy()[:, None]
 
     differences: dict[str, dict[str, Paired]] = {"kinetic_fid": {}, "npss": {}}
     if "kinetic" not in real.moving:
@@ -241,11 +211,7 @@ def _number(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 0.1 else f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
 
 
-# Opening a policy to be evaluated.
-
-
-_SMALL = 4_000_000
-"""Parameters of a network whose layers are done before a second thread has woken up."""
+_SMALL = 4_000_000  # parameters of a network whose layers are done before a second thread has woken up
 
 
 def set_threads(policies: Sequence[DiffusionPolicy], wanted: int) -> None:
@@ -256,36 +222,25 @@ def set_threads(policies: Sequence[DiffusionPolicy], wanted: int) -> None:
 
 
 def find_policy(path: str) -> FoundModel:
-    """Say which policy a path holds.
-
-    Raises:
-        MotionkitError: It is no policy.
-    """
-    found = open_model(path)
-    if "evaluator" in found.what:
+    """Return which policy a path holds."""
+    result = open_model(path)
+    if "evaluator" in result.what:
         raise MotionkitError(
-            f"{found.describe()}; what is measured is a policy.",
+            f"{result.describe()}; what is measured is a policy.",
             fix=f"motionkit eval text-to-motion --evaluator {shlex.quote(str(path))}",
         )
-    if found.kind != "policies":
+    if result.kind != "policies":
         raise MotionkitError(
-            f"{found.describe()}; what is measured is a policy.",
+            f"{result.describe()}; what is measured is a policy.",
             fix=f"motionkit eval retrieval {shlex.quote(str(path))} measures a TMR.",
         )
-    return found
+    return result
 
 
 def open_policy(
     found: FoundModel, chosen: Chosen, dataset: TextMotionDataset, *, full: bool, device: torch.device | str
 ) -> DiffusionPolicy:
     """Open a policy with its moving average, its adapters and the options that were given.
-
-    Args:
-        found: The policy.
-        chosen: ``--policy`` with its options.
-        dataset: Gives statistics to a released checkpoint.
-        full: Whether padded frames are attended to where nothing else was asked for, as in the original's evaluation.
-        device: Where it goes.
 
     Raises:
         MotionkitError: It cannot be opened, or does not fit the dataset.

@@ -37,15 +37,9 @@ QUANTITIES = (
 )  # fmt: skip
 """Names of the figures, in the order of tables."""
 
-EMBEDDED = QUANTITIES[: QUANTITIES.index("movement")]
-"""Those that need an evaluator."""
-
-MOVING = ("movement", "statues", "side")
-"""Those that compare motions with real clips of the same action."""
-
-REWARD = "reward/"
-"""How the names of rewards begin, which stand beside the figures where they are asked for."""
-
+EMBEDDED = QUANTITIES[: QUANTITIES.index("movement")]  # those that need an evaluator
+MOVING = ("movement", "statues", "side")  # those that compare motions with real clips of the same action
+REWARD = "reward/"  # how the names of rewards begin, which stand beside the figures where they are asked for
 BIASED = "biased, compare at equal n only"
 _BATCH, _PAIRS, _ENOUGH = 32, 300, 5
 _SILENT = "motions are shorter than 1 s, or real clips of their actions hardly move or are not known"
@@ -53,17 +47,11 @@ _SILENT = "motions are shorter than 1 s, or real clips of their actions hardly m
 
 @dataclass
 class Sheet:
-    """Figures by name.
+    """Figures by name."""
 
-    Attributes:
-        values: What could be measured.
-        missing: Why another figure is not there.
-        notes: What to know about one that is.
-    """
-
-    values: dict[str, float] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
+    values: dict[str, float] = field(default_factory=dict)  # what could be measured
+    missing: dict[str, str] = field(default_factory=dict)  # why another figure is not there
+    notes: dict[str, str] = field(default_factory=dict)  # what to know about one that is
 
     def add(self, other: Sheet) -> None:
         """Take in the figures of another sheet."""
@@ -139,7 +127,7 @@ def npss_columns(motions: MotionBatch, truths: Sequence[Tensor | None]) -> tuple
 
     Args:
         motions: N motions.
-        truths: N features ``[T, D]`` as long as the motions; None where a prompt has no real motion.
+        truths: N features ``[T, D]`` as long as the motions; None if a prompt has no real motion.
 
     Returns:
         ``[N]`` each (see `motionkit.metrics.npss_terms`, of joint positions relative to root and heading); NaN without
@@ -184,11 +172,7 @@ def moving_figures(found: Mapping[str, Tensor], real: Tensor) -> Sheet:
 
 
 def require_finite(embeddings: Tensor, what: str) -> Tensor:
-    """Return `embeddings`, or refuse them where one is not finite.
-
-    Raises:
-        MotionkitError: With how many (exit code 1).
-    """
+    """Return `embeddings`, or refuse them where one is not finite."""
     bad = int((~torch.isfinite(embeddings).all(-1)).sum())
     if bad:
         raise MotionkitError(
@@ -198,9 +182,6 @@ def require_finite(embeddings: Tensor, what: str) -> Tensor:
             code=1,
         )
     return embeddings
-
-
-# A table as Markdown, LaTeX or CSV.
 
 
 Format = Literal["table", "markdown", "latex", "csv"]
@@ -262,19 +243,12 @@ _LONG = "1,024 of 60 frames or more"
 
 @dataclass(frozen=True)
 class Published:
-    """One published row.
-
-    Attributes:
-        name: The model.
-        figures: As printed, in the order of `COLUMNS`; empty where there is none.
-        source: Where it stands.
-        prompts: Motions that its FID is over.
-    """
+    """One published row."""
 
     name: str
-    figures: tuple[str, ...]
-    source: str
-    prompts: str
+    figures: tuple[str, ...]  # as printed, in the order of `COLUMNS`; empty if there is none
+    source: str  # where it stands
+    prompts: str  # motions that its FID is over
 
 
 PUBLISHED = (
@@ -347,11 +321,9 @@ TITLES = {
     "skate": "skate", "penetration": "penetration", "float": "float", "jerk": "jerk",
 }  # fmt: skip
 
-_CHANCE = 0.12
-"""R@3 of real motions below which an evaluator knows nearly nothing; guessing reaches 3 / 32."""
+_CHANCE = 0.12  # R@3 of real motions below which an evaluator knows nearly nothing; guessing reaches 3 / 32
 
-Block = Mapping[str, Mapping[str, Any]]
-"""``{name: {"mean", "ci95", ...}}``, or ``{"mean": None, "why"}``."""
+Block = Mapping[str, Mapping[str, Any]]  # ``{name: {"mean", "ci95", ...}}``, or ``{"mean": None, "why"}``
 
 
 def summarise(sheets: Sequence[Sheet]) -> dict[str, dict[str, Any]]:
@@ -361,18 +333,18 @@ def summarise(sheets: Sequence[Sheet]) -> dict[str, dict[str, Any]]:
     standard deviation, as the field reports it; ``values`` are the replications. A figure that a replication lacks is
     ``{"mean": None, "why"}``.
     """
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for name in QUANTITIES:
         why = next((sheet.missing[name] for sheet in sheets if name in sheet.missing), "")
         values = [sheet.values[name] for sheet in sheets if name in sheet.values]
         if why:
-            found[name] = {"mean": None, "why": why}
+            result[name] = {"mean": None, "why": why}
         elif values:
             mean, half = interval(torch.tensor(values, dtype=torch.float64))
-            found[name] = {"mean": mean, "ci95": [mean - half, mean + half], "values": values}
+            result[name] = {"mean": mean, "ci95": [mean - half, mean + half], "values": values}
             if note := next((sheet.notes[name] for sheet in sheets if name in sheet.notes), ""):
-                found[name]["note"] = note
-    return found
+                result[name]["note"] = note
+    return result
 
 
 def table(title: str, columns: Mapping[str, Block]) -> dict[str, Any]:
@@ -381,7 +353,7 @@ def table(title: str, columns: Mapping[str, Block]) -> dict[str, Any]:
     rows = []
     for name in names:
         blocks = [block.get(name, {}) for block in columns.values()]
-        remarks = dict.fromkeys(str(one.get("why") or one.get("note") or "") for one in blocks)
+        remarks = dict.fromkeys(str(block.get("why") or block.get("note") or "") for block in blocks)
         metric = definition(tracked(name))
         unit = f" ({metric.unit})" if metric.unit != "1" else ""
         arrow = {"up": " ↑", "down": " ↓", "one": " → 1", "none": ""}[metric.better]
@@ -417,34 +389,34 @@ def tracked(name: str) -> str:
 
 def verdict(metrics: Block, truth: Block) -> str:
     """Return one sentence: how near the policy is to real motion, by what could be measured."""
-    said = []
+    parts = []
     top, real = metrics.get("r_precision_3", {}).get("mean"), truth.get("r_precision_3", {}).get("mean")
     if top is not None and real:
-        said.append(f"R@3 is {top:.3f}, {top / real:.0%} of what real motions reach ({real:.3f})")
+        parts.append(f"R@3 is {top:.3f}, {top / real:.0%} of what real motions reach ({real:.3f})")
     fid, floor = metrics.get("fid", {}).get("mean"), truth.get("fid", {}).get("mean")
     if fid is not None:
-        said.append(f"FID is {fid:.3g}" + (f" (real against real: {floor:.3g})" if floor is not None else ""))
+        parts.append(f"FID is {fid:.3g}" + (f" (real against real: {floor:.3g})" if floor is not None else ""))
     movement, statues = (metrics.get(name, {}).get("mean") for name in ("movement", "statues"))
     if movement is not None:
         little = f", which is little (below {LEAST_MOVEMENT:.0%})" if movement < LEAST_MOVEMENT else ""
-        said.append(f"motions move {movement:.0%} as much as real ones of the same actions{little}")
+        parts.append(f"motions move {movement:.0%} as much as real ones of the same actions{little}")
     if statues:
         many = f", which are many (above {MOST_STATUES:.0%})" if statues > MOST_STATUES else ""
-        said.append(f"{statues:.1%} of them are statues{many}")
+        parts.append(f"{statues:.1%} of them are statues{many}")
     for name, unit in (("skate", "m/s"), ("jerk", "m/s^3")):
         one, other = metrics.get(name, {}).get("mean"), truth.get(name, {}).get("mean")
         if one is not None and other is not None:
-            said.append(f"{name} is {one:.3g} {unit} (real: {other:.3g})")
+            parts.append(f"{name} is {one:.3g} {unit} (real: {other:.3g})")
     passed = [
         TITLES[name]
         for name, sign in (("r_precision_3", 1), ("mm_dist", -1), ("fid", -1))
         if _beats(metrics.get(name, {}), truth.get(name, {}), sign)
     ]
     if passed:
-        said.append(f"it passes real motion on {' and '.join(passed)}: look at the motions before believing it")
+        parts.append(f"it passes real motion on {' and '.join(passed)}: look at the motions before believing it")
     if real is not None and real < _CHANCE:
-        said.append("the evaluator tells the texts of real motions apart hardly better than chance (0.094): train it")
-    return "; ".join(said) + "." if said else "nothing could be measured."
+        parts.append("the evaluator tells the texts of real motions apart hardly better than chance (0.094): train it")
+    return "; ".join(parts) + "." if parts else "nothing could be measured."
 
 
 def _beats(one: Mapping[str, Any], other: Mapping[str, Any], sign: int) -> bool:

@@ -49,29 +49,19 @@ from motionkit.text_to_motion.rewards.mix import RewardMix
 
 
 Mode = Literal["auto", "wo_mm", "mm_short", "debug", "full"]
-MDM_PROMPTS = 1024
-"""The original asks for 1,000 in whole batches of 32: 32 batches."""
-
+MDM_PROMPTS = 1024  # the original asks for 1,000 in whole batches of 32: 32 batches
 _FEW = 5
 
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is sampled.
+    """How much is sampled."""
 
-    Attributes:
-        replications: How often everything is repeated with new prompts and noise.
-        prompts: Prompts per replication.
-        mm_prompts: Prompts of MultiModality per replication; 0 leaves it out.
-        mm_repeats: Motions of each of them.
-        mm_pairs: Pairs among these.
-    """
-
-    replications: int
-    prompts: int
-    mm_prompts: int = 0
-    mm_repeats: int = 0
-    mm_pairs: int = 10
+    replications: int  # how often everything is repeated with new prompts and noise
+    prompts: int  # prompts per replication
+    mm_prompts: int = 0  # prompts of MultiModality per replication; 0 leaves it out
+    mm_repeats: int = 0  # motions of each of them
+    mm_pairs: int = 10  # pairs among these
 
     @property
     def motions(self) -> int:
@@ -110,42 +100,25 @@ def amount_of(
 
 @dataclass(frozen=True)
 class Sampling:
-    """How motions are made.
+    """How motions are made."""
 
-    Attributes:
-        plan: Reverse steps.
-        guidance: Classifier-free guidance scale.
-        words: Sampler, steps, guidance and padding, for tables.
-    """
-
-    plan: StepPlan
-    guidance: float
-    words: str
+    plan: StepPlan  # reverse steps
+    guidance: float  # classifier-free guidance scale
+    words: str  # sampler, steps, guidance and padding, for tables
 
 
 def sampling_of(
-    found: FoundModel,
+    found: FoundModel,  # where it comes from
     policy: DiffusionPolicy,
     *,
-    starter: bool,
+    starter: bool,  # whether it is evaluated on the starter's data
+    # ``auto`` takes what the policy is meant for: few deterministic steps on the starter's data (a run of `grpo`: those
+    # that it was measured with), else the ancestral sampler, as MDM is evaluated.
     kind: Literal["auto", "ddpm", "ddim"] = "auto",
-    steps: int = 0,
-    guidance: float | None = None,
+    steps: int = 0,  # number of steps; 0 leaves it to `kind` and to the policy, which may have a number of its own
+    guidance: float | None = None,  # guidance scale; None takes that of the run, else the policy's own, else 2.5
 ) -> Sampling:
-    """Decide how a policy is sampled.
-
-    Args:
-        found: Where it comes from.
-        policy: The policy.
-        starter: Whether it is evaluated on the starter's data.
-        kind: ``auto`` takes what the policy is meant for: few deterministic steps on the starter's data (a run of
-            `grpo`: those that it was measured with), else the ancestral sampler, as MDM is evaluated.
-        steps: Number of steps; 0 leaves it to `kind` and to the policy, which may have a number of its own.
-        guidance: Guidance scale; None takes that of the run, else the policy's own, else 2.5.
-
-    Raises:
-        MotionkitError: There are not so many steps.
-    """
+    """Decide how a policy is sampled."""
     own = _of_run(found)
     scale = guidance if guidance is not None else float(own.get("guidance_scale", guidance_of(policy)))
     total = len(policy.schedule)
@@ -163,11 +136,7 @@ def sampling_of(
 
 
 def common_guidance(policies: Sequence[tuple[FoundModel, DiffusionPolicy]], guidance: float | None) -> float:
-    """Return one guidance scale for several policies: the one asked for, else that of tuned ones among them, else 2.5.
-
-    Raises:
-        MotionkitError: They were tuned with different ones.
-    """
+    """Return one guidance scale for several policies: the one asked for, else that of tuned ones, else 2.5."""
     if guidance is not None:
         return guidance
     own = (
@@ -186,7 +155,7 @@ def common_guidance(policies: Sequence[tuple[FoundModel, DiffusionPolicy]], guid
 
 
 def _of_run(found: FoundModel) -> Mapping[str, Any]:
-    """Return the sampler settings of the run of `grpo` that made a policy; empty where there is none."""
+    """Return the sampler settings of the run of `grpo` that made a policy; empty if there is none."""
     if found.run is None or found.run.command != "grpo":
         return {}
     own = found.run.config.get("sampler")
@@ -201,15 +170,10 @@ _UNIT = 4
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, and the real motion that it describes.
+    """A prompt, and the real motion that it describes."""
 
-    Attributes:
-        prompt: As long as `truth`; its key is unique in the evaluation, so that the noise is too.
-        truth: ``[T, F]`` unnormalised features; None where there is no real motion.
-    """
-
-    prompt: Prompt
-    truth: Tensor | None
+    prompt: Prompt  # as long as `truth`; its key is unique in the evaluation, so that the noise is too
+    truth: Tensor | None  # [T, F] unnormalised features; None if there is no real motion
 
 
 class Questions:
@@ -218,31 +182,19 @@ class Questions:
     A clip is asked for as the public loaders serve it: one of its captions at random, cut to a multiple of 4 frames,
     once in three times 4 frames shorter, at a random place. A composite prompt is asked for as it is.
 
-    Args:
-        dataset: Where clips and captions come from.
-        split: Which of them.
-        longest: Longest motion of the policy in frames.
-        k_segments: Segments per prompt; composite data only.
-        seed: Seed of the draw.
-        trained: What the policies were trained on, which is not asked for.
-
     Attributes:
         kept: What was left out.
-
-    Raises:
-        MotionkitError: There are none, none that the policies were not trained on, or `dataset` was composed of
-            training clips.
     """
 
     def __init__(
         self,
-        dataset: TextMotionDataset,
-        split: Split,
+        dataset: TextMotionDataset,  # where clips and captions come from
+        split: Split,  # which of them
         *,
-        longest: int,
-        k_segments: int = 0,
+        longest: int,  # longest motion of the policy in frames
+        k_segments: int = 0,  # segments per prompt; composite data only
         seed: int = 0,
-        trained: TrainedOn | None = None,
+        trained: TrainedOn | None = None,  # what the policies were trained on, which is not asked for
     ) -> None:
         self._seed, self._longest, self._crop = seed, longest, dataset.random_crop
         splits: Sequence[Split] | None = getattr(dataset, "splits", None)
@@ -299,7 +251,7 @@ class Questions:
         return len(self._prompts) or sum(len(clip.captions) for clip in self._clips)
 
     def tokens(self) -> dict[str, Sequence[str]]:
-        """Return the stored ``word/POS`` tokens of captions, where the dataset has them."""
+        """Return the stored ``word/POS`` tokens of captions if the dataset has them."""
         return {
             caption: tokens
             for clip in self._clips
@@ -321,8 +273,8 @@ class Questions:
     def real(self, replication: int) -> list[Question]:
         """Return every item of the split once, in a new random order; those of a composite set that have a motion."""
         rng = self._generator("real", replication)
-        found = [self._question(rng, place, f"real {replication}") for place in rng.permutation(self.count).tolist()]
-        return [question for question in found if question.truth is not None]
+        result = [self._question(rng, place, f"real {replication}") for place in rng.permutation(self.count).tolist()]
+        return [question for question in result if question.truth is not None]
 
     def _generator(self, name: str, replication: int) -> np.random.Generator:
         return np.random.default_rng([abs(stable_hash(f"{name} {self._seed} {replication}"))])
@@ -349,59 +301,36 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Replication:
-    """The figures of one replication.
+    """The figures of one replication."""
 
-    Attributes:
-        metrics: Of the policy.
-        truth: Of the real motions.
-    """
-
-    metrics: Sheet
-    truth: Sheet
+    metrics: Sheet  # of the policy
+    truth: Sheet  # of the real motions
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """N motions in the evaluator's space.
+    """N motions in the evaluator's space."""
 
-    Attributes:
-        motion: ``[N, E]``.
-        columns: ``[N]`` per physics figure, per figure of `MOVING`, and per reward that was asked for.
-        moving: What `moving_figures` takes beside the columns.
-    """
-
-    motion: Tensor
-    columns: dict[str, Tensor]
-    moving: dict[str, Tensor]
+    motion: Tensor  # [N, E]
+    columns: dict[str, Tensor]  # [N] per physics figure, per figure of `MOVING`, and per reward that was asked for
+    moving: dict[str, Tensor]  # what `moving_figures` takes beside the columns
 
 
 class Measurement:
-    """Everything that replications share.
-
-    Args:
-        evaluator: Embeds texts and motions.
-        questions: What is asked.
-        amount: How much.
-        seed: Seed of the noise and of pairs.
-        batch: Motions that are sampled at once.
-        doubt: Why the evaluator's figures would mean nothing; empty when they do.
-        singles: Clips of single actions, for the guide's FID of composite motions.
-        actions: What real clips of an action do.
-        rewards: Scores of motions that are wanted beside the figures.
-    """
+    """Everything that replications share."""
 
     def __init__(
         self,
-        evaluator: T2MEvaluator,
-        questions: Questions,
+        evaluator: T2MEvaluator,  # embeds texts and motions
+        questions: Questions,  # what is asked
         *,
-        actions: RealActions,
-        amount: Amount,
-        seed: int = 0,
-        batch: int = 64,
-        doubt: str = "",
-        singles: Questions | None = None,
-        rewards: RewardMix | None = None,
+        actions: RealActions,  # what real clips of an action do
+        amount: Amount,  # how much
+        seed: int = 0,  # seed of the noise and of pairs
+        batch: int = 64,  # motions that are sampled at once
+        doubt: str = "",  # why the evaluator's figures would mean nothing; empty when they do
+        singles: Questions | None = None,  # clips of single actions, for the guide's FID of composite motions
+        rewards: RewardMix | None = None,  # scores of motions that are wanted beside the figures
     ) -> None:
         self.rewards = rewards
         self.actions = actions
@@ -418,14 +347,10 @@ class Measurement:
     def replicate(
         self, policy: DiffusionPolicy, how: Sampling, replication: int, progress: Progress | None = None
     ) -> Replication:
-        """Measure a policy and the real motions.
-
-        Raises:
-            MotionkitError: A motion is not finite (exit code 1).
-        """
+        """Measure a policy and the real motions."""
         asked = self.questions.draw(replication, self.amount.prompts)
         made = self.generated(policy, how, asked, progress)
-        text = self.evaluator.encode_texts([self.evaluator.whole_text(one.prompt) for one in asked])
+        text = self.evaluator.encode_texts([self.evaluator.whole_text(question.prompt) for question in asked])
         real_text, real = self.real(policy, replication)
         seed = self.seed * 1_000_003 + replication
         metrics = self.sheet(text, made, real, seed)
@@ -468,7 +393,9 @@ class Measurement:
 
         def read(part: list[int]) -> MotionBatch:
             truths = [questions[i].truth for i in part]
-            features = torch.nn.utils.rnn.pad_sequence([one for one in truths if one is not None], batch_first=True)
+            features = torch.nn.utils.rnn.pad_sequence(
+                [truth for truth in truths if truth is not None], batch_first=True
+            )
             lengths = torch.tensor([questions[i].prompt.length for i in part], device=self.evaluator.mean.device)
             device = self.evaluator.mean.device
             return MotionBatch(features.float().to(device), lengths, skeleton=policy.skeleton, fps=policy.fps)
@@ -479,22 +406,22 @@ class Measurement:
         self, policy: DiffusionPolicy, how: Sampling, asked: Sequence[Question], progress: Progress | None
     ) -> Tensor:
         """Return ``[C, R, E]`` embeddings of R motions of each of C questions."""
-        repeats, found = self.amount.mm_repeats, []
+        repeats, result = self.amount.mm_repeats, []
         each = max(1, self.batch // repeats)
         for first in range(0, len(asked), each):
-            prompts = [one.prompt for one in asked[first : first + each]]
+            prompts = [question.prompt for question in asked[first : first + each]]
             done = sample(policy, prompts, how.plan, NoiseSource(self.seed), samples=repeats, guidance=how.guidance)
             padded = getattr(policy, "padding", "exact") != "exact"
-            found.append(self._latents(done.motions, padded=padded).unflatten(0, (len(prompts), repeats)))
+            result.append(self._latents(done.motions, padded=padded).unflatten(0, (len(prompts), repeats)))
             if progress is not None:
                 progress(len(prompts) * repeats)
-        return require_finite(torch.cat(found), "generated")
+        return require_finite(torch.cat(result), "generated")
 
     def real(self, policy: DiffusionPolicy, replication: int) -> tuple[Tensor, Embedded]:
         """Return the real motions of one pass over the split, with their texts; each pass is embedded once."""
         if replication not in self._passes:
             questions = self.questions.real(replication)
-            text = self.evaluator.encode_texts([self.evaluator.whole_text(one.prompt) for one in questions])
+            text = self.evaluator.encode_texts([self.evaluator.whole_text(question.prompt) for question in questions])
             self._passes[replication] = (text, self._embed(policy, questions))
         return self._passes[replication]
 
@@ -510,7 +437,7 @@ class Measurement:
         return sheet
 
     def _withhold(self, sheet: Sheet) -> None:
-        """Leave out what the evaluator says where it cannot be trusted."""
+        """Leave out the evaluator's figures if they cannot be trusted."""
         if self.doubt:
             sheet.missing |= {name: self.doubt for name in EMBEDDED if name in sheet.values}
             sheet.values = {name: value for name, value in sheet.values.items() if name not in EMBEDDED}
@@ -528,8 +455,8 @@ class Measurement:
             part = order[first : first + self.batch]
             batch, prompts = make(part), [asked[i].prompt for i in part]
             motion.append(self._latents(batch, padded=padded))
-            found = physics_figures(batch) | self.actions.measure(batch, prompts) | self._scores(batch, prompts)
-            for name, values in found.items():
+            quantities = physics_figures(batch) | self.actions.measure(batch, prompts) | self._scores(batch, prompts)
+            for name, values in quantities.items():
                 columns.setdefault(name, []).append(values)
             moved, power = npss_columns(batch, [asked[i].truth for i in part])
             kinetic = kinetic_features(batch.joints, batch.lengths, batch.fps)
@@ -545,7 +472,7 @@ class Measurement:
         return Embedded(latents, *sorted_back)
 
     def _scores(self, batch: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
-        """Return ``[N]`` of each reward; NaN where it does not apply or cannot be computed."""
+        """Return ``[N]`` of each reward; NaN if it does not apply or cannot be computed."""
         if self.rewards is None:
             return {}
         terms = self.rewards.score(batch, prompts).terms

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from motionkit.contracts.dataset import Split, TextClip, TextMotionDataset
+from motionkit.contracts.evaluation import KIND, RECORD, find_record
 from motionkit.contracts.open_model import STARTER, FoundModel
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.documents import read_json
@@ -42,23 +43,16 @@ _HEADS, _CONTACTS = 4, 4
 
 
 def doubt_of(
-    evaluator: T2MEvaluator,
-    clips: Sequence[TextClip],
+    evaluator: T2MEvaluator,  # the evaluator; reads the features of `clips`
+    clips: Sequence[TextClip],  # real motions
     *,
+    # Whether it is in the layout of its authors, whose standard deviation of the root and the contacts is 25 times
+    # smaller than the dataset's (their ``feat_bias`` of 5, applied twice).
     released: bool,
-    dataset: Normalizer,
-    known: Normalizer | None = None,
+    dataset: Normalizer,  # mean and Std of the dataset, which the generator uses
+    known: Normalizer | None = None,  # the evaluator's statistics that lie beside the dataset if there are any
 ) -> str:
-    """Return why the evaluator's figures would mean nothing; empty where nothing speaks against them.
-
-    Args:
-        evaluator: The evaluator; reads the features of `clips`.
-        clips: Real motions.
-        released: Whether it is in the layout of its authors, whose standard deviation of the root and the contacts is
-            25 times smaller than the dataset's (their ``feat_bias`` of 5, applied twice).
-        dataset: Mean and Std of the dataset, which the generator uses.
-        known: The evaluator's statistics that lie beside the dataset, where there are any.
-    """
+    """Return why the evaluator's figures would mean nothing; empty if nothing speaks against them."""
     frames = torch.cat([clip.features.float() for clip in clips[:_CLIPS]]).to(evaluator.mean)
     body = slice(_HEADS, -_CONTACTS)
     normal = evaluator.normalize(frames)[:, body]
@@ -83,19 +77,8 @@ def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.shape == second.shape and bool(torch.allclose(first.cpu(), second.cpu().to(first.dtype), rtol=0.02))
 
 
-# The page of an evaluation: what was measured, how, and what each figure means.
-
-
 def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[str, Any], notes: Sequence[str]) -> str:
-    """Return the page.
-
-    Args:
-        title: Its title.
-        sentence: The verdict.
-        facts: How it was measured, by name.
-        shown: The table, as the command line prints it.
-        notes: What to know before comparing.
-    """
+    """Return the page."""
     body = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead-in">{escape(sentence)}</p>',
@@ -114,18 +97,11 @@ def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[
 # A folder with one file per replication, so that an evaluation that was stopped goes on where it was.
 
 
-RECORD, PAGE, FOLDER = "evaluation.json", "evaluation.html", "replications"
-KIND = "motionkit-evaluation"
+PAGE, FOLDER = "evaluation.html", "replications"
 
 
 class ReplicationStore:
-    """The folder of an evaluation.
-
-    Args:
-        path: The folder.
-        key: Everything that the figures depend on; JSON-able.
-        overwrite: Whether an evaluation that is there may be replaced.
-    """
+    """The folder of an evaluation."""
 
     def __init__(self, path: Path, key: Mapping[str, Any], *, overwrite: bool = False) -> None:
         self.path = path
@@ -138,9 +114,6 @@ class ReplicationStore:
 
         Yields:
             How many replications it holds already.
-
-        Raises:
-            MotionkitError: It holds other files, another evaluation, a finished one, or another process works on it.
         """
         before = self._before()
         with disk_errors("make the folder", self.path, code=2):
@@ -153,7 +126,7 @@ class ReplicationStore:
             yield sum(1 for _ in (self.path / FOLDER).glob("[0-9]*.json"))
 
     def read(self, number: int) -> Replication | None:
-        """Return a replication that was measured before; None where there is none."""
+        """Return a replication that was measured before; None if there is none."""
         file = self.path / FOLDER / f"{number:04d}.json"
         if not file.is_file():
             return None
@@ -166,21 +139,13 @@ class ReplicationStore:
             ) from error
 
     def write(self, number: int, found: Replication, seconds: float) -> None:
-        """Keep a replication.
-
-        Raises:
-            MotionkitError: It cannot be written (exit code 1).
-        """
+        """Keep a replication."""
         parts = {"metrics": found.metrics, "ground_truth": found.truth}
         document = {name: vars(sheet) for name, sheet in parts.items()}
         self._write(f"{FOLDER}/{number:04d}.json", {"replication": number, "seconds": seconds, **document})
 
     def finish(self, document: Mapping[str, Any], page: str) -> None:
-        """Write the result and its page.
-
-        Raises:
-            MotionkitError: They cannot be written (exit code 1).
-        """
+        """Write the result and its page."""
         with disk_errors("write the page", self.path):
             write_bytes_atomic(self.path / PAGE, page.encode())
         record = {"kind": KIND, "schema": 1, "status": "done", "settings": self._key, "result": dict(document)}
@@ -188,16 +153,8 @@ class ReplicationStore:
 
     def _before(self) -> dict[str, Any] | None:
         """Return the record of an evaluation that may go on or be replaced; None for a new place."""
-        if self.path.exists() and not self.path.is_dir():
-            raise MotionkitError(f"--out {self.path} is a file.", fix="choose another --out.")
-        if not self.path.is_dir() or not {file.name for file in self.path.iterdir()} - {FOLDER, LOCK}:
-            return None  # new, or stopped before anything was measured
-        record: dict[str, Any] = {}
-        if (self.path / RECORD).is_file():
-            record = read_json(self.path / RECORD, dict, fix="choose another --out.")
-        if record.get("kind") != KIND:
-            raise MotionkitError(f"{self.path} exists and holds something else.", fix="choose another --out.")
-        if self._overwrite:
+        record = find_record(self.path, besides={FOLDER, LOCK})  # a run that measured nothing may have left these
+        if record is None or self._overwrite:
             return record
         if record.get("status") == "done":
             raise MotionkitError(
@@ -229,27 +186,16 @@ def _sheet(document: Mapping[str, Any]) -> Sheet:
 
 @dataclass(frozen=True)
 class Opened:
-    """Inputs of an evaluation.
+    """Inputs of an evaluation."""
 
-    Attributes:
-        evaluator: Embeds texts and motions.
-        questions: What is asked.
-        singles: Clips of single actions behind a composite set, where they are known.
-        real: Real motions of the split, by what they do.
-        doubt: Why the evaluator's figures would mean nothing; empty when they do.
-        dataset: Name of the data.
-        split: Their split.
-        evaluator_name: ``starter`` or a path.
-    """
-
-    evaluator: T2MEvaluator
-    questions: Questions
-    singles: Questions | None
-    real: RealMotions
-    doubt: str
-    dataset: str
-    split: Split
-    evaluator_name: str
+    evaluator: T2MEvaluator  # embeds texts and motions
+    questions: Questions  # what is asked
+    singles: Questions | None  # clips of single actions behind a composite set if they are known
+    real: RealMotions  # real motions of the split, by what they do
+    doubt: str  # why the evaluator's figures would mean nothing; empty when they do
+    dataset: str  # name of the data
+    split: Split  # their split
+    evaluator_name: str  # ``starter`` or a path
 
     def measurement(self, amount: Amount, *, seed: int, batch: int, rewards: RewardMix | None = None) -> Measurement:
         """Return what replications share."""
@@ -280,24 +226,7 @@ def open_all(
     device: torch.device | str = "cpu",
     trained: TrainedOn | None = None,
 ) -> Opened:
-    """Open the evaluator and the questions, and check that everything fits.
-
-    Args:
-        dataset: Where captions and real motions come from.
-        split: Which of them.
-        policies: What will be asked, by name.
-        label: Name of the dataset.
-        evaluator: ``starter``, or a folder or file.
-        glove: Folder of a released evaluator's ``our_vab`` files.
-        stats: Folder of a released evaluator's statistics.
-        k_segments: Segments per prompt, of composite data.
-        seed: Seed of the draw.
-        device: Where the evaluator goes.
-        trained: What the policies were trained on, which is not asked for.
-
-    Raises:
-        MotionkitError: Something is refused, or does not fit.
-    """
+    """Open the evaluator and the questions, and check that everything fits."""
     opened = open_evaluator(evaluator, glove=glove, stats=stats, device=device)
     longest = min(policy.max_length for policy in policies.values())
     questions = Questions(dataset, split, longest=longest, k_segments=k_segments, seed=seed, trained=trained)
@@ -325,55 +254,31 @@ def open_all(
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of an evaluation.
+    """The result of an evaluation."""
 
-    Attributes:
-        document: What ``--json`` prints.
-        table: The table, as the command line prints it.
-        notes: What to know before comparing.
-        sentence: The verdict.
-    """
-
-    document: dict[str, Any]
-    table: dict[str, Any]
-    notes: list[str] = field(default_factory=list)
+    document: dict[str, Any]  # what ``--json`` prints
+    table: dict[str, Any]  # the table, as the command line prints it
+    notes: list[str] = field(default_factory=list)  # what to know before comparing
     sentence: str = ""
 
 
 def evaluate(
-    found: FoundModel,
+    found: FoundModel,  # where the policy comes from
     policy: DiffusionPolicy,
-    opened: Opened,
-    how: Sampling,
-    amount: Amount,
-    out: Path,
+    opened: Opened,  # the other inputs
+    how: Sampling,  # how it is sampled
+    amount: Amount,  # how much
+    out: Path,  # folder; see `ReplicationStore`
     *,
-    protocol: str,
-    mode: str,
-    seed: int = 0,
-    batch: int = 64,
-    overwrite: bool = False,
+    protocol: str,  # name of the protocol, for the record
+    mode: str,  # name of the mode, for the record
+    seed: int = 0,  # seed of prompts and noise
+    batch: int = 64,  # motions sampled at once; changes nothing but memory and time
+    overwrite: bool = False,  # replace an evaluation in `out`
+    # Called with how many motions are done since its last call, those of earlier attempts included.
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
-    """Measure a policy, or go on with a measurement that was stopped.
-
-    Args:
-        found: Where the policy comes from.
-        policy: The policy.
-        opened: The other inputs.
-        how: How it is sampled.
-        amount: How much.
-        out: Folder; see `ReplicationStore`.
-        protocol: Name of the protocol, for the record.
-        mode: Name of the mode, for the record.
-        seed: Seed of prompts and noise.
-        batch: Motions sampled at once; changes nothing but memory and time.
-        overwrite: Replace an evaluation in `out`.
-        progress: Called with how many motions are done since its last call, those of earlier attempts included.
-
-    Raises:
-        MotionkitError: `out` is refused (exit code 2), or motions are not finite or files cannot be written (1).
-    """
+    """Measure a policy, or go on with a measurement that was stopped."""
     measurement = opened.measurement(amount, seed=seed, batch=batch)
     key = {
         "policy": found.path,
@@ -421,7 +326,7 @@ def _outcome(
     mode: str,
     out: Path,
 ) -> Outcome:
-    metrics, truth = (summarise([getattr(one, part) for one in sheets]) for part in ("metrics", "truth"))
+    metrics, truth = (summarise([getattr(sheet, part) for sheet in sheets]) for part in ("metrics", "truth"))
     notes = _notes(opened, amount, protocol)
     multi = f", MultiModality {amount.mm_prompts} x {amount.mm_repeats}" if amount.mm_prompts else ""
     title = (
@@ -464,8 +369,8 @@ def _outcome(
 def _notes(opened: Opened, amount: Amount, protocol: str) -> list[str]:
     notes = [opened.doubt] if opened.doubt else []
     count, what = opened.questions.count, opened.questions.what
-    if said := opened.questions.kept.sentence(what):
-        notes.insert(0, said)
+    if left_out := opened.questions.kept.sentence(what):
+        notes.insert(0, left_out)
     if amount.prompts > count:
         notes.append(
             f"the {opened.split} split has {count} {what}: each is asked {amount.prompts / count:.2g} times per "

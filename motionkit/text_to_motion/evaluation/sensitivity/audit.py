@@ -15,8 +15,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import Skeleton, feature_layout
 from motionkit.rl import stable_hash
 from motionkit.text import KINDS, Prompt, is_english, kinds_of, words_of
-from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, Bench, Clips, Scores
-from motionkit.text_to_motion.evaluation.sensitivity.rows import SOURCES, Example, Row
+from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES, Audited, Bench, Clips, Example, Row, Scores
 
 # What a change gives away by itself: how often a classifier tells it without the other half of the pair.
 #
@@ -24,25 +23,18 @@ from motionkit.text_to_motion.evaluation.sensitivity.rows import SOURCES, Exampl
 # alone, a reward may have learnt to smell what is changed and nothing about the text.
 
 
-FEWEST = 20
-"""Clips from which a classifier is trained."""
-
+FEWEST = 20  # clips from which a classifier is trained
 _FOLDS = 5
-_RIDGE = 0.1
-"""Weight of the squared norm, in units of the mean squared value of a feature."""
+_RIDGE = 0.1  # weight of the squared norm, in units of the mean squared value of a feature
 
 
 def motion_alone(examples: Sequence[Example], skeleton: Skeleton) -> float:
     """Return how often a linear classifier tells changed motions from real ones, without their captions.
 
-    Args:
-        examples: Clips and their changes.
-        skeleton: Their body.
-
     Returns:
         Accuracy on clips that it was not trained on, chance is 0.5; NaN with fewer than `FEWEST` clips.
     """
-    pairs = [(one.real, one.changed) for one in examples]
+    pairs = [(example.real, example.changed) for example in examples]
     if len(pairs) < FEWEST:
         return float("nan")
     rows = [np.stack([summary(motion, skeleton) for motion in side]) for side in zip(*pairs, strict=True)]
@@ -51,7 +43,7 @@ def motion_alone(examples: Sequence[Example], skeleton: Skeleton) -> float:
 
 def text_alone(examples: Sequence[Example]) -> float:
     """Return how often a linear classifier of words tells changed captions from own ones; as `motion_alone`."""
-    pairs = [(words_of(one.own.text), words_of(one.asked.text)) for one in examples]
+    pairs = [(words_of(example.own.text), words_of(example.asked.text)) for example in examples]
     if len(pairs) < FEWEST:
         return float("nan")
     known = sorted({word for pair in pairs for words in pair for word in words})
@@ -72,17 +64,12 @@ def summary(features: Tensor, skeleton: Skeleton) -> NDArray[np.float64]:
         jolt.mean(0) if len(jolt) else torch.zeros(skeleton.joints, dtype=torch.float64),
         root.mean(0), root.std(0, correction=0), rows[:, layout.contacts].mean(0),
     ]  # fmt: skip
-    found: NDArray[np.float64] = torch.cat(parts).numpy()
-    return found
+    result: NDArray[np.float64] = torch.cat(parts).numpy()
+    return result
 
 
 def _accuracy(real: NDArray[np.float64], changed: NDArray[np.float64]) -> float:
-    """Return the accuracy of ridge regression to +1 and -1, by clip: a clip and its change are never parted.
-
-    Args:
-        real: ``[n, F]``.
-        changed: ``[n, F]``, row by row.
-    """
+    """Return the accuracy of ridge regression to +1 and -1, by clip: a clip and its change are never parted."""
     folds = np.random.default_rng(0).permutation(len(real)) % _FOLDS
     right = 0
     for fold in range(_FOLDS):
@@ -108,28 +95,18 @@ _APART = 1e-9
 
 @dataclass(frozen=True)
 class Figure:
-    """What a reward makes of a change.
+    """What a reward makes of a change."""
 
-    Attributes:
-        real: Mean score of the clips.
-        changed: Mean score of the changed ones.
-        unrelated: Mean score of the clips with captions of other actions.
-        seen: ``(real - changed) / (real - unrelated)``: 1 where the change costs as much as a caption that has nothing
-            to do with the clip, 0 where it costs nothing; NaN where unrelated captions score no less.
-        ci95: Percentile bootstrap interval of `seen` over clips.
-        fall: ``real - changed`` in standard deviations over real clips: what is left to say of a reward that reads no
-            text.
-        told: Share of the clips that score higher than their change; a tie counts half.
-        n: Clips.
-    """
-
-    real: float
-    changed: float
-    unrelated: float
+    real: float  # mean score of the clips
+    changed: float  # mean score of the changed ones
+    unrelated: float  # mean score of the clips with captions of other actions
+    # ``(real - changed) / (real - unrelated)``: 1 where the change costs as much as a caption that has nothing to do
+    # with the clip, 0 where it costs nothing; NaN if unrelated captions score no less.
     seen: float
-    ci95: tuple[float, float]
+    ci95: tuple[float, float]  # percentile bootstrap interval of `seen` over clips
+    # ``real - changed`` in standard deviations over real clips: what is left to say of a reward that reads no text.
     fall: float
-    told: float
+    told: float  # share of the clips that score higher than their change; a tie counts half
     n: int
 
     def document(self) -> dict[str, object]:
@@ -144,21 +121,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Columns:
-    """Scores of one reward, of one row.
+    """Scores of one reward, of one row."""
 
-    Attributes:
-        real: ``[n]`` scores of the clips with their captions.
-        changed: ``[n]`` scores after the change.
-        unrelated: ``[n]`` scores with captions of other actions.
-        std: Standard deviation of the reward over real clips.
-        reads_text: Whether captions matter to the reward.
-    """
-
-    real: Scores
-    changed: Scores
-    unrelated: Scores
-    std: float = float("nan")
-    reads_text: bool = True
+    real: Scores  # [n] scores of the clips with their captions
+    changed: Scores  # [n] scores after the change
+    unrelated: Scores  # [n] scores with captions of other actions
+    std: float = float("nan")  # standard deviation of the reward over real clips
+    reads_text: bool = True  # whether captions matter to the reward
 
     def figure(self, keep: NDArray[np.bool_] | None = None) -> Figure:
         """Return what the reward sees of those clips that `keep` (``[n]``, all by default) marks."""
@@ -213,29 +182,20 @@ def _known(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-PLAIN = "none of these"
-"""The kind of English captions that name nothing besides the action."""
-
+PLAIN = "none of these"  # the kind of English captions that name nothing besides the action
 _UNKNOWN = frozenset({"not English"})
 """The kind of other captions in which nothing was found: what they name is not known."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One row of an audit.
-
-    Attributes:
-        row: The row.
-        examples: Clips and what became of them.
-        columns: Scores by reward.
-        alone: How often a classifier tells the change without the other half of the pair: of a changed motion without
-            its caption, of a changed caption without its motion; chance is 0.5, NaN where clips are few or it was not
-            asked.
-    """
+    """One row of an audit."""
 
     row: Row
-    examples: tuple[Example, ...]
-    columns: Mapping[str, Columns]
+    examples: tuple[Example, ...]  # clips and what became of them
+    columns: Mapping[str, Columns]  # scores by reward
+    # How often a classifier tells the change without the other half of the pair: of a changed motion without its
+    # caption, of a changed caption without its motion; chance is 0.5, NaN if clips are few or it was not asked.
     alone: float = float("nan")
 
     @property
@@ -246,31 +206,19 @@ class Measured:
 
 @dataclass(frozen=True)
 class Audit:
-    """What rewards see of changed clips.
+    """What rewards see of changed clips."""
 
-    Attributes:
-        names: The rewards, and their weighted sum.
-        rows: The rows that have clips.
-        missing: Why other rows have none.
-        actions: Action of each clip, empty where it is not known.
-        kinds: By reward, the changes that it was trained against.
-        reads_text: By reward, whether captions matter to it.
-        constant: Rewards that return the same for everything.
-        dead: Rewards that give no clip a finite score.
-        unread: By reward, why captions could not be scored, by caption.
-        notes: What a reader should know.
-    """
-
-    names: tuple[str, ...]
-    rows: tuple[Measured, ...]
-    missing: Mapping[str, str]
-    actions: tuple[str, ...]
-    kinds: Mapping[str, frozenset[str]]
-    reads_text: Mapping[str, bool]
-    constant: frozenset[str]
-    dead: frozenset[str] = frozenset()
+    names: tuple[str, ...]  # the rewards, and their weighted sum
+    rows: tuple[Measured, ...]  # the rows that have clips
+    missing: Mapping[str, str]  # why other rows have none
+    actions: tuple[str, ...]  # action of each clip, empty if it is not known
+    kinds: Mapping[str, frozenset[str]]  # by reward, the changes that it was trained against
+    reads_text: Mapping[str, bool]  # by reward, whether captions matter to it
+    constant: frozenset[str]  # rewards that return the same for everything
+    dead: frozenset[str] = frozenset()  # rewards that give no clip a finite score
+    # By reward, why captions could not be scored, by caption.
     unread: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a reader should know
     _figures: dict[tuple[str, str, str], Figure] = field(default_factory=dict, repr=False, compare=False)
     _named: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -280,8 +228,8 @@ class Audit:
 
     def by_kind(self, row: Measured, name: str) -> dict[str, Figure]:
         """Return a row's figures by what captions name; English ones that name nothing are `PLAIN`."""
-        found = {kind: self._of_kind(row, name, kind) for kind in (*KINDS, PLAIN)}
-        return {kind: figure for kind, figure in found.items() if figure.n}
+        result = {kind: self._of_kind(row, name, kind) for kind in (*KINDS, PLAIN)}
+        return {kind: figure for kind, figure in result.items() if figure.n}
 
     def _of_kind(self, row: Measured, name: str, kind: str) -> Figure:
         key = row.row.name, name, kind
@@ -299,7 +247,7 @@ class Audit:
         return self._named[caption]
 
     def by_action(self, row: Measured, name: str) -> dict[str, tuple[float, int]]:
-        """Return what is seen and the number of clips by action, where actions are known; see `Columns.share`."""
+        """Return what is seen and the number of clips by action if actions are known; see `Columns.share`."""
         own = np.array([self.actions[example.place] for example in row.examples])
         return {action: row.columns[name].share(own == action) for action in sorted(set(own.tolist()) - {""})}
 
@@ -308,32 +256,18 @@ def audit(
     clips: Clips,
     audited: Sequence[Audited],
     *,
-    device: torch.device,
-    limit: int = 0,
-    rows: Sequence[str] = (),
-    seed: int = 0,
-    classify: bool = False,
-    progress: Callable[[int], None] | None = None,
+    device: torch.device,  # where they score
+    limit: int = 0,  # most clips of a row; 0 takes all that the change applies to
+    rows: Sequence[str] = (),  # names of rows, of `SOURCES`; empty for all
+    seed: int = 0,  # of what changes draw
+    classify: bool = False,  # also train classifiers of motions alone and of captions alone on each change
+    progress: Callable[[int], None] | None = None,  # called with 1 after each row
 ) -> Audit:
-    """Change real clips and score them.
-
-    Args:
-        clips: The clips.
-        audited: The rewards.
-        device: Where they score.
-        limit: Most clips of a row; 0 takes all that the change applies to.
-        rows: Names of rows, of `SOURCES`; empty for all.
-        seed: Of what changes draw.
-        classify: Also train classifiers of motions alone and of captions alone on each change.
-        progress: Called with 1 after each row.
-
-    Raises:
-        MotionkitError: A reward returns something else than scores (exit code 1).
-    """
+    """Change real clips and score them."""
     bench = Bench(audited, clips.skeleton, clips.fps, device)
     known: dict[tuple[Prompt, int], dict[str, float]] = {}
     chosen = {name: source for name, source in SOURCES.items() if not rows or name in rows}
-    found: list[tuple[Row, tuple[Example, ...], tuple[dict[str, Scores], ...]]] = []
+    scored: list[tuple[Row, tuple[Example, ...], tuple[dict[str, Scores], ...]]] = []
     missing: dict[str, str] = {}
     for name, source in chosen.items():
         generator = torch.Generator().manual_seed(stable_hash(f"sensitivity {seed} {name}") % 2**63)
@@ -346,24 +280,26 @@ def audit(
             examples = _readable(bench, examples)
             changed = _changed(bench, examples)
         if examples:
-            real = _cached(bench, known, examples, [one.own for one in examples])
-            away = _cached(bench, known, examples, [one.unrelated for one in examples])
-            found.append((source.row, examples, (real, changed, away)))
+            real = _cached(bench, known, examples, [example.own for example in examples])
+            away = _cached(bench, known, examples, [example.unrelated for example in examples])
+            scored.append((source.row, examples, (real, changed, away)))
         else:
             missing[name] = _why_not(clips, source.row)
         if progress is not None:
             progress(1)
-    reads = {name: any(_differ(real[name], away[name]) for _, _, (real, _, away) in found) for name in bench.names}
-    spread = {name: _std([scores[0][name] for _, _, scores in found]) for name in bench.names}
+    reads = {name: any(_differ(real[name], away[name]) for _, _, (real, _, away) in scored) for name in bench.names}
+    spread = {name: _std([scores[0][name] for _, _, scores in scored]) for name in bench.names}
     dead = {
-        name for name in bench.names if found and not any(np.isfinite(real[name]).any() for _, _, (real, _, _) in found)
+        name
+        for name in bench.names
+        if scored and not any(np.isfinite(real[name]).any() for _, _, (real, _, _) in scored)
     }
     same = {
         name
         for name in bench.names
         if not reads[name]
         and name not in dead
-        and not any(_differ(real[name], changed[name]) for _, _, (real, changed, _) in found)
+        and not any(_differ(real[name], changed[name]) for _, _, (real, changed, _) in scored)
         and not spread[name] > 0
     }
     measured = [
@@ -373,9 +309,9 @@ def audit(
             {name: Columns(real[name], changed[name], away[name], spread[name], reads[name]) for name in bench.names},
             _alone(row, examples, clips) if classify else float("nan"),
         )
-        for row, examples, (real, changed, away) in found
+        for row, examples, (real, changed, away) in scored
     ]
-    kinds = {one.name: one.kinds for one in audited}
+    kinds = {item.name: item.kinds for item in audited}
     return Audit(
         tuple(bench.names),
         tuple(measured),
@@ -391,19 +327,23 @@ def audit(
 
 
 def _changed(bench: Bench, examples: Sequence[Example]) -> dict[str, Scores]:
-    return bench.score([one.changed for one in examples], [one.asked for one in examples]) if examples else {}
+    return (
+        bench.score([example.changed for example in examples], [example.asked for example in examples])
+        if examples
+        else {}
+    )
 
 
 def _readable(bench: Bench, examples: tuple[Example, ...]) -> tuple[Example, ...]:
     """Return the examples whose changed captions can be read: stored texts have no encoder for others."""
-    found = []
-    for one in examples:
+    result = []
+    for example in examples:
         try:
-            _changed(bench, [one])
+            _changed(bench, [example])
         except MotionkitError:
             continue
-        found.append(one)
-    return tuple(found)
+        result.append(example)
+    return tuple(result)
 
 
 def _cached(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,52 +20,36 @@ from motionkit.contracts.reward import Reward
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import HasActions, MotionBatch, Skeleton
-from motionkit.motion.changes.place_and_time import clip_features, clip_joints
-from motionkit.motion.changes.registry import Scene
+from motionkit.motion.changes.place_and_time import clip_features, clip_joints, one_after_another
+from motionkit.motion.changes.registry import CHANGES, Change, Scene
 from motionkit.starter import weights_path
-from motionkit.text import Prompt, words_of
+from motionkit.text import CAPTION_CHANGES, CaptionChange, Prompt, words_of
 from motionkit.text_to_motion.evaluation.quality import single_clips
 from motionkit.text_to_motion.rewards.ask import ask
 
 Scores = NDArray[np.float64]
 
 _BATCH = 64
-_FOLDERS = ("", "tmr", "evaluator")
-"""Where a reward's weights lie below what its option ``weights`` names."""
+_FOLDERS = ("", "tmr", "evaluator")  # where a reward's weights lie below what its option ``weights`` names
 
 
 @dataclass(frozen=True)
 class Audited:
-    """One reward under audit.
+    """One reward under audit."""
 
-    Attributes:
-        name: What it is called; unique in an audit.
-        reward: The reward.
-        weight: Its weight in the sum of all rewards.
-        summed: Whether it is part of that sum; a judge and an evaluator are not.
-        kinds: Changes that its weights were trained against (`motionkit.motion.changes.registry.CHANGES`,
-            `motionkit.text.CAPTION_CHANGES`), as they say themselves.
-        own: Whether it is one of motionkit's, whose cost is known.
-    """
-
-    name: str
+    name: str  # what it is called; unique in an audit
     reward: Reward
-    weight: float = 1.0
-    summed: bool = True
+    weight: float = 1.0  # its weight in the sum of all rewards
+    summed: bool = True  # whether it is part of that sum; a judge and an evaluator are not
+    # Changes that its weights were trained against (`motionkit.motion.changes.registry.CHANGES`,
+    # `motionkit.text.CAPTION_CHANGES`), as they say themselves.
     kinds: frozenset[str] = frozenset()
-    own: bool = True
+    own: bool = True  # whether it is one of motionkit's, whose cost is known
 
 
 @dataclass
 class Bench:
-    """Asks rewards for scores, NaN where one has none.
-
-    Args:
-        audited: The rewards.
-        skeleton: Body of the motions.
-        fps: Their frames per second.
-        device: Where the rewards score.
-    """
+    """Asks rewards for scores, NaN if one has none."""
 
     audited: Sequence[Audited]
     skeleton: Skeleton
@@ -77,37 +63,35 @@ class Bench:
     @property
     def names(self) -> list[str]:
         """The rewards, and their weighted sum where several are summed."""
-        return [one.name for one in self.audited] + ([self.sum] if self.sum else [])
+        return [item.name for item in self.audited] + ([self.sum] if self.sum else [])
 
     @property
     def sum(self) -> str:
         """What the weighted sum is called; empty for fewer than two rewards."""
-        parts = [f"{one.weight:g} {one.name}" if one.weight != 1 else one.name for one in self.audited if one.summed]
+        parts = [
+            f"{item.weight:g} {item.name}" if item.weight != 1 else item.name for item in self.audited if item.summed
+        ]
         return " + ".join(parts) if len(parts) > 1 else ""
 
     @torch.no_grad()
     def score(self, features: Sequence[Tensor], prompts: Sequence[Prompt]) -> dict[str, Scores]:
         """Return the scores ``[N]`` by each name of `names`.
 
-        Args:
-            features: N clips ``[T, D]``, not normalised.
-            prompts: What each is scored against.
-
         Raises:
             MotionkitError: A reward returns something else than scores (exit code 1).
         """
-        found = {one.name: np.full(len(features), np.nan) for one in self.audited}
+        result = {item.name: np.full(len(features), np.nan) for item in self.audited}
         # Clips of one length together: little padding.
         order = sorted(range(len(features)), key=lambda place: len(features[place]))
         for start in range(0, len(order), _BATCH):
             places = order[start : start + _BATCH]
             motions = self._batch([features[place] for place in places])
             asked = [prompts[place] for place in places]
-            for one in self.audited:
-                found[one.name][places] = self._ask(one, motions, asked)
+            for item in self.audited:
+                result[item.name][places] = self._ask(item, motions, asked)
         if self.sum:
-            found[self.sum] = np.sum([one.weight * found[one.name] for one in self.audited if one.summed], axis=0)
-        return found
+            result[self.sum] = np.sum([item.weight * result[item.name] for item in self.audited if item.summed], axis=0)
+        return result
 
     def _batch(self, features: Sequence[Tensor]) -> MotionBatch:
         lengths = torch.tensor([len(rows) for rows in features], device=self.device)
@@ -124,22 +108,22 @@ class Bench:
                 unread.update({prompts[place].text: error.message for place in known})
                 return np.full(len(prompts), np.nan)
         # Some text cannot be read: each alone, so that the others keep their scores.
-        found = np.full(len(prompts), np.nan)
+        result = np.full(len(prompts), np.nan)
         for place in known:
             try:
-                found[place] = self._scores(one, motions, prompts, [place])[place]
+                result[place] = self._scores(one, motions, prompts, [place])[place]
             except MotionkitError as error:
                 unread[prompts[place].text] = error.message
         if len(known) == sum(prompts[place].text in unread for place in known) and len(unread) == len(known):
             # Not one text of the first batch could be scored: the reward is at fault, and says why.
             self._scores(one, motions, prompts, known)
-        return found
+        return result
 
     def _scores(self, one: Audited, motions: MotionBatch, prompts: Sequence[Prompt], places: Sequence[int]) -> Scores:
         """Return the scores of `places`, NaN elsewhere, where the reward does not apply and where it is not finite."""
-        found = np.full(len(prompts), np.nan)
+        result = np.full(len(prompts), np.nan)
         if not places:
-            return found
+            return result
         part = motions
         if len(places) < len(prompts):
             index = torch.tensor(places, device=motions.device)
@@ -152,8 +136,8 @@ class Bench:
         if lost := int((scores.applying & ~finite).sum()):
             self.not_finite[one.name] = self.not_finite.get(one.name, 0) + lost
         total = torch.where(scores.applying & finite, scores.total, torch.nan)
-        found[list(places)] = total.double().cpu().numpy()
-        return found
+        result[list(places)] = total.double().cpu().numpy()
+        return result
 
 
 def kinds_of_reward(name: str, options: object) -> frozenset[str]:
@@ -161,12 +145,11 @@ def kinds_of_reward(name: str, options: object) -> frozenset[str]:
     weights = str(getattr(options, "weights", ""))
     return trained_kinds("starter:evaluator" if weights == "starter" and name.startswith("mdm-") else weights)
 
+    # What a reward's option ``weights`` holds: ``starter``, ``starter:judge``, a run or a folder.
+
 
 def trained_kinds(weights: str) -> frozenset[str]:
     """Return the kinds of changes that a model was trained against, by its own ``training.train.negatives``.
-
-    Args:
-        weights: What a reward's option ``weights`` holds: ``starter``, ``starter:judge``, a run or a folder.
 
     Returns:
         The names; empty for a model that names none, and for weights without such a document.
@@ -178,36 +161,26 @@ def trained_kinds(weights: str) -> frozenset[str]:
         if not weights or not file.is_file():
             continue
         try:
-            found: object = read_json(file, dict)
+            result: object = read_json(file, dict)
         except MotionkitError:
             return frozenset()
         for key in ("training", "train", "negatives"):
-            found = found.get(key) if isinstance(found, Mapping) else None
-        if isinstance(found, str):
-            found = [part.partition("=")[0].strip() for part in found.split(",")]
-        if isinstance(found, (Mapping, Sequence)):
-            return frozenset(str(kind) for kind in found if kind and kind != "none")
+            result = result.get(key) if isinstance(result, Mapping) else None
+        if isinstance(result, str):
+            result = [part.partition("=")[0].strip() for part in result.split(",")]
+        if isinstance(result, (Mapping, Sequence)):
+            return frozenset(str(kind) for kind in result if kind and kind != "none")
     return frozenset()
 
 
 # Real clips as an audit changes them: joints, captions, and a clip of another action beside each.
 
 
-_TRIES = 16
-"""Captions among which the one is taken that shares the fewest words, where classes are not known."""
+_TRIES = 16  # captions among which the one is taken that shares the fewest words if classes are not known
 
 
 class Clips:
-    """The clips of a split.
-
-    Args:
-        dataset: Where they come from; of composite data the single clips, where they are known.
-        split: Which split.
-        seed: Chooses the clips of another action.
-
-    Raises:
-        MotionkitError: There are no clips, none has a caption, or all have the same first one.
-    """
+    """The clips of a split."""
 
     def __init__(self, dataset: TextMotionDataset, split: Split, *, seed: int = 0) -> None:
         source = single_clips(dataset)
@@ -274,15 +247,15 @@ class Clips:
 
     @cached_property
     def by_action(self) -> dict[str, list[int]]:
-        """Clips by their action, where it is known."""
-        found: dict[str, list[int]] = {}
+        """Clips by their action if it is known."""
+        result: dict[str, list[int]] = {}
         for place, action in enumerate(self.actions):
             if action:
-                found.setdefault(action, []).append(place)
-        return found
+                result.setdefault(action, []).append(place)
+        return result
 
     def other_wording(self, place: int) -> str:
-        """Return another caption of the same motion or action; empty where there is none."""
+        """Return another caption of the same motion or action; empty if there is none."""
         own = self.captions[place]
         for text in own[1:]:
             if text != own[0]:
@@ -304,7 +277,7 @@ def _others(captions: Sequence[tuple[str, ...]], actions: Sequence[str], rng: np
     Where actions are known (``walk/slow``), what stands before the slash differs; otherwise the caption that shares the
     fewest words among a few is taken.
     """
-    count, found = len(captions), []
+    count, result = len(captions), []
     words = [frozenset(words_of(texts[0])) for texts in captions]
     for place in range(count):
         drawn = [int(other) for other in rng.integers(count, size=_TRIES)]
@@ -313,9 +286,168 @@ def _others(captions: Sequence[tuple[str, ...]], actions: Sequence[str], rng: np
             drawn = [other for other in range(count) if captions[other][0] != captions[place][0]]
         own = actions[place].partition("/")[0]
         apart = [other for other in drawn if own and actions[other].partition("/")[0] not in ("", own)]
-        found.append(apart[0] if apart else min(drawn, key=lambda other: _shared(words[place], words[other])))
-    return found
+        result.append(apart[0] if apart else min(drawn, key=lambda other: _shared(words[place], words[other])))
+    return result
 
 
 def _shared(first: frozenset[str], second: frozenset[str]) -> float:
     return len(first & second) / max(len(first | second), 1)
+
+
+# The rows of an audit: what is changed, in a motion, in a caption, or in two clips one after another.
+
+
+_CAPTIONS = 3  # captions of a clip among which one is looked for that a change applies to
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table."""
+
+    name: str  # name of the change
+    family: str  # what it takes away
+    meaning: str  # what it does
+    where: str  # where it applies; empty for everywhere
+
+
+@dataclass(frozen=True)
+class Example:
+    """A clip with its change, and what each is scored against."""
+
+    place: int  # number of the clip
+    caption: str  # what is said of it
+    real: Tensor  # [T, D] features of the clip
+    changed: Tensor  # [T', D] features of the changed clip, or the clip itself where its caption is changed
+    own: Prompt  # prompt of the clip
+    asked: Prompt  # prompt that the changed one is scored against
+    unrelated: Prompt  # prompt of another action
+
+
+class Source(Protocol):
+    """Makes the examples of a row."""
+
+    row: Row
+
+    def examples(self, clips: Clips, generator: torch.Generator, limit: int) -> list[Example]:
+        """Return examples that are spread over the clips: at most `limit`, as many as there are for 0."""
+        ...
+
+
+class OfMotion:
+    """Examples of a change of motions."""
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        self.row = Row(change.name, change.family, change.meaning, change.where)
+
+    def examples(self, clips: Clips, generator: torch.Generator, limit: int) -> list[Example]:
+        """Return clips that the change applies to."""
+        result = list(islice(self._changed(clips, generator), limit or None))
+        made = clip_features([joints for _, _, joints in result], clips.skeleton)
+        return [
+            _example(clips, place, caption, rows)
+            for (place, caption, _), rows in zip(result, made, strict=True)
+            if bool(rows.isfinite().all())
+        ]
+
+    def _changed(self, clips: Clips, generator: torch.Generator) -> Iterator[tuple[int, str, Tensor]]:
+        for place in clips.spread():
+            for caption in clips.captions[place][:_CAPTIONS]:
+                scene = clips.scene(place, caption, generator)
+                if self._change.applies(scene):
+                    yield place, caption, self._change.make(scene)
+                    break
+
+
+class OfCaption:
+    """Examples of a change of captions."""
+
+    def __init__(self, change: CaptionChange) -> None:
+        self._change = change
+        self.row = Row(change.name, "text", change.meaning, "captions that name it")
+
+    def examples(self, clips: Clips, generator: torch.Generator, limit: int) -> list[Example]:
+        """Return clips with a caption that the change applies to."""
+        return list(islice(self._changed(clips), limit or None))
+
+    def _changed(self, clips: Clips) -> Iterator[Example]:
+        for place in clips.spread():
+            for caption in clips.captions[place][:_CAPTIONS]:
+                if self._change.applies(caption):
+                    yield _example(clips, place, caption, asked=self._change.make(caption))
+                    break
+
+
+class OtherWording:
+    """Examples of another caption of the same motion, or of the same action."""
+
+    row = Row("other-wording", "harmless", "another caption of the same motion or action", "where there is one")
+
+    def examples(self, clips: Clips, generator: torch.Generator, limit: int) -> list[Example]:
+        """Return clips that have another caption."""
+        places = (place for place in clips.spread() if clips.other_wording(place))
+        return [
+            _example(clips, place, clips.captions[place][0], asked=clips.other_wording(place))
+            for place in islice(places, limit or None)
+        ]
+
+
+class OfSegments:
+    """Examples of two clips one after another: the clips in the other order, or their captions."""
+
+    def __init__(self, *, texts: bool) -> None:
+        self._texts = texts
+        if texts:
+            self.row = Row("text-segments", "text", "the captions of two segments in the other order", _PAIRS)
+        else:
+            self.row = Row("swapped-segments", "order", "the segments of a prompt in the other order", _PAIRS)
+
+    def examples(self, clips: Clips, generator: torch.Generator, limit: int) -> list[Example]:
+        """Return pairs of clips that are not too long together."""
+        return list(islice(self._pairs(clips), limit or None))
+
+    def _pairs(self, clips: Clips) -> Iterator[Example]:
+        for place in clips.spread():
+            other = clips.others[place]
+            pair = [clips.joints(place), clips.joints(other)]
+            texts = clips.captions[place][0], clips.captions[other][0]
+            frames = len(pair[0]) - 1, len(pair[1]) - 1
+            if sum(frames) > clips.longest or texts[0] == texts[1]:
+                continue
+            joints = [one_after_another(pair, clips.skeleton, clips.fps)]
+            if not self._texts:
+                joints.append(one_after_another(pair[::-1], clips.skeleton, clips.fps))
+            real, *made = clip_features(joints, clips.skeleton)
+            own = Prompt(texts, frames, clips.clips[place].key)
+            away = Prompt((clips.unrelated(other), clips.unrelated(clips.others[other])), frames, own.key)
+            asked = Prompt(texts[::-1], frames, own.key) if self._texts else own
+            yield Example(place, " | ".join(texts), real, made[0] if made else real, own, asked, away)
+
+
+def _example(clips: Clips, place: int, caption: str, changed: Tensor | None = None, *, asked: str = "") -> Example:
+    key, real = clips.clips[place].key, clips.features(place)
+    changed = real if changed is None else changed
+    own, away = (Prompt((text,), (len(real),), key) for text in (caption, clips.unrelated(place)))
+    return Example(place, caption, real, changed, own, Prompt((asked or caption,), (len(changed),), key), away)
+
+
+_PAIRS = "two clips that are short enough together"
+
+_SOURCES: tuple[Source, ...] = (
+    *(OfMotion(change) for change in CHANGES.values() if change.family in ("stillness", "order")),
+    OfSegments(texts=False),
+    *(OfMotion(change) for change in CHANGES.values() if change.family in ("tempo", "place", "side")),
+    *(OfCaption(change) for change in CAPTION_CHANGES.values()),
+    OfSegments(texts=True),
+    *(OfMotion(change) for change in CHANGES.values() if change.family == "physics"),
+    *(OfMotion(change) for change in CHANGES.values() if change.family == "harmless"),
+    OtherWording(),
+)
+
+SOURCES: Mapping[str, Source] = {source.row.name: source for source in _SOURCES}  # every row, in the order of the table
+
+QUICK = (
+    "mean-pose", "held-frame", "swing-0.3", "shuffled-pieces", "tempo-2", "no-path", "other-direction", "mirrored",
+    "smaller-body",
+)  # fmt: skip
+"""Rows that a run looks at before it trains."""

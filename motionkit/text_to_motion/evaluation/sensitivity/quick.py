@@ -14,29 +14,21 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import in_words
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.sensitivity.audit import audit
-from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, Bench, Clips
-from motionkit.text_to_motion.evaluation.sensitivity.rows import QUICK
+from motionkit.text_to_motion.evaluation.sensitivity.bench import QUICK, Audited, Bench, Clips
 from motionkit.text_to_motion.evaluation.sensitivity.words import document, main_table, verdict
 
 _CLIPS, _FEW = 64, 8
 _SECONDS = 30.0
-_PASSES = len(QUICK) + 2
-"""How often a clip is scored: changed in each way, as it is, and with an unrelated caption."""
+_PASSES = len(QUICK) + 2  # how often a clip is scored: changed in each way, as it is, and with an unrelated caption
 
 
 @dataclass(frozen=True)
 class Quick:
-    """What a run says of its rewards.
+    """What a run says of its rewards."""
 
-    Attributes:
-        sentences: One for each reward, and for their sum.
-        alarms: What is wrong with what is trained on.
-        document: The figures, JSON-able, with the table of a page.
-    """
-
-    sentences: tuple[str, ...]
-    alarms: tuple[str, ...]
-    document: dict[str, Any]
+    sentences: tuple[str, ...]  # one for each reward, and for their sum
+    alarms: tuple[str, ...]  # what is wrong with what is trained on
+    document: dict[str, Any]  # the figures, JSON-able, with the table of a page
 
 
 def quick_audit(
@@ -47,32 +39,26 @@ def quick_audit(
     A reward of another package may be slow: it is first asked for a few clips, and the number of clips follows from how
     long that takes.
 
-    Args:
-        dataset: Its data.
-        split: Split that the clips come from.
-        audited: Its rewards.
-        device: Where they score.
-
     Returns:
         What was found, or why nothing could be measured: a run goes on without it.
     """
     try:
         with torch.random.fork_rng(devices=[]):
             clips = Clips(dataset, split)
-            limit = _CLIPS if all(one.own for one in audited) else _affordable(clips, audited, device)
+            limit = _CLIPS if all(item.own for item in audited) else _affordable(clips, audited, device)
             if limit < _FEW:
                 return f"the rewards take more than {_SECONDS / (_FEW * _PASSES):.1g} s a clip"
-            found = audit(clips, audited, device=device, limit=limit, rows=QUICK)
+            result = audit(clips, audited, device=device, limit=limit, rows=QUICK)
     except MotionkitError as error:
         return error.message
     except Exception as error:  # a plugin's reward may raise anything, and a run does not need this audit
-        if all(one.own for one in audited):
+        if all(item.own for item in audited):
             raise
         return f"a reward raised {in_words(error)}"
-    if not found.rows:
+    if not result.rows:
         return "no clip of the split can be changed"
-    verdicts = {name: verdict(found, name) for name in found.names}
-    trained = verdicts[found.names[-1]]
+    verdicts = {name: verdict(result, name) for name in result.names}
+    trained = verdicts[result.names[-1]]
     alarms = []
     if trained.dead:
         alarms.append(trained.sentence)
@@ -82,7 +68,7 @@ def quick_audit(
         asked = ", ".join(trained.topics("unseen"))
         why = f" ({asked})" if asked and not trained.constant else ""
         alarms.append(f"the reward {trained.name} sees nothing of what captions ask for{why}: {_WHAT_THEN}")
-    made = {"split": split, "clips": limit, **document(found), "table": main_table(found, "")}
+    made = {"split": split, "clips": limit, **document(result), "table": main_table(result, "")}
     return Quick(tuple(one.sentence for one in verdicts.values()), tuple(alarms), made)
 
 

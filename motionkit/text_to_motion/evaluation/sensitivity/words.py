@@ -10,7 +10,7 @@ import numpy as np
 
 from motionkit.text import KINDS
 from motionkit.text_to_motion.evaluation.sensitivity.audit import PLAIN, Audit, Figure, Measured
-from motionkit.text_to_motion.evaluation.sensitivity.rows import SOURCES
+from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES
 
 UNSEEN, SEEN = 0.2, 0.6
 """Below the first a change is not seen, from the second on it is; between them it is seen in part."""
@@ -18,14 +18,9 @@ UNSEEN, SEEN = 0.2, 0.6
 UNSEEN_STD, SEEN_STD = 0.2, 1.0
 """The same for the fall of a reward that reads no text, in standard deviations over real clips."""
 
-DISTURBED = 0.1
-"""What a change that should not matter may cost at most."""
-
-FEWEST = 5
-"""Clips from which a figure is shown, and counts in the sentence."""
-
-_WIDEST = 1.0
-"""Widest interval of a figure that counts in the sentence."""
+DISTURBED = 0.1  # what a change that should not matter may cost at most
+FEWEST = 5  # clips from which a figure is shown, and counts in the sentence
+_WIDEST = 1.0  # widest interval of a figure that counts in the sentence
 
 ASKED: Mapping[str, tuple[str, ...]] = {
     "movement": ("mean-pose", "held-frame", "swing-0.3", "lively-statue"),
@@ -47,35 +42,25 @@ PHYSICS: Mapping[str, tuple[str, ...]] = {
 }
 """What every motion should have, whatever the caption."""
 
-_BADLY = 6
-"""Actions that are shown as the worst."""
-
+_BADLY = 6  # actions that are shown as the worst
 _LEAST_ROWS = 3
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a reward sees, by what captions ask for.
-
-    Attributes:
-        name: The reward.
-        reads_text: Whether captions matter to it.
-        constant: Whether it returns the same for everything.
-        levels: By topic of `ASKED` and `PHYSICS`, the figure of the row that is seen least: `Figure.seen`, or
-            `Figure.fall` for a reward that reads no text.
-        disturbed: Rows that should not matter and cost more than `DISTURBED`, with that cost.
-        unrelated: Whether unrelated captions score less than own ones, by two standard errors; True where fewer than
-            `FEWEST` clips say so.
-        dead: Whether it gives no clip a finite score.
-    """
+    """What a reward sees, by what captions ask for."""
 
     name: str
-    reads_text: bool
-    constant: bool
+    reads_text: bool  # whether captions matter to it
+    constant: bool  # whether it returns the same for everything
+    # By topic of `ASKED` and `PHYSICS`, the figure of the row that is seen least: `Figure.seen`, or `Figure.fall` for a
+    # reward that reads no text.
     levels: Mapping[str, float]
-    disturbed: Mapping[str, float]
+    disturbed: Mapping[str, float]  # rows that should not matter and cost more than `DISTURBED`, with that cost
+    # Whether unrelated captions score less than own ones, by two standard errors; True where fewer than `FEWEST` clips
+    # say so.
     unrelated: bool = True
-    dead: bool = False
+    dead: bool = False  # whether it gives no clip a finite score
 
     def topics(self, level: str) -> list[str]:
         """Return the topics that are ``unseen``, seen in ``part``, or ``seen``."""
@@ -109,11 +94,11 @@ class Verdict:
         unseen, part, seen = (", ".join(self.topics(level)) for level in ("unseen", "part", "seen"))
         parts = [f"does not see: {unseen}" if unseen else "", f"sees in part: {part}" if part else ""]
         parts.append(f"sees: {seen}" if seen else "")
-        said = "; ".join(part for part in parts if part) or f"was asked too little: fewer than {FEWEST} clips a change"
+        text = "; ".join(part for part in parts if part) or f"was asked too little: fewer than {FEWEST} clips a change"
         if self.disturbed:
             worst = ", ".join(f"{name} ({cost:.0%})" for name, cost in self.disturbed.items())
-            said += f"; falls where nothing is wrong: {worst}"
-        return f"{self.name} {'' if self.reads_text else '(reads no text) '}{said}"
+            text += f"; falls where nothing is wrong: {worst}"
+        return f"{self.name} {'' if self.reads_text else '(reads no text) '}{text}"
 
 
 def verdict(found: Audit, name: str) -> Verdict:
@@ -125,7 +110,9 @@ def verdict(found: Audit, name: str) -> Verdict:
     levels: dict[str, float] = {}
     for topic, tests in {**ASKED, **PHYSICS}.items():
         figures = [found.figure(rows[test], name) for test in tests if test in rows]
-        values = [one.seen if reads else one.fall for one in figures if one.n >= FEWEST and not _vague(one)]
+        values = [
+            figure.seen if reads else figure.fall for figure in figures if figure.n >= FEWEST and not _vague(figure)
+        ]
         if not reads and topic in ("order of segments", "order of events"):
             continue  # without texts there is no right order
         if any(np.isfinite(values)):
@@ -171,7 +158,7 @@ def tables(found: Audit, title: str, names: Sequence[str] = ()) -> list[dict[str
 
 
 def main_table(found: Audit, title: str) -> dict[str, Any]:
-    """Return a row per change, a column per reward; one of what is told without the other half, where it is known."""
+    """Return a row per change, a column per reward; one of what is told without the other half if it is known."""
     alone = any(np.isfinite(row.alone) for row in found.rows)
     body: list[list[str]] = []
     by_name = {row.row.name: row for row in found.rows}

@@ -69,8 +69,8 @@ def weighted_errors(
     errors, valid = noised.errors(x0, states), mask[sample]  # [M, T]
     error = mean_frames(errors.detach(), valid)
     variance = error.clamp(min=1e-8)
-    found = {"loss/policy": mean_frames(weights[sample] * errors, valid) / variance, "match/error": error}
+    result = {"loss/policy": mean_frames(weights[sample] * errors, valid) / variance, "match/error": error}
     if kl_coef:
         kl = mean_frames(square_frames(x0 - noised.predict_reference(states), valid), valid) / (2 * variance)
-        found |= {"loss/kl": kl_coef * kl, "kl/nats_per_dim": kl.detach()}
-    return found
+        result |= {"loss/kl": kl_coef * kl, "kl/nats_per_dim": kl.detach()}
+    return result

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from motionkit.contracts.generating import Samples
+from motionkit.contracts.policy import Condition, DiffusionPolicy
+from motionkit.errors import MotionkitError
+from motionkit.nn import adapter_parameters, adapters_off, has_adapters, merged_state
 from motionkit.rl import NoiseSource, Predict, Rollout, StepNoise, StepPlan
-from motionkit.text_to_motion.rewards.mix import Scored
-from motionkit.training.steps import Stateful
+from motionkit.text import Prompt
+from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
+from motionkit.training.steps import State, Stateful
+from motionkit.training.world import OneProcess, World
 
 
 class Update(Protocol):
@@ -37,7 +47,7 @@ class Algorithm(Protocol):
     The engine samples along `plan`, scores the motions, asks for an `Update`, and descends once per pass.
 
     Attributes:
-        plan: The reverse steps of a rollout; of the first one, where they change.
+        plan: The reverse steps of a rollout; of the first one if they change.
         graph: Whether gradients stay on while sampling and scoring.
         passes: Most optimiser steps per batch.
         samples: Samples per prompt.
@@ -83,3 +93,130 @@ class HasParts(Protocol):
     def parts(self) -> dict[str, Stateful]:
         """Return what a checkpoint holds of it, by names that the learner does not use."""
         ...
+
+
+class Reference:
+    """Predictions of the reference policy at the states of a rollout.
+
+    Three kinds, in the order they are preferred: another policy that was given; the trained network with its adapters
+    off, which costs no memory; a frozen copy of the network as it starts. With `sync_every` it follows the policy in
+    steps, which costs a copy of what is trained: the adapters, or the network.
+
+    Args:
+        policy: The policy that is trained, before its first update.
+        other: A reference of its own.
+        sync_every: Updates between two copies of the policy; 0 keeps the reference as it starts.
+    """
+
+    def __init__(self, policy: DiffusionPolicy, other: DiffusionPolicy | None = None, *, sync_every: int = 0) -> None:
+        self._policy = policy
+        self._given = other
+        self._every = sync_every
+        self._frozen: DiffusionPolicy | None = None
+        self._adapters: list[Tensor] = []  # copies of the policy's adapters; none before the first copy
+        if other is not None and sync_every:
+            raise MotionkitError(
+                "a reference that was given cannot follow the policy.",
+                why="objective.sync_every puts a copy of the policy in its place.",
+                fix="leave out --reference, or set objective.sync_every to 0.",
+            )
+        if other is not None:
+            _require_same_space(policy, other)
+        elif not has_adapters(policy.network):
+            self._frozen = copy.copy(policy)
+            self._frozen.network = copy.deepcopy(policy.network).requires_grad_(False)
+
+    def condition(self, prompts: Sequence[Prompt], own: Condition) -> Condition:
+        """Return the reference's encoding of N prompts; `own` is the trained policy's, shared unless it has its own."""
+        return own if self._given is None else self._given.condition(prompts)
+
+    @torch.no_grad()
+    def predict(self, x: Tensor, timestep: Tensor, condition: Condition, lengths: Tensor, *, guidance: float) -> Tensor:
+        """Predict x0; arguments as `DiffusionPolicy.predict`."""
+        other = self._given or self._frozen
+        if other is not None:
+            return other.predict(x, timestep, condition, lengths, guidance=guidance)
+        with self._swapped() if self._adapters else adapters_off(self._policy.network):
+            return self._policy.predict(x, timestep, condition, lengths, guidance=guidance)
+
+    @torch.no_grad()
+    def follow(self, number: int) -> None:
+        """Copy the policy if it is due, before update `number` (from 0)."""
+        if not self._every or number == 0 or number % self._every:
+            return
+        if self._frozen is not None:
+            self._frozen.network.load_state_dict(self._policy.network.state_dict())
+        else:
+            self._adapters = [parameter.detach().clone() for parameter in adapter_parameters(self._policy.network)]
+
+    @contextmanager
+    def _swapped(self) -> Iterator[None]:
+        """Use the copied adapters in the policy's network inside the block."""
+        own = adapter_parameters(self._policy.network)
+        kept = [parameter.data for parameter in own]
+        for parameter, value in zip(own, self._adapters, strict=True):
+            parameter.data = value
+        try:
+            yield
+        finally:
+            for parameter, value in zip(own, kept, strict=True):
+                parameter.data = value
+
+    def state(self) -> State:
+        """Return the copy; nothing when the reference never follows."""
+        if self._every and self._frozen is not None:
+            return State(self._frozen.network.state_dict())
+        return State({f"{place:05d}": value for place, value in enumerate(self._adapters)})
+
+    def load_state(self, state: State) -> None:
+        """Restore it."""
+        if self._every and self._frozen is not None:
+            self._frozen.network.load_state_dict(dict(state.tensors))
+        else:
+            self._adapters = [state.tensors[name].clone() for name in sorted(state.tensors)]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every algorithm is built with, beside its options: ``Context(**given)`` holds its factory's keywords."""
+
+    policy: DiffusionPolicy  # the one that is trained
+    reference: Reference  # what the KL and the hold are measured to
+    rewards: RewardMix = field(default_factory=lambda: RewardMix(()))
+    seed: int = 0  # of all noise
+    precision: str = "fp32"  # or bf16: what the network computes in
+    shuffle: bool = False  # negative control: credit is dealt out at random
+    world: World = field(default_factory=OneProcess)  # the processes that train together
+
+
+def _require_same_space(policy: DiffusionPolicy, other: DiffusionPolicy) -> None:
+    problems = []
+    if policy.normalizer.mean.shape != other.normalizer.mean.shape:
+        problems.append(f"{other.normalizer.mean.shape[-1]} features per frame, not {policy.normalizer.mean.shape[-1]}")
+    elif not (
+        torch.allclose(policy.normalizer.mean, other.normalizer.mean)
+        and torch.allclose(policy.normalizer.std, other.normalizer.std)
+    ):
+        problems.append("other feature statistics")
+    if len(policy.schedule) != len(other.schedule) or not torch.equal(
+        policy.schedule.alphas_cumprod, other.schedule.alphas_cumprod
+    ):
+        problems.append(f"{len(other.schedule)} diffusion steps, not {len(policy.schedule)}, or another noise schedule")
+    # Adapters are not part of the architecture: what counts is the plain network they stand for.
+    ours, theirs = (
+        {name: tuple(value.shape) for name, value in merged_state(side.network).items()} for side in (policy, other)
+    )
+    if not problems and ours != theirs:
+        problems.append("a network of another size")
+    # What stands at the same option, such as the text model; a policy may have nothing to compare. Weights may differ.
+    marks, others = (
+        {name: mark for name, mark in getattr(side, "inputs", {}).items() if name not in ("checkpoint", "stats")}
+        for side in (policy, other)
+    )
+    problems += [f"another {name.replace('_', ' ')}" for name in marks if marks[name] != others.get(name, marks[name])]
+    if problems:
+        raise MotionkitError(
+            f"the reference does not match the policy: it has {' and '.join(problems)}.",
+            why="KL compares two predictions of the same state, so both must speak of the same space.",
+            fix="give --reference a checkpoint of the same architecture, statistics and text model, or leave it out.",
+        )

@@ -15,8 +15,6 @@ from motionkit.text_to_motion.grpo.algorithms.options import CreditObjective
 from motionkit.text_to_motion.rewards.mix import Scored
 from motionkit.training.world import World
 
-# The scores of all processes' samples, for what depends on the whole batch.
-
 
 def whole_batch(scored: Scored, groups: Tensor, world: World) -> tuple[Scored, Tensor]:
     """Gather the scores of every process.
@@ -46,51 +44,32 @@ def whole_batch(scored: Scored, groups: Tensor, world: World) -> tuple[Scored, T
 
 
 def dead_everywhere(names: Sequence[str], scored: Scored, world: World) -> list[str]:
-    """Return the rewards that gave no sample of any process a finite score.
-
-    Args:
-        names: Names of the rewards, the same in every process.
-        scored: Scores of this process's samples.
-        world: The processes.
-    """
+    """Return the rewards that gave no sample of any process a finite score."""
     dead = torch.tensor([name in scored.dead for name in names], dtype=torch.float64, device=scored.total.device)
     return [name for name, count in zip(names, world.sum(dead).tolist(), strict=True) if count == world.size]
 
 
 @dataclass(frozen=True, eq=False)
 class Credit:
-    """Advantages as the objective takes them.
+    """Advantages as the objective takes them."""
 
-    Attributes:
-        values: ``[N]``, or ``[N, K]`` with `bounds`.
-        bounds: ``[N, K, 2]`` frame ranges when credit is given by segment.
-        metrics: Mean and spread of the advantages, and the share of groups (per segment) whose scores do not differ.
-    """
-
-    values: Tensor
-    bounds: Tensor | None
+    values: Tensor  # [N], or [N, K] with `bounds`
+    bounds: Tensor | None  # [N, K, 2] frame ranges when credit is given by segment
+    # Mean and spread of the advantages, and the share of groups (per segment) whose scores do not differ.
     metrics: dict[str, float]
 
 
 def assign_credit(
-    scored: Scored,
-    batch: Samples,
-    settings: CreditObjective,
-    number: int,
+    scored: Scored,  # scores of N samples
+    batch: Samples,  # the samples, for their groups and segments
+    settings: CreditObjective,  # which baseline, and how credit is given
+    number: int,  # number of the update; with `shuffle_seed` it decides the permutation
     *,
-    world: World,
+    world: World,  # the processes that share the batch: baselines and scales are those of all its samples
+    # Permute the advantages over the batch (negative control); None leaves them in place.
     shuffle_seed: int | None = None,
 ) -> Credit:
-    """Turn the scores of a batch into advantages, one per sample or one per segment.
-
-    Args:
-        scored: Scores of N samples.
-        batch: The samples, for their groups and segments.
-        settings: Which baseline, and how credit is given.
-        number: Number of the update; with `shuffle_seed` it decides the permutation.
-        world: The processes that share the batch: baselines and scales are those of all its samples.
-        shuffle_seed: Permute the advantages over the batch (negative control); None leaves them in place.
-    """
+    """Turn the scores of a batch into advantages, one per sample or one per segment."""
     estimate = ADVANTAGES[settings.advantage]
     options = {"std_floor": settings.std_floor, "clip": settings.advantage_clip}
     count, columns = scored.valid.shape
@@ -111,13 +90,7 @@ def assign_credit(
 
 
 def reward_credit(
-    scored: Scored,
-    batch: Samples,
-    number: int,
-    *,
-    antithetic: bool,
-    world: World,
-    shuffle_seed: int | None = None,
+    scored: Scored, batch: Samples, number: int, *, antithetic: bool, world: World, shuffle_seed: int | None = None
 ) -> Credit:
     """Return advantages in units of the reward, one per sample: nothing is divided by their spread, nothing clipped.
 

@@ -31,21 +31,13 @@ _FLAT = 1e-6  # a gap below this share of the scores is rounding
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """U pairs of samples.
+    """U pairs of samples."""
 
-    Attributes:
-        best: ``[U]`` int64 rows of the better samples.
-        worst: ``[U]`` int64 rows of the worse ones.
-        mask: ``[U, T]`` bool, the frames that are compared.
-        weight: ``[U]`` 1, or 0 for a pair that is left out.
-        gap: ``[U]`` difference of the rewards.
-    """
-
-    best: Tensor
-    worst: Tensor
-    mask: Tensor
-    weight: Tensor
-    gap: Tensor
+    best: Tensor  # [U] int64 rows of the better samples
+    worst: Tensor  # [U] int64 rows of the worse ones
+    mask: Tensor  # [U, T] bool, the frames that are compared
+    weight: Tensor  # [U] 1, or 0 for a pair that is left out
+    gap: Tensor  # [U] difference of the rewards
 
 
 class DPO(Matching):
@@ -142,7 +134,7 @@ def preference(noised: Noised, pairs: Pairs, beta: float, unit: Tensor, draw: Te
 
 
 def _swapped(pairs: Pairs, batch: Samples, seed: int, number: int) -> Pairs:
-    """Exchange best and worst where a coin says so."""
+    """Swap best and worst in half of the pairs, chosen by the seed."""
     keys = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=pairs.best.device)
     # Pair p K + k belongs to group p: k tells the segments of a prompt apart.
     columns = torch.arange(len(pairs.best), device=keys.device) % (len(pairs.best) // len(batch.groups.unique()))

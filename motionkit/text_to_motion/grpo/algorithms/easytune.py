@@ -11,14 +11,15 @@ steps make of it.
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from motionkit.contracts.generating import Samples
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.motion import MotionBatch
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, Visited, rollout
+from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.options import EasyTuneOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import (
     GradientTerms,
@@ -26,27 +27,15 @@ from motionkit.text_to_motion.grpo.algorithms.terms import (
     require_gradient,
     require_graph,
 )
-from motionkit.text_to_motion.grpo.reference import Reference
-from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
-from motionkit.training.world import OneProcess, World, sum_over
+from motionkit.text_to_motion.rewards.mix import Scored
+from motionkit.training.world import sum_over
 
 
 class EasyTune:
     """The algorithm ``easytune``; see `motionkit.text_to_motion.grpo.algorithms.base.Algorithm`.
 
-    Args:
-        options: How the policy is sampled, and what is minimised beside the negative reward.
-        policy: The policy that is trained.
-        reference: What the hold is measured to.
-        rewards: The rewards, which must be differentiable. With a physics reward among them the options' own jerk and
-            skate terms are off unless they are set.
-        seed: Seed of all noise.
-        precision: Not needed; every algorithm is given it.
-        shuffle: Negative control: the sign of each sample's reward is drawn at random, and physics terms are off.
-        world: The processes that train together.
-
-    Raises:
-        MotionkitError: A reward has no gradient.
+    With a physics reward the options' own jerk and skate terms are off unless they are set. The negative control draws
+    the sign of each sample's reward at random; physics terms are off.
     """
 
     graph = False
@@ -54,34 +43,14 @@ class EasyTune:
     samples = 1
     averaged = False
 
-    def __init__(
-        self,
-        options: EasyTuneOptions,
-        *,
-        policy: DiffusionPolicy,
-        reference: Reference,
-        rewards: RewardMix,
-        seed: int = 0,
-        precision: str = "fp32",
-        shuffle: bool = False,
-        world: World | None = None,
-    ) -> None:
-        require_declared(rewards, "easytune")
-        sampler = options.sampler
-        self.policy = policy
-        self.rewards = rewards
+    def __init__(self, options: EasyTuneOptions, **given: Any) -> None:
+        context, sampler = Context(**given), options.sampler
+        require_declared(context.rewards, "easytune")
+        policy = self.policy = context.policy
+        self.rewards = context.rewards
         self.guidance = sampler.guidance_scale
-        self.noise = NoiseSource(seed)
-        self.terms = GradientTerms(
-            options.objective,
-            policy=policy,
-            reference=reference,
-            rewards=rewards,
-            guidance=sampler.guidance_scale,
-            seed=seed,
-            shuffle=shuffle,
-            world=world or OneProcess(),
-        )
+        self.noise = NoiseSource(context.seed)
+        self.terms = GradientTerms(options.objective, context, guidance=self.guidance)
         steps = policy.schedule.visited(sampler.spacing, sampler.train_timesteps)
         self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
         # [K], sums to 1. alpha-bar is the share of signal in x_k, so of what the prediction is sure of.
@@ -101,19 +70,14 @@ class EasyTune:
         return Rollout(done.x0, None, Visited(torch.stack(states), self.plan.timesteps.to(done.x0.device)))
 
     def update(self, batch: Samples, scored: Scored, number: int) -> StepwiseUpdate:
-        """Take the visited states; the scores of the finished motions are for the record.
-
-        Raises:
-            MotionkitError: In the first update, a policy without a graph, or a reward whose gradient is zero or not
-                finite everywhere (exit code 1).
-        """
-        found = StepwiseUpdate(self, batch, number)
+        """Take the visited states; the scores of the finished motions are for the record."""
+        result = StepwiseUpdate(self, batch, number)
         if number == 0:
-            x0, motions = found.predicted(len(self.plan) - 1)  # the nearest to a finished motion
+            x0, motions = result.predicted(len(self.plan) - 1)  # the nearest to a finished motion
             require_graph(x0, "easytune")
             for reward, _ in self.rewards.terms:
                 require_gradient(reward, motions, batch.prompts, x0, "easytune")
-        return found
+        return result
 
 
 class StepwiseUpdate:

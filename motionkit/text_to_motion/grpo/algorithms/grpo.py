@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from motionkit.contracts.generating import Samples
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.rl import (
     CPS,
@@ -39,16 +38,13 @@ from motionkit.rl import (
     audit_ratio,
     rollout,
 )
+from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.credit import Credit, assign_credit
 from motionkit.text_to_motion.grpo.algorithms.options import FlowOptions, GrpoOptions, WindowSampler
 from motionkit.text_to_motion.grpo.algorithms.terms import add_hold
-from motionkit.text_to_motion.grpo.reference import Reference
-from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
+from motionkit.text_to_motion.rewards.mix import Scored
 from motionkit.training.steps import State, Stateful
-from motionkit.training.world import OneProcess, World, sum_over
-
-# The weight of the KL to the reference, fixed or adapted to a target.
-
+from motionkit.training.world import sum_over
 
 _FIRST = 1.0
 _LIMITS = (1e-6, 1e6)
@@ -81,11 +77,8 @@ class KLCoefficient:
         return State(values={"coefficient": self.value})
 
     def load_state(self, state: State) -> None:
-        """Put it back."""
+        """Restore it."""
         self.value = float(state.values["coefficient"])
-
-
-# Windows: which steps of a rollout are stochastic and trained, update by update.
 
 
 class Plans:
@@ -101,9 +94,6 @@ class Plans:
         sampler: How stochastic steps are taken.
         settings: Steps and window.
         ode_steps: How many steps at the clean end are deterministic in any case; the last one always is.
-
-    Raises:
-        MotionkitError: The window leaves nothing to train, or does not fit.
     """
 
     def __init__(self, schedule: Schedule, sampler: Sampler, settings: WindowSampler, *, ode_steps: int = 1) -> None:
@@ -167,57 +157,31 @@ class Plans:
 _MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log how far the policy has moved
 
 
-def grpo(options: GrpoOptions, *, policy: DiffusionPolicy, **runtime: Any) -> Clipped:
-    """Return the algorithm ``grpo``; arguments as in `Clipped`.
-
-    Raises:
-        MotionkitError: The window leaves nothing to train, or does not fit.
-    """
-    sampler = options.sampler
+def grpo(options: GrpoOptions, **given: Any) -> Clipped:
+    """Return the algorithm ``grpo``; the keywords are those of `Context`."""
+    context, sampler = Context(**given), options.sampler
     process = DDPM() if sampler.kind == "ddpm" else DDIM(sampler.eta)
-    return Clipped(options, policy=policy, plans=Plans(policy.schedule, process, sampler), **runtime)
+    return Clipped(options, context, Plans(context.policy.schedule, process, sampler))
 
 
 class Clipped:
     """The algorithms ``grpo`` and ``flow-grpo``; see `motionkit.text_to_motion.grpo.algorithms.base.Algorithm`.
 
-    Losses are additive over micro-batches, so their size never changes the update.
-
-    Args:
-        options: How the policy is sampled, and what is maximised.
-        policy: The policy that is trained.
-        plans: The steps of each update.
-        reference: What KL and the hold are measured to.
-        rewards: Not needed; every algorithm is given them.
-        seed: Seed of all noise.
-        precision: ``fp32`` or ``bf16``, what the network computes in; for the audit.
-        shuffle: Permute the advantages, as a negative control.
-        world: The processes that train together.
+    Losses are additive over micro-batches, so their size never changes the update. The negative control permutes the
+    advantages.
     """
 
     graph = False
     averaged = False
 
-    def __init__(
-        self,
-        options: GrpoOptions | FlowOptions,
-        *,
-        policy: DiffusionPolicy,
-        plans: Plans,
-        reference: Reference,
-        rewards: RewardMix | None = None,
-        seed: int = 0,
-        precision: str = "fp32",
-        shuffle: bool = False,
-        world: World | None = None,
-    ) -> None:
-        objective, sampler, rollout = options.objective, options.sampler, options.rollout
-        self.policy = policy
-        self.reference = reference
+    def __init__(self, options: GrpoOptions | FlowOptions, context: Context, plans: Plans) -> None:
+        objective, sampler, rollout, seed = options.objective, options.sampler, options.rollout, context.seed
+        self.context = context
+        self.policy, self.reference, self.world = context.policy, context.reference, context.world
         self.settings = objective
         self.guidance = sampler.guidance_scale
         self.samples = rollout.group_size
-        self.low_pass = LowPass(rollout.low_pass, policy.fps) if rollout.low_pass else None
+        self.low_pass = LowPass(rollout.low_pass, self.policy.fps) if rollout.low_pass else None
         self.noise = NoiseSource(
             seed,
             initial="group" if rollout.shared_noise else "independent",
@@ -225,12 +189,11 @@ class Clipped:
             low_pass=self.low_pass,
         )
         self.micro_batch = rollout.micro_batch
-        self.precision: Precision = "bfloat16" if precision == "bf16" else "float32"
-        self.shuffle_seed = seed if shuffle else None
-        self.world = world or OneProcess()
+        self.precision: Precision = "bfloat16" if context.precision == "bf16" else "float32"
+        self.shuffle_seed = seed if context.shuffle else None
         self.passes = objective.inner_epochs
         self.plans = plans
-        self.plan = self.plans.at(0)
+        self.plan = plans.at(0)
         self.kl = KLCoefficient(objective.kl_coef, objective.kl_target)
         high = objective.clip_range if objective.clip_high is None else objective.clip_high
         self.surrogate = Objective(
@@ -279,8 +242,7 @@ class ClippedUpdate:
             return False
         if settings.anchor and self._rest is not None:
             hold = add_hold(
-                rule.policy,
-                rule.reference,
+                rule.context,
                 self._batch,
                 self._trajectory,
                 self._rest,
@@ -288,7 +250,6 @@ class ClippedUpdate:
                 self._number,
                 guidance=rule.guidance,
                 micro_batch=rule.micro_batch,
-                world=rule.world,
             )
             self._sums |= sum_over({"anchor": hold}, rule.world)
         return True
@@ -403,13 +364,9 @@ def _moved(sums: Mapping[str, float]) -> float:
 _SAMPLERS: dict[str, Callable[[float], Sampler]] = {"flow-sde": FlowSDE, "dance-sde": DanceSDE, "cps": CPS}
 
 
-def flow_grpo(options: FlowOptions, *, policy: DiffusionPolicy, **runtime: Any) -> Clipped:
-    """Return the algorithm ``flow-grpo``; arguments as in `Clipped`.
-
-    Raises:
-        MotionkitError: The window leaves nothing to train, or does not fit.
-    """
-    sampler = options.sampler
+def flow_grpo(options: FlowOptions, **given: Any) -> Clipped:
+    """Return the algorithm ``flow-grpo``; the keywords are those of `Context`."""
+    context, sampler = Context(**given), options.sampler
     process = _SAMPLERS[sampler.kind](sampler.noise_scale)
-    plans = Plans(policy.schedule, process, sampler, ode_steps=sampler.ode_steps)
-    return Clipped(options, policy=policy, plans=plans, **runtime)
+    plans = Plans(context.policy.schedule, process, sampler, ode_steps=sampler.ode_steps)
+    return Clipped(options, context, plans)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -28,11 +28,10 @@ from motionkit.rl import (
     rollout,
     stable_hash,
 )
+from motionkit.text_to_motion.grpo.algorithms.base import Context, Reference
 from motionkit.text_to_motion.grpo.algorithms.options import MatchingOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import roughness
-from motionkit.text_to_motion.grpo.reference import Reference
-from motionkit.text_to_motion.rewards.mix import RewardMix
-from motionkit.training.world import OneProcess, World, sum_over
+from motionkit.training.world import sum_over
 
 # Finished samples, noised again: the states at which algorithms without a solver compare predictions.
 
@@ -43,17 +42,11 @@ _STREAMS = {"match": (-3, -4), "hold": (-5, -6)}
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """M noised samples.
+    """M noised samples."""
 
-    Attributes:
-        x: ``[M, T, D]`` states.
-        timestep: ``[M]`` int64.
-        sample: ``[M]`` int64 row of the batch that each was made of.
-    """
-
-    x: Tensor
-    timestep: Tensor
-    sample: Tensor
+    x: Tensor  # [M, T, D] states
+    timestep: Tensor  # [M] int64
+    sample: Tensor  # [M] int64 row of the batch that each was made of
 
 
 class Noised:
@@ -63,33 +56,22 @@ class Noised:
     that their differences, which is what a group is for, hold less noise. A draw depends on the seed, the update, the
     prompt and its own number: not on micro-batches or processes.
 
-    Args:
-        batch: Finished samples; what is not finite in them counts as 0.
-        policy: The policy that is trained.
-        reference: What it is compared to.
-        seed: Run seed.
-        number: Number of the update.
-        window: First timestep and the one after the last.
-        draws: Draws in the whole update. Their timesteps lie evenly over the window, from a random start.
-        guidance: Guidance scale of predictions.
-        stream: What the states are for; each purpose has noise of its own.
-
     Attributes:
         clean: ``[N, T, D]`` normalised samples, 0 at padding.
     """
 
     def __init__(
         self,
-        batch: Samples,
-        policy: DiffusionPolicy,
-        reference: Reference,
+        batch: Samples,  # finished samples; what is not finite in them counts as 0
+        policy: DiffusionPolicy,  # the policy that is trained
+        reference: Reference,  # what it is compared to
         *,
-        seed: int,
-        number: int,
-        window: tuple[int, int],
-        draws: int,
-        guidance: float,
-        stream: Literal["match", "hold"] = "match",
+        seed: int,  # run seed
+        number: int,  # number of the update
+        window: tuple[int, int],  # first timestep and the one after the last
+        draws: int,  # draws in the whole update. Their timesteps lie evenly over the window, from a random start.
+        guidance: float,  # guidance scale of predictions
+        stream: Literal["match", "hold"] = "match",  # what the states are for; each purpose has noise of its own
     ) -> None:
         x0 = batch.rollout.x0.detach()
         self.clean = torch.where(batch.mask[..., None] & x0.isfinite(), x0, 0.0)
@@ -148,46 +130,26 @@ Terms = Callable[[Tensor, Tensor], Mapping[str, Tensor]]
 class Matching:
     """The part of an algorithm that does not depend on its loss; see `motionkit.text_to_motion.grpo.algorithms.base`.
 
-    Args:
-        options: How the policy is sampled, and where samples are matched.
-        policy: The policy that is trained.
-        reference: What KL and the hold are measured to.
-        rewards: Not needed; every algorithm is given them.
-        seed: Seed of all noise.
-        precision: Not needed; every algorithm is given it.
-        shuffle: Negative control: credit is dealt out at random.
-        world: The processes that train together.
+    The negative control deals out credit at random.
     """
 
     graph = False
 
-    def __init__(
-        self,
-        options: MatchingOptions,
-        *,
-        policy: DiffusionPolicy,
-        reference: Reference,
-        rewards: RewardMix | None = None,
-        seed: int = 0,
-        precision: str = "fp32",
-        shuffle: bool = False,
-        world: World | None = None,
-    ) -> None:
-        objective, sampler = options.objective, options.sampler
-        self.policy = policy
-        self.reference = reference
+    def __init__(self, options: MatchingOptions, **given: Any) -> None:
+        objective, sampler, context = options.objective, options.sampler, Context(**given)
+        self.policy, self.reference, self.world = context.policy, context.reference, context.world
         self.settings = objective
         self.guidance = sampler.guidance_scale
         self.samples = options.rollout.group_size
         self.averaged = options.rollout.averaged
         self.micro_batch = options.rollout.micro_batch
-        self.noise = NoiseSource(seed)
-        self.shuffle_seed = seed if shuffle else None
-        self.world = world or OneProcess()
+        self.noise = NoiseSource(context.seed)
+        self.shuffle_seed = context.seed if context.shuffle else None
         self.passes = objective.inner_epochs
-        steps = policy.schedule.visited(sampler.spacing, sampler.train_timesteps)
-        self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
-        total = len(policy.schedule)
+        schedule = self.policy.schedule
+        steps = schedule.visited(sampler.spacing, sampler.train_timesteps)
+        self.plan = StepPlan.build(schedule, DDIM(0.0), steps=steps)
+        total = len(schedule)
         self.window = (total - max(1, round(objective.noisiest * total)), total)
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
@@ -213,29 +175,19 @@ class MatchingUpdate:
     """One update of a `Matching` algorithm; see `motionkit.text_to_motion.grpo.algorithms.base.Update`.
 
     Losses are additive over micro-batches and processes, so neither changes the update.
-
-    Args:
-        rule: The algorithm.
-        batch: Its samples.
-        number: Number of the update.
-        terms: The losses of (unit, draw) pairs; a unit is a sample, or a pair of them.
-        units: Units of this process.
-        total: Units of all processes that count: what the means divide by.
-        metrics: Metrics that are known beforehand.
-        states: Forward passes per (unit, draw), which the micro-batch counts.
     """
 
     def __init__(
         self,
         rule: Matching,
         batch: Samples,
-        number: int,
-        terms: Terms,
+        number: int,  # number of the update
+        terms: Terms,  # the losses of (unit, draw) pairs; a unit is a sample, or a pair of them
         *,
-        units: int,
-        total: float,
-        metrics: Mapping[str, float],
-        states: int = 1,
+        units: int,  # units of this process
+        total: float,  # units of all processes that count: what the means divide by
+        metrics: Mapping[str, float],  # metrics that are known beforehand
+        states: int = 1,  # forward passes per (unit, draw), which the micro-batch counts
     ) -> None:
         self._rule, self._batch, self._number = rule, batch, number
         self._terms, self._units, self._total, self._states = terms, units, total, states
@@ -252,8 +204,8 @@ class MatchingUpdate:
         rows = torch.arange(self._units * draws, device=self._batch.lengths.device)
         for chunk in rows.split(max(1, rule.micro_batch // self._states)):
             draw = self._passes * draws + torch.div(chunk, self._units, rounding_mode="floor")
-            found = self._terms(chunk % self._units, draw)
-            means = {name: values.sum() / (self._total * draws) for name, values in found.items()}
+            values_by_name = self._terms(chunk % self._units, draw)
+            means = {name: values.sum() / (self._total * draws) for name, values in values_by_name.items()}
             _add(means, sums)
         if rule.settings.anchor or rule.settings.hold:
             self._hold(sums)

@@ -11,20 +11,19 @@ of the expected total, as far as the noisy steps can see it.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from torch import Tensor
 
 from motionkit.contracts.generating import Samples
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.rl import Predict, Rollout, StepNoise, graph_rollout, valid_dims
+from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.credit import Credit, reward_credit
 from motionkit.text_to_motion.grpo.algorithms.grpo import ClippedUpdate, grpo
 from motionkit.text_to_motion.grpo.algorithms.options import GrpoObjective, GrpoOptions, GrpoRollout, MixedOptions
 from motionkit.text_to_motion.grpo.algorithms.reward_gradient import GradientUpdate, saves_memory
 from motionkit.text_to_motion.grpo.algorithms.terms import GradientTerms, require_gradient, require_graph
-from motionkit.text_to_motion.grpo.reference import Reference
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
-from motionkit.training.world import OneProcess, World
 
 _logger = logging.getLogger("motionkit.grpo")
 
@@ -32,42 +31,18 @@ _logger = logging.getLogger("motionkit.grpo")
 class Mixed:
     """The algorithm ``mixed``; see `motionkit.text_to_motion.grpo.algorithms.base.Algorithm`.
 
-    Args:
-        options: How the policy is sampled, and what is minimised beside the negative reward.
-        policy: The policy that is trained.
-        reference: What the hold is measured to.
-        rewards: The rewards. Those that declare no gradient are used by their values.
-        seed: Seed of all noise.
-        precision: ``fp32`` or ``bf16``, what the network computes in; for the audit.
-        shuffle: Negative control: advantages are permuted and the sign of each sample's differentiable reward is drawn
-            at random; jerk and skate are off.
-        world: The processes that train together.
-
-    Raises:
-        MotionkitError: The window leaves nothing to train.
+    Rewards that declare no gradient are used by their values. The negative control permutes the advantages and draws
+    the sign of each sample's differentiable reward at random; jerk and skate are off.
     """
 
     graph = True
     passes = 1
     averaged = False
 
-    def __init__(
-        self,
-        options: MixedOptions,
-        *,
-        policy: DiffusionPolicy,
-        reference: Reference,
-        rewards: RewardMix,
-        seed: int = 0,
-        precision: str = "fp32",
-        shuffle: bool = False,
-        world: World | None = None,
-    ) -> None:
-        objective = options.objective
-        self.policy = policy
-        self.rewards = rewards
+    def __init__(self, options: MixedOptions, **given: Any) -> None:
+        context, objective = Context(**given), options.objective
+        self.policy, self.rewards, self.world = context.policy, context.rewards, context.world
         self.antithetic = options.rollout.antithetic
-        self.world = world or OneProcess()
         # Steps are left as they are: a weight of their own would take the sum off the gradient of the expected reward.
         # The hold is that of the terms.
         self.clipped = grpo(
@@ -76,50 +51,25 @@ class Mixed:
                 sampler=options.sampler,
                 objective=GrpoObjective(ratio_norm="none", anchor=0.0),
             ),
-            policy=policy,
-            reference=reference,
-            seed=seed,
-            precision=precision,
-            shuffle=shuffle,
-            world=self.world,
+            **given,
         )
         self.plan, self.noise = self.clipped.plan, self.clipped.noise
         self.samples, self.guidance = self.clipped.samples, self.clipped.guidance
-        self.terms = GradientTerms(
-            objective,
-            policy=policy,
-            reference=reference,
-            rewards=rewards,
-            guidance=self.guidance,
-            seed=seed,
-            shuffle=shuffle,
-            world=self.world,
-        )
-        self.save_memory = saves_memory(objective.save_memory, policy, self.plan)
-        _say_if_not_mixed(rewards)
+        self.terms = GradientTerms(objective, context, guidance=self.guidance)
+        self.save_memory = saves_memory(objective.save_memory, self.policy, self.plan)
+        _say_if_not_mixed(self.rewards)
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
         """Sample with the graph on; the noisy steps are kept."""
         plan = self.clipped.plans.at(number)
         done = graph_rollout(
-            predict,
-            plan,
-            start,
-            noise,
-            network=self.policy.network,
-            record=True,
-            save_memory=self.save_memory,
+            predict, plan, start, noise, network=self.policy.network, record=True, save_memory=self.save_memory
         )
         require_graph(done.x0, "mixed")
         return done
 
     def update(self, batch: Samples, scored: Scored, number: int) -> MixedUpdate:
-        """Split the scores into those with a graph and those without, and give credit for the latter.
-
-        Raises:
-            MotionkitError: In the first update, a reward that declares a gradient has none, or it is zero or not finite
-                everywhere (exit code 1).
-        """
+        """Split the scores into those with a graph and those without, and give credit for the latter."""
         declared = self.rewards.gradient or (False,) * len(scored.terms)
         for (reward, _), term, able in zip(self.rewards.terms, scored.terms, declared, strict=True):
             if number == 0 and (able or term.gradient):

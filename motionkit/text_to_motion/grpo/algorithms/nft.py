@@ -69,7 +69,7 @@ def contrast(
         noised: Where the states come from.
         good: ``[N, T]`` probability of each frame of being good.
         mask: ``[N, T]`` bool, True = valid.
-        old: ``[draws, N, T, D]`` predictions of the policy that samples; None where it is the trained one.
+        old: ``[draws, N, T, D]`` predictions of the policy that samples; None if it is the trained one.
         beta: How far the two lie from it.
         sample: ``[M]`` rows of the batch.
         draw: ``[M]`` numbers of the draws.

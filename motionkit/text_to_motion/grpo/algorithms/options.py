@@ -18,8 +18,7 @@ from motionkit.text_to_motion.grpo.settings import GrpoOptimSettings, ObjectiveS
 # Groups of options that several algorithms have.
 
 
-_SAMPLES = 2**17
-"""Samples per update; each takes up to 200 KB."""
+_SAMPLES = 2**17  # samples per update; each takes up to 200 KB
 
 
 GROUPS_ON_GPU: Mapping[str, Any] = {"rollout.prompts": 32, "rollout.group_size": 16, "rollout.micro_batch": 512}
@@ -109,9 +108,9 @@ class CreditObjective(SegmentObjective):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        found = {} if self.credit == "segment" else {"credit_share": "it acts with objective.credit segment only"}
+        result = {} if self.credit == "segment" else {"credit_share": "it acts with objective.credit segment only"}
         undivided = {"std_floor": "advantage dr-grpo divides by no standard deviation"}
-        return found | (undivided if self.advantage == "dr-grpo" else {})
+        return result | (undivided if self.advantage == "dr-grpo" else {})
 
 
 class HoldObjective(ObjectiveSettings):
@@ -181,9 +180,6 @@ class MatchingOptions(Group):
     optim: CosineOptim = CosineOptim()
 
 
-# Options of the algorithm `awm`.
-
-
 class AwmObjective(MatchingObjective, CreditObjective):
     """The weighted error that is minimised."""
 
@@ -196,9 +192,6 @@ class AwmOptions(MatchingOptions):
     """Options of the algorithm `awm`."""
 
     objective: AwmObjective = AwmObjective()
-
-
-# Options of the algorithm `dpo`.
 
 
 class DpoObjective(MatchingObjective, SegmentObjective):
@@ -216,9 +209,6 @@ class DpoOptions(MatchingOptions):
     objective: DpoObjective = DpoObjective()
 
 
-# Options of the algorithm `easytune`.
-
-
 class EasyTuneRollout(RolloutSettings):
     """What is sampled before each update: one motion per prompt."""
 
@@ -230,8 +220,7 @@ class EasyTuneObjective(HoldObjective):
     """What is minimised beside the negative reward of each step's prediction."""
 
     step_weight: Literal["uniform", "signal"] = Field(
-        "uniform",
-        description="Weight of a step's reward; signal: alpha-bar, since early predictions are blurred.",
+        "uniform", description="Weight of a step's reward; signal: alpha-bar, since early predictions are blurred."
     )
 
 
@@ -244,9 +233,6 @@ class EasyTuneOptions(Group):
     sampler: TrainSampler = TrainSampler()
     objective: EasyTuneObjective = EasyTuneObjective()
     optim: CosineOptim = CosineOptim()
-
-
-# Options of the algorithm `grpo`.
 
 
 class ExploredRollout(GroupRollout):
@@ -284,8 +270,8 @@ class GrpoSampler(WindowSampler):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        found = {"eta": "it is the noise of ddim, and sampler.kind is ddpm"} if self.kind == "ddpm" else {}
-        return {**super().idle(), **found}
+        result = {"eta": "it is the noise of ddim, and sampler.kind is ddpm"} if self.kind == "ddpm" else {}
+        return {**super().idle(), **result}
 
 
 class GrpoObjective(CreditObjective):
@@ -325,8 +311,8 @@ class GrpoObjective(CreditObjective):
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
         later = "it acts from the second of objective.inner_epochs on, which is 1"
-        found = dict.fromkeys(("clip_range", "clip_high", "kl_stop"), later) if self.inner_epochs == 1 else {}
-        return {**super().idle(), **found}
+        result = dict.fromkeys(("clip_range", "clip_high", "kl_stop"), later) if self.inner_epochs == 1 else {}
+        return {**super().idle(), **result}
 
 
 class GrpoOptions(Group):
@@ -337,9 +323,6 @@ class GrpoOptions(Group):
     sampler: GrpoSampler = GrpoSampler()
     objective: GrpoObjective = GrpoObjective()
     optim: CosineOptim = CosineOptim()
-
-
-# Options of the algorithm `flow-grpo`.
 
 
 class FlowSampler(WindowSampler):
@@ -381,9 +364,6 @@ class FlowOptions(Group):
     objective: GrpoObjective = GrpoObjective()
 
 
-# Options of the algorithm `reward-gradient`.
-
-
 class GradientRollout(RolloutSettings):
     """What is sampled before each update."""
 
@@ -407,8 +387,7 @@ class GradientObjective(HoldObjective):
     )
     chain_steps: int = Field(1, ge=1, le=10_000, description="K of chain first and last.")
     save_memory: Literal["auto", "on", "off"] = Field(
-        "auto",
-        description="Compute each step twice and keep one in memory; auto: for large networks and many steps.",
+        "auto", description="Compute each step twice and keep one in memory; auto: for large networks and many steps."
     )
     hold: float = Field(
         4.0, ge=0.0, description="Weight of the distance to the reference's predictions, times alpha-bar of the step."
@@ -439,9 +418,6 @@ class GradientOptions(Group):
     optim: GradientOptim = GradientOptim()
 
 
-# Options of the algorithm `mixed`.
-
-
 class MixedRollout(ExploredRollout):
     """What is sampled before each update: small groups, since most of the gradient needs none."""
 
@@ -453,8 +429,7 @@ class MixedObjective(HoldObjective):
     """What is minimised beside the negative rewards."""
 
     save_memory: Literal["auto", "on", "off"] = Field(
-        "auto",
-        description="Compute each step twice and keep one in memory; auto: for large networks and many steps.",
+        "auto", description="Compute each step twice and keep one in memory; auto: for large networks and many steps."
     )
 
 
@@ -467,9 +442,6 @@ class MixedOptions(Group):
     sampler: GrpoSampler = GrpoSampler()
     objective: MixedObjective = MixedObjective()
     optim: CosineOptim = CosineOptim()
-
-
-# Options of the algorithm `nft`.
 
 
 class NftObjective(MatchingObjective, CreditObjective):

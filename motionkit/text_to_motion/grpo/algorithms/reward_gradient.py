@@ -8,6 +8,8 @@ gradient of their spread through the same chain.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,6 +18,7 @@ from motionkit.contracts.generating import Samples
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout
+from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.options import GradientOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import (
     GradientTerms,
@@ -24,9 +27,8 @@ from motionkit.text_to_motion.grpo.algorithms.terms import (
     require_gradient,
     require_graph,
 )
-from motionkit.text_to_motion.grpo.reference import Reference
-from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
-from motionkit.training.world import OneProcess, World, sum_over
+from motionkit.text_to_motion.rewards.mix import Scored
+from motionkit.training.world import sum_over
 
 _LARGE = 5_000_000  # parameters from which a step's activations are computed twice rather than kept
 _LONG = 10  # steps from which they are
@@ -35,58 +37,31 @@ _LONG = 10  # steps from which they are
 class RewardGradient:
     """The algorithm ``reward-gradient``; see `motionkit.text_to_motion.grpo.algorithms.base.Algorithm`.
 
-    Args:
-        options: How the policy is sampled, and what is minimised beside the negative reward.
-        policy: The policy that is trained.
-        reference: What the hold is measured to.
-        rewards: The rewards, which must be differentiable. With a physics reward among them the options' own jerk and
-            skate terms are off unless they are set.
-        seed: Seed of all noise.
-        precision: Not needed; every algorithm is given it.
-        shuffle: Negative control: the sign of each sample's reward is drawn at random; physics and diversity are off.
-        world: The processes that train together.
-
-    Raises:
-        MotionkitError: A reward has no gradient, the chain is longer than the rollout, or one motion shall be spread.
+    With a physics reward the options' own jerk and skate terms are off unless they are set. The negative control draws
+    the sign of each sample's reward at random; physics and diversity are off.
     """
 
     graph = True
     passes = 1
     averaged = False
 
-    def __init__(
-        self,
-        options: GradientOptions,
-        *,
-        policy: DiffusionPolicy,
-        reference: Reference,
-        rewards: RewardMix,
-        seed: int = 0,
-        precision: str = "fp32",
-        shuffle: bool = False,
-        world: World | None = None,
-    ) -> None:
-        require_declared(rewards, "reward-gradient")
-        objective, sampler = options.objective, options.sampler
-        self.policy = policy
-        self.rewards = rewards
+    def __init__(self, options: GradientOptions, **given: Any) -> None:
+        context, objective, sampler = Context(**given), options.objective, options.sampler
+        require_declared(context.rewards, "reward-gradient")
+        policy = self.policy = context.policy
+        self.rewards = context.rewards
         self.settings = objective
         self.samples = options.rollout.samples
         self.guidance = sampler.guidance_scale
         self.jitter = sampler.jitter
-        self.noise = NoiseSource(seed)
+        self.noise = NoiseSource(context.seed)
         steps = policy.schedule.visited(sampler.spacing, sampler.train_timesteps)
         self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
         self.save_memory = saves_memory(objective.save_memory, policy, self.plan)
         self.terms = GradientTerms(
             objective,
-            policy=policy,
-            reference=reference,
-            rewards=rewards,
-            guidance=sampler.guidance_scale,
-            seed=seed,
-            shuffle=shuffle,
-            world=world or OneProcess(),
+            context,
+            guidance=self.guidance,
             # A network small enough to keep its activations is small enough for merging to pay.
             merge=not self.save_memory and not is_large(policy),
         )
@@ -100,7 +75,7 @@ class RewardGradient:
                 "objective.diversity needs two motions per prompt, and rollout.samples is 1.",
                 fix="--set rollout.samples=2, or leave objective.diversity at 0.",
             )
-        self.diversity = 0.0 if shuffle else objective.diversity
+        self.diversity = 0.0 if context.shuffle else objective.diversity
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
         """Sample with the graph on, at timesteps of its own: then what is learnt is not for five of them only."""
@@ -124,11 +99,7 @@ class RewardGradient:
         return done
 
     def update(self, batch: Samples, scored: Scored, number: int) -> GradientUpdate:
-        """Take the scores, which carry the graph.
-
-        Raises:
-            MotionkitError: In the first update, a reward whose gradient is zero or not finite everywhere (exit code 1).
-        """
+        """Take the scores, which carry the graph."""
         if number == 0:
             for reward, _ in self.rewards.terms:
                 require_gradient(reward, batch.motions, batch.prompts, batch.rollout.x0, "reward-gradient")
@@ -164,8 +135,8 @@ class GradientUpdate:
             total.backward()
         losses["anchor"], losses["hold"] = terms.hold(self._batch, self._number)
         torch.add(losses["anchor"], losses["hold"]).backward()
-        found = {f"loss/{name}": float(value.detach()) for name, value in losses.items()}
-        self._losses = sum_over(found, terms.world)
+        shown = {f"loss/{name}": float(value.detach()) for name, value in losses.items()}
+        self._losses = sum_over(shown, terms.world)
         return True
 
     def metrics(self) -> dict[str, float]:

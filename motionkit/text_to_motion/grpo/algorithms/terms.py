@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from motionkit.contracts.generating import Samples
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
@@ -18,10 +17,9 @@ from motionkit.motion import MotionBatch
 from motionkit.nn import adapters_merged
 from motionkit.rl import NoiseSource, Trajectory, Visited, stable_hash, valid_dims
 from motionkit.text import Prompt
+from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
-from motionkit.text_to_motion.grpo.reference import Reference
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
-from motionkit.training.world import World
 
 # A term that keeps the predictions as smooth over time as the reference's.
 
@@ -30,17 +28,15 @@ _EVERY = 4
 
 
 def add_hold(
-    policy: DiffusionPolicy,
-    reference: Reference,
+    context: Context,  # the policy, and what it is compared to
     batch: Samples,
-    trajectory: Trajectory,
-    rest: Visited,
-    weight: float,
-    number: int,
+    trajectory: Trajectory,  # the stochastic states they passed through
+    rest: Visited,  # the deterministic ones
+    weight: float,  # weight of the roughness of the difference
+    number: int,  # number of the update; chooses the quarter
     *,
-    guidance: float,
-    micro_batch: int,
-    world: World,
+    guidance: float,  # guidance scale of the rollout
+    micro_batch: int,  # pairs per forward and backward pass
 ) -> float:
     """Add the gradient of ``weight * roughness(x0 - x0_reference)`` at all visited states.
 
@@ -48,21 +44,10 @@ def add_hold(
     deterministic steps too, which neither the reward nor the KL sees. The policy may move away from the reference,
     but only smoothly over time. A quarter of the (sample, step) pairs per update, another quarter each time, is enough.
 
-    Args:
-        policy: The policy that is trained.
-        reference: What it is compared to.
-        batch: The samples.
-        trajectory: The stochastic states they passed through.
-        rest: The deterministic ones.
-        weight: Weight of the roughness of the difference.
-        number: Number of the update; chooses the quarter.
-        guidance: Guidance scale of the rollout.
-        micro_batch: Pairs per forward and backward pass.
-        world: The processes that share the batch.
-
     Returns:
         The loss; those of all processes add up.
     """
+    policy, reference, world = context.policy, context.reference, context.world
     # [S, N, T, D]: the scored steps first, then the deterministic ones.
     states = torch.cat([trajectory.x_t, rest.x_t])
     timesteps = torch.cat([trajectory.timesteps, rest.timesteps])
@@ -104,13 +89,9 @@ class GradientTerms:
 
     Args:
         objective: Weights of the terms.
-        policy: The policy that is trained.
-        reference: What the hold is measured to.
-        rewards: The rewards. With a physics reward among them jerk and skate are off unless they are set.
+        context: Policy, reference, rewards, seed. With a physics reward among them jerk and skate are off unless they
+            are set. The negative control draws the sign of each sample's reward at random; jerk and skate are off then.
         guidance: Guidance scale of the rollout.
-        seed: Seed of all noise.
-        shuffle: Negative control: the sign of each sample's reward is drawn at random, and jerk and skate are off.
-        world: The processes that train together.
         merge: Call the network with adapters merged, which is faster at small widths.
 
     Attributes:
@@ -118,36 +99,22 @@ class GradientTerms:
         skate: Weight of the skate in m/s.
     """
 
-    def __init__(
-        self,
-        objective: HoldObjective,
-        *,
-        policy: DiffusionPolicy,
-        reference: Reference,
-        rewards: RewardMix,
-        guidance: float,
-        seed: int,
-        shuffle: bool,
-        world: World,
-        merge: bool = False,
-    ) -> None:
+    def __init__(self, objective: HoldObjective, context: Context, *, guidance: float, merge: bool = False) -> None:
         self.settings = objective
-        self.policy = policy
-        self.reference = reference
+        self.policy, self.reference, self.world = context.policy, context.reference, context.world
         self.guidance = guidance
-        self.noise = NoiseSource(seed)
-        self.shuffle = shuffle
-        self.world = world
+        self.noise = NoiseSource(context.seed)
+        self.shuffle = context.shuffle
         self._merge = merge
-        _require_plain(rewards)
-        physics = not any(reward.name == "physics" for reward, _ in rewards.terms)
+        _require_plain(context.rewards)
+        physics = not any(reward.name == "physics" for reward, _ in context.rewards.terms)
         self.jerk, self.skate = (
-            0.0 if shuffle else weight if weight is not None else default if physics else 0.0
+            0.0 if self.shuffle else weight if weight is not None else default if physics else 0.0
             for weight, default in ((objective.jerk, 0.12), (objective.skate, 0.02))
         )
 
     def merged(self) -> AbstractContextManager[None]:
-        """Return where the network is called with adapters merged, if it is."""
+        """Context in which the network is called, with adapters merged if that is faster."""
         return adapters_merged(self.policy.network) if self._merge else nullcontext()
 
     def negative_reward(self, scored: Scored, number: int) -> Tensor:
@@ -224,11 +191,7 @@ class GradientTerms:
 
 
 def require_declared(rewards: RewardMix, algorithm: str) -> None:
-    """Refuse rewards that are known to have no gradient.
-
-    Raises:
-        MotionkitError: Names them.
-    """
+    """Refuse rewards that are known to have no gradient."""
     if without := rewards.without_gradient:
         some = len(without) < len(rewards.terms)
         follows = "mixed follows the gradient of the others and uses the values of this one"
@@ -241,11 +204,7 @@ def require_declared(rewards: RewardMix, algorithm: str) -> None:
 
 
 def _require_plain(rewards: RewardMix) -> None:
-    """Refuse rewards that are standardised within groups.
-
-    Raises:
-        MotionkitError: They are.
-    """
+    """Refuse rewards that are standardised within groups."""
     if rewards.normalize != "off":
         raise MotionkitError(
             "reward_mix.normalize = group has no meaning for an algorithm that follows the gradient of rewards.",
@@ -255,11 +214,7 @@ def _require_plain(rewards: RewardMix) -> None:
 
 
 def require_graph(x0: Tensor, algorithm: str) -> None:
-    """Refuse predictions without a graph.
-
-    Raises:
-        MotionkitError: `x0` has none (exit code 1).
-    """
+    """Refuse predictions without a graph."""
     if not x0.requires_grad:
         raise MotionkitError(
             "the policy's prediction has no gradient in its trained parameters.",
@@ -296,14 +251,11 @@ def require_gradient(reward: Reward, motions: MotionBatch, prompts: list[Prompt]
         prompts: What was asked.
         x0: ``[N, T, D]`` normalised features of the motions.
         algorithm: Name of the algorithm that needs the gradient.
-
-    Raises:
-        MotionkitError: The gradient is missing, zero or not finite for every sample (exit code 1).
     """
     total = reward.score(motions, prompts).total
     known = total[total.isfinite()].sum()
-    found = torch.autograd.grad(known, x0, retain_graph=True, allow_unused=True) if known.requires_grad else ()
-    gradient = next((one for one in found if one is not None), None)
+    gradients = torch.autograd.grad(known, x0, retain_graph=True, allow_unused=True) if known.requires_grad else ()
+    gradient = next((part for part in gradients if part is not None), None)
     if gradient is None or not bool((gradient.isfinite() & (gradient != 0)).any()):
         what = "no" if gradient is None else "a zero" if bool(gradient.isfinite().all()) else "no finite"
         raise MotionkitError(
