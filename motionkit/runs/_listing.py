@@ -394,8 +394,11 @@ def _after_predictor(info: RunInfo) -> list[list[str]]:
 
 
 def _after_collect(info: RunInfo) -> list[list[str]]:
+    """Return lines for episodes; those that an environment's own solution made are demonstrations too."""
     folder = str(info.directory)
-    return [["reward-train", "--data", folder], ["report", folder]]
+    env = words_for(plugins.get("trainers", "ppo").options, info.config, ("env",))
+    clone = [["ppo", *env, "--init", folder]] if info.config.get("policy") == "scripted" else []
+    return [["reward-train", "--data", folder], *clone, ["report", folder]]
 
 
 def _after_reward(info: RunInfo) -> list[list[str]]:

@@ -113,6 +113,12 @@ KEPT = (
 )
 """What the progress line of a run that collects shows."""
 
+_MISSING = {
+    "positive": "a classifier cannot be trained on them alone.",
+    "negative": "a classifier of these alone has not seen what failure looks like.",
+}
+"""What is said where a class has no episode."""
+
 _logger = logging.getLogger("motionkit.reward_collect")
 
 
@@ -137,7 +143,7 @@ def result_of(counts: Mapping[str, Mapping[str, int]], left_out: Mapping[str, in
     positive, negative = (counts[name]["trajectories"] for name in ("positive", "negative"))
     said = f"{positive} episodes with a success and {negative} without."
     if missing:
-        said += f" There is no {missing[0]} one: a classifier cannot be trained on them alone."
+        said += f" There is no {missing[0]} one: {_MISSING[missing[0]]}"
         _logger.warning("%s", said)
     else:
         _logger.info("%s", said)

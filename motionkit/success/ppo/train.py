@@ -202,12 +202,12 @@ _LEARNED = 0.5
 
 def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:
     """Return the run's result in a sentence."""
-    low, _ = success["ci95"]
+    low, high = success["ci95"]
     before, after = success["before"], success["after"]
     if low > 0:
         head = "the policy learned the task: " if after >= _LEARNED else ""
         said = f"{head}true success rose from {before:.0%} to {after:.0%}."
-    elif after < before:
+    elif high < 0:
         said = f"the policy got worse: true success fell from {before:.0%} to {after:.0%}."
     else:
         said = f"true success went from {before:.0%} to {after:.0%}, which is no more than chance."

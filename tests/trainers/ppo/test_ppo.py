@@ -130,6 +130,22 @@ def test_its_actor_acts_elsewhere(tmp_path: Path) -> None:
     assert np.array_equal(kept.act(observed, deterministic=True), trainer.actor.act(observed, deterministic=True))
 
 
+@pytest.mark.parametrize(
+    ("after", "ci95", "said"),
+    [
+        (0.9, (0.5, 0.7), "the policy learned the task: true success rose from 30% to 90%."),
+        (0.4, (0.05, 0.15), "true success rose from 30% to 40%."),
+        (0.1, (-0.3, -0.1), "the policy got worse: true success fell from 30% to 10%."),
+        (0.2, (-0.25, 0.0), "true success went from 30% to 20%, which is no more than chance."),
+    ],
+)
+def test_a_verdict_says_worse_or_better_where_the_interval_does(
+    after: float, ci95: tuple[float, float], said: str
+) -> None:
+    alarm = trainer_module.SuccessAlarm(0.2, 200)
+    assert trainer_module.verdict({"before": 0.3, "after": after, "ci95": ci95}, alarm) == said
+
+
 def test_there_must_be_a_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The code of the guide's authors printed a warning, and rewarded with random weights."""
     monkeypatch.chdir(tmp_path)

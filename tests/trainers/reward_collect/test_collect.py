@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from motionkit.cli import get_app
 from motionkit.errors import MotionkitError
+from motionkit.runs import next_commands, peek
 from motionkit.success.collect import RewardCollect
 from motionkit.success.collect_settings import RewardCollectSettings
 from motionkit.success.environments.arm import open_reach
@@ -159,7 +160,12 @@ def test_it_goes_on_with_the_actor_it_kept(tmp_path: Path) -> None:
 def test_one_class_is_said(tmp_path: Path) -> None:
     found = collect(tmp_path / "run", policy="random", env={"radius": 0.01})
     assert found["positive"]["trajectories"] == 0
-    assert "no positive one" in found["verdict"]
+    assert "no positive one: a classifier cannot be trained on them alone" in found["verdict"]
+    # Frames before a success are failures, so that a classifier can be trained on successful episodes alone.
+    shown = collect(tmp_path / "shown", policy="scripted", quota={"positive": 4}, run={"num_steps": 1})
+    assert shown["negative"]["trajectories"] == 0
+    assert "no negative one: a classifier of these alone has not seen" in shown["verdict"]
+    assert next_commands(peek(tmp_path / "shown"))[1] == f"motionkit ppo --env.max-steps 9 --init {tmp_path / 'shown'}"
 
 
 def test_an_unknown_policy_is_refused() -> None:
