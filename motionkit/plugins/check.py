@@ -5,7 +5,6 @@ A plugin that raises is reported by name, whatever it raises. One that ends the 
 
 from __future__ import annotations
 
-import configparser
 import importlib
 import inspect
 import os
@@ -14,8 +13,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import entrypoints
 
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._component import Component
@@ -267,6 +264,10 @@ def second_reading() -> tuple[set[tuple[str, str, str]], list[PackageFault]]:
     Returns:
         (kind, name, value) of every motionkit entry, and a finding for each file that does not parse.
     """
+    import configparser
+
+    import entrypoints
+
     entries: set[tuple[str, str, str]] = set()
     findings: list[PackageFault] = []
     seen: set[str] = set()
