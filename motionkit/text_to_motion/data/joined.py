@@ -6,8 +6,8 @@ import hashlib
 import json
 import math
 import random
-import tempfile
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +23,7 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import bones_from_positions, heading, positions_from_bones, rotate_yaw, rotation_between
 from motionkit.kernels import physics_sums
 from motionkit.motion import Skeleton, features_to_joints, joints_to_features, original, with_frame_after
+from motionkit.runs import write_bytes_atomic
 from motionkit.text import Prompt
 
 
@@ -88,13 +89,9 @@ def _load(path: Path) -> tuple[float, float] | None:
 
 
 def _store(path: Path, medians: tuple[float, float]) -> None:
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as file:
-            json.dump(medians, file)
-        Path(file.name).replace(path)
-    except OSError:
-        return
+        write_bytes_atomic(path, json.dumps(medians).encode())
 
 
 # Blends two pieces of a motion where they meet, without changing bone lengths.

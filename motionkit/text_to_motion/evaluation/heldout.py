@@ -254,14 +254,14 @@ class HeldOut:
 
     def __init__(
         self,
-        prompts: Sequence[Prompt],  # held-out prompts
+        prompts: Sequence[Prompt],
         *,
         samples: int,  # motions per prompt
         # Timesteps that the sampler visits, or how many evenly spaced ones; None visits all.
         steps: int | Sequence[int] | None,
-        guidance: float,  # guidance scale
+        guidance: float,
         rewards: RewardMix,  # the training rewards
-        judge: Reward | None = None,  # A score that is never trained on
+        judge: Reward | None = None,  # a score that is never trained on
         sampler: Sampler | None = None,  # reverse process; deterministic DDIM when None
         seed: int = 0,  # seed of the noise, apart from any training noise
         # Real motions of the prompts' split, which ``movement``, ``statues`` and ``side`` are measured against.

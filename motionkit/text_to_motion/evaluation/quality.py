@@ -147,7 +147,7 @@ def measure_quality(
     tmr: TMR,  # the judge's encoder, whose latents are compared
     *,
     plan: StepPlan,  # reverse steps
-    guidance: float,  # guidance scale
+    guidance: float,
     actions: RealActions | None = None,  # what real clips of an action do; None leaves `Quality.moving` empty
 ) -> Quality:
     """Sample the first caption of each clip at its length and compare with the clips.

@@ -143,24 +143,11 @@ def _backward_in_eval(inputs: Tensor, training: bool) -> Iterator[None]:
 
 MAX_WORDS = 20  # words of a caption that are read; the rest is cut off
 
+# In the order of the one-hot vector.
 PARTS_OF_SPEECH = (
-    "VERB",
-    "NOUN",
-    "DET",
-    "ADP",
-    "NUM",
-    "AUX",
-    "PRON",
-    "ADJ",
-    "ADV",
-    "Loc_VIP",
-    "Body_VIP",
-    "Obj_VIP",
-    "Act_VIP",
-    "Desc_VIP",
-    "OTHER",
-)
-"""Order of the one-hot vector."""
+    "VERB", "NOUN", "DET", "ADP", "NUM", "AUX", "PRON", "ADJ", "ADV",
+    "Loc_VIP", "Body_VIP", "Obj_VIP", "Act_VIP", "Desc_VIP", "OTHER",
+)  # fmt: skip
 
 _LISTS = {
     "location": "Loc_VIP",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
 from motionkit import starter
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.policy import GUIDANCE
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, Normalizer, Skeleton
@@ -33,15 +34,6 @@ _log = logging.getLogger("motionkit.policies")
 _TEXT_OPTION = "--policy.text-model"
 
 
-class MotionSource(Protocol):
-    """The facts about its data that a policy needs; every `TextMotionDataset` provides them."""
-
-    skeleton: Skeleton
-    fps: float
-    normalizer: Normalizer
-    max_length: int
-
-
 @dataclass(frozen=True)
 class _Parts:
     settings: MDMSettings
@@ -59,7 +51,7 @@ class _Parts:
 
 
 def open_policy(
-    options: MDMOptions, *, device: torch.device | str = "cpu", dataset: MotionSource | None = None
+    options: MDMOptions, *, device: torch.device | str = "cpu", dataset: TextMotionDataset | None = None
 ) -> MDMPolicy:
     """Open the policy that `options` names.
 
@@ -120,7 +112,7 @@ def open_policy(
     return DiPPolicy(parts.settings, parts.network, prefixes=prefixes, **common).to(device)
 
 
-def _prefixes(parts: _Parts, file: Path | None, dataset: MotionSource | None) -> Prefixes:
+def _prefixes(parts: _Parts, file: Path | None, dataset: TextMotionDataset | None) -> Prefixes:
     _log.info("%s is DiP: its authors sample it with --guidance-scale 7.5", parts.origin)
     body = parts.skeleton
     given = None if file is None else read_prefix(file, body)
@@ -133,7 +125,7 @@ def new_policy(
     # Shape; `features`, `text_encoder` and `text_width` are taken from the dataset and the encoder.
     settings: MDMSettings,
     *,
-    dataset: MotionSource,  # gives body, statistics, fps and longest motion
+    dataset: TextMotionDataset,  # gives body, statistics, fps and longest motion
     encoder: CachedEncoder,  # text encoder
     seed: int = 0,  # draws the weights, independently of the global generator
     padding: Padding = "exact",  # see `MDMPolicy`
@@ -186,7 +178,7 @@ def _open_text(parts: _Parts, chosen: str, device: torch.device | str, *, typed:
     )
 
 
-def _statistics(checkpoint: str, dataset: MotionSource | None) -> Normalizer:
+def _statistics(checkpoint: str, dataset: TextMotionDataset | None) -> Normalizer:
     """Return the dataset's statistics for a checkpoint that has none."""
     made = getattr(dataset, "source_name", getattr(dataset, "name", ""))
     if dataset is not None and made != STARTER:

@@ -68,7 +68,7 @@ class MdmBatches:
 
     def __init__(
         self,
-        clips: Sequence[TextClip],  # training clips
+        clips: Sequence[TextClip],
         normalizer: Normalizer,  # the dataset's statistics
         *,
         batch_size: int,  # clips per batch; fewer when there are fewer clips

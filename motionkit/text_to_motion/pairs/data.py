@@ -127,7 +127,7 @@ class PairBatches:
 
     def __init__(
         self,
-        clips: Sequence[TextClip],  # training clips
+        clips: Sequence[TextClip],
         *,
         batch_size: int,  # clips per batch; fewer when there are fewer clips
         max_length: int,  # longer clips are cropped

@@ -59,7 +59,7 @@ class Negatives:
 
     def __init__(
         self,
-        clips: Sequence[TextClip],  # training clips
+        clips: Sequence[TextClip],
         # Weight of each kind, of `CHANGES` and `CAPTION_CHANGES`. A kind is drawn by weight among those that apply to
         # the clip, or to the caption.
         kinds: Mapping[str, float],

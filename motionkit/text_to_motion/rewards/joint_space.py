@@ -197,7 +197,7 @@ class JointSpaceReward(Generic[_Any]):
         *,
         dataset: object = None,  # its body must have the features that the network reads; otherwise not needed
         device: torch.device | str = "cpu",  # where to score
-        space: JointSpace | None = None,  # A network to use instead of the one the options name
+        space: JointSpace | None = None,  # a network to use instead of the one the options name
     ) -> None:
         self.options = options
         self.space = (space or self.open_space(options, dataset, device)).to(device).eval().requires_grad_(False)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.metrics import band_power
 from motionkit.motion import (
-    CaptionedClip,
     HasActions,
     MotionBatch,
     Normalizer,
@@ -28,17 +28,6 @@ from motionkit.text_to_motion.rewards.components import MovementOptions, Physics
 
 BANDS = ((0.5, 1.25), (1.25, 2.5), (2.5, 5.0))  # hz
 _QUIET = 1e-4  # square metres, a swing of 1 cm: less is as good as none
-
-
-class HasClips(Protocol):
-    """A dataset, as far as this reward is concerned."""
-
-    skeleton: Skeleton
-    fps: float
-
-    def clips(self, split: str) -> Sequence[CaptionedClip]:
-        """Return the clips of a split."""
-        ...
 
 
 class Movement:
@@ -63,9 +52,9 @@ class Movement:
     rows: ClassVar[tuple[str, ...]] = ("movement", "statues")
 
     def __init__(
-        self, options: MovementOptions, *, dataset: HasClips | None = None, device: torch.device | str = "cpu"
+        self, options: MovementOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
     ) -> None:
-        source: HasClips | None = getattr(dataset, "source", None) or dataset
+        source: TextMotionDataset | None = getattr(dataset, "source", None) or dataset
         if source is None or (source is dataset and hasattr(dataset, "splits")):
             raise MotionkitError(
                 "the movement reward knows no real clips of single actions.",
@@ -126,14 +115,6 @@ class Movement:
 _JERK_FLOOR = 1e-3
 
 
-class HasPhysicsReference(Protocol):
-    """A dataset, as far as this reward is concerned."""
-
-    def physics_reference(self) -> tuple[float, float]:
-        """Return the median foot skate (m/s) and jerk (m/s^3) of its train split."""
-        ...
-
-
 class Physics:
     """``exp(-lambda_skate skate/r_s - lambda_jerk J)``, in (0, 1].
 
@@ -151,7 +132,7 @@ class Physics:
     rows: ClassVar[tuple[str, ...]] = ("skate", "jerk")
 
     def __init__(
-        self, options: PhysicsOptions, *, dataset: HasPhysicsReference | None = None, device: torch.device | str = "cpu"
+        self, options: PhysicsOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
     ) -> None:
         self.options = options
         self.r_s, self.r_j = options.r_s, options.r_j

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.metrics import expected_hits
@@ -39,14 +40,6 @@ from motionkit.text_to_motion.rewards.mdm import (
 OTHERS = 31  # texts beside the own one: R-precision is measured among 32
 
 
-class HasPrompts(Protocol):
-    """A dataset, as far as this reward is concerned."""
-
-    def prompts(self, split: Literal["train", "val"], *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
-        """Return prompts; see `motionkit.contracts.dataset.TextMotionDataset`."""
-        ...
-
-
 class OtherTexts:
     """Draws 31 texts for each prompt, of as many segments, by seed and by the prompt's own text.
 
@@ -55,7 +48,7 @@ class OtherTexts:
 
     Args:
         dataset: Gives the texts.
-        split: Literal["train", "val"] they are drawn from.
+        split: Split that they are drawn from.
         seed: Seed of the draw.
         whole_text: Makes one text of a prompt.
     """
@@ -69,7 +62,7 @@ class OtherTexts:
                 why=f"a motion's own text is ranked among {OTHERS} others of a split.",
                 fix='give one: --dataset NAME; from Python load_reward("mdm-r-precision", dataset=load_dataset(...)).',
             )
-        self._dataset: HasPrompts = dataset  # type: ignore[assignment]  # it has prompts, which is all that is asked
+        self._dataset: TextMotionDataset = dataset  # type: ignore[assignment]  # it has prompts, which is all that is asked
         self._split = split
         self._seed = seed
         self._whole_text = whole_text
