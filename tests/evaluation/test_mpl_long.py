@@ -28,9 +28,20 @@ from motionkit.predictor.evaluation.long.measure import (
     real_labels,
     spread,
 )
-from motionkit.predictor.evaluation.long.result import GOES, long_alarms, long_document, long_metrics, long_tables
+from motionkit.predictor.evaluation.long.result import (
+    GOES,
+    long_alarms,
+    long_document,
+    long_metrics,
+    long_tables,
+    memory_note,
+)
 from motionkit.predictor.evaluation.measure import Body, Horizons
 from motionkit.predictor.evaluation.run import evaluate
+from motionkit.predictor.features import Statistics
+from motionkit.predictor.network import PredictorNetwork
+from motionkit.predictor.policy import MplPredictor
+from motionkit.predictor.settings import PredictorSettings
 from motionkit.rigs import body_yaw
 from motionkit.starter import Order, perform
 from motionkit.tracking import definition
@@ -289,6 +300,24 @@ def test_motion_matching_follows_a_path_and_nothing_drags_it() -> None:
     assert rows["matching"]["movement"]["5"] > 0.7
     assert rows["matching"]["slide"]["5"] < rows["dragged"]["slide"]["5"] / 2
     assert long_alarms(found) == [], "nothing is said without a model"
+
+
+def test_memory_of_the_model_and_of_motion_matching_by_hand(clips: ClipSet) -> None:
+    settings = PredictorSettings(width=16, layers=1, window=1, head="delta", command="none")
+    network = PredictorNetwork(settings, 22, FPS, Statistics.neutral(22))
+    offsets = clips.clips[0].offsets
+    model = MplPredictor(settings, network, names=clips.names, parents=clips.parents, offsets=offsets)
+    found = long_document(measure_long(clips, model, LongSettings("test", (0.2,), clips=1, starts=1), past=PAST))
+    # Three training clips of 150 frames; it can jump to every second frame that has 0.9 s after it.
+    frames, jumps = 3 * 150, 3 * len(range(1, 150 - 27, 2))
+    kept = 4 * (frames * (22 * 6 + 3 + 1 + 2) + jumps * (22 * 6 + 22 * 6 + 1 + 3 * 4))
+    weights = 4 * sum(one.numel() for one in network.state_dict().values())
+    assert found["memory"] == {"model": weights, "matching": kept}
+    assert memory_note(found) == (
+        f"memory in float32: the model's weights {weights / 1e6:.1f} MB, motion matching of long runs "
+        f"{kept / 1e6:.1f} MB."
+    )
+    assert memory_note({"memory": {}}) == ""
 
 
 def test_without_training_clips_there_is_no_matching() -> None:

@@ -16,7 +16,7 @@ from motionkit.contracts.policy import Predictor
 from motionkit.predictor.evaluation.data import EvalData, require_fit
 from motionkit.predictor.evaluation.kept import FILE, KeptPath, Predictions, keep_paths, keep_predictions
 from motionkit.predictor.evaluation.long.measure import LongSettings, measure_long
-from motionkit.predictor.evaluation.long.result import long_document, long_tables
+from motionkit.predictor.evaluation.long.result import long_document, long_tables, memory_note
 from motionkit.predictor.evaluation.measure import (
     TRUTH_SKATE,
     Body,
@@ -200,13 +200,13 @@ def evaluate(
     best = best_baselines(measured)
     last = horizons.keys[horizons.frames.index(horizons.last)]
     shown = MODEL if predictor is not None else best[last]
-    long_runs, more, alarms, along = None, [], [], tuple[KeptPath, ...]()
+    long_runs, more, alarms, memory, along = None, [], [], "", tuple[KeptPath, ...]()
     if long is not None:
         seconds = measure_long(
             clips, predictor, long, past=data.windows.past, progress=lambda: progress(0, note="long runs")
         )
         long_runs = long_document(seconds)
-        more, alarms = long_tables(long_runs), long_runs["alarms"]
+        more, alarms, memory = long_tables(long_runs), long_runs["alarms"], memory_note(long_runs)
         if keep is not None and predictor is not None:
             along = keep_paths(predictor, seconds, clips)
     if keep is not None:
@@ -228,5 +228,5 @@ def evaluate(
         "notes": list(data.notes),
         "long": long_runs,
         "table": [*tables(measured, title), *more],
-        "closing": [*data.notes, *alarms, verdict(measured)],
+        "closing": [*data.notes, *alarms, *([memory] if memory else []), verdict(measured)],
     }

@@ -17,6 +17,7 @@ from motionkit.motion.prediction import MotionState, follow, path_errors, path_p
 from motionkit.predictor.clips import ClipSet, StateClip, Windows, cut_windows
 from motionkit.predictor.evaluation.baselines import Extrapolation
 from motionkit.predictor.evaluation.measure import Body, predict_checked
+from motionkit.predictor.policy import MplPredictor
 
 # What a motion is like some time after its start: how it moves, slides, goes and stands.
 
@@ -178,6 +179,11 @@ class Matching:
         poses = self._pose(self._six[self._starts], self._six[self._starts - 1], self._frames.heights[self._starts])
         self._scales = tuple(float(part.var(0).sum().sqrt().clamp_min(1e-6)) for part in (*poses, points))
         self._keys = self._key((*poses, points)).float()
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers it keeps: of each frame 6D, steps, height and contacts, and what is compared."""
+        return int(self._six.numel() + (3 + 1 + 2) * len(self._six) + self._keys.numel())
 
     @staticmethod
     def enough(clips: list[StateClip], fps: float) -> bool:
@@ -398,6 +404,8 @@ class LongRuns:
         real: What real clips are like, by label.
         settings: How it was measured.
         fps: Frames per second.
+        memory: Bytes in float32 that the model's weights need, and what motion matching keeps of the training clips;
+            without those that have no such thing.
     """
 
     runs: Mapping[str, Runs]
@@ -405,6 +413,7 @@ class LongRuns:
     real: Mapping[str, RealLabel]
     settings: LongSettings
     fps: float
+    memory: Mapping[str, int]
 
 
 @torch.no_grad()
@@ -440,7 +449,7 @@ def measure_long(
         for name, row in beside.items():
             if one.path is not None or not row.dragged:
                 rows[kind][name] = run_figures(row, one, body, real, progress)
-    return LongRuns(runs, rows, real, settings, clips.fps)
+    return LongRuns(runs, rows, real, settings, clips.fps, _memory(beside))
 
 
 @dataclass(frozen=True)
@@ -471,6 +480,17 @@ def long_rows(clips: ClipSet, predictor: Predictor | None) -> dict[str, LongRow]
     train = [clip for clip in clips.clips if clip.split == "train"]
     if Matching.enough(train, clips.fps):
         found[MATCHING] = LongRow(Matching(clips.names, clips.fps, train))
+    return found
+
+
+def _memory(rows: Mapping[str, LongRow]) -> dict[str, int]:
+    found = {}
+    for name, row in rows.items():
+        one = row.predictor
+        if isinstance(one, Matching):
+            found[name] = 4 * one.numbers
+        elif name == MODEL and isinstance(one, MplPredictor):
+            found[name] = 4 * sum(tensor.numel() for tensor in one.tensors().values())
     return found
 
 

@@ -72,6 +72,7 @@ def long_document(found: LongRuns) -> dict[str, Any]:
             "paths": paths,
         },
         "labels": _by_label(found),
+        "memory": dict(found.memory),
     }
     return {**document, "alarms": long_alarms(document)}
 
@@ -142,6 +143,13 @@ def long_alarms(document: Mapping[str, Any]) -> list[str]:
                 f"{FAR_OFF:g} m off in the mean, {far[worst]:.1f} m on {DRAWN[worst].title}."
             )
     return found
+
+
+def memory_note(document: Mapping[str, Any]) -> str:
+    """Return what the model and motion matching need of memory, in one sentence; empty where neither is known."""
+    names = {MODEL: "the model's weights", MATCHING: "motion matching of long runs"}
+    parts = [f"{names[row]} {size / 1e6:.1f} MB" for row, size in document["memory"].items()]
+    return f"memory in float32: {', '.join(parts)}." if parts else ""
 
 
 def long_metrics(document: Mapping[str, Any]) -> dict[str, float]:
