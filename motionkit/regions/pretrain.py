@@ -147,8 +147,6 @@ class PretrainRegions:
                 f"no training region of {self.data.name} has a caption.",
                 fix="give more of them one (--dataset.captioned).",
             )
-        if settings.train.best and not settings.train.val_every:
-            raise MotionkitError("train.best needs validation.", fix="--set train.val_every=50")
         self.policy = ShapesPolicy(model, words, device=self.device)
         self.inputs = inputs_of({"dataset": self.data})
 

@@ -46,15 +46,13 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(tmp_path: Path) -> None:
     assert [line["step"] for line in lines if "val/loss" in line] == [2, 4, 6, 8]
 
 
-def test_a_part_without_a_caption_and_best_without_validation_are_refused(tmp_path: Path) -> None:
+def test_a_part_without_a_caption_is_refused(tmp_path: Path) -> None:
     nothing = settings(tmp_path / "run")
     nothing = PretrainRegionsSettings.model_validate(
         nothing.model_dump() | {"dataset": {"name": "shapes", "scenes": "words", "captioned": 0.0}}
     )
     with pytest.raises(MotionkitError, match="no training region"):
         PretrainRegions(nothing).prepare()
-    with pytest.raises(MotionkitError, match="needs validation"):
-        PretrainRegions(settings(tmp_path / "run", val_every=0)).prepare()
 
 
 @torch.no_grad()
@@ -139,7 +137,7 @@ def test_a_policy_without_later_settings_is_what_it_was(tmp_path: Path) -> None:
 
 def test_a_run_of_before_these_settings_goes_on_in_the_same_bits(tmp_path: Path, cli: Callable[..., Any]) -> None:
     small = ["--num-steps", "4", "--batch-size", "4", "--threads", "1", "--set", "train.val_every=0"]
-    small += ["--set", "checkpoint.every=1", "--set", "train.best=false", "--set", "train.absent=0"]
+    small += ["--set", "checkpoint.every=1", "--set", "train.absent=0"]
     small += [word for name, value in BEFORE.items() for word in ("--set", f"model.{name}={value}".lower())]
     for out in ("whole", "old"):
         assert cli("pretrain", "regions", *small, "--out", out).exit_code == 0
