@@ -43,10 +43,6 @@ class RegionTrainSettings(Group):
     )
     best: bool = Field(True, description="Keep the policy that was best on the validation regions, not the last.")
 
-    def idle(self) -> Mapping[str, str]:
-        """Return the options that have no effect; see `Group.idle`."""
-        return {} if self.val_every else dict.fromkeys(("val_regions", "best"), "train.val_every is 0")
-
 
 class PretrainRegionsSettings(TrainerSettings):
     """Train a small region policy with the parts of Sa2VA."""
