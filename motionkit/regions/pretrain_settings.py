@@ -17,14 +17,14 @@ from motionkit.config import (
     with_later,
 )
 from motionkit.plugins import Component
-from motionkit.regions.small_settings import RegionSettings
+from motionkit.regions.small_settings import BEFORE, RegionSettings
 
 
 class RegionRunSettings(RunSettings):
     """Where the run goes and how long it lasts."""
 
     num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
-        1200, ge=1, description="Total training steps, including those before a resume."
+        2000, ge=1, description="Total training steps, including those before a resume."
     )
 
 
@@ -35,16 +35,13 @@ class RegionTrainSettings(Group):
     final_rate: float = Field(0.05, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
     val_every: int = Field(100, ge=0, description="Steps between measurements on validation regions; 0: none.")
     val_regions: int = Field(200, ge=2, le=1_000_000, description="Regions of one.")
-    eyes: int = Field(
-        0, ge=0, description="First steps of the run without captions: to see images, and to draw what is pointed at."
-    )
     absent: float = Field(
-        0.0,
+        0.25,
         ge=0,
         le=1,
         description="Share of the regions of a step whose image is also asked for what it does not show.",
     )
-    best: bool = Field(False, description="Keep the policy that was best on the validation regions, not the last.")
+    best: bool = Field(True, description="Keep the policy that was best on the validation regions, not the last.")
 
 
 class PretrainRegionsSettings(TrainerSettings):
@@ -64,8 +61,10 @@ class PretrainRegionsSettings(TrainerSettings):
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a run's settings with what came later switched off, as it was; see `Translated.recorded`."""
-        model = {"region": "pooled", "places": False, "resize": False}
-        return with_later(table, {"model": model, "train": {"eyes": 0, "absent": 0.0, "best": False}})
+        found = with_later(table, {"model": BEFORE, "train": {"absent": 0.0, "best": False}})
+        if not found["train"].get("eyes", 0):  # steps without captions came and went; most runs had none
+            found["train"] = {name: value for name, value in found["train"].items() if name != "eyes"}
+        return found
 
 
 component = Component(

@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from motionkit.contracts.dataset import RegionDataset, captioned_part
 from motionkit.contracts.reward import MaskBatch, RewardScores, TextBatch
 from motionkit.errors import MotionkitError
 from motionkit.metrics import box_iou, region_iou
@@ -160,19 +162,35 @@ class Length(_Texts):
         return max(0.0, min(1.0, 2.0 - words / options.longest))
 
 
+_READ, _TIMES, _LONGEST = 64, 4, 16
+
+
 class Brevity(_Texts):
-    """1 falling by the same for each word to 0; a text without words scores 0, as it says nothing."""
+    """1 falling by the same for each word to 0; a text without words scores 0, as it says nothing.
+
+    How long captions are in the data is read of the first ones that may be read.
+    """
 
     name = "brevity"
     reads_captions = False
 
-    def __init__(self, options: BrevityOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, options: BrevityOptions, *, dataset: RegionDataset | None = None, device: torch.device | str = "cpu"
+    ) -> None:
         self.options = options
+        self.longest = options.longest or (_LONGEST if dataset is None else _longest(dataset))
 
     def of(self, text: str, wanted: Sequence[str]) -> float:
         """Return the score of one text."""
         words = len(text.split())
-        return max(0.0, 1.0 - words / self.options.longest) if words else 0.0
+        return max(0.0, 1.0 - words / self.longest) if words else 0.0
+
+
+def _longest(data: RegionDataset) -> int:
+    part = captioned_part(data)
+    index = np.arange(min(_READ, data.count("train"))) if part is None else part[:_READ]
+    counts = [len(text.split()) for text in data.regions("train", index).captions]
+    return max(1, round(_TIMES * sum(counts) / len(counts))) if any(counts) else _LONGEST
 
 
 class Distinct(_Texts):

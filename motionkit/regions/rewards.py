@@ -26,7 +26,10 @@ class ContrastOptions(Group):
 class BrevityOptions(Group):
     """Options of `brevity`."""
 
-    longest: int = Field(16, ge=1, le=10_000, description="Words at which the score is 0.")
+    longest: int | None = Field(
+        None, ge=1, le=10_000, description="Words at which the score is 0; default: four times the mean of the data's "
+        "captions, or 16."
+    )  # fmt: skip
 
 
 class ConfidenceOptions(Group):

@@ -6,20 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from torch import Tensor, nn
 
 from motionkit import starter, weights
 from motionkit.contracts.policy import REGION_ARTIFACT, Captions, WordScores
 from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
-from motionkit.regions.small_settings import RegionOptions, RegionSettings
+from motionkit.regions.small_settings import BEFORE, RegionOptions, RegionSettings
 from motionkit.rl import categorical
 from motionkit.runs import find_model, fingerprint, fingerprint_tensors, write_model
 
@@ -39,6 +39,12 @@ class RegionDocument(BaseModel):
     kind: Literal["regions"]
     settings: RegionSettings
     words: Annotated[tuple[_Word, ...], Field(min_length=1, max_length=65_536)]
+
+    @field_validator("settings", mode="before")
+    @classmethod
+    def _later(cls, settings: Any) -> Any:
+        """Fill in what came later as it was before."""
+        return {**BEFORE, **settings} if isinstance(settings, Mapping) else settings
 
 
 def read_regions(path: Path) -> RegionDocument:
@@ -61,6 +67,7 @@ def write_regions(
 # The built-in region policy's network: a small model with the parts, and the names of the parts, of Sa2VA.
 
 
+_WAVES = 3  # waves along each side of the image that tell a place
 _CELLS = 8  # pixels of an image along one of the vision encoder's cells
 
 
@@ -114,7 +121,8 @@ class RegionNetwork(nn.Module):
         drawn = self.grounding_encoder.sam_encoder(pixels)
         if self.settings.places:
             where = F.adaptive_avg_pool2d(pixels[:, -2:], (drawn.shape[-2], drawn.shape[-1]))
-            drawn = torch.cat([drawn, where, where.square()], 1)  # of which a distance is a weighted sum
+            waves = torch.cat([where * (torch.pi / 2 * times) for times in range(1, _WAVES + 1)], 1)
+            drawn = torch.cat([drawn, waves.sin(), waves.cos()], 1)  # weighted sums of these peak at any place
         return _four_as_one(found), found, drawn
 
     def region_word(self, features: Tensor, masks: Tensor) -> Tensor:
@@ -164,6 +172,7 @@ class LanguageModel(nn.Module):
     def __init__(self, s: RegionSettings, vocabulary: int) -> None:
         super().__init__()
         seen = (s.image_size // _CELLS // 2) ** 2
+        self._prefix = s.attention == "prefix"
         self.embed_tokens = nn.Embedding(vocabulary, s.width)
         self.positions = nn.Parameter(torch.randn(seen + 1 + s.max_words + 2, s.width) * 0.02)
         self.region = nn.Parameter(torch.randn(s.width) * 0.02)
@@ -172,19 +181,26 @@ class LanguageModel(nn.Module):
         self.norm = nn.LayerNorm(s.width)
         self.lm_head = nn.Linear(s.width, vocabulary, bias=False)
 
-    def forward(self, embedded: Tensor, read: list[Read] | None = None) -> Tensor:
+    def forward(self, embedded: Tensor, read: list[Read] | None = None, *, given: Tensor | int = 0) -> Tensor:
         """Return the states ``[N, T, D]`` of embedded words ``[N, T, D]``; no word reads a later one.
 
         Args:
             embedded: The words.
+            given: How many of the first words, of all rows or of each ``[N]``, are given and not written: these read
+                all of each other where the settings say so.
             read: What was read before them, of each layer, which grows by these words: empty for the first call, after
                 which there is one word in a call.
         """
         before = read[0].keys.shape[2] if read else 0
-        states = embedded + self.positions[before : before + embedded.shape[1]]
+        count = embedded.shape[1]
+        states = embedded + self.positions[before : before + count]
         past = read or [Read() for _ in self.layers]
+        at = torch.arange(count, device=embedded.device)
+        mask = at <= at[:, None]  # [T, T]: whether a word (row) reads another one (column)
+        if self._prefix:
+            mask = mask | (at < torch.as_tensor(given, device=embedded.device).view(-1, 1, 1, 1))  # [N or 1, 1, T, T]
         for layer, own in zip(self.layers, past, strict=True):
-            states = layer(states, own)
+            states = layer(states, own, mask)
         if read is not None and not read:
             read.extend(past)
         found: Tensor = self.norm(states)
@@ -199,7 +215,7 @@ class Read:
 
 
 class Layer(nn.Module):
-    """Causal self-attention and a feed-forward network, each after a norm."""
+    """Self-attention and a feed-forward network, each after a norm."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -208,15 +224,21 @@ class Layer(nn.Module):
         self.qkv_proj, self.out_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.linear1, self.linear2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, states: Tensor, read: Read) -> Tensor:
-        """Return ``[N, T, D]``; the words come behind those that were read, and are read now."""
+    def forward(self, states: Tensor, read: Read, mask: Tensor) -> Tensor:
+        """Return ``[N, T, D]``; the words come behind those that were read, and are read now.
+
+        Args:
+            states: The words.
+            read: What was read before them.
+            mask: ``[..., T, T]`` bool, whether a word reads another one; without effect behind words that were read.
+        """
         n, t, d = states.shape
         q, k, v = self.qkv_proj(self.norm1(states)).view(n, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
         if first := not read.keys.numel():
             read.keys, read.values = k, v
         else:  # one word, which reads all
             read.keys, read.values = torch.cat([read.keys, k], 2), torch.cat([read.values, v], 2)
-        mixed = F.scaled_dot_product_attention(q, read.keys, read.values, is_causal=first)
+        mixed = F.scaled_dot_product_attention(q, read.keys, read.values, attn_mask=mask if first else None)
         states = states + self.out_proj(mixed.transpose(1, 2).reshape(n, t, d))
         found: Tensor = states + self.linear2(F.gelu(self.linear1(self.norm2(states))))
         return found
@@ -241,8 +263,12 @@ class MaskDecoder(nn.Module):
     def __init__(self, s: RegionSettings) -> None:
         super().__init__()
         c = s.channels
-        self.modulate = nn.Sequential(nn.Linear(s.prompt, 2 * c), nn.GELU(), nn.Linear(2 * c, 3 * c + 1))
-        self.first = nn.Conv2d(c + 4 * s.places, c, 1)
+        self._layers = 2 if s.places else 1  # a place and looks are two conditions
+        wide = (2 * self._layers + 1) * c + 1
+        self.modulate = nn.Sequential(nn.Linear(s.prompt, 2 * c), nn.GELU(), nn.Linear(2 * c, wide))
+        self.first = nn.Conv2d(c + 4 * _WAVES * s.places, c, 1)
+        if s.places:
+            self.second = nn.Conv2d(c, c, 1)
 
     def forward(self, features: Tensor, prompts: Tensor) -> Tensor:
         """Return logits ``[N, h, w]``.
@@ -252,8 +278,11 @@ class MaskDecoder(nn.Module):
             prompts: ``[N, Z]``.
         """
         c = self.first.out_channels
-        scale, shift, weight, bias = self.modulate(prompts).split([c, c, c, 1], 1)
-        found = F.gelu(self.first(features) * (1 + scale[..., None, None]) + shift[..., None, None])
+        *modulation, weight, bias = self.modulate(prompts).split([*[c] * (2 * self._layers + 1), 1], 1)
+        found = features
+        for place, layer in enumerate([self.first, self.second] if self._layers == 2 else [self.first]):
+            scale, shift = (one[..., None, None] for one in modulation[2 * place : 2 * place + 2])
+            found = F.gelu(layer(found) * (1 + scale) + shift)
         logits: Tensor = torch.einsum("nchw,nc->nhw", found, weight) / c**0.5 + bias[..., None]
         return logits
 
@@ -473,23 +502,8 @@ class ShapesPolicy:
         place = (ids == END).int().argmax(1) + 1
         ids[rows, place] = SEG  # the answer to a caption is the word [SEG] behind it
         words = self.network.mlp1(seen.cells)
-        found = model(torch.cat([words, model.embed_tokens(ids)], 1))
+        found = model(torch.cat([words, model.embed_tokens(ids)], 1), given=words.shape[1] + place + 1)
         states = found[rows, words.shape[1] + place]
-        prompts: Tensor = self.network.text_hidden_fcs(states)
-        return prompts
-
-    def point(self, seen: SeenImages, masks: Tensor, shown: SeenImages | None = None) -> Tensor:
-        """Return the prompts ``[N, Z]`` of regions that are pointed at instead of named, with graph.
-
-        Args:
-            seen: N images.
-            masks: ``[N, h, w]`` bool, regions.
-            shown: N images that the regions are of; by default the same.
-        """
-        model = self.network.language_model
-        region = self.network.region_word((shown or seen).regions, masks.to(self.device))
-        answer = model.embed_tokens(torch.full((len(seen), 1), SEG, device=self.device))
-        states = model(torch.cat([self.network.mlp1(seen.cells), region, answer], 1))[:, -1]
         prompts: Tensor = self.network.text_hidden_fcs(states)
         return prompts
 

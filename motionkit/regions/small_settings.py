@@ -18,17 +18,22 @@ class RegionSettings(Group):
     image_size: int = Field(48, ge=16, le=1024, multiple_of=8, description="Height and width of the images.")
     mask_size: int = Field(24, ge=8, le=1024, description="Height and width of the masks.")
     vision: int = Field(32, ge=4, le=1024, description="Channels of the vision encoder.")
-    width: int = Field(64, ge=8, le=4096, description="Width of the language model.")
-    layers: int = Field(2, ge=1, le=64, description="Layers of the language model.")
+    width: int = Field(96, ge=8, le=4096, description="Width of the language model.")
+    layers: int = Field(3, ge=1, le=64, description="Layers of the language model.")
+    attention: Literal["causal", "prefix"] = Field(
+        "prefix",
+        description="What a text to draw reads. causal: each word those before it; prefix: image and text all of each "
+        "other. Captions are written word by word.",
+    )
     heads: int = Field(4, ge=1, le=64, description="Heads of the language model.")
     prompt: int = Field(32, ge=2, le=1024, description="Numbers of a segmentation prompt: what [SEG] becomes.")
     region: Literal["pooled", "word"] = Field(
-        "pooled",
+        "word",
         description="What the language model reads of a region. pooled: the mean of the cells in it; word: the mean of "
         "the image's words in it, four cells each.",
     )
-    channels: int = Field(48, ge=4, le=1024, description="Channels of the grounding encoder.")
-    places: bool = Field(False, description="Let the mask decoder read where each pixel is.")
+    channels: int = Field(32, ge=4, le=1024, description="Channels of the grounding encoder.")
+    places: bool = Field(True, description="Let the mask decoder read where each pixel is.")
     resize: bool = Field(
         False, description="Squeeze images of other sizes to image_size, whatever their shape; else they are refused."
     )
@@ -41,6 +46,10 @@ class RegionSettings(Group):
         if self.image_size % self.mask_size:
             raise ValueError(f"image_size {self.image_size} is no multiple of mask_size {self.mask_size}")
         return self
+
+
+BEFORE = {"region": "pooled", "places": False, "attention": "causal", "resize": False}
+"""Settings that came later, with the values that stand for what was so before."""
 
 
 class RegionOptions(Group):

@@ -16,7 +16,7 @@ from ..made.own_runs import CLIPS, PICTURES, RUNS, TEXTS, place_of, typed
 NAMED = {
     "reward-collect": ("max_steps = 8", "max-steps 8"), "ppo": ("max_steps = 8", "max-steps 8"),
     "reward-train": ("max_steps = 8", "max-steps 8", "runs/tiny/reward-collect"),
-    "pretrain regions": ("drop_size = 0.25", "drop-size 0.25"),
+    "pretrain regions": ("lapse = 0.25", "lapse 0.25"),
     "sa2va-rl": (PICTURES,), "train-mpl": (CLIPS,), "pretrain mpl-encoder": (CLIPS,),
 }  # fmt: skip
 """What a line has to name, itself or in its dry run: one of these; of the others the texts."""

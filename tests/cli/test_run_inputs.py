@@ -26,7 +26,7 @@ READ = {
     "pretrain mpl-encoder": {"data"}, "train-mpl": {"data", "encoder"}, "reward-train": {"data.path"},
     "reward-collect": set(), "ppo": set(), "pretrain regions": set(),  # nothing of a file
     "sa2va-rl": {
-        "dataset.path", "policy.checkpoint", "loop1_reward.meteor.lexicon", "loop2_reward.meteor.lexicon",
+        "dataset.path", "policy.checkpoint", "loop2_reward.meteor.lexicon",
     },
 }  # fmt: skip
 MOTION, PICTURE = f"{TEXTS}/new_joint_vecs/train003.npy", f"{PICTURES}/3.png"

@@ -43,7 +43,7 @@ RUNS = {
     "reward-collect": f"reward-collect --policy scripted {REACH} --num-steps 6 {TINY} --set quota.positive=0",
     "reward-train": f"reward-train --data runs/tiny/reward-collect --num-steps 2 --batch-size 16 {TINY}",
     "ppo": f"ppo --reward env {REACH} {ACTOR} --num-steps 1 --set heldout.episodes=4 --set heldout.watched=2 {TINY}",
-    "pretrain regions": f"pretrain regions --dataset.drop-size 0.25 --num-steps 1 {TINY} --set train.batch_size=4",
+    "pretrain regions": f"pretrain regions --dataset.lapse 0.25 --num-steps 1 {TINY} --set train.batch_size=4",
     "sa2va-rl": f"sa2va-rl --dataset regions-jsonl --dataset.path '{PICTURES}' {LOOPS} {TINY} "
     "--policy.checkpoint runs/tiny/pretrain-regions",
 }

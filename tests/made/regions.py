@@ -11,13 +11,14 @@ import numpy as np
 from PIL import Image
 
 from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.datasets.settings import ShapesOptions
 
 SIDE = 48
 
 
 def scenes(count: int) -> list[tuple[np.ndarray, np.ndarray, str]]:
     """Images ``[48, 48, 3]``, masks ``[48, 48]`` and captions."""
-    found = Shapes().regions("train", np.arange(count))
+    found = Shapes(ShapesOptions(scenes="simple")).regions("train", np.arange(count))
     masks = [mask.repeat(2, 0).repeat(2, 1) for mask in found.masks]
     return list(zip(found.images, masks, found.captions, strict=True))
 

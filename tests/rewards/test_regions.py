@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from motionkit.config import choose_one
+from motionkit.contracts.dataset import Regions, Split
 from motionkit.contracts.reward import MaskBatch, TextBatch
 from motionkit.errors import MotionkitError
+from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.reward_terms import Brevity
+from motionkit.regions.rewards import BrevityOptions
 
 
 def reward(name: str, **options: Any) -> Any:
@@ -100,3 +107,16 @@ def test_contrast_without_other_objects_is_the_overlap() -> None:
 def test_brevity() -> None:
     found = reward("brevity", longest=4).score(texts("", "one", "one two three", "a b c d e f"), ()).total.tolist()
     assert found == pytest.approx([0, 3 / 4, 1 / 4, 0])
+
+
+def test_brevity_follows_the_length_of_the_captions_that_may_be_read() -> None:
+    class Data(Shapes):
+        def captioned(self, split: Split) -> NDArray[np.int64]:
+            return np.arange(5, 9)
+
+        def regions(self, split: Split, index: NDArray[np.int64]) -> Regions:
+            assert set(index.tolist()) <= set(range(5, 9))
+            return replace(super().regions(split, index), captions=("one two three",) * len(index))
+
+    assert Brevity(BrevityOptions(), dataset=Data()).of("a b c", ()) == pytest.approx(1 - 3 / 12)
+    assert Brevity(BrevityOptions()).of("a b c", ()) == pytest.approx(1 - 3 / 16)

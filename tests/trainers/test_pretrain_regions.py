@@ -1,4 +1,4 @@
-"""`pretrain regions`: what it learns without captions, from a part with captions, and how it resumes."""
+"""`pretrain regions`: what the network reads, what is learned from a part with captions, and how it resumes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.regions.datasets.scenes import Shapes
 from motionkit.regions.datasets.settings import ShapesOptions
-from motionkit.regions.pretrain import Eyes, PretrainRegions, _empty, pointed_at
+from motionkit.regions.pretrain import PretrainRegions
 from motionkit.regions.pretrain_settings import PretrainRegionsSettings
-from motionkit.regions.small import ShapesPolicy
-from motionkit.regions.small_settings import RegionSettings
+from motionkit.regions.small import LanguageModel, Layer, Read, ShapesPolicy, open_regions
+from motionkit.regions.small_settings import BEFORE, RegionOptions, RegionSettings
 
 from ..made.training import run_trainer
 
@@ -28,7 +28,7 @@ SMALL = {"width": 16, "layers": 1, "vision": 8, "channels": 8, "prompt": 8, "reg
 def settings(out: Path | None, **train: Any) -> PretrainRegionsSettings:
     given = {
         "run": {"num_steps": 8, "out": out}, "model": SMALL, "threads": 1,
-        "train": {"val_every": 2, "val_regions": 8, "batch_size": 8, "eyes": 3, "absent": 0.5, "best": True} | train,
+        "train": {"val_every": 2, "val_regions": 8, "batch_size": 8, "absent": 0.5, "best": True} | train,
         "dataset": {"name": "shapes", "scenes": "words", "images": 300, "captioned": 0.1}, "checkpoint": {"every": 1},
     }  # fmt: skip
     return PretrainRegionsSettings.model_validate(given)
@@ -46,49 +46,13 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(tmp_path: Path) -> None:
     assert [line["step"] for line in lines if "val/loss" in line] == [2, 4, 6, 8]
 
 
-def test_a_part_without_a_caption_and_best_without_validation_are_refused(tmp_path: Path) -> None:
+def test_a_part_without_a_caption_is_refused(tmp_path: Path) -> None:
     nothing = settings(tmp_path / "run")
     nothing = PretrainRegionsSettings.model_validate(
         nothing.model_dump() | {"dataset": {"name": "shapes", "scenes": "words", "captioned": 0.0}}
     )
     with pytest.raises(MotionkitError, match="no training region"):
         PretrainRegions(nothing).prepare()
-    with pytest.raises(MotionkitError, match="needs validation"):
-        PretrainRegions(settings(tmp_path / "run", val_every=0)).prepare()
-
-
-def test_squares_move_with_their_masks() -> None:
-    data = Shapes(ShapesOptions(scenes="words"))
-    found = data.regions("train", np.arange(6))
-    policy = ShapesPolicy(RegionSettings.model_validate(SMALL), data.words)
-    masks = torch.from_numpy(np.stack(found.masks))
-    images, moved = Eyes(policy, 0).moved(found.images, masks, (3,))
-    for image, other, mask, place in zip(found.images, images, masks.numpy(), moved.numpy(), strict=True):
-        assert not np.array_equal(image, other)
-        squares = [
-            {one[y : y + 16, x : x + 16].tobytes() for y in (0, 16, 32) for x in (0, 16, 32)} for one in (image, other)
-        ]
-        assert squares[0] == squares[1]
-        before, after = (one.repeat(2, 0).repeat(2, 1) for one in (mask, place))
-        assert mask.sum() == place.sum()
-        assert sorted(map(tuple, image[before])) == sorted(map(tuple, other[after]))
-
-
-def test_pixels_are_those_of_the_squares_in_the_order_of_the_words() -> None:
-    policy = ShapesPolicy(RegionSettings.model_validate(SMALL), ("a",))
-    image = np.zeros((48, 48, 3), np.uint8)
-    image[16:32, 32:48] = 255  # the sixth word
-    found = Eyes(policy, 0).pixels([image])
-    assert found.shape == (1, 9, 192)
-    assert found[0].mean(1).tolist() == pytest.approx([-1] * 5 + [1] + [-1] * 3)
-    cells = policy.see([image]).cells
-    rest = policy.see([np.zeros((48, 48, 3), np.uint8)]).cells
-    assert int((cells - rest).abs().sum(2).argmax()) == 5
-
-
-def test_an_empty_image_has_the_colour_of_most_pixels() -> None:
-    found = Shapes(ShapesOptions(scenes="words")).regions("train", np.arange(3)).images
-    assert np.array_equal(_empty(found), np.full((48, 48, 3), 40, np.uint8))
 
 
 @torch.no_grad()
@@ -117,43 +81,74 @@ def test_the_mask_decoder_reads_where_a_pixel_is() -> None:
     found = placed.see(images).drawn
     assert torch.equal(found[:, :8], plain.see(images).drawn)
     middles = torch.linspace(-1, 1, 48).view(24, 2).mean(1)
-    assert torch.allclose(found[0, 8], middles[:, None].expand(24, 24), atol=1e-6)
-    assert torch.allclose(found[1, 9], middles.expand(24, 24), atol=1e-6)
-    assert torch.allclose(found[:, 10:], found[:, 8:10] ** 2)
+    for times in (1, 2, 3):  # half waves from edge to edge, of rows and of columns
+        wave = torch.pi / 2 * times * middles
+        at = 8 + 2 * (times - 1)
+        assert torch.allclose(found[0, at], wave.sin()[:, None].expand(24, 24), atol=1e-5)
+        assert torch.allclose(found[1, at + 1], wave.sin().expand(24, 24), atol=1e-5)
+        assert torch.allclose(found[0, at + 6], wave.cos()[:, None].expand(24, 24), atol=1e-5)
+        assert torch.allclose(found[1, at + 7], wave.cos().expand(24, 24), atol=1e-5)
     assert placed.draw(placed.see(images), torch.zeros(2, 8)).shape == (2, 24, 24)
 
 
-@pytest.mark.parametrize("eyes", [0, 3])
-def test_captions_leave_encoders_alone_that_learned_without(tmp_path: Path, eyes: int) -> None:
-    trainer = PretrainRegions(settings(tmp_path / "run", eyes=eyes))
-    trainer.prepare()
-    trainer._told(np.arange(4)).backward()
-    network = trainer.policy.network
-    seen = [*network.vision_model.parameters(), *network.grounding_encoder.sam_encoder.parameters()]
-    assert all((one.grad is None) == bool(eyes) for one in seen)
-    assert network.mlp1[1].weight.grad is not None
+@torch.no_grad()
+@pytest.mark.parametrize("attention", ["causal", "prefix"])
+def test_words_that_are_given_read_all_of_each_other_with_prefix_alone(attention: str) -> None:
+    torch.manual_seed(0)
+    model = LanguageModel(RegionSettings.model_validate(SMALL | {"attention": attention, "layers": 2}), 9)
+    words, given = torch.randn(2, 7, 16), torch.tensor([3, 5])
+    found = model(words, given=given)
+    for row, first in enumerate(given.tolist()):
+        for changed in range(7):
+            other = words.clone()
+            other[row, changed] = torch.randn(16)
+            reached = ((model(other, given=given) - found)[row].abs().amax(1) > 1e-6).tolist()
+            together = attention == "prefix" and changed < first
+            assert reached == [place >= changed or (together and place < first) for place in range(7)]
+    one = Layer(16, 4)
+    mask = torch.ones(7, 7).tril().bool()
+    q, k, v = one.qkv_proj(one.norm1(words)).view(2, 7, 3, 4, 4).unbind(2)
+    weights = (torch.einsum("nihd,njhd->nhij", q, k) / 2).masked_fill(~mask, -torch.inf).softmax(-1)
+    mixed = words + one.out_proj(torch.einsum("nhij,njhd->nihd", weights, v).flatten(2))
+    slow = mixed + one.linear2(torch.nn.functional.gelu(one.linear1(one.norm2(mixed))))
+    assert torch.allclose(one(words, Read(), mask), slow, atol=1e-5)
 
 
-def test_every_object_is_pointed_at() -> None:
-    mask, others = np.zeros((4, 4), bool), np.zeros((2, 4, 4), bool)
-    mask[0], others[0, 1], others[1, 2] = True, True, True
-    rows = {int(pointed_at([mask], [others], (seed,))[0].any(1).argmax()) for seed in range(30)}
-    assert rows == {0, 1, 2}
-    assert np.array_equal(pointed_at([mask], (), (1,))[0], mask)
+@torch.no_grad()
+def test_a_prompt_does_not_read_the_padding_behind_its_text() -> None:
+    data = Shapes(ShapesOptions())
+    policy = ShapesPolicy(RegionSettings.model_validate(SMALL), data.words)
+    seen = policy.see(data.regions("train", np.arange(2)).images)
+    texts = ["the red circle", "the small red circle left of the white square"]
+    alone = policy.prompts(seen.select(torch.tensor([0])), texts[:1])
+    assert torch.allclose(policy.prompts(seen, texts)[:1], alone, atol=1e-5)
+
+
+def test_a_policy_without_later_settings_is_what_it_was(tmp_path: Path) -> None:
+    old = RegionSettings(width=16, layers=1, region="pooled", places=False, attention="causal")
+    policy = ShapesPolicy(old, ("a",))
+    policy.save(tmp_path, tensors=policy.tensors())
+    document = json.loads((tmp_path / "policy.json").read_text())
+    for name in BEFORE:
+        del document["settings"][name]
+    (tmp_path / "policy.json").write_text(json.dumps(document))
+    assert open_regions(RegionOptions(checkpoint=str(tmp_path))).settings == old
 
 
 def test_a_run_of_before_these_settings_goes_on_in_the_same_bits(tmp_path: Path, cli: Callable[..., Any]) -> None:
     small = ["--num-steps", "4", "--batch-size", "4", "--threads", "1", "--set", "train.val_every=0"]
-    small += ["--set", "checkpoint.every=1"]
+    small += ["--set", "checkpoint.every=1", "--set", "train.absent=0"]
+    small += [word for name, value in BEFORE.items() for word in ("--set", f"model.{name}={value}".lower())]
     for out in ("whole", "old"):
         assert cli("pretrain", "regions", *small, "--out", out).exit_code == 0
     shutil.rmtree("old/policy")
     for step in (3, 4):
         shutil.rmtree(f"old/checkpoints/step-{step:08d}", ignore_errors=True)
     config = json.loads(Path("old/config.json").read_text())
-    for group, later in (("model", ("region", "places", "resize")), ("train", ("eyes", "absent", "best"))):
+    for group, later in (("model", BEFORE), ("train", ("absent", "best"))):
         for name in later:
             del config[group][name]
+    config["train"]["eyes"] = 0  # an option of a while
     Path("old/config.json").write_text(json.dumps(config))
     found = cli("pretrain", "regions", "--resume", "old")
     assert found.exit_code == 0, found.output

@@ -114,7 +114,7 @@ class ShapesOptions(Group):
     """Which scenes are drawn, and how captions are worded."""
 
     scenes: Literal["words", "simple"] = Field(
-        "simple",
+        "words",
         description="words: objects that look alike, captions of what tells them apart, on a part of the images; "
         "simple: a caption on every image, with some of size, colour and place.",
     )

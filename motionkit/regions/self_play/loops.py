@@ -19,7 +19,7 @@ class MaskToCaptionOptions(Group):
         "the memory of all logits."
     )  # fmt: skip
     listen: float = Field(
-        0.0,
+        0.5,
         ge=0,
         le=1e6,
         description="Weight of the loss of the policy's own mask of its captions, times their reward.",
@@ -38,10 +38,10 @@ class CaptionToMaskOptions(Group):
         0.5, gt=0, le=100, description="gaussian: spread, in standard deviations of the policy's own prompts."
     )
     learn: float = Field(
-        0.0, ge=0, le=1e6, description="Weight of the loss of the data's mask of a caption, times the reward."
+        1.0, ge=0, le=1e6, description="Weight of the loss of the data's mask of a caption, times the reward."
     )
     absent: float = Field(
-        0.0, ge=0, le=1, description="Share of captions of what the image does not show, of which the mask is empty."
+        0.5, ge=0, le=1, description="Share of captions of what the image does not show, of which the mask is empty."
     )
     tau: float = Field(1.0, gt=0, le=100, description="multimask: temperature of the candidates' scores.")
 

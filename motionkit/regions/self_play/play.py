@@ -170,6 +170,7 @@ class LoopRewards:
         loop: Name of the loop, for messages and metrics.
         device: Where scores are.
         world: The processes that share the samples.
+        data: Where regions come from.
 
     Attributes:
         rewards: The rewards by name.
@@ -177,7 +178,10 @@ class LoopRewards:
             has ``reads_captions = False``.
     """
 
-    def __init__(self, chosen: Sequence[Chosen], loop: str, device: torch.device, world: World | None = None) -> None:
+    def __init__(
+        self, chosen: Sequence[Chosen], loop: str, device: torch.device, world: World | None = None,
+        data: RegionDataset | None = None,
+    ) -> None:  # fmt: skip
         self.loop = loop
         self._world = world or OneProcess()
         self.names = tuple(one.name for one in chosen)
@@ -192,7 +196,7 @@ class LoopRewards:
                     why=f"it reads {reads}; a loop makes masks and texts.",
                     fix="motionkit plugins list rewards shows what each reads.",
                 )  # fmt: skip
-            self.rewards[one.name] = one.build(dataset=None, device=device)
+            self.rewards[one.name] = one.build(dataset=data, device=device)
             self.reads_captions |= reads == "text" and getattr(self.rewards[one.name], "reads_captions", True)
             self._terms.append((self.rewards[one.name], one.weight, reads))
 

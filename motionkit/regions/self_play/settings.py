@@ -30,7 +30,7 @@ class Sa2vaRunSettings(EpochRunSettings):
         0, ge=0, le=1_000_000, description="Passes over the training regions; 0: --num-steps counts."
     )
     num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
-        0, ge=0, description="Total training steps, including those before a resume; 0: 300, or what --epochs makes."
+        0, ge=0, description="Total training steps, including those before a resume; 0: 500, or what --epochs makes."
     )
 
 
@@ -58,7 +58,7 @@ class LoopSettings(Group):
         0, ge=0, description="Steps between reports of the cosine between the loops' gradients; 0: none."
     )
     supervised: float = Field(
-        0.0, ge=0, le=1e6, description="Weight of the anchor: the data's captions and masks, learned as they are."
+        1.0, ge=0, le=1e6, description="Weight of the anchor: the data's captions and masks, learned as they are."
     )
 
 
@@ -154,7 +154,10 @@ class Sa2vaRlSettings(TrainerSettings):
     dataset: Chosen = slot("datasets", "shapes", gives="regions", description="Where regions come from.")
     policy: Chosen = slot("policies", "tiny-sa2va", gives="regions", description="Which policy to train.")
     loop1_reward: tuple[Chosen, ...] = slots(
-        "rewards", ("iou", "meteor=0.5"), reads=("mask", "text"), description="What loop 1 is paid for, repeatable."
+        "rewards",
+        ("iou", "contrast", "brevity"),
+        reads=("mask", "text"),
+        description="What loop 1 is paid for, repeatable.",
     )
     loop2_reward: tuple[Chosen, ...] = slots(
         "rewards", ("meteor", "iou-truth"), reads=("mask", "text"), description="What loop 2 is paid for, repeatable."
@@ -170,7 +173,7 @@ class Sa2vaRlSettings(TrainerSettings):
     rollout: RolloutSettings = RolloutSettings()
     objective: Sa2vaObjectiveSettings = Sa2vaObjectiveSettings()
     partner: PartnerSettings = PartnerSettings()
-    optim: Sa2vaOptimSettings = Sa2vaOptimSettings(learning_rate=1e-3, warmup_steps=10)
+    optim: Sa2vaOptimSettings = Sa2vaOptimSettings(learning_rate=5e-4, warmup_steps=10)
     heldout: RegionEvalSettings = RegionEvalSettings()
     control: Sa2vaControlSettings = Sa2vaControlSettings()
     check: Annotated[bool, Cli("--check")] = Field(

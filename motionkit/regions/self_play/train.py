@@ -186,7 +186,7 @@ def trainable(policy: RegionPolicy) -> dict[str, list[tuple[str, nn.Parameter]]]
 
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
-STEPS = 300
+STEPS = 500
 _DRAWS = 256
 """Regions from which the spread of the policy's prompts is measured."""
 
@@ -243,7 +243,7 @@ class Sa2vaRl:
         self.loops: dict[str, Loop] = {
             name: one.build(policy=self.policy) for name, one in chosen.items() if one is not None
         }
-        self.rewards = {name: LoopRewards(paid[name], name, self.device, self.world) for name in self.loops}
+        self.rewards = {name: LoopRewards(paid[name], name, self.device, self.world, self.data) for name in self.loops}
         if settings.loop3 is not None and not settings.loop3_reward:
             raise MotionkitError("loop 3 is paid for nothing.", fix="--loop3-reward NAME says what for.")
         weights = [self._weights(step)[name] for step in (1, 2) for name in self.loops]

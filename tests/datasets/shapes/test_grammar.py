@@ -7,11 +7,12 @@ import pytest
 
 from motionkit.contracts.dataset import Claim, KnowsScenes, Thing
 from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.datasets.settings import ShapesOptions
 
 
 def test_what_is_written_is_read() -> None:
     """Every word of the data's captions is true of the first object of the scene, and none is left unread."""
-    data, index = Shapes(), np.arange(300)
+    data, index = Shapes(ShapesOptions(scenes="simple")), np.arange(300)
     assert isinstance(data, KnowsScenes)
     pairs = zip(data.regions("train", index).captions, data.scenes("train", index), strict=True)
     lengths = set()
@@ -27,7 +28,7 @@ def test_what_is_written_is_read() -> None:
 
 
 def test_things_are_where_their_pixels_are() -> None:
-    data = Shapes()
+    data = Shapes(ShapesOptions(scenes="simple"))
     for scene, mask in zip(data.scenes("val", np.arange(30)), data.regions("val", np.arange(30)).masks, strict=True):
         rows, columns = np.nonzero(mask)
         x, y = (np.mean(axis + 0.5) / 24 for axis in (columns, rows))
@@ -45,7 +46,7 @@ def test_things_are_where_their_pixels_are() -> None:
     ],
 )  # fmt: skip
 def test_a_relation_parts_the_object_from_the_other_one(caption: str, said: str, relation: str, other: str) -> None:
-    read = Shapes().read
+    read = Shapes(ShapesOptions(scenes="simple")).read
     found = read(caption)
     assert found.said == read(said).said != ()
     assert found.relations == ((relation, read(other)),)
@@ -53,7 +54,7 @@ def test_a_relation_parts_the_object_from_the_other_one(caption: str, said: str,
 
 
 def test_what_cannot_be_read_is_kept_apart() -> None:
-    read = Shapes().read
+    read = Shapes(ShapesOptions(scenes="simple")).read
     assert read("") == Claim()
     assert read("A small RED circle.") == read("a small red circle")
     assert read("a dog at the zoo") == Claim((), (), ("dog", "at", "the", "zoo"))

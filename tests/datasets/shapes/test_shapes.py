@@ -9,13 +9,15 @@ from motionkit.regions.datasets.settings import ShapesOptions
 
 
 def test_a_number_is_a_scene_whatever_is_drawn_beside_it() -> None:
-    data = Shapes()
+    data = Shapes(ShapesOptions(scenes="simple"))
     both, one = data.regions("val", np.array([3, 7])), data.regions("val", np.array([7]))
     assert np.array_equal(both.images[1], one.images[0])
     assert np.array_equal(both.masks[1], one.masks[0])
     assert both.captions[1] == one.captions[0]
     assert not np.array_equal(one.images, data.regions("test", np.array([7])).images)
-    assert not np.array_equal(one.images, Shapes(ShapesOptions(seed=1)).regions("val", np.array([7])).images)
+    assert not np.array_equal(
+        one.images, Shapes(ShapesOptions(scenes="simple", seed=1)).regions("val", np.array([7])).images
+    )
 
 
 def test_masks_have_the_colour_of_the_caption() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from motionkit.contracts.dataset import Scene, Thing
 from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.datasets.settings import ShapesOptions
 from motionkit.regions.evaluation.known import Truth, look_up, open_truth
 
 from ...made.known_regions import Blocks
@@ -24,7 +25,7 @@ def thing(words: str) -> Thing:
 
 
 def truth(*things: str) -> Truth:
-    return Truth(Shapes(), [Scene(tuple(map(thing, things)))])
+    return Truth(Shapes(ShapesOptions(scenes="simple")), [Scene(tuple(map(thing, things)))])
 
 
 CIRCLES = ("small red circle in the middle", "large red circle at the top", "small blue square at the right")
@@ -91,7 +92,7 @@ def test_an_object_alone_needs_no_words_but_the_noun() -> None:
 
 def test_a_second_version_agrees_on_drawn_scenes() -> None:
     """Captions of random attributes, some of them another object's; every object is tried word by word."""
-    data, index, draw = Shapes(), np.arange(200), np.random.default_rng(0)
+    data, index, draw = Shapes(ShapesOptions(scenes="simple")), np.arange(200), np.random.default_rng(0)
     found = open_truth(data, "val", index)
     assert found is not None
     captions, wanted = [], []
@@ -135,7 +136,7 @@ def test_an_absent_object_that_is_there_is_left_out_and_told() -> None:
     assert known.present == 1
     assert [bool(text) for text in known.absent] == [True, True, False, True, True]
     assert any("name an object that is in the image" in note for note in known.notes("shapes"))
-    sound = look_up(Shapes(), "val", np.arange(100))
+    sound = look_up(Shapes(ShapesOptions(scenes="simple")), "val", np.arange(100))
     assert (sound.present, sound.notes("shapes")) == (0, [])
 
 

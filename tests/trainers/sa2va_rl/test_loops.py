@@ -42,12 +42,12 @@ def policy() -> Offering:
 
 
 def all_loops(policy: Offering) -> dict[str, Loop]:
-    """Every loop that has log-probabilities, with each of its ways."""
+    """Every loop that has log-probabilities, with each of its ways, and without a loss beside these."""
     found: dict[str, Loop] = {
-        f"words-{kl}": MaskToCaption(MaskToCaptionOptions(kl=kl), policy=policy) for kl in ("k3", "exact")
+        f"words-{kl}": MaskToCaption(MaskToCaptionOptions(kl=kl, listen=0), policy=policy) for kl in ("k3", "exact")
     }
     for action in ("gaussian", "multimask", "bernoulli"):
-        found[action] = CaptionToMask(CaptionToMaskOptions(action=action), policy=policy)
+        found[action] = CaptionToMask(CaptionToMaskOptions(action=action, learn=0), policy=policy)
     return found
 
 

@@ -115,7 +115,7 @@ def test_rewards_that_read_something_else_are_refused(tmp_path: Path) -> None:
 
 def test_data_without_an_end_have_no_epochs(tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="have no end"):
-        train(tmp_path / "run", run={"num_steps": 0, "epochs": 1})
+        train(tmp_path / "run", run={"num_steps": 0, "epochs": 1}, dataset={"name": "shapes", "scenes": "simple"})
 
 
 def test_a_policy_is_trained_from_nothing(tmp_path: Path) -> None:
