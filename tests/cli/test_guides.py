@@ -16,7 +16,7 @@ from typer.testing import Result
 from motionkit import plugins
 from motionkit.cli._app import built_in, command_names, options_of
 from motionkit.cli._guide import guide_options, guide_scripts
-from motionkit.cli._translate import _SHARED as SHARED
+from motionkit.cli._translate import _COMMON as SHARED
 from motionkit.cli._translate import old_options, read, translate
 from motionkit.config import leaves
 from motionkit.predictor.guide_files import KEYS, reason_left_out
