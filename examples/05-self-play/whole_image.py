@@ -1,7 +1,7 @@
 """A third loop of self-play: captions of whole images, paid for by a rule.
 
     motionkit sa2va-rl --loop3 ./whole_image.py:component --loop3-reward rule \\
-        --loop3-reward.match pattern --loop3-reward.pattern "a (small|large) (red|green|blue|yellow|purple|white)"
+        --loop3-reward.match pattern --loop3-reward.pattern "the (small|large) (red|green|blue|yellow|purple|white)"
 """
 
 from __future__ import annotations
