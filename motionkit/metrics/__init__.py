@@ -30,6 +30,7 @@ from motionkit.metrics._embeddings import (
 from motionkit.metrics._movement import (
     CONTACT,
     LEVELS,
+    QUIET,
     SHORTEST,
     auroc,
     band_power,
@@ -73,6 +74,7 @@ from motionkit.metrics._retrieval import (
 __all__ = [
     "CONTACT",
     "LEVELS",
+    "QUIET",
     "SHORTEST",
     "AtThreshold",
     "Calibration",

@@ -70,12 +70,12 @@ def on_one_skeleton(
         MotionkitError: `retarget` is none of the paths, it holds no clip with rotations, or its skeleton has no body.
     """
     folder = _chosen(paths, retarget)
+    if len({one.skeleton for one in clips}) < 2:
+        return [(one.key, one.clip) for one in clips], []
     own = Counter(one.skeleton for one in clips if _is_inside(one.file, folder) and isinstance(one.clip.motion, Motion))
     if not own:
         raise MotionkitError(f"{folder} has no clip with rotations to take the skeleton of.", fix="--retarget FOLDER")
     mark = own.most_common(1)[0][0]
-    if all(one.skeleton == mark for one in clips):
-        return [(one.key, one.clip) for one in clips], []
     target = _learned([one.clip.motion for one in clips if one.skeleton == mark], fps, folder)
     found: list[ReadClip] = []
     brought: dict[str, list[str]] = {}

@@ -86,9 +86,9 @@ class PretrainEncoderSettings(TrainerSettings):
         30.0, ge=0, le=1000, description="Frames per second of the encoder; 0: the clips' own."
     )
     retarget: Annotated[str, Cli("--retarget")] = Field(
-        "",
-        description="Which of --data has the skeleton that clips of other skeletons are brought to, or first; "
-        "default: several skeletons are refused.",
+        "first",
+        description="Which of --data has the skeleton that clips of other skeletons are brought to; first: the first "
+        "one.",
     )
     model: EncoderModelSettings = EncoderModelSettings()
     train: EncoderTrainSettings = EncoderTrainSettings()

@@ -255,9 +255,9 @@ class TrainMplSettings(TrainerSettings):
         30.0, ge=0, le=1000, description="Frames per second of the model; 0: the clips' own."
     )
     retarget: Annotated[str, Cli("--retarget")] = Field(
-        "",
-        description="Which of --data has the skeleton that clips of other skeletons are brought to, or first; "
-        "default: several skeletons are refused.",
+        "first",
+        description="Which of --data has the skeleton that clips of other skeletons are brought to; first: the first "
+        "one.",
     )
     encoder: Annotated[str, Cli("--encoder")] = Field(
         "auto", description="Run or folder of pretrain mpl-encoder; auto: the newest finished run, if it fits; none."
@@ -329,10 +329,10 @@ class TrainMplSettings(TrainerSettings):
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a run's settings as it had them; see `Translated.recorded`.
 
-        Runs that are older than paths of other speeds and curves had none.
+        Runs that are older than paths of other speeds and curves had none, and several skeletons were refused.
         """
         none = {"loss": {"place": 0.0}, "augmentation": {"bend": 0.0}, "train": {"path_off": 0.0}}
-        return with_later(table, none)
+        return {"retarget": "", **with_later(table, none)}
 
     @classmethod
     def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:

@@ -180,7 +180,7 @@ class PretrainRegions:
 
         def step_fn(step: int) -> Mapping[str, float]:
             learner.zero_grad()
-            loss = self._told(self._captioned(step))
+            loss = self._told(self._captioned(step), self.share, self.world)
             loss.backward()
             metrics = sum_over({"loss/total": float(loss.detach())}, self.world) | learner.descend(step - 1)
             if every and (step % every == 0 or step == total):
@@ -197,40 +197,49 @@ class PretrainRegions:
         return {}
 
     def _all(self, step: int) -> NDArray[np.int64]:
-        """Return this process's regions of a step, whether they have captions or not."""
+        """Return the regions of a step, whether they have captions or not."""
         size = self.settings.train.batch_size
-        return ((np.arange(size) + (step - 1) * size) % self.data.count("train"))[self.share]
+        return (np.arange(size) + (step - 1) * size) % self.data.count("train")
 
     def _captioned(self, step: int) -> NDArray[np.int64]:
-        """Return this process's regions of a step whose captions may be read, each once before any comes again."""
+        """Return the regions of a step whose captions may be read, each once before any comes again."""
         if self.part is None:
             return self._all(step)
         size = self.settings.train.batch_size
         epoch, place = divmod((step - 1) * size, max(1, len(self.part) // size) * size)
         order = np.random.default_rng((self.settings.seed, epoch)).permutation(self.part)
-        return np.resize(order[place:], size)[self.share]
+        return np.resize(order[place:], size)
 
-    def _told(self, index: NDArray[np.int64], split: Split = "train") -> Tensor:
-        """Return this process's share of the loss of captions and masks, and of what an image does not show."""
-        policy = self.policy
+    def _told(self, every: NDArray[np.int64], share: slice, world: World, split: Split = "train") -> Tensor:
+        """Return this process's share of the loss of captions and masks, and of what an image does not show.
+
+        Args:
+            every: Regions of all processes.
+            share: Which of them are this process's.
+            world: The processes.
+            split: Split that they are of.
+        """
+        policy, index = self.policy, every[share]
         seen, masks, captions = self._open(split, index)
-        loss = supervised_loss(policy, seen, masks, captions, world=self.world if split == "train" else None)
-        count = round(self.settings.train.absent * len(index))
+        loss = supervised_loss(policy, seen, masks, captions, world=world)
+        count = round(self.settings.train.absent * len(every))  # the first ones, whichever process has them
         if not count or not isinstance(self.data, NamesAbsent):
             return loss
-        named = {place: text for place, text in enumerate(look_up(self.data, split, index[:count]).absent) if text}
+        first = np.arange(len(every))[share]
+        absent = look_up(self.data, split, index[first < count]).absent
+        named = {place: text for place, text in enumerate(absent) if text}
+        total = int(world.sum(torch.tensor(len(named), device=self.device)))
         if not named:
             return loss
         rows = torch.tensor(list(named), device=self.device)
         some = seen.select(rows)
         drawn = policy.draw(some, policy.prompts(some, list(named.values())))
-        size = self.world.size if split == "train" else 1
-        return loss + _ABSENT * mask_loss(drawn, torch.zeros_like(masks[rows])).mean() / size
+        return loss + _ABSENT * mask_loss(drawn, torch.zeros_like(masks[rows])).sum() / total
 
     @torch.no_grad()
     def _validate(self) -> float:
         index = np.arange(min(self.settings.train.val_regions, self.data.count("val")))
-        return float(self._told(index, "val"))
+        return float(self._told(index, slice(None), OneProcess(), "val"))
 
     def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
         """Look at regions, with a graph."""

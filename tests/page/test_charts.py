@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from motionkit import page as charts
+from motionkit.page import drawing
+from motionkit.page._charts import WIDTH, ticks
 
 
 def heights(chart: str) -> list[float]:
@@ -33,7 +35,7 @@ def test_sectors_of_a_rose_have_areas_like_their_counts_and_left_is_left() -> No
     assert ahead == pytest.approx(2 * left, rel=0.01)
     tip = re.search(r"L([\d.]+) ([\d.]+)", paths[1])
     assert tip is not None
-    assert float(tip[1]) < charts.WIDTH / 2  # a quarter turn to the left is drawn on the left
+    assert float(tip[1]) < WIDTH / 2  # a quarter turn to the left is drawn on the left
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_sectors_of_a_rose_have_areas_like_their_counts_and_left_is_left() -> No
     [(0, 10, [0, 2, 4, 6, 8, 10]), (0, 0.3, [0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3]), (-1, 1, [-1, -0.5, 0, 0.5, 1])],
 )
 def test_ticks_are_round(start: float, stop: float, expected: list[float]) -> None:
-    assert charts.ticks(start, stop, 6) == pytest.approx(expected)
+    assert ticks(start, stop, 6) == pytest.approx(expected)
 
 
 def test_names_above_a_chart_take_as_many_rows_as_they_need() -> None:
@@ -56,7 +58,7 @@ def test_names_above_a_chart_take_as_many_rows_as_they_need() -> None:
         row, start = part.get("y") or "", float(part.get("x") or 0)
         assert start >= ends.get(row, 0.0), "on the name before it"
         ends[row] = start + 6.6 * len(part.text or "")
-        assert ends[row] <= charts.WIDTH
+        assert ends[row] <= WIDTH
     assert (len(words), len(ends)) == (4, 3)
     assert float((chart.get("viewBox") or "").split()[3]) - float((one.get("viewBox") or "").split()[3]) == 30
 
@@ -89,7 +91,7 @@ def test_names_of_a_rose_are_drawn_over_its_sectors() -> None:
 def test_numbers_of_an_axis_stay_within_the_chart() -> None:
     chart = charts.histogram(0.0, 1000.0, [4, 2], label="a", unit="°", of="clips", marks={})
     last = next(part for part in ElementTree.fromstring(chart) if part.text == "2000")
-    assert (last.get("text-anchor"), float(last.get("x") or 0)) == ("end", charts.WIDTH)
+    assert (last.get("text-anchor"), float(last.get("x") or 0)) == ("end", WIDTH)
 
 
 def test_a_page_is_known_by_the_command_that_made_it(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_negative_values_lie_below_the_line_of_zero() -> None:
 
 def test_a_drawing_is_a_whole_svg_file() -> None:
     chart = charts.curves([charts.Curve("one", [(1.0, 2.0)])], x_label="s", y_label="reward")
-    file = ElementTree.fromstring(charts.drawing(chart, width=640))
+    file = ElementTree.fromstring(drawing(chart, width=640))
     assert file.tag == "{http://www.w3.org/2000/svg}svg"
     assert file.get("width") == "640"
     assert any(part.tag.endswith("style") for part in file)

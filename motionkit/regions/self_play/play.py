@@ -88,11 +88,11 @@ class RegionOrder:
         """
         index = self._index(step) if self._part is None else self._of_part(self._part, step)
         task = self.open("train", index)
-        count = round(absent * len(index))
-        if not count or not isinstance(self._data, NamesAbsent):
+        first = np.arange(self._batch)[self._share] < round(absent * self._batch)  # whichever process has them
+        if not first.any() or not isinstance(self._data, NamesAbsent):
             return task
         masks, texts = task.masks.clone(), list(task.captions)
-        for place, named in enumerate(look_up(self._data, "train", index[:count]).absent):
+        for place, named in enumerate(look_up(self._data, "train", index[first]).absent):
             if named:  # the image does not show it
                 masks[place], texts[place] = False, named
         return replace(task, masks=masks, captions=tuple(texts))

@@ -25,6 +25,9 @@ _NAMES = {
     "train/entropy_loss": "ppo/negative_entropy", "train/approx_kl": "ppo/kl_nats",
     "train/clip_fraction": "ratio/clip_fraction", "train/explained_variance": "ppo/explained_variance",
 }  # fmt: skip
+_CRITIC = "value_net"
+"""Part of the names of what the critic alone has: its layers and its output."""
+
 _NO_NUMBERS = "Expected parameter "
 """How torch's distributions begin when a mean, a scale or a logit is not finite."""
 
@@ -38,8 +41,12 @@ class PolicyLearner(Protocol):
 
     actor: Actor
 
-    def update(self) -> dict[str, float]:
-        """Gather one rollout and learn from it; returns metrics."""
+    def update(self, *, critic_alone: bool = False) -> dict[str, float]:
+        """Gather one rollout and learn from it; returns metrics.
+
+        Args:
+            critic_alone: Leave the actor as it is.
+        """
         ...
 
     def parts(self) -> Parts:
@@ -90,9 +97,11 @@ class Sb3Ppo:
         self._callback = _Quiet()
         self._callback.init_callback(self._ppo)
 
-    def update(self) -> dict[str, float]:
-        """Gather one rollout and learn from it; returns metrics."""
+    def update(self, *, critic_alone: bool = False) -> dict[str, float]:
+        """See `PolicyLearner.update`."""
         ppo = self._ppo
+        for name, values in ppo.policy.named_parameters():
+            values.requires_grad_(_CRITIC in name or not critic_alone)
         if ppo._last_obs is None:
             ppo._last_obs = self._env.reset()
             ppo._last_episode_starts = np.ones(self._env.num_envs, np.bool_)

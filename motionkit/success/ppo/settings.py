@@ -283,6 +283,9 @@ class CloneSettings(Group):
     spread: float = Field(
         0.2, gt=0, le=10, description="Least standard deviation that PPO explores with then, in halves of the range."
     )
+    critic: int = Field(
+        10, ge=0, description="First updates of PPO that train the critic alone, which cloning leaves as it was drawn."
+    )
 
 
 class SuccessEvalSettings(Group):
@@ -351,7 +354,8 @@ class PpoSettings(TrainerSettings):
 
         Runs that are older than cloning and moved pictures had neither.
         """
-        later = {"augment": {"shift": 0}, "clone": CloneSettings().model_dump(mode="json")}
+        critic = {} if table.get("init") is None else {"critic": 0}  # the actor was trained from the first update on
+        later = {"augment": {"shift": 0}, "clone": CloneSettings(**critic).model_dump(mode="json")}
         return with_later(with_recorded_environment(table), later)
 
     @classmethod

@@ -363,7 +363,8 @@ class PpoTrainer:
         save_actor(run.artifact(ARTIFACT), self.actor, tensors=False)
 
         def step_fn(step: int) -> Mapping[str, float]:
-            metrics = {**self.learner.update(), **self.scorer.take_means()}
+            alone = self.demonstrations is not None and step <= settings.clone.critic
+            metrics = {**self.learner.update(critic_alone=alone), **self.scorer.take_means()}
             finished = self.env.take_finished()
             alarm.add(finished)
             true, predicted = alarm.rates
