@@ -281,7 +281,7 @@ class CloneSettings(Group):
     learning_rate: float = Field(1e-3, gt=0, description="Learning rate.")
     val_share: float = Field(0.1, gt=0, lt=1, description="Share of episodes that are held out.")
     spread: float = Field(
-        0.2, gt=0, le=10, description="Least standard deviation that PPO explores with then, in halves of the range."
+        1.0, gt=0, le=10, description="Least standard deviation that PPO explores with then, in halves of the range."
     )
     critic: int = Field(
         10, ge=0, description="First updates of PPO that train the critic alone, which cloning leaves as it was drawn."
@@ -354,8 +354,8 @@ class PpoSettings(TrainerSettings):
 
         Runs that are older than cloning and moved pictures had neither.
         """
-        critic = {} if table.get("init") is None else {"critic": 0}  # the actor was trained from the first update on
-        later = {"augment": {"shift": 0}, "clone": CloneSettings(**critic).model_dump(mode="json")}
+        before = {} if table.get("init") is None else {"critic": 0, "spread": 0.2}
+        later = {"augment": {"shift": 0}, "clone": CloneSettings(**before).model_dump(mode="json")}
         return with_later(with_recorded_environment(table), later)
 
     @classmethod

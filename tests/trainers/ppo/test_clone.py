@@ -190,7 +190,7 @@ def settings(out: Path | None, init: Path, **changes: Any) -> PpoSettings:
         "run": {"num_steps": 3, "out": out}, "env": {"name": "reach", "max_steps": 20}, "init": init,
         "reward": {"env": {"weight": 1.0}}, "episodes": {"num_envs": 4, "steps": 12},
         "objective": {"batch_size": 16, "epochs": 2}, "heldout": {"episodes": 20, "watched": 4, "every": 2},
-        "clone": {"epochs": 200}, "threads": 1,
+        "clone": {"epochs": 200, "critic": 2}, "threads": 1,
     }  # fmt: skip
     return PpoSettings.model_validate({**base, **changes})
 
@@ -207,6 +207,20 @@ def test_a_run_begins_with_what_was_cloned(tmp_path: Path, scripted: Path) -> No
     assert found["success"]["before"] >= 0.8
     assert found["clone"]["episodes"] == 48
     assert "Before is the policy that was cloned" in found["measured_on"]
+
+
+def test_the_critic_learns_alone_first(tmp_path: Path, scripted: Path) -> None:
+    kept: list[dict[str, torch.Tensor]] = []
+    for critic, steps in ((5, 1), (5, 2), (1, 2)):
+        out = tmp_path / f"run{len(kept)}"
+        changes = {"clone": {"epochs": 5, "critic": critic}, "run": {"num_steps": steps, "out": out}}
+        train(out, scripted, **changes)
+        kept.append(load_actor(out / "actor-last").tensors())
+    one, two, other = kept
+    assert {name for name in one if not torch.equal(one[name], two[name])} == {
+        name for name in one if "value_net" in name
+    }
+    assert any(not torch.equal(one[name], other[name]) for name in one if "value_net" not in name)
 
 
 def test_a_run_that_was_stopped_ends_in_the_same_bits_and_is_not_cloned_again(
