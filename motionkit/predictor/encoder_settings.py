@@ -97,7 +97,10 @@ class PretrainEncoderSettings(TrainerSettings):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        return {**super().idle(), **({"retarget": "--data is starter"} if self.data == ("starter",) else {})}
+        return {
+            **super().idle(),
+            **({"retarget": "--data is starter"} if self.data == ("starter",) and self.retarget else {}),
+        }
 
 
 component = Component(

@@ -292,7 +292,7 @@ class TrainMplSettings(TrainerSettings):
         found = {**super().idle(), "precision": "the predictor is trained in float32"}
         if not self.weighs("limb_geo"):
             found |= dict.fromkeys(("loss.limb_margin", "loss.limb_topk"), "the weight of limb_geo is 0")
-        if self.data == ("starter",):
+        if self.data == ("starter",) and self.retarget:  # recorded runs have an empty one
             found["retarget"] = "--data is starter"
         if self.encoder == "none":
             found |= dict.fromkeys(("loss.latent_consistency", "loss.latent_cosine"), "--encoder is none")
