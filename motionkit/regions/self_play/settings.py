@@ -96,7 +96,7 @@ class Sa2vaObjectiveSettings(Group):
         0.2, gt=0, lt=1, description="How far the ratio may fall."
     )
     clip_high: float = Field(0.28, gt=0, le=10, description="How far the ratio may rise.")
-    kl_coef: Annotated[float, Cli("--kl-coef")] = Field(0.02, ge=0, description="Weight of the KL to the start.")
+    kl_coef: Annotated[float, Cli("--kl-coef")] = Field(0.2, ge=0, description="Weight of the KL to the start.")
     inner_epochs: int = Field(1, ge=1, le=100, description="Optimiser steps for each rollout.")
     normalize: Literal["token", "sequence", "length"] = Field(
         "token",
