@@ -195,16 +195,20 @@ class LanguageModel(nn.Module):
         count = embedded.shape[1]
         states = embedded + self.positions[before : before + count]
         past = read or [Read() for _ in self.layers]
-        at = torch.arange(count, device=embedded.device)
-        mask = at <= at[:, None]  # [T, T]: whether a word (row) reads another one (column)
-        if self._prefix:
-            mask = mask | (at < torch.as_tensor(given, device=embedded.device).view(-1, 1, 1, 1))  # [N or 1, 1, T, T]
+        mask = None if before else self._mask(count, given)  # one word behind others reads all of them
         for layer, own in zip(self.layers, past, strict=True):
             states = layer(states, own, mask)
         if read is not None and not read:
             read.extend(past)
         found: Tensor = self.norm(states)
         return found
+
+    def _mask(self, count: int, given: Tensor | int) -> Tensor:
+        """Return ``[T, T]`` or ``[N or 1, 1, T, T]`` bool: whether a word (row) reads another one (column)."""
+        device = self.positions.device
+        at = torch.arange(count, device=device)
+        mask = at <= at[:, None]
+        return mask | (at < torch.as_tensor(given, device=device).view(-1, 1, 1, 1)) if self._prefix else mask
 
 
 class Read:
@@ -224,21 +228,21 @@ class Layer(nn.Module):
         self.qkv_proj, self.out_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.linear1, self.linear2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, states: Tensor, read: Read, mask: Tensor) -> Tensor:
+    def forward(self, states: Tensor, read: Read, mask: Tensor | None) -> Tensor:
         """Return ``[N, T, D]``; the words come behind those that were read, and are read now.
 
         Args:
             states: The words.
             read: What was read before them.
-            mask: ``[..., T, T]`` bool, whether a word reads another one; without effect behind words that were read.
+            mask: ``[..., T, T]`` bool, whether a word reads another one; None: all.
         """
         n, t, d = states.shape
         q, k, v = self.qkv_proj(self.norm1(states)).view(n, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
-        if first := not read.keys.numel():
+        if not read.keys.numel():
             read.keys, read.values = k, v
         else:  # one word, which reads all
             read.keys, read.values = torch.cat([read.keys, k], 2), torch.cat([read.values, v], 2)
-        mixed = F.scaled_dot_product_attention(q, read.keys, read.values, attn_mask=mask if first else None)
+        mixed = F.scaled_dot_product_attention(q, read.keys, read.values, attn_mask=mask)
         states = states + self.out_proj(mixed.transpose(1, 2).reshape(n, t, d))
         found: Tensor = states + self.linear2(F.gelu(self.linear1(self.norm2(states))))
         return found
