@@ -413,16 +413,7 @@ def _audited(
     """Open what is audited; returns it with what a reader should know."""
     notes: list[str] = []
     rewards = [(chosen, open_reward(chosen, dataset, device=device)) for chosen in settings.reward]
-    audited = [
-        Audited(
-            chosen.label,
-            reward,
-            chosen.weight,
-            kinds=kinds_of_reward(chosen.label, chosen.options),
-            own=plugins.is_own(chosen.kind, chosen.name),
-        )
-        for chosen, reward in rewards
-    ]
+    audited = [Audited.of(chosen, reward) for chosen, reward in rewards]
     judge, why = open_judge(settings.judge, dataset, device=device, trained=rewards)
     if judge is not None and all(judge is not reward for _, reward in rewards):
         named = settings.judge

@@ -40,7 +40,7 @@ from motionkit.text_to_motion.evaluation.judge import (
     shared_sources,
 )
 from motionkit.text_to_motion.evaluation.quality import RealMotions, real_motions
-from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited, kinds_of_reward
+from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
 from motionkit.text_to_motion.grpo.measurements import Measurements, RewardAlarms
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
@@ -404,14 +404,7 @@ class GrpoTrainer:
         if not settings.audit.enabled or not self.world.main:
             return
         audited = [
-            Audited(
-                chosen.label,
-                reward,
-                chosen.weight,
-                kinds=kinds_of_reward(chosen.label, chosen.options),
-                own=plugins.is_own(chosen.kind, chosen.name),
-            )
-            for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
+            Audited.of(chosen, reward) for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
         ]
         audit = quick_audit(self._dataset, settings.heldout.split, audited, device=self.device)
         if not isinstance(audit, Quick):

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from motionkit import plugins
+from motionkit.config import Chosen
 from motionkit.contracts.dataset import Split, TextMotionDataset
 from motionkit.contracts.reward import Reward
 from motionkit.documents import read_json
@@ -45,6 +47,12 @@ class Audited:
     # `motionkit.text.CAPTION_CHANGES`), as they say themselves.
     kinds: frozenset[str] = frozenset()
     own: bool = True  # whether it is one of motionkit's, whose cost is known
+
+    @classmethod
+    def of(cls, chosen: Chosen, reward: Reward) -> Audited:
+        """Return a reward that was chosen, as it counts in the sum of all."""
+        kinds = kinds_of_reward(chosen.label, chosen.options)
+        return cls(chosen.label, reward, chosen.weight, kinds=kinds, own=plugins.is_own(chosen.kind, chosen.name))
 
 
 @dataclass
