@@ -63,9 +63,6 @@ def suggest(profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[S
     Args:
         profile: Statistics of the clips to train on; at least one clip.
         fixed: Settings that stay as they are; what follows from ``epochs``, ``batch`` and ``seq_len`` follows them.
-
-    Raises:
-        MotionkitError: There is no clip.
     """
     if not profile.rows:
         raise MotionkitError("there is no clip to suggest settings for.")

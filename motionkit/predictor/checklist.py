@@ -22,38 +22,24 @@ _EPOCHS = 20
 
 
 class Check(NamedTuple):
-    """A line of the checklist.
+    """A line of the checklist."""
 
-    Attributes:
-        ok: Whether it is as the guide wants it; a warning otherwise.
-        text: What was looked at.
-        value: What decided it.
-    """
-
-    ok: bool
-    text: str
-    value: str
+    ok: bool  # whether it is as the guide wants it; a warning otherwise
+    text: str  # what was looked at
+    value: str  # what decided it
 
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What the checklist needs to know of the clips.
+    """What the checklist needs to know of the clips."""
 
-    Attributes:
-        frames: Frames of the training clips.
-        clips: Number of them.
-        gaits: Share of the training frames by gait; empty where the skeleton has no known feet.
-        contacts: How many of them have known foot contacts.
-        validation: Number of validation clips.
-        encoder: The encoder that is used; empty for none.
-    """
-
-    frames: int
-    clips: int
+    frames: int  # frames of the training clips
+    clips: int  # number of them
+    # Share of the training frames by gait; empty where the skeleton has no known feet
     gaits: Mapping[str, float] = field(default_factory=dict)
-    contacts: int = 0
-    validation: int = 0
-    encoder: str = ""
+    contacts: int = 0  # how many of them have known foot contacts
+    validation: int = 0  # number of validation clips
+    encoder: str = ""  # the encoder that is used; empty for none
 
 
 def checklist(settings: TrainMplSettings, facts: DataFacts) -> list[Check]:

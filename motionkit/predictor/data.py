@@ -50,24 +50,18 @@ class ReadClip:
 
 
 def on_one_skeleton(
-    clips: Sequence[ReadClip], paths: Sequence[Path], retarget: str, fps: float
+    clips: Sequence[ReadClip],  # what was read of `paths`
+    paths: Sequence[Path],  # files and folders
+    retarget: str,  # one of them, or `FIRST`
+    fps: float,  # frames per second of the result; 0 keeps those of each clip
 ) -> tuple[list[tuple[str, Clip]], list[str]]:
     """Bring clips to the skeleton that most clips of a folder have.
 
     Clips of rigs that cannot be brought to it are left out. Copies of one recording, which have one group or files of
     one name, get one split: the last that any of them has, so that nothing held out is trained on.
 
-    Args:
-        clips: What was read of `paths`.
-        paths: Files and folders.
-        retarget: One of them, or `FIRST`.
-        fps: Frames per second of the result; 0 keeps those of each clip.
-
     Returns:
         Ids and clips, and what a person should know, a sentence each.
-
-    Raises:
-        MotionkitError: `retarget` is none of the paths, it holds no clip with rotations, or its skeleton has no body.
     """
     folder = _chosen(paths, retarget)
     if len({one.skeleton for one in clips}) < 2:
@@ -183,9 +177,6 @@ def read_clip_set(paths: Sequence[Path], *, fps: float, retarget: str = "") -> C
         fps: Frames per second to bring the clips to; 0 keeps the one that they all have.
         retarget: Which of the paths has the skeleton that clips of other skeletons are brought to, or ``first``;
             empty refuses several skeletons.
-
-    Raises:
-        MotionkitError: A path is missing, a file cannot be read, or as `clip_set` and `on_one_skeleton`.
     """
     opened = open_sources(paths)
     clips: list[ReadClip] = []
@@ -247,23 +238,13 @@ FPS = 30.0
 
 
 def open_clip_set(
-    names: Sequence[str],
-    fps: float,
-    splits: Sequence[Split] = ("train", "val", "test"),
+    names: Sequence[str],  # files and folders, or the word ``starter`` alone
+    fps: float,  # frames per second to bring the clips to; 0 keeps the rate that they all have (starter: 30)
+    splits: Sequence[Split] = ("train", "val", "test"),  # splits of the starter that are made; files are read whole
     *,
-    retarget: str = "",
+    retarget: str = "",  # as in `read_clip_set`
 ) -> ClipSet:
-    """Open the clips that ``--data`` names.
-
-    Args:
-        names: Files and folders, or the word ``starter`` alone.
-        fps: Frames per second to bring the clips to; 0 keeps the rate that they all have (starter: 30).
-        splits: Splits of the starter that are made; files are read whole.
-        retarget: As in `read_clip_set`.
-
-    Raises:
-        MotionkitError: As `read_clip_set`; ``starter`` was given with files.
-    """
+    """Open the clips that ``--data`` names."""
     if STARTER not in names:
         return read_clip_set([Path(name) for name in names], fps=fps, retarget=retarget)
     if len(names) > 1:

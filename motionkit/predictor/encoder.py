@@ -92,17 +92,11 @@ _FLOOR = 0.3
 
 @dataclass(frozen=True)
 class Scales:
-    """Statistics of training frames.
+    """Statistics of training frames."""
 
-    Attributes:
-        mean: ``[2 + 9 J]`` of `frame_features`.
-        std: ``[2 + 9 J]`` deviation, with a floor.
-        turn_std: ``[6 J]`` root mean square of the turns to the pose ahead, in 6D, minus the identity.
-    """
-
-    mean: Tensor
-    std: Tensor
-    turn_std: Tensor
+    mean: Tensor  # [2 + 9 J] of `frame_features`
+    std: Tensor  # [2 + 9 J] deviation, with a floor
+    turn_std: Tensor  # [6 J] root mean square of the turns to the pose ahead, in 6D, minus the identity
 
     @classmethod
     def neutral(cls, joints: int) -> Self:
@@ -151,21 +145,13 @@ _LARGEST = 10.0
 
 @dataclass(frozen=True)
 class EncoderSizes:
-    """Shape of an encoder.
+    """Shape of an encoder."""
 
-    Attributes:
-        width: Features H of a frame.
-        layers: Layers, each a linear one, GELU and dropout.
-        history: Poses K that are read, the current one included.
-        ahead: Frames to the pose that the pose head predicts.
-        dropout: Dropout while training.
-    """
-
-    width: int = 256
-    layers: int = 3
-    history: int = 3
-    ahead: int = 3
-    dropout: float = 0.1
+    width: int = 256  # features H of a frame
+    layers: int = 3  # layers, each a linear one, GELU and dropout
+    history: int = 3  # poses K that are read, the current one included
+    ahead: int = 3  # frames to the pose that the pose head predicts
+    dropout: float = 0.1  # dropout while training
 
 
 class MotionEncoder(nn.Module):
@@ -303,16 +289,14 @@ class _Document(BaseModel):
 
 
 def save_encoder(
-    folder: Path, encoder: MotionEncoder, *, extra: Mapping[str, object] | None = None, tensors: bool = True
+    folder: Path,  # created when absent
+    encoder: MotionEncoder,
+    *,
+    # JSON-able additions to the document, such as the figures that it reached
+    extra: Mapping[str, object] | None = None,
+    tensors: bool = True,  # write the weights too; a run does so when it ends, until then its checkpoints hold them
 ) -> None:
-    """Write an encoder: ``encoder.json`` and ``model.safetensors`` (weights and statistics), each renamed into place.
-
-    Args:
-        folder: Created when absent.
-        encoder: The encoder.
-        extra: JSON-able additions to the document, such as the figures that it reached.
-        tensors: Write the weights too; a run does so when it ends, until then its checkpoints hold them.
-    """
+    """Write an encoder: ``encoder.json``, and weights and statistics in ``model.safetensors``, each renamed into place."""
     from safetensors.torch import save
 
     document = {
@@ -331,11 +315,7 @@ def save_encoder(
 
 
 def is_native(folder: Path) -> bool:
-    """Whether `folder` was written by `save_encoder`.
-
-    Raises:
-        MotionkitError: Its encoder.json is no JSON object.
-    """
+    """Whether `folder` was written by `save_encoder`."""
     if not ((folder / DOCUMENT).is_file() and (folder / TENSORS).is_file()):
         return False
     return read_json(folder / DOCUMENT, dict, fix="copy it again.").get("kind") == KIND
@@ -347,9 +327,6 @@ def load_encoder(folder: Path, tensors: Path | None = None) -> MotionEncoder:
     Args:
         folder: What `save_encoder` wrote.
         tensors: Its weights, where they are not in the folder: those of a run's checkpoint.
-
-    Raises:
-        MotionkitError: It is missing, damaged, not finite, or the weights do not fit the document.
     """
     document = _read(folder / DOCUMENT)
     path = tensors or folder / TENSORS
@@ -379,11 +356,7 @@ _FIX = f"give a run of motionkit {COMMAND}, or a folder with {DOCUMENT}."
 
 
 def open_encoder(path: str | Path) -> MotionEncoder:
-    """Open the encoder of a run of ``pretrain mpl-encoder`` (its best), of one of its checkpoints, or of a folder.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or something else; the message says what.
-    """
+    """Open the encoder of a run of ``pretrain mpl-encoder`` (its best), of one of its checkpoints, or of a folder."""
     folder = Path(path).expanduser()
     if (found := find_model(folder, ARTIFACT, DOCUMENT)) is not None:
         return load_encoder(found.document.parent, found.tensors)

@@ -24,27 +24,16 @@ Period = Literal["hilbert", "edges"]
 
 @dataclass(frozen=True)
 class Frames:
-    """Frames of clips, one clip after the other, float32.
+    """Frames of clips, one clip after the other, float32."""
 
-    Attributes:
-        features: ``[F, 2 + 9 J]`` of `motionkit.predictor.encoder.frame_features`.
-        rows: ``[F, K]`` int64 frames that each is read with, its own first; they do not leave its clip.
-        period: ``[F, 4]`` soft period of the contacts.
-        confidence: ``[F, 2]`` of the period, left and right foot; 0 where contacts are not known.
-        gait: ``[F, 4]`` idle, walk, run, jump; rows of zeros where it is not known.
-        turns: ``[F, J, 6]`` turns to the pose ahead in 6D minus the identity; zeros where the clip ends before.
-        has_pose: ``[F]`` bool.
-        clip: ``[F]`` int64, the place of its clip.
-    """
-
-    features: Tensor
-    rows: Tensor
-    period: Tensor
-    confidence: Tensor
-    gait: Tensor
-    turns: Tensor
-    has_pose: Tensor
-    clip: Tensor
+    features: Tensor  # [F, 2 + 9 J] of `motionkit.predictor.encoder.frame_features`
+    rows: Tensor  # [F, K] int64 frames that each is read with, its own first; they do not leave its clip
+    period: Tensor  # [F, 4] soft period of the contacts
+    confidence: Tensor  # [F, 2] of the period, left and right foot; 0 where contacts are not known
+    gait: Tensor  # [F, 4] idle, walk, run, jump; rows of zeros where it is not known
+    turns: Tensor  # [F, J, 6] turns to the pose ahead in 6D minus the identity; zeros where the clip ends before
+    has_pose: Tensor  # [F] bool
+    clip: Tensor  # [F] int64, the place of its clip
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -98,34 +87,21 @@ _RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Answers:
-    """What is said of frames.
+    """What is said of frames."""
 
-    Attributes:
-        phase: ``[F, 2]`` radians, left and right.
-        gait: ``[F]`` int64.
-        turns: ``[F, J, 3, 3]`` to the pose ahead.
-    """
-
-    phase: Tensor
-    gait: Tensor
-    turns: Tensor
+    phase: Tensor  # [F, 2] radians, left and right
+    gait: Tensor  # [F] int64
+    turns: Tensor  # [F, J, 3, 3] to the pose ahead
 
 
 @dataclass(frozen=True)
 class Sums:
-    """What answers are worth, added up over the frames of each clip, float64.
+    """What answers are worth, added up over the frames of each clip, float64."""
 
-    Attributes:
-        angles: ``[C, 2]`` radians between phases, over feet whose phase is sure, and the number of these.
-        right: ``[C, 4]`` frames of each gait that are told right.
-        seen: ``[C, 4]`` frames of each gait.
-        poses: ``[C, 2]`` radians between poses ahead, over joints, and the number of these.
-    """
-
-    angles: Tensor
-    right: Tensor
-    seen: Tensor
-    poses: Tensor
+    angles: Tensor  # [C, 2] radians between phases, over feet whose phase is sure, and the number of these
+    right: Tensor  # [C, 4] frames of each gait that are told right
+    seen: Tensor  # [C, 4] frames of each gait
+    poses: Tensor  # [C, 2] radians between poses ahead, over joints, and the number of these
 
     def drawn(self, times: Tensor) -> Sums:
         """Return the sums ``[R, ...]`` over clips that were drawn so many times, ``[R, C]`` each."""
@@ -144,17 +120,11 @@ class Sums:
 
 @dataclass(frozen=True)
 class Probe:
-    """What an encoder and its baselines say of the same frames.
+    """What an encoder and its baselines say of the same frames."""
 
-    Attributes:
-        own: The encoder.
-        still: The same of every frame: one phase, one gait, the pose held.
-        going: The same, but for a pose that turns on at a constant angular velocity.
-    """
-
-    own: Sums
-    still: Sums
-    going: Sums
+    own: Sums  # the encoder
+    still: Sums  # the same of every frame: one phase, one gait, the pose held
+    going: Sums  # the same, but for a pose that turns on at a constant angular velocity
 
     def figures(self) -> dict[str, float]:
         """Return metrics ``encoder/...``; those without anything to measure are left out.
@@ -220,15 +190,10 @@ class Probe:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is said of every frame alike.
+    """What is said of every frame alike."""
 
-    Attributes:
-        phase: ``[2]`` radians: the mean direction of the training frames.
-        gait: The most frequent gait of the training frames.
-    """
-
-    phase: Tensor
-    gait: int
+    phase: Tensor  # [2] radians: the mean direction of the training frames
+    gait: int  # the most frequent gait of the training frames
 
     @classmethod
     def of(cls, frames: Frames) -> Baseline:

@@ -38,17 +38,11 @@ from motionkit.training.world import OneProcess, World, joined, of_main, share_o
 
 @dataclass(frozen=True)
 class Draw:
-    """One step's draws.
+    """One step's draws."""
 
-    Attributes:
-        index: ``[N]`` int64 frames.
-        hidden: ``[N]`` bool: frames whose contacts are hidden.
-        noise: ``[N, D]`` added to what is read, in deviations; None: none.
-    """
-
-    index: Tensor
-    hidden: Tensor
-    noise: Tensor | None
+    index: Tensor  # [N] int64 frames
+    hidden: Tensor  # [N] bool: frames whose contacts are hidden
+    noise: Tensor | None  # [N, D] added to what is read, in deviations; None: none
 
 
 class FrameBatches:
@@ -177,9 +171,6 @@ class PretrainEncoder:
 
     Frames are drawn from all training clips. The encoder that was best on the validation clips becomes
     ``RUN/encoder``, the last one ``RUN/encoder-last``.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -193,11 +184,7 @@ class PretrainEncoder:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Read the clips and build the encoder.
-
-        Raises:
-            MotionkitError: A path is missing or unreadable, the clips are not of one skeleton, or none is for training.
-        """
+        """Read the clips and build the encoder."""
         settings = self.settings
         self.device = set_up(settings)
         self.clips = clips = open_clip_set(settings.data, settings.fps, ("train", "val"), retarget=settings.retarget)

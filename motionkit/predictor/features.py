@@ -21,18 +21,17 @@ class Course:
 
     The condition is where the path leads from here, so that a roll-out that has left the path is led back to it.
 
-    Args:
-        command: ``[N, F, 3]`` steps as in `MotionState`; after its end the path goes on as its last step.
-        ahead: Frames ahead of the K points that are read.
-        given: ``[N]`` bool: samples that are told the path; None for all.
-        fastest: Metres a frame that a root goes at most: points that are further away than it gets so are told in their
-            direction, as far as it gets. None: no limit.
-
     A course begins where the path does; `after` gives the course of a roll-out that begins later, and elsewhere.
     """
 
     def __init__(
-        self, command: Tensor, ahead: Sequence[int], given: Tensor | None = None, fastest: float | None = None
+        self,
+        command: Tensor,  # [N, F, 3] steps as in `MotionState`; after its end the path goes on as its last step
+        ahead: Sequence[int],  # frames ahead of the K points that are read
+        given: Tensor | None = None,  # [N] bool: samples that are told the path; None for all
+        # Metres a frame that a root goes at most: points that are further away than it gets so are told in their
+        # direction, as far as it gets. None: no limit.
+        fastest: float | None = None,
     ) -> None:
         longest = command.shape[1] + max(ahead)
         steps = torch.cat([command, command[:, -1:].expand(-1, longest - command.shape[1], -1)], dim=1)
@@ -166,21 +165,13 @@ def reading_width(joints: int, lags: int) -> int:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Scales of what a network reads and gives, of the training frames.
+    """Scales of what a network reads and gives, of the training frames."""
 
-    Attributes:
-        mean: ``[D]`` of frames.
-        scale: ``[]`` mean deviation of a reading.
-        turn_std: ``[6 J]`` root mean square of the turns per frame minus the identity.
-        root_std: ``[4]`` root mean square of the change of the root's features per frame.
-        pose_std: ``[D]`` deviation of frames.
-    """
-
-    mean: Tensor
-    scale: Tensor
-    turn_std: Tensor
-    root_std: Tensor
-    pose_std: Tensor
+    mean: Tensor  # [D] of frames
+    scale: Tensor  # [] mean deviation of a reading
+    turn_std: Tensor  # [6 J] root mean square of the turns per frame minus the identity
+    root_std: Tensor  # [4] root mean square of the change of the root's features per frame
+    pose_std: Tensor  # [D] deviation of frames
 
     @classmethod
     def neutral(cls, joints: int) -> Statistics:
@@ -265,24 +256,16 @@ class RunningPeriod:
 
 @dataclass(frozen=True)
 class Predicted:
-    """Predicted frames; ``state.rotations == turn @ before``, for the losses as for the roll-out.
+    """Predicted frames; ``state.rotations == turn @ before``, for the losses as for the roll-out."""
 
-    Attributes:
-        state: ``[N, F, ...]`` float32, with gradients.
-        before: ``[N, F, J, 3, 3]`` rotations of the frame that each was predicted from, true or fed back.
-        residual: ``[N, F, J, 6]`` what the network gives before Gram-Schmidt, minus the 6D identity: of the turn, or of
-            the rotation itself where all frames are predicted at once.
-        turn: ``[N, F, J, 3, 3]`` turn of each joint since the frame before.
-        attention: ``[N, F, heads, W]`` weights over the last W frames, the newest last; they sum to 1.
-        hidden: ``[N, F, H]`` hidden state behind each frame.
-    """
-
-    state: MotionState
-    before: Tensor
+    state: MotionState  # [N, F, ...] float32, with gradients
+    before: Tensor  # [N, F, J, 3, 3] rotations of the frame that each was predicted from, true or fed back
+    # [N, F, J, 6] what the network gives before Gram-Schmidt, minus the 6D identity: of the turn, or of the rotation
+    # itself where all frames are predicted at once
     residual: Tensor
-    turn: Tensor
-    attention: Tensor
-    hidden: Tensor
+    turn: Tensor  # [N, F, J, 3, 3] turn of each joint since the frame before
+    attention: Tensor  # [N, F, heads, W] weights over the last W frames, the newest last; they sum to 1
+    hidden: Tensor  # [N, F, H] hidden state behind each frame
 
     def first(self, frames: int) -> Predicted:
         """Return the first `frames` frames."""

@@ -29,25 +29,17 @@ _NAME = re.compile(r"(teacher|valfree)_ep(\d+)\.json")
 
 
 def write_epoch(
-    folder: Path,
-    epoch: int,
+    folder: Path,  # the run's folder ``metrics``; made when it is not there
+    epoch: int,  # the epoch, from 1
     *,
-    teacher: Mapping[str, float],
-    free: Mapping[str, float],
-    shares: Mapping[str, float] | None = None,
-    adaptive: Mapping[str, float] | None = None,
+    teacher: Mapping[str, float],  # figures with teacher forcing, by the guide's names, see `evaluate_teacher`
+    free: Mapping[str, float],  # figures of free runs, see `motionkit.predictor.evaluation.guide.free_figures`
+    shares: Mapping[str, float] | None = None,  # share of each group (core, aux, long) in the loss, 0 to 1
+    adaptive: Mapping[str, float] | None = None,  # figures of adaptive weights, by name
 ) -> None:
     """Write the figures of an epoch: two JSON files, and a line in the curve of each figure.
 
     Each file is written aside and renamed. An epoch that is written again takes the place of what was there.
-
-    Args:
-        folder: The run's folder ``metrics``; made when it is not there.
-        epoch: The epoch, from 1.
-        teacher: Figures with teacher forcing, by the guide's names, see `evaluate_teacher`.
-        free: Figures of free runs, see `motionkit.predictor.evaluation.guide.free_figures`.
-        shares: Share of each group (core, aux, long) in the loss, 0 to 1.
-        adaptive: Figures of adaptive weights, by name.
 
     Example:
         >>> write_epoch(Path("metrics"), 1, teacher={"GeoDeg": 0.5}, free={"GeoDeg": 2.0}, shares={"core": 1.0})
@@ -83,11 +75,7 @@ def cut_back(folder: Path, epoch: int) -> None:
 
 
 def read_epochs(folder: Path) -> dict[str, dict[int, dict[str, float]]]:
-    """Read the JSON files of a metrics folder, ours or the guide's: by mode and epoch, the figures that are numbers.
-
-    Raises:
-        MotionkitError: A file is damaged, or there is none.
-    """
+    """Read the JSON files of a metrics folder, ours or the guide's: by mode and epoch, the figures that are numbers."""
     found: dict[str, dict[int, dict[str, float]]] = {mode: {} for mode in MODES}
     for path in sorted(folder.glob("*_ep*.json")):
         if name := _NAME.fullmatch(path.name):
@@ -149,17 +137,11 @@ _LIKE = 4.0
 
 @dataclass(frozen=True)
 class NormTemplate:
-    """What is read of a template.
+    """What is read of a template."""
 
-    Attributes:
-        path: The file.
-        mean_x: ``[6 + 9 J]``; None when it is absent.
-        turn_std: ``[6 J]`` StdY, the scale of the turns per frame.
-    """
-
-    path: Path
-    mean_x: Tensor | None
-    turn_std: Tensor
+    path: Path  # the file
+    mean_x: Tensor | None  # [6 + 9 J]; None when it is absent
+    turn_std: Tensor  # [6 J] StdY, the scale of the turns per frame
 
     @property
     def joints(self) -> int:
@@ -223,11 +205,7 @@ def write_template(
 
 
 def read_template(path: Path) -> NormTemplate:
-    """Read a template, the guide's or motionkit's.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or its lists do not fit each other.
-    """
+    """Read a template, the guide's or motionkit's."""
     table = read_json(path, dict, fix="leave out bundle: the statistics of the clips are measured anyway.")
     turn = _numbers(table, "StdY", path)
     if turn is None or not len(turn) or len(turn) % 6 or not bool((turn > 0).all()):

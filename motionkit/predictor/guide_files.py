@@ -237,9 +237,6 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
         table: What the file holds.
         path: The file.
         own: Names of the groups and settings here.
-
-    Raises:
-        SettingsError: A key is unknown, given twice under two names, or one of the feet's constraints.
     """
     if not is_guide_config(table, own):
         return None

@@ -21,44 +21,26 @@ from motionkit.predictor.train_settings import GROUPS, LossSettings
 
 @dataclass(frozen=True)
 class Skeleton:
-    """What losses need to know of a skeleton and of the data.
+    """What losses need to know of a skeleton and of the data."""
 
-    Attributes:
-        parents: Parent of each joint, -1 for joint 0.
-        limbs: Joints of the limbs by name.
-        feet: Joint of the left and of the right foot; None where they are not found.
-        fps: Frames per second.
-        root_std: ``[4]`` deviations of the root's steps per second and of its height.
-    """
-
-    parents: tuple[int, ...]
-    limbs: Mapping[str, int]
-    feet: tuple[int, int] | None
-    fps: float
-    root_std: Tensor
+    parents: tuple[int, ...]  # parent of each joint, -1 for joint 0
+    limbs: Mapping[str, int]  # joints of the limbs by name
+    feet: tuple[int, int] | None  # joint of the left and of the right foot; None where they are not found
+    fps: float  # frames per second
+    root_std: Tensor  # [4] deviations of the root's steps per second and of its height
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Predicted frames and the true ones.
+    """Predicted frames and the true ones."""
 
-    Attributes:
-        predicted: ``[N, F, ...]``.
-        truth: ``[N, F, ...]``.
-        last: ``[N, 1, ...]`` the known frame before the first.
-        weights: ``[N, F]`` of each frame; 0 where the truth is filled up. They sum to 1.
-        offsets: ``[N, J, 3]`` metres.
-        contacts_known: ``[N]`` bool.
-        told: ``[N]`` bool: windows that are told their path.
-    """
-
-    predicted: Predicted
-    truth: MotionState
-    last: MotionState
-    weights: Tensor
-    offsets: Tensor
-    contacts_known: Tensor
-    told: Tensor
+    predicted: Predicted  # [N, F, ...]
+    truth: MotionState  # [N, F, ...]
+    last: MotionState  # [N, 1, ...] the known frame before the first
+    weights: Tensor  # [N, F] of each frame; 0 where the truth is filled up. They sum to 1.
+    offsets: Tensor  # [N, J, 3] metres
+    contacts_known: Tensor  # [N] bool
+    told: Tensor  # [N] bool: windows that are told their path
 
     @property
     def true_turn(self) -> Tensor:

@@ -55,25 +55,16 @@ def livelier(state: MotionState, newest: MotionState, known: Tensor) -> MotionSt
 
 def roll_out(
     network: Delta,
-    known: MotionState,
-    frames: int,
+    known: MotionState,  # [N, P, ...] float32, P more than the longest of ``network.lags``
+    frames: int,  # frames F to predict
     *,
-    course: Course | None = None,
-    truth: MotionState | None = None,
+    course: Course | None = None,  # the commanded path, if any
+    truth: MotionState | None = None,  # [N, F, ...]: the true frames, for `forced`
+    # [N, F] bool: where the frame that was just predicted is replaced by the true one before it is read
     forced: Tensor | None = None,
-    noise: float = 0.0,
+    noise: float = 0.0,  # see `Delta.forward`
 ) -> Predicted:
-    """Predict frame after frame; each reads what was predicted before it.
-
-    Args:
-        network: The network.
-        known: ``[N, P, ...]`` float32, P more than the longest of ``network.lags``.
-        frames: Frames F to predict.
-        course: The commanded path, if any.
-        truth: ``[N, F, ...]``: the true frames, for `forced`.
-        forced: ``[N, F]`` bool: where the frame that was just predicted is replaced by the true one before it is read.
-        noise: See `Delta.forward`.
-    """
+    """Predict frame after frame; each reads what was predicted before it."""
     lags, masks = network.lags, network.trunk.masks(len(known.heights))
     rows = list(pack(known, network.fps).unbind(1))
     memory = network.remember(torch.stack(rows, dim=1))
@@ -117,17 +108,14 @@ def step_once(network: Delta, known: MotionState, condition: Tensor | None = Non
 
 
 def teach(
-    network: Delta, known: MotionState, truth: MotionState, *, course: Course | None = None, noise: float = 0.0
+    network: Delta,
+    known: MotionState,  # [N, P, ...] float32
+    truth: MotionState,  # [N, F, ...] the frames that follow
+    *,
+    course: Course | None = None,  # the commanded path, if any
+    noise: float = 0.0,  # see `Delta.forward`
 ) -> Predicted:
-    """Predict each frame from the true frames before it, all at once: teacher forcing.
-
-    Args:
-        network: The network.
-        known: ``[N, P, ...]`` float32.
-        truth: ``[N, F, ...]`` the frames that follow.
-        course: The commanded path, if any.
-        noise: See `Delta.forward`.
-    """
+    """Predict each frame from the true frames before it, all at once: teacher forcing."""
     past, frames = known.frames, truth.frames
     whole = known.then(truth.part(0, frames - 1))
     rows = pack(whole, network.fps)
@@ -291,13 +279,6 @@ paths are missed by 1.8, 2.0 and 2.3 m in the mean. After every single frame fee
 class PredictorNetwork(nn.Module):
     """The heads that a predictor has, and how their frames become one motion.
 
-    Args:
-        settings: Shape.
-        joints: Joints J.
-        fps: Frames per second.
-        statistics: Scales, which become buffers.
-        encoder: An encoder whose soft period the heads read; it is frozen here.
-
     Attributes:
         statistics: The scales that it was made with.
         encoder: The encoder; None without.
@@ -309,11 +290,11 @@ class PredictorNetwork(nn.Module):
 
     def __init__(
         self,
-        settings: PredictorSettings,
-        joints: int,
-        fps: float,
-        statistics: Statistics,
-        encoder: MotionEncoder | None = None,
+        settings: PredictorSettings,  # shape
+        joints: int,  # joints J
+        fps: float,  # frames per second
+        statistics: Statistics,  # scales, which become buffers
+        encoder: MotionEncoder | None = None,  # an encoder whose soft period the heads read; it is frozen here
     ) -> None:
         super().__init__()
         self.encoder = None if encoder is None else encoder.requires_grad_(False).eval()
@@ -370,11 +351,13 @@ class PredictorNetwork(nn.Module):
 
     def free_run(
         self,
-        known: MotionState,
-        frames: int,
+        known: MotionState,  # [N, P, ...] float32
+        frames: int,  # frames F
         *,
+        # [N, F', 3] the path to follow; only a network that was trained with one reads it
         command: Tensor | None = None,
-        standing: Standing | None = None,
+        standing: Standing | None = None,  # what feet say of the root, after the first shot; None: they are not heeded
+        # Metres per second that a root goes at most along a path, as in `Course`; None: no limit
         fastest: float | None = None,
     ) -> MotionState:
         """Predict frames that read no true frame after the known ones.
@@ -383,13 +366,6 @@ class PredictorNetwork(nn.Module):
         it both heads go on from the joined motion, again and again after `AGAIN`: on its own frames the one-shot head
         stands still after some seconds, and sees a path once in a shot. Without a path it is then kept as lively as the
         known frames are; along one the path says how much there is to do.
-
-        Args:
-            known: ``[N, P, ...]`` float32.
-            frames: Frames F.
-            command: ``[N, F', 3]`` the path to follow; only a network that was trained with one reads it.
-            fastest: Metres per second that a root goes at most along a path, as in `Course`; None: no limit.
-            standing: What feet say of the root, after the first shot; None: they are not heeded.
         """
         ahead = self.settings.ahead_frames(self.fps)
         course = None

@@ -35,9 +35,6 @@ def build_adaptive(settings: AdaptiveSettings, terms: Sequence[str], per_epoch: 
         settings: Which method, for which losses.
         terms: Losses that have a weight.
         per_epoch: Updates in an epoch.
-
-    Raises:
-        MotionkitError: A loss of the settings has no weight or is unknown, or there are fewer than two.
     """
     if settings.method == "none":
         return None
@@ -270,17 +267,14 @@ _SHARES = "loss_group"
 
 
 class Objective:
-    """Losses of a batch, with gradients.
-
-    Args:
-        settings: All settings.
-        body: The skeleton.
-        network: What is trained.
-        batches: Counts epochs, and draws random numbers.
-    """
+    """Losses of a batch, with gradients."""
 
     def __init__(
-        self, settings: TrainMplSettings, body: Body, network: PredictorNetwork, batches: WindowBatches
+        self,
+        settings: TrainMplSettings,
+        body: Body,  # the skeleton
+        network: PredictorNetwork,  # what is trained
+        batches: WindowBatches,  # counts epochs, and draws random numbers
     ) -> None:
         self._settings, self._network, self._batches = settings, network, batches
         root = network.pose_std[6 * network.joints :][:4]
@@ -299,16 +293,15 @@ class Objective:
         return self._adaptive.metrics()
 
     def backward(
-        self, batch: WindowBatch, step: int, number: int, *, shots: WindowBatch | None, share: float
+        self,
+        batch: WindowBatch,
+        step: int,  # number of the update, from 1
+        number: int,  # number of the batch in the update
+        *,
+        shots: WindowBatch | None,  # windows of the one-shot head, where there is one
+        share: float,  # part of the update that the batch is
     ) -> dict[str, float]:
         """Add the gradients of one batch.
-
-        Args:
-            batch: Windows.
-            step: Number of the update, from 1.
-            number: Number of the batch in the update.
-            shots: Windows of the one-shot head, where there is one.
-            share: Part of the update that the batch is.
 
         Returns:
             Metrics.

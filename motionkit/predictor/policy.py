@@ -60,25 +60,12 @@ def write_predictor(folder: Path, document: Mapping[str, Any], tensors: Mapping[
 
 
 def read_document(path: Path) -> PredictorDocument:
-    """Read policy.json.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or describes another kind of policy.
-    """
+    """Read policy.json."""
     return read_model(path, PredictorDocument, KIND, f" policy, not {KIND}")
 
 
 class MplPredictor:
     """A trained predictor; see `motionkit.contracts.policy.Predictor`.
-
-    Args:
-        settings: Shape of the network.
-        network: The network; put into eval mode here.
-        names: Joint names.
-        parents: Parent of each joint, -1 for the root.
-        offsets: ``[J, 3]`` metres from the parent: the body that roll-outs are written with.
-        fastest: Metres per second that the root of its training clips goes at most; a path is not told faster. None: it
-            is not known.
 
     Attributes:
         fps: Frames per second.
@@ -88,12 +75,14 @@ class MplPredictor:
 
     def __init__(
         self,
-        settings: PredictorSettings,
-        network: PredictorNetwork,
+        settings: PredictorSettings,  # shape of the network
+        network: PredictorNetwork,  # the network; put into eval mode here
         *,
-        names: Sequence[str],
-        parents: Sequence[int],
-        offsets: Tensor,
+        names: Sequence[str],  # joint names
+        parents: Sequence[int],  # parent of each joint, -1 for the root
+        offsets: Tensor,  # [J, 3] metres from the parent: the body that roll-outs are written with
+        # Metres per second that the root of its training clips goes at most; a path is not told faster. None: it is not
+        # known.
         fastest: float | None = None,
     ) -> None:
         self.settings = settings
@@ -145,11 +134,7 @@ class MplPredictor:
         return dict(self.network.state_dict())
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back what `tensors` returned, in place.
-
-        Raises:
-            MotionkitError: A tensor is missing, unknown, or has another shape.
-        """
+        """Put back what `tensors` returned, in place."""
         weights.load_strict(self.network, dict(tensors), "the checkpoint")
 
     def save(self, folder: Path, *, tensors: bool = True) -> Path:
@@ -172,9 +157,6 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
         options: Where it is.
         device: Where it goes.
         dataset: Not used: a predictor brings its own statistics and skeleton.
-
-    Raises:
-        MotionkitError: Nothing was named, or it is missing, damaged or another kind of model.
     """
     if not options.checkpoint:
         raise MotionkitError("no motion predictor was named.", fix="--policy.checkpoint RUN, a run of train-mpl.")

@@ -90,24 +90,15 @@ class Predictor:
 
     def predict(
         self,
-        rotations: Array,
-        steps: Array,
-        heights: Array,
-        contacts: Array,
+        rotations: Array,  # [P, J, 3, 3], P at least `past`
+        steps: Array,  # [P, 3]
+        heights: Array,  # [P]
+        contacts: Array,  # [P, 2]
         *,
-        frames: int,
-        path: Array | None = None,
+        frames: int,  # how many frames to predict
+        path: Array | None = None,  # [F, 3] steps of the path that the root is asked to follow
     ) -> Motion:
-        """Predict the frames that follow.
-
-        Args:
-            rotations: ``[P, J, 3, 3]``, P at least `past`.
-            steps: ``[P, 3]``.
-            heights: ``[P]``.
-            contacts: ``[P, 2]``.
-            frames: How many frames to predict.
-            path: ``[F, 3]`` steps of the path that the root is asked to follow.
-        """
+        """Predict the frames that follow."""
         heads = [head for head in (self._delta, self._shot) if head is not None]
         again, made = max(1, round(_AGAIN * self.fps)), 0
         first = again if self._shot is None else self._shot.frames

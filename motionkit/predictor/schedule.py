@@ -162,21 +162,13 @@ _RAMP = 0.6
 
 @dataclass(frozen=True)
 class Values:
-    """What holds at one point.
+    """What holds at one point."""
 
-    Attributes:
-        teacher: Share of frames that are predicted from the true frame before.
-        freerun_weight: Weight of the loss of free runs.
-        freerun_horizon: Frames of a free run.
-        weights: Weight of each loss.
-        rate: Learning rate, as a share of the settings' own.
-    """
-
-    teacher: float
-    freerun_weight: float
-    freerun_horizon: int
-    weights: Mapping[str, float]
-    rate: float
+    teacher: float  # share of frames that are predicted from the true frame before
+    freerun_weight: float  # weight of the loss of free runs
+    freerun_horizon: int  # frames of a free run
+    weights: Mapping[str, float]  # weight of each loss
+    rate: float  # learning rate, as a share of the settings' own
 
 
 def values_at(settings: TrainMplSettings, done: float) -> Values:

@@ -21,18 +21,12 @@ TRAINER_KEYS: Mapping[str, str] = {
 
 
 class Stage(Group):
-    """Epochs with values of their own.
+    """Epochs with values of their own."""
 
-    Attributes:
-        range: First and last epoch, counted from 1.
-        label: What a person calls it.
-        trainer: Values by the names in `TRAINER_KEYS`.
-        loss_groups: Weights of losses by group (core, aux, long), each named ``w_`` and the loss.
-    """
-
-    range: tuple[int, int]
-    label: str = ""
-    trainer: dict[str, float] = Field(default_factory=dict)
+    range: tuple[int, int]  # first and last epoch, counted from 1
+    label: str = ""  # what a person calls it
+    trainer: dict[str, float] = Field(default_factory=dict)  # values by the names in `TRAINER_KEYS`
+    # Weights of losses by group (core, aux, long), each named ``w_`` and the loss
     loss_groups: dict[str, dict[str, float]] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -29,21 +29,13 @@ _LISTED = 3
 
 @dataclass(frozen=True)
 class Initialised:
-    """What was taken from a file.
+    """What was taken from a file."""
 
-    Attributes:
-        source: The file.
-        taken: Names of the tensors that were taken.
-        other_shape: Names that the file has as well, with another shape.
-        missing: Names that the file lacks.
-        unused: Number of tensors in the file that the network lacks.
-    """
-
-    source: str
-    taken: tuple[str, ...]
-    other_shape: tuple[str, ...]
-    missing: tuple[str, ...]
-    unused: int
+    source: str  # the file
+    taken: tuple[str, ...]  # names of the tensors that were taken
+    other_shape: tuple[str, ...]  # names that the file has as well, with another shape
+    missing: tuple[str, ...]  # names that the file lacks
+    unused: int  # number of tensors in the file that the network lacks
 
     def sentence(self) -> str:
         """Return it in words."""
@@ -68,9 +60,6 @@ def initialise(network: nn.Module, source: Path) -> Initialised:
         network: Changed in place.
         source: Run of train-mpl, one of its checkpoints, an exported folder, or a file such as the guide's
             ``best_model.pt`` with ``model_state_dict``.
-
-    Raises:
-        MotionkitError: It cannot be read, holds no weights or numbers that are not finite, or nothing in it fits.
     """
     found = _read(source)
     own = {name: value for name, value in network.state_dict().items() if "encoder" not in name.split(".")}
@@ -107,11 +96,7 @@ def initialise(network: nn.Module, source: Path) -> Initialised:
 
 
 def weights_file(source: Path) -> Path:
-    """Return the file of weights of a run, a checkpoint or a folder; a file itself.
-
-    Raises:
-        MotionkitError: A folder holds no predictor.
-    """
+    """Return the file of weights of a run, a checkpoint or a folder; a file itself."""
     if not source.is_dir():
         return source
     if (model := find_model(source, ARTIFACT, DOCUMENT)) is None:
@@ -137,20 +122,14 @@ _WINDOWS, _FRAMES = 512, 512 * 128
 
 
 def new_predictor(
-    settings: TrainMplSettings, data: TrainingData, encoder: MotionEncoder | None
+    settings: TrainMplSettings,
+    data: TrainingData,  # clips and windows, whose statistics it takes
+    encoder: MotionEncoder | None,  # frozen encoder whose soft period it reads
 ) -> tuple[MplPredictor, list[str]]:
     """Build a predictor for clips.
 
-    Args:
-        settings: All settings.
-        data: Clips and windows, whose statistics it takes.
-        encoder: Frozen encoder whose soft period it reads.
-
     Returns:
         The predictor, and what a person should know of it, a sentence each.
-
-    Raises:
-        MotionkitError: The settings' ``bundle`` or ``init`` cannot be read or does not fit.
     """
     clips, windows = data.clips, data.train
     train = clips.split("train")
@@ -196,9 +175,6 @@ def find_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str, 
 
     Returns:
         The encoder, its path (empty without one), and where it is from, in words.
-
-    Raises:
-        MotionkitError: It was named, and is missing, damaged, or made for other clips.
     """
     if name == "none":
         return None, "", "none"

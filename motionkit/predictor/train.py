@@ -76,19 +76,12 @@ def near_horizons(fps: float, furthest: int) -> Horizons:
 
 @dataclass(frozen=True)
 class Validation:
-    """Validation windows with the baseline that skill is measured against.
+    """Validation windows with the baseline that skill is measured against."""
 
-    Attributes:
-        windows: Windows of the validation clips.
-        body: The skeleton.
-        horizons: Where.
-        hold: What holding the last pose gives there.
-    """
-
-    windows: Windows
-    body: Body
-    horizons: Horizons
-    hold: Row
+    windows: Windows  # windows of the validation clips
+    body: Body  # the skeleton
+    horizons: Horizons  # where
+    hold: Row  # what holding the last pose gives there
 
     @classmethod
     def of(cls, clips: ClipSet, windows: Windows) -> Validation:
@@ -132,9 +125,6 @@ class TrainMpl:
 
     An update has two passes: teacher forcing over a few frames, and a free run whose gradients flow back through all
     of its frames. The weights that are kept are the moving average that was best in free runs on the validation clips.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -153,11 +143,7 @@ class TrainMpl:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Read the clips and build the network.
-
-        Raises:
-            MotionkitError: An input is missing or unusable.
-        """
+        """Read the clips and build the network."""
         settings = self.settings
         if self.world.size > 1:
             _require_shareable(settings, self.world)
@@ -393,11 +379,7 @@ def _further(settings: TrainMplSettings, data: TrainingData) -> int:
 
 
 def _require_shareable(settings: TrainMplSettings, world: World) -> None:
-    """Refuse what processes cannot share: they take turns with the batches of an update.
-
-    Raises:
-        MotionkitError: Names the setting.
-    """
+    """Refuse what processes cannot share: they take turns with the batches of an update."""
     count = settings.train.accumulation_steps
     if count % world.size:
         raise MotionkitError(

@@ -34,17 +34,11 @@ Size = Literal["small", "medium", "large"]
 
 @dataclass(frozen=True)
 class SizeRow:
-    """What the guide recommends for data of one size.
+    """What the guide recommends for data of one size."""
 
-    Attributes:
-        frames: Frames of data below which it is meant.
-        stages: Fewest and most stages.
-        values: Settings, by dotted key.
-    """
-
-    frames: float
-    stages: tuple[int, int]
-    values: Mapping[str, float]
+    frames: float  # frames of data below which it is meant
+    stages: tuple[int, int]  # fewest and most stages
+    values: Mapping[str, float]  # settings, by dotted key
 
 
 def _row(frames: float, stages: tuple[int, int], *values: float) -> SizeRow:

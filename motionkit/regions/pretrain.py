@@ -33,17 +33,15 @@ _INSIDE = 4.0
 
 
 def supervised_loss(
-    policy: RegionPolicy, seen: Any, masks: Tensor, captions: Sequence[str], *, world: World | None = None
+    policy: RegionPolicy,
+    seen: Any,  # what it saw of N images
+    masks: Tensor,  # [N, h, w] bool
+    captions: Sequence[str],  # n texts
+    *,
+    # The processes that share a batch, N regions each: every one returns its share of the loss of the batch
+    world: World | None = None,
 ) -> Tensor:
-    """Return the mean cross-entropy of the words, plus twice that of the pixels, plus the Dice loss of the masks.
-
-    Args:
-        policy: The policy.
-        seen: What it saw of N images.
-        masks: ``[N, h, w]`` bool.
-        captions: N texts.
-        world: The processes that share a batch, N regions each: every one returns its share of the loss of the batch.
-    """
+    """Return the mean cross-entropy of the words, plus twice that of the pixels, plus the Dice loss of the masks."""
     world = world or OneProcess()
     words = policy.score_words(seen, masks, policy.encode(captions))
     said = -words.log_prob.sum() / world.sum(words.mask.sum()).clamp(min=1)
@@ -104,11 +102,7 @@ _ABSENT = 0.5  # weight of the mask of what an image does not show
 
 
 class PretrainRegions:
-    """Trains a region policy on captions and masks; see `motionkit.training.base.Trainer`.
-
-    Args:
-        settings: All settings.
-    """
+    """Trains a region policy on captions and masks; see `motionkit.training.base.Trainer`."""
 
     shape_keys: ClassVar[tuple[str, ...]] = ("dataset", "model", "train", "optim", "seed", "run.num_steps")
 
@@ -119,11 +113,7 @@ class PretrainRegions:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Open the data and make the network.
-
-        Raises:
-            MotionkitError: The data do not fit the sizes.
-        """
+        """Open the data and make the network."""
         settings = self.settings
         self.share = share_of(settings.train.batch_size, self.world, what="regions", flag="--batch-size")
         self.device = set_up(settings, small=True)

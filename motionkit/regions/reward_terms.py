@@ -100,11 +100,7 @@ class MaskConfidence:
         self.options = options
 
     def score(self, samples: MaskBatch, prompts: Sequence[Any]) -> RewardScores:
-        """Return the confidences.
-
-        Raises:
-            MotionkitError: The masks come without.
-        """
+        """Return the confidences."""
         if samples.confidence is None:
             raise MotionkitError(
                 "these masks come without a confidence.", why="mask-confidence reads what the loop says of each.",

@@ -48,11 +48,7 @@ class RegionDocument(BaseModel):
 
 
 def read_regions(path: Path) -> RegionDocument:
-    """Read policy.json.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or describes another kind of policy.
-    """
+    """Read policy.json."""
     return read_model(path, RegionDocument, KIND, f" policy, not {KIND}")
 
 
@@ -558,11 +554,7 @@ STARTER = Path(starter.__file__).parent / "weights" / "regions"
 
 
 def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> ShapesPolicy:
-    """Open the policy that `options` names.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or another kind of policy.
-    """
+    """Open the policy that `options` names."""
     place = STARTER if options.checkpoint == "starter" else Path(options.checkpoint).expanduser()
     found = find_model(place, REGION_ARTIFACT, DOCUMENT)
     if found is None:

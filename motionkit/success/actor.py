@@ -209,9 +209,6 @@ def load_actor(place: Path, *, device: torch.device | str = "cpu") -> Actor:
     Args:
         place: The folder.
         device: Where it computes.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or something else.
     """
     folder = place.expanduser()
     if (found := find_model(folder, ARTIFACT, DOCUMENT)) is None:

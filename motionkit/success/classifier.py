@@ -30,79 +30,49 @@ Side = Annotated[int, Field(ge=_SMALLEST, le=_LARGEST)]
 
 
 class Check(BaseModel):
-    """One of the checks of `motionkit.success.evaluation`.
-
-    Attributes:
-        name: Short name.
-        status: ``ok``, ``warn`` or ``fail``.
-        value: What was measured; None where nothing could be.
-        limit: What it is held against, in words.
-        meaning: What it says, a sentence.
-    """
+    """One of the checks of `motionkit.success.evaluation`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    name: str
-    status: Status
-    value: float | None
-    limit: str
-    meaning: str
+    name: str  # short name
+    status: Status  # ``ok``, ``warn`` or ``fail``
+    value: float | None  # what was measured; None where nothing could be
+    limit: str  # what it is held against, in words
+    meaning: str  # what it says, a sentence
 
 
 class Pretrained(BaseModel):
-    """The file that an encoder began with.
-
-    Attributes:
-        name: Its name without folder.
-        sha256: Of its bytes.
-    """
+    """The file that an encoder began with."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    name: str
-    sha256: str
+    name: str  # its name without folder
+    sha256: str  # of its bytes
 
 
 class Card(BaseModel):
-    """Everything needed to use a classifier rightly.
-
-    Attributes:
-        architecture: ``small`` or ``resnet10``.
-        cameras: (height, width) in pixels by name.
-        hidden: Width of the head, and of each encoder of ``resnet10``.
-        blocks: Spatial sums of ``resnet10``.
-        threshold: Probability from which a frame is a success.
-        temperature: Logits are divided by it.
-        bias: Log odds added after that; see `motionkit.metrics.Calibration`.
-        environment: What the frames were made with; empty where not known.
-        label_rule: What label 1 means, in words.
-        dataset: Fingerprint of the training data.
-        pretrained: The encoder's file, if any.
-        frozen: Whether the encoder was left as it was.
-        checks: The checks on held-out episodes; empty before they were made.
-        heldout: Figures on held-out episodes.
-        step: Training steps behind the weights.
-        origin: Where it comes from, when it is not a run of motionkit.
-    """
+    """Everything needed to use a classifier rightly."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    architecture: Architecture
+    architecture: Architecture  # ``small`` or ``resnet10``
+    # (height, width) in pixels by name
     cameras: Annotated[dict[str, tuple[Side, Side]], Field(min_length=1, max_length=_CAMERAS)]
-    hidden: int = Field(256, ge=8, le=8192)
-    blocks: int = Field(8, ge=1, le=256)
-    threshold: float = Field(0.5, ge=0, le=1)
-    temperature: float = Field(1.0, gt=0, le=1e3)
-    bias: float = 0.0
+    hidden: int = Field(256, ge=8, le=8192)  # width of the head, and of each encoder of ``resnet10``
+    blocks: int = Field(8, ge=1, le=256)  # spatial sums of ``resnet10``
+    threshold: float = Field(0.5, ge=0, le=1)  # probability from which a frame is a success
+    temperature: float = Field(1.0, gt=0, le=1e3)  # logits are divided by it
+    bias: float = 0.0  # log odds added after that; see `motionkit.metrics.Calibration`
+    # What the frames were made with; empty where not known
     environment: Mapping[str, Any] = Field(default_factory=dict)
-    label_rule: str = ""
-    dataset: str = ""
-    pretrained: Pretrained | None = None
-    frozen: bool = False
-    checks: tuple[Check, ...] = ()
-    heldout: Mapping[str, Any] = Field(default_factory=dict)
-    step: int = 0
-    origin: str = ""
+    label_rule: str = ""  # what label 1 means, in words
+    dataset: str = ""  # fingerprint of the training data
+    pretrained: Pretrained | None = None  # the encoder's file, if any
+    frozen: bool = False  # whether the encoder was left as it was
+    checks: tuple[Check, ...] = ()  # the checks on held-out episodes; empty before they were made
+    heldout: Mapping[str, Any] = Field(default_factory=dict)  # figures on held-out episodes
+    step: int = 0  # training steps behind the weights
+    origin: str = ""  # where it comes from, when it is not a run of motionkit
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -115,11 +85,7 @@ class Card(BaseModel):
 
 
 def refuse_sizes(cameras: Mapping[str, tuple[int, int]]) -> None:
-    """Refuse cameras that no classifier takes.
-
-    Raises:
-        MotionkitError: There are too many, or a picture is too small or too large.
-    """
+    """Refuse cameras that no classifier takes."""
     if len(cameras) > _CAMERAS or not all(_SMALLEST <= side <= _LARGEST for size in cameras.values() for side in size):
         raise MotionkitError(
             f"a classifier cannot look at {in_words(cameras)}.",
@@ -191,9 +157,6 @@ class SuccessClassifier:
 
         Args:
             frames: uint8 RGB ``[N, H, W, 3]`` by camera, any device; other cameras than its own are not looked at.
-
-        Raises:
-            MotionkitError: A camera is missing or has images of another size; the message names both sides.
         """
         self.refuse(frames)
         count = len(next(iter(frames.values())))
@@ -318,9 +281,6 @@ def load_native(folder: Path, tensors: Path | None = None) -> SuccessClassifier:
     Args:
         folder: What `save_classifier` wrote.
         tensors: Its weights, where they are not in the folder: those of a run's checkpoint.
-
-    Raises:
-        MotionkitError: It is missing, damaged, not finite, or the weights do not fit the document.
     """
     card, path = read_card(folder / DOCUMENT), tensors or folder / TENSORS
     content = weights.read(path)
@@ -347,11 +307,7 @@ def built(card: Card, tensors: dict[str, Tensor], origin: str) -> SuccessClassif
 
 
 def read_card(path: Path) -> Card:
-    """Read classifier.json.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or of another kind.
-    """
+    """Read classifier.json."""
     return read_model(path, Card, KIND, ", no success classifier")
 
 
@@ -372,9 +328,6 @@ def load_guide(path: Path) -> SuccessClassifier:
 
     Cameras and widths are read off the weights. The file says neither the size of its images nor a threshold: 32
     pixels stand for a place of the feature map (64 for the guide's 2x2), and the threshold is 0.5.
-
-    Raises:
-        MotionkitError: The file cannot be read, or holds other weights.
     """
     tensors = weights.find_tensors(weights.read(path))
     kernels = {} if tensors is None else {m[1]: value for name, value in tensors.items() if (m := _KERNEL.match(name))}
@@ -413,9 +366,6 @@ def read_pretrained(path: Path) -> tuple[dict[str, Tensor], Pretrained]:
 
     Returns:
         The tensors of `motionkit.nn.ResNet10`, and the file's name and hash.
-
-    Raises:
-        MotionkitError: It cannot be read; or names are missing or unexpected, or shapes differ: both are named.
     """
     tensors = weights.find_tensors(weights.read(path))
     if tensors is None:
@@ -456,9 +406,6 @@ def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") ->
         place: RUN, RUN/checkpoints/step-NNNNNNNN, a folder with classifier.json or the model.safetensors in it, or
             the guide's ``checkpoint.pt`` or the folder that holds it.
         device: Where its weights go.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or something else; the message says what. There is never a random one.
     """
     path = Path(place).expanduser()
     if path.is_file() and path.name == TENSORS:

@@ -86,20 +86,14 @@ class ResNetEncoder(nn.Module):
 
 
 class SuccessNetwork(nn.Module):
-    """Turns one frame of each camera into a logit of success.
-
-    Args:
-        architecture: ``small`` or ``resnet10``.
-        cameras: (height, width) in pixels by name.
-        hidden: Width of the head, and of each encoder of ``resnet10``.
-        blocks: Spatial sums of ``resnet10``.
-
-    Raises:
-        MotionkitError: There is no camera, two would have one name in a file, or an image is very small.
-    """
+    """Turns one frame of each camera into a logit of success."""
 
     def __init__(
-        self, architecture: Architecture, cameras: Mapping[str, tuple[int, int]], hidden: int = 256, blocks: int = 8
+        self,
+        architecture: Architecture,  # ``small`` or ``resnet10``
+        cameras: Mapping[str, tuple[int, int]],  # (height, width) in pixels by name
+        hidden: int = 256,  # width of the head, and of each encoder of ``resnet10``
+        blocks: int = 8,  # spatial sums of ``resnet10``
     ) -> None:
         super().__init__()
         if not cameras:

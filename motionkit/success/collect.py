@@ -87,11 +87,7 @@ def random_actions(environment: Environment) -> Choose:
 
 
 def scripted_actions(environment: Environment, name: str) -> Choose:
-    """Return the environment's own way to success.
-
-    Raises:
-        MotionkitError: It knows none.
-    """
+    """Return the environment's own way to success."""
     if not isinstance(environment, Scripted):
         raise MotionkitError(
             f"the environment {name} has no scripted policy.", fix="--policy ppo, --policy random or --policy RUN"
@@ -184,11 +180,7 @@ class ImportEpisodes:
         self.settings = settings
 
     def prepare(self) -> None:
-        """Look through all files.
-
-        Raises:
-            MotionkitError: As `Trajectories`; or a setting was given that has no effect here.
-        """
+        """Look through all files."""
         settings, default = self.settings, RewardCollectSettings()
         idle = [name for name in _IDLE if getattr(settings, name) != getattr(default, name)]
         if settings.run.num_steps != default.run.num_steps:
@@ -241,9 +233,6 @@ class RewardCollect:
     """Collects episodes; see `motionkit.training.base.Trainer`.
 
     A step is a rollout of every copy of the environment. Episodes are written when they end.
-
-    Args:
-        settings: All settings.
     """
 
     unshared: ClassVar[str] = "episodes are counted in one process, and --workers spreads the environments over cores"
@@ -257,11 +246,7 @@ class RewardCollect:
         self.settings = settings
 
     def prepare(self) -> None:
-        """Open the environment and what acts in it.
-
-        Raises:
-            MotionkitError: The environment has no camera, or the policy is missing or does not fit.
-        """
+        """Open the environment and what acts in it."""
         settings = self.settings
         self.device = set_up(settings, small=True)
         episodes = settings.episodes

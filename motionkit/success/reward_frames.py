@@ -53,9 +53,6 @@ class SuccessReward:
         place: Where it is from.
         origin: The same in words.
         inputs: Its fingerprint, by the option that names it.
-
-    Raises:
-        MotionkitError: There is no classifier there, or it is made for something else than the options say.
     """
 
     name = "success-classifier"
@@ -70,11 +67,7 @@ class SuccessReward:
         self.inputs = {"checkpoint": self.classifier.fingerprint()}
 
     def score(self, samples: FrameBatch, prompts: Sequence[Prompt], /) -> RewardScores:
-        """Return a score in 0 to 1 for each episode; NaN for one without a frame.
-
-        Raises:
-            MotionkitError: The classifier looks through several cameras; `score_cameras` takes their frames.
-        """
+        """Return a score in 0 to 1 for each episode; NaN for one without a frame."""
         cameras = tuple(self.classifier.card.cameras)
         if len(cameras) > 1:
             raise MotionkitError(

@@ -56,19 +56,12 @@ from motionkit.training.world import OneProcess, World, of_main, share_of, sum_o
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and what it gives on the episodes that it was chosen on.
+    """What was chosen, and what it gives on the episodes that it was chosen on."""
 
-    Attributes:
-        calibration: Temperature and bias.
-        threshold: Probability from which a frame is a success.
-        reached: Whether the precision that was asked for was reached.
-        figures: Metrics by name, ``classifier/...``.
-    """
-
-    calibration: Calibration
-    threshold: float
-    reached: bool
-    figures: dict[str, float]
+    calibration: Calibration  # temperature and bias
+    threshold: float  # probability from which a frame is a success
+    reached: bool  # whether the precision that was asked for was reached
+    figures: dict[str, float]  # metrics by name, ``classifier/...``
 
 
 def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learning_rate: float) -> Choice:
@@ -122,9 +115,6 @@ class RewardTrain:
 
     Episodes, not frames, are split: some train, some choose weights, calibration and threshold, and some are measured
     on once, at the end. The best classifier becomes ``RUN/classifier``, the last one ``RUN/classifier-last``.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -138,11 +128,7 @@ class RewardTrain:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Read the episodes and build the classifier.
-
-        Raises:
-            MotionkitError: There are no episodes or only of one class, a file cannot be read, or sizes do not fit.
-        """
+        """Read the episodes and build the classifier."""
         settings = self.settings
         self.device = set_up(settings, small=True)
         model, train = settings.model, settings.train

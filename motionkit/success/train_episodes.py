@@ -22,11 +22,7 @@ def run_of(place: Path) -> Path | None:
 
 
 def open_places(places: Sequence[str]) -> Source:
-    """Open runs of reward-collect or folders of episodes.
-
-    Raises:
-        MotionkitError: One is missing or cannot be read.
-    """
+    """Open runs of reward-collect or folders of episodes."""
     return reopen(tuple(places), trajectories=False)
 
 
@@ -36,9 +32,6 @@ def held_out(run: Path, fingerprint: str) -> tuple[Source, NDArray[np.int64]]:
     Args:
         run: The run.
         fingerprint: That of the data then.
-
-    Raises:
-        MotionkitError: They are not there any more, or have changed.
     """
     source, split = data_of(run, fingerprint)
     return source, split.frames(source.episodes, split.test)
@@ -50,9 +43,6 @@ def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
     Args:
         run: The run.
         fingerprint: That of the data then.
-
-    Raises:
-        MotionkitError: They are not there any more, or have changed.
     """
     record = read_record(run)
     source = reopen_record(record)

@@ -108,9 +108,6 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
         table: What the file holds.
         path: The file.
         own: Names of the groups and settings here.
-
-    Raises:
-        SettingsError: A key is unknown or given twice under two names, or a reference cannot be kept.
     """
     if not any(map(is_foreign, table)):
         return None

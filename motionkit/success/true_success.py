@@ -26,17 +26,11 @@ Predict = Callable[[Frames], Flags]
 
 @dataclass(frozen=True)
 class Episodes:
-    """What E episodes came to.
+    """What E episodes came to."""
 
-    Attributes:
-        success: ``[E]`` bool: the environment saw success after some step.
-        predicted: ``[E]`` bool: the learned reward did; None without one.
-        films: Frames ``[T, H, W, 3]`` of the first camera, of the first episodes.
-    """
-
-    success: Flags
-    predicted: Flags | None
-    films: tuple[NDArray[np.uint8], ...]
+    success: Flags  # [E] bool: the environment saw success after some step
+    predicted: Flags | None  # [E] bool: the learned reward did; None without one
+    films: tuple[NDArray[np.uint8], ...]  # frames [T, H, W, 3] of the first camera, of the first episodes
 
 
 def start_seeds(purpose: str, seed: int, first: int, count: int) -> NDArray[np.int64]:
@@ -53,24 +47,15 @@ def start_seeds(purpose: str, seed: int, first: int, count: int) -> NDArray[np.i
 
 
 def run_episodes(
-    environment: Environment,
-    act: Act,
-    seeds: NDArray[np.int64],
+    environment: Environment,  # its copies run so many episodes at a time; their episodes before are lost
+    act: Act,  # called before every step with states and frames
+    seeds: NDArray[np.int64],  # [E] the starts
     *,
-    frames: bool = False,
-    predict: Predict | None = None,
-    films: int = 0,
+    frames: bool = False,  # whether `act` needs frames; without, and with nothing else that needs them, none are drawn
+    predict: Predict | None = None,  # a learned reward
+    films: int = 0,  # episodes whose frames are kept
 ) -> Episodes:
-    """Run one episode from each start to its end.
-
-    Args:
-        environment: Its copies run so many episodes at a time; their episodes before are lost.
-        act: Called before every step with states and frames.
-        seeds: ``[E]`` the starts.
-        frames: Whether `act` needs frames; without, and with nothing else that needs them, none are drawn.
-        predict: A learned reward.
-        films: Episodes whose frames are kept.
-    """
+    """Run one episode from each start to its end."""
     count, size = len(seeds), environment.num_envs
     success = np.zeros(count, np.bool_)
     predicted = np.zeros(count, np.bool_)

@@ -47,9 +47,6 @@ class Coco:
         path: Folder, or a JSON file that holds the sentences itself.
         refs: Part of the name of the refs file.
         images: Folder of the pictures; the usual ones by default.
-
-    Raises:
-        MotionkitError: A file is missing or no such file.
     """
 
     inputs: Mapping[str, str] = {}
@@ -175,9 +172,6 @@ class Finetune:
     Args:
         path: The JSON file.
         images: Folder of the pictures; the usual ones by default.
-
-    Raises:
-        MotionkitError: It is no such list.
     """
 
     inputs: Mapping[str, str] = {}
@@ -226,9 +220,6 @@ class Lines:
 
     Args:
         path: The file; pictures are named from its folder.
-
-    Raises:
-        MotionkitError: The file is empty, or its first line is no object with image, mask and caption.
     """
 
     inputs: Mapping[str, str] = {}

@@ -50,15 +50,10 @@ _HEADER, _COMPRESSION = 2, 3  # fields of Message and RecordBatch in Arrow's Mes
 
 @dataclass(frozen=True)
 class Column:
-    """What a column may hold.
+    """What a column may hold."""
 
-    Attributes:
-        most: Bytes in a row.
-        lists: Whether a row may hold lists; each of their numbers becomes an object of Python.
-    """
-
-    most: int
-    lists: bool = True
+    most: int  # bytes in a row
+    lists: bool = True  # whether a row may hold lists; each of their numbers becomes an object of Python
 
 
 def open_batches(path: Path, wanted: Mapping[str, Column]) -> list[Any]:
@@ -69,10 +64,6 @@ def open_batches(path: Path, wanted: Mapping[str, Column]) -> list[Any]:
     Args:
         path: The file.
         wanted: Columns by their names.
-
-    Raises:
-        MotionkitError: It is not such a file, is damaged or compressed, has not these columns, or has columns of types
-            that no row of text, bytes and numbers needs.
     """
     try:
         with open_file(path) as file:  # a pipe would never end
@@ -314,9 +305,6 @@ class Grasp:
         folder: Folder of folders of arrow files, or one of these.
         subset: First letters of the folders to use, by commas; all by default.
         commit: Of the hub, for the record.
-
-    Raises:
-        MotionkitError: there are no arrow files, or they have other columns.
     """
 
     def __init__(self, folder: Path, subset: str, commit: str = "") -> None:

@@ -36,9 +36,6 @@ def find_folder(place: Path | None, revision: str, subset: str) -> tuple[Path, s
         place: Folder or hub id.
         revision: Commit, tag or branch of the hub id; the newest by default.
         subset: First letters of the folders that are wanted, by commas.
-
-    Raises:
-        MotionkitError: There is no such folder, and no such dataset can be had.
     """
     if place is None:
         raise MotionkitError("--dataset grasp-any-region needs --dataset.path.", fix=f"give its folder, or {_KNOWN}.")
@@ -94,19 +91,12 @@ _TURNS = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a picture before it is used.
+    """What is known of a picture before it is used."""
 
-    Attributes:
-        mark: Hash of its bytes.
-        size: ``(height, width)`` upright.
-        stored: The same as stored, before EXIF's rotation.
-        turn: EXIF's orientation, 1 to 8; 1 is upright.
-    """
-
-    mark: int
-    size: tuple[int, int]
-    stored: tuple[int, int]
-    turn: int
+    mark: int  # hash of its bytes
+    size: tuple[int, int]  # ``(height, width)`` upright
+    stored: tuple[int, int]  # the same as stored, before EXIF's rotation
+    turn: int  # EXIF's orientation, 1 to 8; 1 is upright
 
 
 def read_picture(place: bytes | Path) -> bytes:
@@ -246,11 +236,7 @@ _WHOLE, _ENDS = 2_000_000_000, 1 << 16
 
 
 def given(path: Path | None, name: str, wanted: str) -> Path:
-    """Return the path of a dataset.
-
-    Raises:
-        MotionkitError: None was given, or there is nothing.
-    """
+    """Return the path of a dataset."""
     if path is None:
         raise MotionkitError(f"--dataset {name} needs --dataset.path.", fix=f"give {wanted}.")
     path = path.expanduser()
@@ -267,9 +253,6 @@ def one_file(path: Path, patterns: Sequence[str], wanted: str, *, part: str = ""
         patterns: Such as ``instances*.json``, the best first.
         wanted: What they are, for messages.
         part: Text that the name must hold.
-
-    Raises:
-        MotionkitError: No file fits, or several do.
     """
     if path.is_file():
         return path
@@ -296,9 +279,6 @@ def require_keys(rows: Iterable[Mapping[Any, Any]], wanted: Sequence[str], path:
         path: The file.
         row: What it calls a row.
         none: What was found where there are no keys at all.
-
-    Raises:
-        MotionkitError: Names the keys that are missing, and those that were found.
     """
     found = {str(key) for one in rows for key in one}
     if missing := [key for key in wanted if key not in found]:
@@ -316,9 +296,6 @@ def picture_folder(folder: Path, own: Path | None, first: str) -> Path:
         folder: Where the JSON file is.
         own: What the user gave.
         first: Name of a picture.
-
-    Raises:
-        MotionkitError: What the user gave is no folder.
     """
     if own is not None:
         own = own.expanduser()

@@ -43,46 +43,28 @@ class UnusableError(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """One region, not decoded.
+    """One region, not decoded."""
 
-    Attributes:
-        mask: COCO RLE, polygons or a picture's path; None where there is none.
-        caption: What is said of it, as it stands.
-    """
-
-    mask: object
-    caption: object
+    mask: object  # COCO RLE, polygons or a picture's path; None where there is none
+    caption: object  # what is said of it, as it stands
 
 
 @dataclass(frozen=True)
 class Record:
-    """One image with its regions.
+    """One image with its regions."""
 
-    Attributes:
-        where: Its name for messages.
-        image: The encoded picture, or its path.
-        parts: Its regions.
-        split: ``train``, ``val``, ``test``, or empty where the file names none.
-    """
-
-    where: str
-    image: bytes | Path
-    parts: tuple[Part, ...]
-    split: str = ""
+    where: str  # its name for messages
+    image: bytes | Path  # the encoded picture, or its path
+    parts: tuple[Part, ...]  # its regions
+    split: str = ""  # ``train``, ``val``, ``test``, or empty where the file names none
 
 
 class Source(Protocol):
-    """The records of a place, read on demand.
+    """The records of a place, read on demand."""
 
-    Attributes:
-        place: Its name for messages.
-        mark: Fingerprint of its content, the same wherever it lies.
-        inputs: More to be recorded with a run, by option.
-    """
-
-    place: str
-    mark: str
-    inputs: Mapping[str, str]
+    place: str  # its name for messages
+    mark: str  # fingerprint of its content, the same wherever it lies
+    inputs: Mapping[str, str]  # more to be recorded with a run, by option
 
     def __len__(self) -> int: ...
 

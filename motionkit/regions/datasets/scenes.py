@@ -33,19 +33,12 @@ _BY_RELATION = 0.7
 
 @dataclass(frozen=True)
 class Look:
-    """Objects of a scene, the one that is meant first: columns of attributes.
+    """Objects of a scene, the one that is meant first: columns of attributes."""
 
-    Attributes:
-        cells: ``[K]`` cell of the 3 x 3 grid.
-        colours: ``[K]`` number of the colour.
-        shapes: ``[K]`` number of the shape.
-        sizes: ``[K]`` number of the size.
-    """
-
-    cells: NDArray[np.int64]
-    colours: NDArray[np.int64]
-    shapes: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    cells: NDArray[np.int64]  # [K] cell of the 3 x 3 grid
+    colours: NDArray[np.int64]  # [K] number of the colour
+    shapes: NDArray[np.int64]  # [K] number of the shape
+    sizes: NDArray[np.int64]  # [K] number of the size
 
 
 def draw_look(draw: np.random.Generator, colours: int, shapes: int, sizes: int) -> Look:
@@ -70,18 +63,12 @@ def stands(relation: int, one: int, other: int) -> bool:
 
 @dataclass(frozen=True)
 class Said:
-    """What a caption names of the object that is meant; its shape is always named.
+    """What a caption names of the object that is meant; its shape is always named."""
 
-    Attributes:
-        colour: Whether its colour is named.
-        size: Whether its size is named.
-        place: Whether its place is named.
-        relation: A relation, the other object, and whether that one's colour is named; None without.
-    """
-
-    colour: bool = False
-    size: bool = False
-    place: bool = False
+    colour: bool = False  # whether its colour is named
+    size: bool = False  # whether its size is named
+    place: bool = False  # whether its place is named
+    # A relation, the other object, and whether that one's colour is named; None without
     relation: tuple[int, int, bool] | None = None
 
 
@@ -268,15 +255,12 @@ def related(relation: str, one: Thing, other: Thing) -> bool:
 
 
 def things_of(
-    numbers: Sequence[NDArray[np.int64]], shifts: NDArray[np.float64], kinds: Mapping[str, Sequence[str]]
+    # For each attribute [K] the numbers of its values; the last one is the cell of the 3 x 3 grid
+    numbers: Sequence[NDArray[np.int64]],
+    shifts: NDArray[np.float64],  # [K, 2] how far x and y of a middle are from that of its cell, as shares of the image
+    kinds: Mapping[str, Sequence[str]],  # the values of each attribute
 ) -> tuple[Thing, ...]:
-    """Return the K objects of a scene in words.
-
-    Args:
-        numbers: For each attribute ``[K]`` the numbers of its values; the last one is the cell of the 3 x 3 grid.
-        shifts: ``[K, 2]`` how far x and y of a middle are from that of its cell, as shares of the image.
-        kinds: The values of each attribute.
-    """
+    """Return the K objects of a scene in words."""
     columns = [[own[number] for number in row.tolist()] for own, row in zip(kinds.values(), numbers, strict=True)]
     middles = (np.stack([numbers[-1] % 3, numbers[-1] // 3], 1) + 0.5) / 3 + shifts
     words = [dict(zip(kinds, one, strict=True)) for one in zip(*columns, strict=True)]

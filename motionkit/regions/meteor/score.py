@@ -33,17 +33,12 @@ _MARKER = re.compile(r"\((?:a|p|ip)\)$")
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Words by part of speech.
+    """Words by part of speech."""
 
-    Attributes:
-        synsets: By part of speech, the words of each synset; those of several words are left out.
-        exceptions: By part of speech, irregular forms with their base forms.
-        digest: Hash of the lexicon, for the record of a run.
-    """
-
+    # By part of speech, the words of each synset; those of several words are left out
     synsets: Mapping[str, tuple[tuple[str, ...], ...]]
-    exceptions: Mapping[str, Mapping[str, tuple[str, ...]]]
-    digest: str
+    exceptions: Mapping[str, Mapping[str, tuple[str, ...]]]  # by part of speech, irregular forms with their base forms
+    digest: str  # hash of the lexicon, for the record of a run
     _places: Mapping[str, Mapping[str, list[int]]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -85,9 +80,6 @@ def load_lexicon(folder: Path | None = None) -> Lexicon:
 
     Args:
         folder: Folder with ``data.noun``, ``noun.exc`` and the others; None for the package's.
-
-    Raises:
-        MotionkitError: A file is missing or is none of WordNet's.
     """
     if folder is not None:
         return read_wordnet(folder)
@@ -105,9 +97,6 @@ def read_wordnet(folder: Path) -> Lexicon:
 
     Args:
         folder: Holds ``data.PART`` and ``PART.exc`` for noun, verb, adj and adv.
-
-    Raises:
-        MotionkitError: A file is missing or is none of WordNet's.
     """
     lines = []
     for part in PARTS:

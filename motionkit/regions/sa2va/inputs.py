@@ -96,9 +96,6 @@ class Words:
         template: Name of its chat template.
         vocabulary: Rows of the model's output.
         longest: Tokens of the longest caption, its end included.
-
-    Raises:
-        MotionkitError: The template is unknown, or the tokenizer lacks a token of Sa2VA.
     """
 
     def __init__(self, tokenizer: Any, template: str, vocabulary: int, longest: int) -> None:

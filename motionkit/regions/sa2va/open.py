@@ -61,9 +61,6 @@ def refuse_other(source: object, mark: str, wanted: str, checkpoint: str, *, fix
         wanted: The mark of the other one.
         checkpoint: The policy.
         fix: What to do.
-
-    Raises:
-        MotionkitError: The marks differ.
     """
     if mark != wanted:
         raise MotionkitError(
@@ -80,9 +77,6 @@ def find_base(source: str, revision: str, *, moved: str = "") -> tuple[Path, str
         source: Folder or hub id.
         revision: Commit, branch or tag on the hub; empty for the newest.
         moved: What to do where it is no longer in place.
-
-    Raises:
-        MotionkitError: It is nowhere.
     """
     place = Path(source).expanduser()
     if (place / "config.json").is_file():
@@ -137,9 +131,6 @@ def export_hf(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tupl
     """Write config.json, tokenizer and weights as the base has them; see `motionkit.plugins.Component.exports`.
 
     Weights keep the precision of the base. One file of the base is in memory at a time.
-
-    Raises:
-        MotionkitError: The checkpoint cannot be read, its base is not in place, or `folder` is in use.
     """
     place = OutputFolder(folder, "export.json", "motionkit-export", overwrite=overwrite)
     place.claim()
@@ -211,11 +202,7 @@ _PARTS = ("mlp1", "language_model", "text_hidden_fcs", "grounding_encoder")
 
 
 def guide_file(place: Path, options: Sa2vaOptions) -> Path | None:
-    """Return the weights of a guide's checkpoint; None for any other folder.
-
-    Raises:
-        MotionkitError: The file that `options` asks for is missing, or it is not said what the model was trained from.
-    """
+    """Return the weights of a guide's checkpoint; None for any other folder."""
     if not any((place / name).is_file() for name in _GUIDE_FILES.values()) or (place / "config.json").is_file():
         return None
     path = place / _GUIDE_FILES[options.weights]
@@ -231,11 +218,7 @@ def guide_file(place: Path, options: Sa2vaOptions) -> Path | None:
 
 
 def load_guide(policy: Sa2vaPolicy, path: Path) -> None:
-    """Put the trained weights of a guide's checkpoint into a policy, by name, and say what was not found.
-
-    Raises:
-        MotionkitError: The file is no such checkpoint, nothing in it is trained here, or a shape differs.
-    """
+    """Put the trained weights of a guide's checkpoint into a policy, by name, and say what was not found."""
     found = _named(weights.read(path), path)
     own = policy.tensors()
     taken = {name: found[name].float() for name in own if name in found}
@@ -298,11 +281,7 @@ _MOVED = "--policy.base DIR says where it is now."
 
 
 def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> Sa2vaPolicy:
-    """Open the policy that `options` names.
-
-    Raises:
-        MotionkitError: It is missing or damaged, another kind of model, or its code is not trusted.
-    """
+    """Open the policy that `options` names."""
     place = Path(options.checkpoint).expanduser()
     guide = guide_file(place, options)
     saved = None if guide else find_model(place, REGION_ARTIFACT, DOCUMENT)

@@ -33,33 +33,20 @@ Features = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a model.
+    """Sizes of a model."""
 
-    Attributes:
-        tile: Pixels of a tile's side, for the vision encoder.
-        cells: Tokens of a tile's side, as the language model reads them.
-        grounding: Pixels of an image's side, for the grounding encoder.
-        mask: Pixels of a mask's side.
-        prompt: Numbers of a segmentation prompt.
-    """
-
-    tile: int
-    cells: int
-    grounding: int
-    mask: int
-    prompt: int
+    tile: int  # pixels of a tile's side, for the vision encoder
+    cells: int  # tokens of a tile's side, as the language model reads them
+    grounding: int  # pixels of an image's side, for the grounding encoder
+    mask: int  # pixels of a mask's side
+    prompt: int  # numbers of a segmentation prompt
 
 
 class Parts(Protocol):
-    """A model with ``vision_model``, ``mlp1``, ``language_model``, ``text_hidden_fcs`` and ``grounding_encoder``.
-
-    Attributes:
-        sizes: Its sizes.
-        template: Name of its chat template.
-    """
+    """A model with ``vision_model``, ``mlp1``, ``language_model``, ``text_hidden_fcs`` and ``grounding_encoder``."""
 
     sizes: Sizes
-    template: str
+    template: str  # name of its chat template
 
     @property
     def network(self) -> nn.Module:
@@ -174,11 +161,7 @@ class CompositeParts:
 
 
 def open_composite(folder: Path, dtype: torch.dtype) -> CompositeParts:
-    """Open a folder of config.json and safetensors.
-
-    Raises:
-        MotionkitError: The configuration or the weights do not fit.
-    """
+    """Open a folder of config.json and safetensors."""
     config = read_json(folder / "config.json", dict, fix="copy the folder again.")
     try:
         network = Composite(config)
@@ -189,11 +172,7 @@ def open_composite(folder: Path, dtype: torch.dtype) -> CompositeParts:
 
 
 def load_safetensors(network: nn.Module, folder: Path) -> None:
-    """Load model.safetensors, or the parts that model.safetensors.index.json names; strict but for tied weights.
-
-    Raises:
-        MotionkitError: A file is missing or damaged, or holds other weights.
-    """
+    """Load model.safetensors, or the parts that model.safetensors.index.json names; strict but for tied weights."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -420,10 +399,6 @@ def open_published(folder: Path, dtype: torch.dtype, *, trusted: bool) -> Publis
         folder: config.json, Python files and safetensors.
         dtype: Of the weights.
         trusted: Whether its code may run.
-
-    Raises:
-        MotionkitError: Its code is not trusted or does not run, it is a variant that reads no region, or its weights
-            do not fit.
     """
     config = read_json(folder / "config.json", dict, fix="copy the folder again.")
     check_variant(folder, config)

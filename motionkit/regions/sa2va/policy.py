@@ -36,19 +36,12 @@ _KEPT = ("lora_rank", "lora_alpha", "max_tiles", "max_words", "question", "seed"
 
 @dataclass(frozen=True)
 class Base:
-    """Where a model came from.
+    """Where a model came from."""
 
-    Attributes:
-        place: Folder or hub id.
-        revision: Commit on the hub; empty for a folder.
-        mark: Hash of its configuration, tokenizer and code, and of the names and sizes of its weights.
-        code: Hash of the code that ran; empty where none did.
-    """
-
-    place: str
-    revision: str
-    mark: str
-    code: str = ""
+    place: str  # folder or hub id
+    revision: str  # commit on the hub; empty for a folder
+    mark: str  # hash of its configuration, tokenizer and code, and of the names and sizes of its weights
+    code: str = ""  # hash of the code that ran; empty where none did
 
 
 class Sa2vaDocument(BaseModel):
@@ -69,11 +62,7 @@ def write_document(folder: Path, base: Base, options: Sa2vaOptions, tensors: Map
 
 
 def read_document(path: Path) -> Sa2vaDocument:
-    """Read policy.json.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or describes another kind of policy.
-    """
+    """Read policy.json."""
     found = read_model(path, Sa2vaDocument, KIND, f" policy, not {KIND}")
     try:
         Sa2vaOptions.model_validate({"checkpoint": found.base.place, **found.options})
@@ -197,17 +186,12 @@ _SURE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class SeenImages:
-    """What the frozen encoders saw of N images; see `motionkit.contracts.policy.RegionPolicy.see`.
+    """What the frozen encoders saw of N images; see `motionkit.contracts.policy.RegionPolicy.see`."""
 
-    Attributes:
-        tiles: Of each of M images ``[T * V, C]``: the tokens of its tiles, before the projector, which is trained.
-        drawn: ``[M, C, y, x]`` maps that masks are drawn from.
-        rows: ``[N]`` which of the M images each row is; images are not copied for their samples.
-    """
-
+    # Of each of M images [T * V, C]: the tokens of its tiles, before the projector, which is trained
     tiles: tuple[Tensor, ...]
-    drawn: Features
-    rows: Tensor
+    drawn: Features  # [M, C, y, x] maps that masks are drawn from
+    rows: Tensor  # [N] which of the M images each row is; images are not copied for their samples
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -218,15 +202,7 @@ class SeenImages:
 
 
 class Sa2vaPolicy:
-    """See `motionkit.contracts.policy.RegionPolicy`.
-
-    Args:
-        parts: The model.
-        tokenizer: Its tokenizer.
-        options: How prompts are made, and how many rows go through the language model at once.
-        base: Where the model came from.
-        device: Where it is.
-    """
+    """See `motionkit.contracts.policy.RegionPolicy`."""
 
     groups: Mapping[str, tuple[str, ...]] = {
         "projector": ("mlp1.*",),
@@ -239,7 +215,13 @@ class Sa2vaPolicy:
     }  # fmt: skip
 
     def __init__(
-        self, parts: Parts, tokenizer: Any, options: Sa2vaOptions, base: Base, *, device: torch.device | str = "cpu"
+        self,
+        parts: Parts,  # the model
+        tokenizer: Any,
+        options: Sa2vaOptions,  # how prompts are made, and how many rows go through the language model at once
+        base: Base,  # where the model came from
+        *,
+        device: torch.device | str = "cpu",  # where it is
     ) -> None:
         self.parts, self.options, self.base = parts, options, base
         self.device = torch.device(device)

@@ -40,30 +40,20 @@ class RegionOrder:
     Without a curriculum every region is met once before any comes again. With one, a step draws several times the
     regions that it needs, ranks them by how easy they are, and takes its own from the easiest part of them; that part
     grows to all of them.
-
-    Args:
-        data: The data.
-        policy: Sees the images.
-        batch: Regions of a step.
-        seed: Seed of the run.
-        curriculum: What is easy, and for how long it comes first.
-        steps: Steps of the run.
-        start: Weights of the policy as it started, which says what is ambiguous.
-        world: The processes that share a step.
-        part: Numbers of the regions whose captions may be read; None where all may. The regions of a step then come
-            without captions.
     """
 
     def __init__(
         self,
         data: RegionDataset,
-        policy: RegionPolicy,
-        batch: int,
-        seed: int,
-        curriculum: CurriculumSettings,
-        steps: int,
-        start: Weights,
-        world: World | None = None,
+        policy: RegionPolicy,  # sees the images
+        batch: int,  # regions of a step
+        seed: int,  # seed of the run
+        curriculum: CurriculumSettings,  # what is easy, and for how long it comes first
+        steps: int,  # steps of the run
+        start: Weights,  # weights of the policy as it started, which says what is ambiguous
+        world: World | None = None,  # the processes that share a step
+        # Numbers of the regions whose captions may be read; None where all may. The regions of a step then come without
+        # captions.
         part: NDArray[np.int64] | None = None,
     ) -> None:
         self._data, self._policy, self._batch, self._seed = data, policy, batch, seed
@@ -149,17 +139,11 @@ class RegionOrder:
 
 @dataclass(frozen=True)
 class LoopScores:
-    """Rewards of N samples.
+    """Rewards of N samples."""
 
-    Attributes:
-        total: ``[N]`` weighted sum; 0 where `finite` is False.
-        finite: ``[N]`` bool, False where a reward could not be computed.
-        metrics: Mean of each reward by its name, over the samples of all processes.
-    """
-
-    total: Tensor
-    finite: Tensor
-    metrics: Mapping[str, float]
+    total: Tensor  # [N] weighted sum; 0 where `finite` is False
+    finite: Tensor  # [N] bool, False where a reward could not be computed
+    metrics: Mapping[str, float]  # mean of each reward by its name, over the samples of all processes
 
 
 class LoopRewards:
@@ -227,23 +211,15 @@ class LoopRewards:
 
 @dataclass(frozen=True)
 class Scored:
-    """A roll-out with what it earned.
+    """A roll-out with what it earned."""
 
-    Attributes:
-        played: The roll-out.
-        rewards: ``[N]``.
-        paid: ``[N]`` the same, for a loss that is weighted by rewards; as a negative control they change their samples.
-        advantages: ``[N]``.
-        alive: ``[N]`` bool: samples of groups with something to learn from.
-        metrics: What is logged of it.
-    """
-
-    played: Played
-    rewards: Tensor
+    played: Played  # the roll-out
+    rewards: Tensor  # [N]
+    # [N] the same, for a loss that is weighted by rewards; as a negative control they change their samples
     paid: Tensor
-    advantages: Tensor
-    alive: Tensor
-    metrics: dict[str, float]
+    advantages: Tensor  # [N]
+    alive: Tensor  # [N] bool: samples of groups with something to learn from
+    metrics: dict[str, float]  # what is logged of it
 
 
 def roll_out(

@@ -39,25 +39,16 @@ Groups = Mapping[str, Sequence[tuple[str, nn.Parameter]]]
 
 
 class Preflight:
-    """Checks a trainer that is prepared.
-
-    Args:
-        settings: Its settings.
-        policy: The policy.
-        groups: Parameters to train by the name of their part.
-        loops: The loops.
-        rewards: What they are paid for.
-        task: Some regions.
-    """
+    """Checks a trainer that is prepared."""
 
     def __init__(
         self,
         settings: Sa2vaRlSettings,
         policy: RegionPolicy,
-        groups: Groups,
+        groups: Groups,  # parameters to train by the name of their part
         loops: Mapping[str, Loop],
-        rewards: Mapping[str, LoopRewards],
-        task: Task,
+        rewards: Mapping[str, LoopRewards],  # what they are paid for
+        task: Task,  # some regions
     ) -> None:
         self._settings, self._policy, self._groups = settings, policy, groups
         self._loops, self._rewards, self._task = loops, rewards, task

@@ -173,23 +173,14 @@ _ONCE = ("referring_iou", "no_target")
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A policy before and after training on the same regions, with the same draws.
+    """A policy before and after training on the same regions, with the same draws."""
 
-    Attributes:
-        greedy: Before and after, captions of the likeliest words.
-        sampled: Before and after, sampled captions.
-        equal: The policy before at the temperature of equal entropy.
-        temperature: Of the sampled captions.
-        equal_temperature: That of equal entropy.
-        nats: Mean entropy of a word that both have then.
-    """
-
-    greedy: tuple[RegionFigures, RegionFigures]
-    sampled: tuple[RegionFigures, RegionFigures]
-    equal: RegionFigures
-    temperature: float
-    equal_temperature: float
-    nats: float
+    greedy: tuple[RegionFigures, RegionFigures]  # before and after, captions of the likeliest words
+    sampled: tuple[RegionFigures, RegionFigures]  # before and after, sampled captions
+    equal: RegionFigures  # the policy before at the temperature of equal entropy
+    temperature: float  # of the sampled captions
+    equal_temperature: float  # that of equal entropy
+    nats: float  # mean entropy of a word that both have then
 
 
 @torch.no_grad()
@@ -220,19 +211,15 @@ def measure_both(policy: RegionPolicy, task: Task, start: Weights, known: Known,
 
 
 def summary_of(
-    found: HeldOut, policy: RegionPolicy, task: Task, known: Known, name: str, best_step: int, seed: int
+    found: HeldOut,  # what was measured
+    policy: RegionPolicy,
+    task: Task,  # the regions
+    known: Known,  # what is known of them
+    name: str,  # name of the data
+    best_step: int,  # step of the policy that is kept
+    seed: int,  # of the intervals
 ) -> dict[str, object]:
-    """Return the parts of the summary document; see `motionkit.training.base.Trainer.train`.
-
-    Args:
-        found: What was measured.
-        policy: The policy.
-        task: The regions.
-        known: What is known of them.
-        name: Name of the data.
-        best_step: Step of the policy that is kept.
-        seed: Of the intervals.
-    """
+    """Return the parts of the summary document; see `motionkit.training.base.Trainer.train`."""
     blocks = _blocks(found, seed)
     data = of_data(task.captions, known)
     blocks = {key: {**one, "data": data[key]} if key in data else one for key, one in blocks.items()}

@@ -59,20 +59,14 @@ class Balance:
 
     gradient: each loop is scaled to the mean norm of all (factors from 0.1 to 10, averaged over about ten steps).
     progress: a loop counts by how fast its reward rises, the difference of a fast and a slow average of it.
-
-    Args:
-        named: The trained parameters.
-        how: What factors follow.
-        conflict_every: Steps between reports of the cosine between gradients; 0: none.
-        world: The processes whose gradients add up.
     """
 
     def __init__(
         self,
-        named: Sequence[tuple[str, nn.Parameter]],
-        how: Literal["none", "gradient", "progress"],
-        conflict_every: int,
-        world: World | None = None,
+        named: Sequence[tuple[str, nn.Parameter]],  # the trained parameters
+        how: Literal["none", "gradient", "progress"],  # what factors follow
+        conflict_every: int,  # steps between reports of the cosine between gradients; 0: none
+        world: World | None = None,  # the processes whose gradients add up
     ) -> None:
         self._parameters = [parameter for _, parameter in named]
         self._how, self._every, self._world = how, conflict_every, world or OneProcess()
@@ -169,11 +163,7 @@ def linear(first: float, last: float | None, step: int, steps: int) -> float:
 
 
 def trainable(policy: RegionPolicy) -> dict[str, list[tuple[str, nn.Parameter]]]:
-    """Return the parameters to train by the name of their part, and freeze all others.
-
-    Raises:
-        MotionkitError: A part has no parameter: the policy is not what it says.
-    """
+    """Return the parameters to train by the name of their part, and freeze all others."""
     parameters = dict(policy.network.named_parameters())
     groups = names_by_group(policy.groups, parameters)
     chosen = {name for own in groups.values() for name in own}
@@ -197,9 +187,6 @@ class Sa2vaRl:
     A step samples actions of both loops for the same regions, lets a partner close the loops, and follows the gradient
     of the clipped surrogate. The policy whose captions on watched regions were best is kept beside the last: by the IoU
     of the frozen judge's masks of them plus their METEOR.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -218,11 +205,7 @@ class Sa2vaRl:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Open data, policy and rewards, and choose what is trained.
-
-        Raises:
-            MotionkitError: An input is missing, or the parts do not fit each other.
-        """
+        """Open data, policy and rewards, and choose what is trained."""
         settings = self.settings
         share_of(settings.rollout.batch_size, self.world, what="regions", flag="--batch-size")
         self.device = set_up(settings, small=True)

@@ -22,17 +22,11 @@ from motionkit.rl import categorical, kl_k3
 
 @dataclass(frozen=True)
 class Action:
-    """Sampled masks.
+    """Sampled masks."""
 
-    Attributes:
-        logits: ``[N, h, w]``; above 0 is inside.
-        terms: See `Played.terms`.
-        direct: See `Played.direct`.
-    """
-
-    logits: Tensor
-    terms: Callable[[], Terms]
-    direct: Callable[[Tensor], Tensor] | None = None
+    logits: Tensor  # [N, h, w]; above 0 is inside
+    terms: Callable[[], Terms]  # see `Played.terms`
+    direct: Callable[[Tensor], Tensor] | None = None  # see `Played.direct`
 
 
 def gaussian(policy: RegionPolicy, task: Task, turn: Turn, sigma: float) -> Action:
@@ -160,9 +154,6 @@ class CaptionToMask:
     Args:
         options: What is sampled.
         policy: The policy.
-
-    Raises:
-        MotionkitError: The policy cannot do what the action asks.
     """
 
     def __init__(self, options: CaptionToMaskOptions, *, policy: RegionPolicy) -> None:

@@ -70,9 +70,6 @@ def start_ray(orders: Sequence[Order]) -> tuple[list[RayWorker], Callable[[], No
     """Start an actor for each order; returns them, and what ends Ray where it was started here.
 
     ``RAY_ADDRESS`` names a cluster to join; without it Ray is started on this machine and ended with the workers.
-
-    Raises:
-        MotionkitError: Ray is not installed or does not start, or the cluster has too few CPUs.
     """
     try:
         import ray

@@ -34,9 +34,6 @@ def as_picture(value: Any, size: int, place: str) -> NDArray[np.uint8]:
         value: ``[H, W, 3]`` or ``[3, H, W]``, uint8, or floats in [0, 1]; a batch of one counts, too.
         size: Height and width.
         place: What was asked, for messages.
-
-    Raises:
-        MotionkitError: It is none.
     """
     picture = np.asarray(value.cpu() if hasattr(value, "cpu") else value) if value is not None else np.zeros(0)
     if picture.ndim == 4 and len(picture) == 1:
@@ -101,9 +98,6 @@ def find_success(info: Mapping[str, Any], key: str, name: str = "") -> str:
         info: Of the steps so far.
         key: The entry, or ``auto``.
         name: Name of the environment, where there must be one; empty returns an empty name for none.
-
-    Raises:
-        MotionkitError: There is none; says which entries there are.
     """
     wanted = _USUAL if key == "auto" else (key,)
     for one in wanted:
@@ -144,9 +138,6 @@ class Adapter:
         success_key: Entry of info that tells success; ``auto``: a usual one.
         max_steps: Steps of an episode; 0: the environment's own limit.
         help: What to do when it does not open or draw, for messages.
-
-    Raises:
-        MotionkitError: It does not open or draw, tells no success, or has actions of another sort.
     """
 
     def __init__(
@@ -268,11 +259,7 @@ class Adapter:
 
 
 def _actions(space: Space[Any], name: str) -> tuple[Space[Any], Callable[[NDArray[Any]], Any]]:
-    """Return the space of actions that callers see, and how to make one of them the environment's.
-
-    Raises:
-        MotionkitError: They are neither a vector nor one of n choices.
-    """
+    """Return the space of actions that callers see, and how to make one of them the environment's."""
     if isinstance(space, Discrete):
         first, last = int(space.start), int(space.n) - 1
         return Discrete(last + 1), lambda action: first + int(np.clip(action, 0, last))
@@ -293,9 +280,6 @@ class GymnasiumEnvironment(Adapter):
     Args:
         options: Settings.
         num_envs: Copies N.
-
-    Raises:
-        MotionkitError: The id is unknown, or the environment has no picture or tells no success.
     """
 
     def __init__(self, options: GymnasiumSettings, *, num_envs: int = 1) -> None:

@@ -32,9 +32,6 @@ def show_goal(env: Any, name: str) -> bool:
 
     Returns:
         Whether anything was hidden.
-
-    Raises:
-        MotionkitError: What is hidden cannot be shown; without it pictures do not tell success.
     """
     try:
         hidden = list(env._hidden_objects)
@@ -53,9 +50,6 @@ def require_shown(hidden: Any, shown: Any, name: str) -> None:
         hidden: Pictures ``[H, W, 3]`` of one start before `show_goal`.
         shown: Those of the same start after.
         name: Its id, for messages.
-
-    Raises:
-        MotionkitError: No picture differs.
     """
     if all(np.array_equal(one, other) for one, other in zip(hidden, shown, strict=True)):
         raise _invisible(name, "pictures are the same with the goal hidden and shown.")
@@ -89,9 +83,6 @@ class Maniskill(Adapter):
     Args:
         options: Settings.
         num_envs: Copies N.
-
-    Raises:
-        MotionkitError: It does not open or draw, such as for want of Vulkan, or its goal stays invisible.
     """
 
     def __init__(self, options: ManiskillSettings, *, num_envs: int = 1) -> None:
@@ -212,9 +203,6 @@ class Fetch(Adapter):
     Args:
         options: Settings.
         num_envs: Copies N.
-
-    Raises:
-        MotionkitError: It does not open or draw, such as for want of OpenGL.
     """
 
     def __init__(self, options: MujocoSettings, *, num_envs: int = 1) -> None:

@@ -34,19 +34,12 @@ Answer = tuple[bool, Any]
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker opens; plain values, so that nothing of a plugin travels between processes.
+    """What a worker opens; plain values, so that nothing of a plugin travels between processes."""
 
-    Attributes:
-        kind: Plugin kind.
-        name: Name that the plugin was chosen by; of a `Chosen`, so it may be a Python file.
-        options: Its options as JSON.
-        num_envs: Copies of this worker.
-    """
-
-    kind: str
-    name: str
-    options: str
-    num_envs: int
+    kind: str  # plugin kind
+    name: str  # name that the plugin was chosen by; of a `Chosen`, so it may be a Python file
+    options: str  # its options as JSON
+    num_envs: int  # copies of this worker
 
     @classmethod
     def of(cls, chosen: Chosen, num_envs: int) -> Order:
@@ -148,11 +141,7 @@ class Work:
 
 
 def space_document(space: Space[Any]) -> dict[str, Any]:
-    """Return an action space in plain values.
-
-    Raises:
-        MotionkitError: It is neither a ``Box`` nor a ``Discrete``.
-    """
+    """Return an action space in plain values."""
     if isinstance(space, Discrete):
         return {"n": int(space.n), "start": int(space.start)}
     if isinstance(space, Box):
@@ -190,11 +179,7 @@ class Worker(Protocol):
         ...
 
     def answer(self) -> Any:
-        """Wait for the answer. Arrays are valid until the next question.
-
-        Raises:
-            MotionkitError: The worker has died, or the environment raised an error.
-        """
+        """Wait for the answer. Arrays are valid until the next question."""
         ...
 
     def close(self) -> None:
@@ -346,9 +331,6 @@ def shared_environment(team: Team, counts: Sequence[int]) -> WorkerEnvironment:
     Args:
         team: The workers.
         counts: Copies of each.
-
-    Raises:
-        MotionkitError: One of them cannot open its part.
     """
     said = team.ask("open")[0]
     return _CLASSES[said["stored"], said["scripted"]](team, counts, said)

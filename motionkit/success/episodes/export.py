@@ -48,11 +48,7 @@ def export_trajectories(episodes: Episodes, out: Path, *, overwrite: bool = Fals
 
 
 def open_whole(place: Path) -> Episodes:
-    """Open the episodes of a run of reward-collect, or of a folder, to export them.
-
-    Raises:
-        MotionkitError: As `open_episodes`; or frames have changed.
-    """
+    """Open the episodes of a run of reward-collect, or of a folder, to export them."""
     episodes = open_episodes(place)
     episodes.require_whole()
     return episodes

@@ -39,21 +39,15 @@ _FEATURES = 1000
 
 
 class Feature(BaseModel):
-    """A column of the dataset, or a video.
-
-    Attributes:
-        dtype: ``video``, ``image``, or a type of numpy.
-        shape: Of one frame; a video's is ``(H, W, 3)``, or ``(3, H, W)`` with names that say so.
-        names: Names of its dimensions or numbers.
-        info: Of a video: codec and such.
-    """
+    """A column of the dataset, or a video."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    dtype: Annotated[str, Field(max_length=40)]
+    dtype: Annotated[str, Field(max_length=40)]  # ``video``, ``image``, or a type of numpy
+    # Of one frame; a video's is ``(H, W, 3)``, or ``(3, H, W)`` with names that say so
     shape: Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(max_length=8)]
-    names: Any = None
-    info: dict[str, Any] | None = None
+    names: Any = None  # names of its dimensions or numbers
+    info: dict[str, Any] | None = None  # of a video: codec and such
 
     @property
     def depth(self) -> bool:
@@ -73,24 +67,19 @@ class Info(BaseModel):
     """``meta/info.json``.
 
     Attributes:
-        codebase_version: Version of the layout.
-        fps: Frames a second of all videos.
-        total_episodes: Number of episodes.
-        features: Columns and videos by name.
         data_path: Where rows lie.
         video_path: Where videos lie.
-        robot_type: What acted.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    codebase_version: str
-    fps: float = Field(gt=0, le=100_000)
-    total_episodes: int = Field(ge=0, le=10_000_000)
-    features: dict[str, Feature] = Field(max_length=_FEATURES)
+    codebase_version: str  # version of the layout
+    fps: float = Field(gt=0, le=100_000)  # frames a second of all videos
+    total_episodes: int = Field(ge=0, le=10_000_000)  # number of episodes
+    features: dict[str, Feature] = Field(max_length=_FEATURES)  # columns and videos by name
     data_path: Literal["data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"] = DATA  # type: ignore[assignment]
     video_path: Literal["videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"] | None = VIDEO  # type: ignore[assignment]
-    robot_type: str | None = None
+    robot_type: str | None = None  # what acted
 
 
 def is_lerobot(place: Path) -> bool:
@@ -99,11 +88,7 @@ def is_lerobot(place: Path) -> bool:
 
 
 def read_info(folder: Path) -> Info:
-    """Read ``meta/info.json``.
-
-    Raises:
-        MotionkitError: It is of another version, damaged, or without videos.
-    """
+    """Read ``meta/info.json``."""
     content = read_json(folder / INFO, dict, fix="give the folder that holds meta, data and videos.")
     version = str(content.get("codebase_version", ""))[:20]
     if not version.startswith("v3."):
@@ -137,11 +122,7 @@ _RATES = 0.01  # share by which two frame rates that are the same may differ
 
 
 def require_video() -> Any:
-    """Return the module imageio_ffmpeg.
-
-    Raises:
-        MotionkitError: It is not installed, or has no program for this system.
-    """
+    """Return the module imageio_ffmpeg."""
     try:
         import imageio_ffmpeg
 
@@ -206,9 +187,6 @@ class FilmReader:
         path: The file.
         size: Height and width that it must have.
         fps: Pictures a second that it must have.
-
-    Raises:
-        MotionkitError: It cannot be decoded, or has another size or rate.
     """
 
     def __init__(self, path: Path, size: Size, fps: float) -> None:
@@ -249,9 +227,6 @@ class FilmReader:
         """Return pictures ``[M, H, W, 3]`` from number `first` on, which must not be behind what was read.
 
         Fewer than `count` where the file ends.
-
-        Raises:
-            MotionkitError: The file cannot be decoded.
         """
         assert self._process.stdout is not None
         found, length = [], frame_bytes(self._size)
@@ -297,11 +272,7 @@ _FIRST = {"chunk_index": 0, "file_index": 0}
 
 
 def require_parquet() -> Any:
-    """Return the module ``pyarrow.parquet``.
-
-    Raises:
-        MotionkitError: It is not installed.
-    """
+    """Return the module ``pyarrow.parquet``."""
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:

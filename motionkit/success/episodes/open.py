@@ -41,17 +41,12 @@ _FIX = "give the folders that hold 000000.npy, ..."
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a file holds.
+    """What a file holds."""
 
-    Attributes:
-        images: ``[T, 3, H, W]`` by camera: whole numbers are of 0 to 255, others of 0 to 1 or of 0 to 255.
-        labels: ``[T]``.
-        called: What the file calls each camera.
-    """
-
+    # [T, 3, H, W] by camera: whole numbers are of 0 to 255, others of 0 to 1 or of 0 to 255
     images: Mapping[str, NDArray[Any]]
-    labels: NDArray[Any]
-    called: Mapping[str, str]
+    labels: NDArray[Any]  # [T]
+    called: Mapping[str, str]  # what the file calls each camera
 
     @property
     def highest(self) -> float | None:
@@ -78,11 +73,7 @@ class Trajectory:
 
 
 def list_files(positive: Path, negative: Path) -> list[tuple[bool, Path]]:
-    """Return the files of both folders, each with whether it is of the folder of successes.
-
-    Raises:
-        MotionkitError: A folder is missing or empty.
-    """
+    """Return the files of both folders, each with whether it is of the folder of successes."""
     found: list[tuple[bool, Path]] = []
     for folder, sign in ((positive.expanduser(), True), (negative.expanduser(), False)):
         if not folder.is_dir():
@@ -95,11 +86,7 @@ def list_files(positive: Path, negative: Path) -> list[tuple[bool, Path]]:
 
 
 def read_file(path: Path) -> Trajectory | None:
-    """Read a file; None for one that was cut off or damaged on its way.
-
-    Raises:
-        MotionkitError: It names code, or it is sound and no trajectory.
-    """
+    """Read a file; None for one that was cut off or damaged on its way."""
     from motionkit.weights import read_array
 
     size = path.stat().st_size
@@ -140,9 +127,6 @@ def open_episodes(*places: Path) -> Episodes:
 
     Args:
         places: Folders or runs, or LeRobot datasets of version 3, whose pictures are decoded into the cache once.
-
-    Raises:
-        MotionkitError: One is no such folder, holds none, or their cameras or their tasks differ.
     """
     opened = [_opened(Path(place).expanduser()) for place in places]
     manifest = opened[0][1]
@@ -241,10 +225,6 @@ class Trajectories:
         cameras: ``(height, width)`` in pixels by name.
         notes: What was found odd, a sentence each: files that were left out, the range of values, labels.
         fingerprint: Of the files' content.
-
-    Raises:
-        MotionkitError: A folder is missing or empty, a file names code, is no trajectory, or has other cameras or
-            sizes than the first; or some files hold values of 0 to 1 and others of 0 to 255.
     """
 
     def __init__(self, positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> None:
@@ -319,9 +299,6 @@ class Trajectories:
         Args:
             number: Which one, from 0.
             collector: Of the same cameras.
-
-        Raises:
-            MotionkitError: The file has changed meanwhile, or the disk is full.
         """
         _, path = self._files[number]
         one = read_file(path)
@@ -342,9 +319,6 @@ def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] 
         positive: As for `Trajectories`.
         negative: As for `Trajectories`.
         cameras: As for `Trajectories`.
-
-    Raises:
-        MotionkitError: As `Trajectories`.
     """
     mark = sha256("\0".join((_READING, *cameras)).encode())
     for _, path in list_files(positive, negative):
@@ -368,9 +342,6 @@ def import_trajectories(positive: Path, negative: Path, out: Path, *, cameras: S
         negative: As for `Trajectories`.
         out: The new folder.
         cameras: As for `Trajectories`.
-
-    Raises:
-        MotionkitError: As `Trajectories`, or `out` holds something already.
     """
     if out.exists() and any(out.iterdir()):
         raise MotionkitError(f"{out} is not empty.", fix="choose a new folder.")
@@ -391,9 +362,6 @@ def _scale_of(highest: Mapping[Path, float], small: Sequence[Path]) -> float:
     Args:
         highest: The highest value of each file.
         small: Files of 0 to 1.
-
-    Raises:
-        MotionkitError: Some files are of 0 to 1, others of 0 to 255.
     """
     large = [path for path, value in highest.items() if value > _DARK]
     if large and small:

@@ -56,61 +56,38 @@ def plain_name(text: str) -> str:
 
 
 class Manifest(BaseModel):
-    """What all episodes of a folder share.
-
-    Attributes:
-        kind: Always ``motionkit-episodes``.
-        schema_: Version of the format.
-        cameras: ``(height, width)`` in pixels by name.
-        environment: What was collected from; empty where it is not known.
-        label_rule: When a frame is a success.
-        licence: Licence of the pictures, if someone says.
-        columns: Numbers of a row of each column; empty where only frames are kept.
-        choices: Where an action is one of n choices, n; 0 where it is a vector.
-        fps: Frames a second; 0 where it is not known.
-        labelled: Whether it is known which frames are a success; else all labels are 0.
-    """
+    """What all episodes of a folder share."""
 
     model_config = _STRICT | ConfigDict(populate_by_name=True)
 
-    kind: Literal["motionkit-episodes"] = "motionkit-episodes"
-    schema_: Literal[1] = Field(1, alias="schema")
-    cameras: dict[Name, tuple[Side, Side]] = Field(min_length=1, max_length=64)
-    environment: dict[str, Any] = {}
-    label_rule: str = LABEL_RULE
-    licence: str = ""
-    columns: dict[ColumnName, Width] = {}
-    choices: int = Field(0, ge=0, le=1_000_000)
-    fps: float = Field(0.0, ge=0, le=100_000)
-    labelled: bool = True
+    kind: Literal["motionkit-episodes"] = "motionkit-episodes"  # always ``motionkit-episodes``
+    schema_: Literal[1] = Field(1, alias="schema")  # version of the format
+    cameras: dict[Name, tuple[Side, Side]] = Field(min_length=1, max_length=64)  # ``(height, width)`` in pixels by name
+    environment: dict[str, Any] = {}  # what was collected from; empty where it is not known
+    label_rule: str = LABEL_RULE  # when a frame is a success
+    licence: str = ""  # licence of the pictures, if someone says
+    columns: dict[ColumnName, Width] = {}  # numbers of a row of each column; empty where only frames are kept
+    choices: int = Field(0, ge=0, le=1_000_000)  # where an action is one of n choices, n; 0 where it is a vector
+    fps: float = Field(0.0, ge=0, le=100_000)  # frames a second; 0 where it is not known
+    labelled: bool = True  # whether it is known which frames are a success; else all labels are 0
 
 
 class EpisodeRecord(BaseModel):
-    """One episode.
-
-    Attributes:
-        id: Its name in the folder.
-        shard: Name of the files that hold its frames, without camera and ending.
-        offset: Its first frame there.
-        labels: A character per frame: ``1`` where the state it shows is a success.
-        success_once: The environment said so at some step.
-        seed: Seed of its start.
-        source: What acted.
-        sha256: Hash of its frames by camera.
-        columns: Hash of its numbers by column.
-    """
+    """One episode."""
 
     model_config = _STRICT
 
-    id: Name
+    id: Name  # its name in the folder
+    # Name of the files that hold its frames, without camera and ending
     shard: Annotated[str, StringConstraints(pattern=r"^frames-[0-9]{2}-[0-9]{4}$")]
-    offset: int = Field(ge=0, le=2**40)
+    offset: int = Field(ge=0, le=2**40)  # its first frame there
+    # A character per frame: ``1`` where the state it shows is a success
     labels: Annotated[str, StringConstraints(pattern=r"^[01]+$", max_length=10_000_000)]
-    success_once: bool
-    seed: int | None = None
-    source: str = ""
-    sha256: dict[Name, _Hash]
-    columns: dict[ColumnName, _Hash] = {}
+    success_once: bool  # the environment said so at some step
+    seed: int | None = None  # seed of its start
+    source: str = ""  # what acted
+    sha256: dict[Name, _Hash]  # hash of its frames by camera
+    columns: dict[ColumnName, _Hash] = {}  # hash of its numbers by column
 
     @property
     def frames(self) -> int:
@@ -284,12 +261,6 @@ class Episodes:
 
         A row of ``state`` is of the moment that the frame shows. A row of ``action`` is what was done in that moment;
         the last one of an episode, after which nothing was seen any more, means nothing.
-
-        Args:
-            name: One of `columns`.
-
-        Raises:
-            MotionkitError: A file is missing, cut off or changed, or a number is not finite.
         """
         width = self.columns[name]
         found = np.empty((len(self), width), np.float32)
@@ -349,11 +320,7 @@ class Episodes:
         return found
 
     def require_whole(self) -> None:
-        """Refuse frames that are not those that were written; reads all of them, at about 1 GB/s.
-
-        Raises:
-            MotionkitError: Some differ; the first are named.
-        """
+        """Refuse frames that are not those that were written; reads all of them, at about 1 GB/s."""
         if wrong := self.verify():
             more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
             raise MotionkitError(
@@ -398,11 +365,7 @@ class Episodes:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read ``manifest.json``.
-
-    Raises:
-        MotionkitError: It is missing, or no manifest.
-    """
+    """Read ``manifest.json``."""
     content = read_json(folder / MANIFEST, dict, fix=FIX)
     try:
         return Manifest.model_validate(content)

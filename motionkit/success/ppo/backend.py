@@ -33,13 +33,9 @@ _NO_NUMBERS = "Expected parameter "
 
 
 class PolicyLearner(Protocol):
-    """Trains an actor by acting.
+    """Trains an actor by acting."""
 
-    Attributes:
-        actor: What it trains.
-    """
-
-    actor: Actor
+    actor: Actor  # what it trains
 
     def update(self, *, critic_alone: bool = False) -> dict[str, float]:
         """Gather one rollout and learn from it; returns metrics.

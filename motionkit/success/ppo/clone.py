@@ -30,23 +30,14 @@ _AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Pairs of what was seen and what was done, of episodes that succeed.
+    """Pairs of what was seen and what was done, of episodes that succeed."""
 
-    Attributes:
-        episodes: Theirs.
-        train: ``[M]`` frames to learn from, before their episode's first success.
-        val: ``[V]`` frames of other episodes, which say when to stop.
-        actions: ``[F, A]`` float32, or ``[F]`` int64 of choices, of all frames of `episodes`.
-        states: ``[F, S]``; None where the actor reads pictures.
-        notes: What was left out.
-    """
-
-    episodes: Episodes
-    train: NDArray[np.int64]
-    val: NDArray[np.int64]
-    actions: NDArray[Any]
-    states: NDArray[np.float32] | None
-    notes: tuple[str, ...]
+    episodes: Episodes  # theirs
+    train: NDArray[np.int64]  # [M] frames to learn from, before their episode's first success
+    val: NDArray[np.int64]  # [V] frames of other episodes, which say when to stop
+    actions: NDArray[Any]  # [F, A] float32, or [F] int64 of choices, of all frames of `episodes`
+    states: NDArray[np.float32] | None  # [F, S]; None where the actor reads pictures
+    notes: tuple[str, ...]  # what was left out
 
     @property
     def fingerprint(self) -> str:
@@ -69,9 +60,6 @@ def open_demonstrations(place: Path, spec: ActorSpec, settings: CloneSettings, *
         spec: What the actor reads and does, and where.
         settings: How many of them, and the share that is held out.
         seed: Fixes which are held out.
-
-    Raises:
-        MotionkitError: They have no actions, none or one of them succeeds, or they are of another task or robot.
     """
     episodes = open_episodes(place)
     _require_fit(episodes, spec, place)

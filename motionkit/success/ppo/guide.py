@@ -123,10 +123,6 @@ def translate_stage(table: Mapping[str, Any], path: Path, command: Command) -> F
         table: What the file holds.
         path: The file.
         command: Which command reads it.
-
-    Raises:
-        SettingsError: A key is unknown or given twice under two names, or a reference cannot be kept.
-        MotionkitError: Both switches are on, or the file is for the other command.
     """
     keys, left_out = (PPO, PPO_LEFT_OUT) if command == "ppo" else (COLLECT, COLLECT_LEFT_OUT)
     stop = closed(left_out, keys)

@@ -68,17 +68,11 @@ class Joined:
 
 @dataclass(frozen=True)
 class MinedParts:
-    """Frames of `Joined` by what they are for, each ascending.
+    """Frames of `Joined` by what they are for, each ascending."""
 
-    Attributes:
-        train: Learned from.
-        val: Choose calibration and threshold.
-        fresh: Those that this round adds, of both.
-    """
-
-    train: Index
-    val: Index
-    fresh: Index
+    train: Index  # learned from
+    val: Index  # choose calibration and threshold
+    fresh: Index  # those that this round adds, of both
 
 
 def divide(collected: Episodes, split: Split, mined: Episodes, *, known: int, val_share: float) -> MinedParts:
@@ -106,19 +100,17 @@ def divide(collected: Episodes, split: Split, mined: Episodes, *, known: int, va
 
 
 class HardBatches:
-    """Batches of which a quarter are successes; the others are drawn where the classifier is wrong.
-
-    Args:
-        index: ``[N]`` frames to draw from.
-        labels: ``[N]`` their labels.
-        probabilities: ``[N]`` what the classifier says of them.
-        size: Frames of a batch.
-        floor: A frame without success is drawn in proportion to ``floor + p``.
-        name: Fixes the draws, with the number of the step.
-    """
+    """Batches of which a quarter are successes; the others are drawn where the classifier is wrong."""
 
     def __init__(
-        self, index: Index, labels: Tensor, probabilities: Tensor, *, size: int, floor: float, name: str
+        self,
+        index: Index,  # [N] frames to draw from
+        labels: Tensor,  # [N] their labels
+        probabilities: Tensor,  # [N] what the classifier says of them
+        *,
+        size: int,  # frames of a batch
+        floor: float,  # a frame without success is drawn in proportion to ``floor + p``
+        name: str,  # fixes the draws, with the number of the step
     ) -> None:
         self._index, self._name = torch.from_numpy(index), name
         positive = labels > 0.5
@@ -146,20 +138,16 @@ class Miner:
     A round measures the classifier on the frames of the stretch, which no part of it was trained on, trains it on all
     frames so far with negatives drawn where it is wrong, and chooses calibration and threshold anew on episodes that
     are held out.
-
-    Args:
-        rewards: The rewards of the run.
-        settings: How it mines.
-        total: Updates of the run.
-        seed: Fixes the draws.
-        device: Where the classifier is.
-
-    Raises:
-        MotionkitError: No reward is a classifier, or its data are not known, not there or not the same any more.
     """
 
     def __init__(
-        self, rewards: list[Any], settings: MineSettings, *, total: int, seed: int, device: torch.device
+        self,
+        rewards: list[Any],  # the rewards of the run
+        settings: MineSettings,  # how it mines
+        *,
+        total: int,  # updates of the run
+        seed: int,  # fixes the draws
+        device: torch.device,  # where the classifier is
     ) -> None:
         found = next((one for one in rewards if isinstance(one, SuccessReward)), None)
         if found is None:

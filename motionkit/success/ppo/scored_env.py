@@ -59,17 +59,11 @@ PREDICTED = "success"
 
 @dataclass(frozen=True)
 class Term:
-    """A reward of the sum.
-
-    Attributes:
-        reward: It.
-        weight: Its weight.
-        reads: ``image``, ``step`` or ``motion``.
-    """
+    """A reward of the sum."""
 
     reward: Reward
     weight: float
-    reads: str
+    reads: str  # ``image``, ``step`` or ``motion``
 
 
 class Scorer:
@@ -202,9 +196,6 @@ def refuse_unreadable(terms: Sequence[tuple[str, str]], environment: Any) -> Non
     Args:
         terms: Name of each reward and what it reads.
         environment: An open environment.
-
-    Raises:
-        MotionkitError: An image reward, and no camera.
     """
     for name, reads in terms:
         if reads == "image" and not environment.cameras:

@@ -43,18 +43,11 @@ _MANIFESTS = ("manifest.json", "meta/motionkit.json")  # of episodes, and of tho
 
 
 def environment_of_inputs(
-    model: type[BaseModel], layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]
+    model: type[BaseModel],  # settings of the command
+    layers: Sequence[Layer],  # files, variables and the choices of the command line, lowest first
+    typed: Mapping[str, Sequence[str]],  # the command line's options, each with what stands behind it
 ) -> Layer | None:
-    """Return the environment of the actor or the classifier that is named; None where ``--env`` chooses one.
-
-    Args:
-        model: Settings of the command.
-        layers: Files, variables and the choices of the command line, lowest first.
-        typed: The command line's options, each with what stands behind it.
-
-    Raises:
-        MotionkitError: The classifier's document is damaged.
-    """
+    """Return the environment of the actor or the classifier that is named; None where ``--env`` chooses one."""
     if _chosen(model, layers, "env") is not None:
         return None
     actor = "init" if "init" in model.model_fields else "policy"

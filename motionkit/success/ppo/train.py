@@ -174,9 +174,6 @@ def compare_environments(trained: Mapping[str, Any], own: Mapping[str, Any], pla
         trained: ``spec`` of the environment that the classifier's frames were made with; empty where it is not known.
         own: That of this run.
         place: Where the classifier is from.
-
-    Raises:
-        MotionkitError: They are two tasks.
     """
     theirs, here = task_of(trained), task_of(own)
     if theirs and theirs != here:
@@ -228,9 +225,6 @@ class PpoTrainer:
 
     A step is a rollout of every copy of the environment and the passes over it. The actor that was best on watched
     starts, by true success where the environment tells it, is kept beside the last one.
-
-    Args:
-        settings: All settings.
     """
 
     unshared: ClassVar[str] = (
@@ -247,11 +241,7 @@ class PpoTrainer:
         self.settings = settings
 
     def prepare(self) -> None:
-        """Open the environment, the rewards and the actor.
-
-        Raises:
-            MotionkitError: An input is missing, or the parts do not fit each other.
-        """
+        """Open the environment, the rewards and the actor."""
         settings = self.settings
         self.device = set_up(settings, small=True)
         episodes = settings.episodes
