@@ -271,9 +271,6 @@ def _where(chosen: Tensor, batch: WindowBatch, change: Callable[[WindowBatch, Te
     return batch.map(lambda values, part: values.index_copy(0, rows, part), changed)
 
 
-# The clips that a predictor is trained and validated on, in windows.
-
-
 @dataclass(frozen=True)
 class TrainingData:
     """Clips in windows."""

@@ -48,10 +48,6 @@ def checklist(settings: TrainMplSettings, facts: DataFacts) -> list[Check]:
     Shares of the groups (65 : 5 : 30) and the ratio of free runs to teacher forcing (below 2) need a training first;
     it logs both.
 
-    Args:
-        settings: All settings.
-        facts: The clips.
-
     Example:
         >>> lines = checklist(TrainMplSettings(), DataFacts(5_000, 40, {"walk": 0.6, "run": 0.4}, 40, 8))
         >>> [line.text for line in lines if not line.ok]

@@ -258,9 +258,6 @@ def _rounded(values: Tensor) -> Tensor:
     return (values * _GRID).round() + 0.0  # -0.0 becomes 0.0
 
 
-# Windows of clips: what is known, and what follows.
-
-
 @dataclass(frozen=True)
 class Windows:
     """Windows of ``past`` known frames and ``future`` frames after them, gathered from the clips when asked for.

@@ -166,9 +166,6 @@ def _clips(keys: Sequence[str]) -> str:
     return f"{len(keys)} clips ({keys[0]}, ...)" if len(keys) > 1 else f"clip {keys[0]}"
 
 
-# Reading a set of clips for the motion predictor from files.
-
-
 def read_clip_set(paths: Sequence[Path], *, fps: float, retarget: str = "") -> ClipSet:
     """Read motion files, such as the folder that ``motionkit convert --to mpl`` made.
 
@@ -190,9 +187,6 @@ def read_clip_set(paths: Sequence[Path], *, fps: float, retarget: str = "") -> C
     if retarget:
         found, notes = on_one_skeleton(clips, paths, retarget, fps)
     return clip_set(", ".join(map(str, paths)), found, fps, notes=notes)
-
-
-# Clips of the starter with their rotations, for the motion predictor.
 
 
 _ROUNDS: Mapping[Split, int] = {"train": 2, "val": 1, "test": 1}
@@ -227,9 +221,6 @@ def _motion(made: StarterClip) -> Motion:
     contacts = torch.from_numpy(made.contacts).unflatten(-1, (2, 2)).any(dim=-1).double()
     rotations = torch.from_numpy(made.rotations)
     return Motion(HUMANML.joint_names, PARENTS, offsets, rotations, translations, made.fps, {"contacts": contacts})
-
-
-# The clips that ``--data`` names.
 
 
 STARTER = "starter"

@@ -20,9 +20,6 @@ from motionkit.motion.prediction import MotionState
 from motionkit.rigs import GAITS
 from motionkit.runs import TENSORS, find_model, newest_with, what_is, write_bytes_atomic
 
-# What the encoder reads of a frame: contacts, angular velocity, and the poses up to it.
-
-
 FEET = 2
 
 
@@ -32,10 +29,6 @@ def frame_features(state: MotionState, fps: float) -> Tensor:
     The velocity is the log of the turn ``R_t R_(t-1)^T`` since the frame before, times `fps`; in the first frame,
     which has none before it, it is 0. The root's rotation is relative to where the body faces, so neither place nor
     direction in the world matters.
-
-    Args:
-        state: ``[..., T, ...]``.
-        fps: Frames per second.
     """
     import roma
 
@@ -81,9 +74,6 @@ def encoder_inputs(state: MotionState, fps: float, *, history: int = 3) -> Tenso
     back = torch.arange(history, device=place.device)
     rows = (place[:, None] - back).clamp_min(0)
     return with_history(frame_features(state, fps), rows, state.rotations.shape[-3])
-
-
-# Scales of what the encoder reads and gives, of the clips that it is trained on.
 
 
 _FLOOR = 0.3
@@ -133,9 +123,6 @@ def _floored(std: Tensor) -> Tensor:
     return std.clamp_min(max(_FLOOR * float(std.median()), 1e-3))
 
 
-# The encoder's network: a few layers for each frame alone, and three heads.
-
-
 PERIOD = 4
 """Numbers of the soft period: sine left, sine right, cosine left, cosine right."""
 
@@ -160,12 +147,6 @@ class MotionEncoder(nn.Module):
     The soft period has four numbers rather than a wider latent one with a read-out: they are what is trained and
     measured, so whoever reads the period of a frozen encoder reads a known quantity. They are trained by squares, so
     the length of a foot's (sine, cosine) tells how sure its phase is: 1 is certain, 0 unknown.
-
-    Args:
-        sizes: Shape.
-        names: Names of the J joints.
-        fps: Frames per second that it was made for.
-        scales: Of the training frames; they become buffers.
     """
 
     mean: Tensor
@@ -296,7 +277,7 @@ def save_encoder(
     extra: Mapping[str, object] | None = None,
     tensors: bool = True,  # write the weights too; a run does so when it ends, until then its checkpoints hold them
 ) -> None:
-    """Write an encoder: ``encoder.json``, and weights and statistics in ``model.safetensors``, each renamed into place."""
+    """Write an encoder: ``encoder.json``, and weights and statistics in ``model.safetensors``, renamed into place."""
     from safetensors.torch import save
 
     document = {
@@ -346,9 +327,6 @@ def load_encoder(folder: Path, tensors: Path | None = None) -> MotionEncoder:
 
 def _read(path: Path) -> _Document:
     return read_model(path, _Document, KIND, ", no motion encoder")
-
-
-# Finding an encoder: a run, a folder, or the newest run.
 
 
 COMMAND = "pretrain mpl-encoder"

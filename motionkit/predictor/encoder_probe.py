@@ -16,9 +16,6 @@ from motionkit.predictor.clips import ClipSet, StateClip
 from motionkit.predictor.encoder import FEET, PERIOD, MotionEncoder, frame_features, turn_residual, with_history
 from motionkit.rigs import GAITS, soft_period
 
-# Frames of clips with what the encoder should say of them.
-
-
 Period = Literal["hilbert", "edges"]
 
 
@@ -156,9 +153,6 @@ class Probe:
     def intervals(self, *, seed: int = 0) -> dict[str, tuple[float, float]]:
         """Return 95 % percentile bootstrap intervals, over clips, of the encoder's figure minus a baseline's.
 
-        Args:
-            seed: Of the bootstrap.
-
         Returns:
             By the baseline's metric, such as ``encoder/pose_deg_velocity``; none where it is of fewer than two clips.
         """
@@ -208,13 +202,7 @@ def phase_of(period: Tensor) -> Tensor:
 
 
 def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe:
-    """Measure an encoder on held-out frames.
-
-    Args:
-        encoder: In eval mode.
-        frames: Frames, on its device.
-        baseline: Of the training frames.
-    """
+    """Measure an encoder, in eval mode, on held-out frames."""
     six = frames.turns.shape[-2:]
     identity = matrix_to_6d(torch.eye(3).to(frames.turns))
     scale = encoder.turn_std.unflatten(0, six)
@@ -284,9 +272,6 @@ def _angle(rotations: Tensor) -> Tensor:
 
     angle: Tensor = roma.rotmat_to_rotvec(rotations).norm(dim=-1)
     return angle
-
-
-# The probe's figures as a table, and in a sentence.
 
 
 _ROWS = (

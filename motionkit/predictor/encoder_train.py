@@ -33,8 +33,6 @@ from motionkit.training.learner import Best, Learner, cosine_rate
 from motionkit.training.steps import Kept, Parts, restore, run_steps
 from motionkit.training.world import OneProcess, World, joined, of_main, share_of
 
-# Which frames a step sees, and how they are changed: a function of seed and step alone.
-
 
 @dataclass(frozen=True)
 class Draw:

@@ -26,9 +26,6 @@ from motionkit.predictor.settings import MplOptions
 from motionkit.rigs.bodymap import find_roles
 from motionkit.runs import TENSORS, OutputFolder
 
-# What goes into an exported predictor and comes out, column by column, and an example of both.
-
-
 Head = Delta | OneShot
 Column = dict[str, Any]
 

@@ -13,8 +13,6 @@ from motionkit.geometry import matrix_to_6d, rotate_yaw
 from motionkit.motion.prediction import MotionState, follow
 from motionkit.predictor.encoder import MotionEncoder, encoder_inputs, frame_features, with_history
 
-# The commanded path ahead, seen from where a roll-out stands.
-
 
 class Course:
     """Follows a roll-out along a commanded path.
@@ -213,9 +211,6 @@ def _rms(values: Tensor) -> Tensor:
     return values.square().mean(0).sqrt()
 
 
-# The soft period of steps as a frozen encoder reads it off the frames, one by one or all at once.
-
-
 def periods(encoder: MotionEncoder, state: MotionState, first: int = 0) -> Tensor:
     """Return the soft periods ``[N, T - first, 4]`` of frames, from frame `first` on."""
     inputs = encoder_inputs(state, encoder.fps, history=encoder.sizes.history)
@@ -249,9 +244,6 @@ class RunningPeriod:
         """Add a frame ``[N, 1, ...]``."""
         self._features = [*self._features[1:], frame_features(self._last.then(state), self._encoder.fps)[:, 1]]
         self._last = state
-
-
-# What a predictor's network says of frames: the frames, and what its losses read beside them.
 
 
 @dataclass(frozen=True)

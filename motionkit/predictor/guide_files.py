@@ -127,9 +127,6 @@ def reason_left_out(key: str) -> str:
     return next((reason for prefix, reason in LEFT_OUT_PREFIXES.items() if key.startswith(prefix)), "")
 
 
-# Stages as the guide's files have them, given the form that they have here.
-
-
 _WEIGHTS = {f"w_{loss}": f"w_{loss}" for loss in LOSSES} | {"w_attn": "w_attn_reg", "w_latent": "w_latent_consistency"}
 _TARGETS = "tune --metrics judges by the baselines and the run's own teacher values"
 
@@ -232,11 +229,6 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
     Groups of motionkit's own may stand beside the guide's keys; they win. Frames are counted at the clips' own rate
     unless the file has ``fps``. Its paths count from the folder below which its ``data`` is found: the working
     folder, the file's, or the folder above that.
-
-    Args:
-        table: What the file holds.
-        path: The file.
-        own: Names of the groups and settings here.
     """
     if not is_guide_config(table, own):
         return None

@@ -34,13 +34,7 @@ Masks = list[Tensor]
 
 
 class Trunk(nn.Module):
-    """Linear layer, attention over a window, modulation by the path, residual layers.
-
-    Args:
-        settings: Shape.
-        joints: Joints J.
-        period: Whether the soft period of an encoder is read.
-    """
+    """Linear layer, attention over a window, modulation by the path, residual layers."""
 
     def __init__(self, settings: PredictorSettings, joints: int, *, period: bool = False) -> None:
         super().__init__()
@@ -115,9 +109,6 @@ def _masked(hidden: Tensor, masks: Masks | None, place: int) -> Tensor:
     return hidden if masks is None else hidden * masks[place]
 
 
-# The delta head: the next frame from the frames before it.
-
-
 STATISTICS = ("mean", "scale", "turn_std", "root_std")
 
 
@@ -190,9 +181,6 @@ class Delta(nn.Module):
         # Contacts move on from what they were: a foot that stands most often still stands.
         before = now[..., -FEET:].clamp(0.01, 0.99).logit()
         return Output(residual, root * self.root_std, (before + feet).sigmoid(), weights, hidden)
-
-
-# The one-shot head: all frames of the future at once, as a few cosines of time (DCT).
 
 
 _FLOOR = 0.3

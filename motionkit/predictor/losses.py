@@ -16,8 +16,6 @@ from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.predictor.features import Predicted
 from motionkit.predictor.train_settings import GROUPS, LossSettings
 
-# What losses compare, and means over the frames that count.
-
 
 @dataclass(frozen=True)
 class Skeleton:
@@ -225,19 +223,11 @@ def attn_reg(frames: Frames, skeleton: Skeleton) -> Tensor:
     return (weights * ages).sum(-1).mean(-1)
 
 
-# All losses together: which there are, their groups, and each group's share.
-
-
 Term = Callable[[Frames, Skeleton], Tensor]
 
 
 class JointLoss:
-    """Computes the losses that have a weight, each once, from one decode.
-
-    Args:
-        settings: Constants of the losses.
-        skeleton: The skeleton.
-    """
+    """Computes the losses that have a weight, each once, from one decode."""
 
     def __init__(self, settings: LossSettings, skeleton: Skeleton) -> None:
         self.skeleton = skeleton

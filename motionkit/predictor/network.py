@@ -17,9 +17,6 @@ from motionkit.predictor.features import ROOT, Course, Predicted, RunningPeriod,
 from motionkit.predictor.heads import Delta, OneShot, Output
 from motionkit.predictor.settings import PredictorSettings
 
-# How much joints move in a free run: as much as in the known frames.
-
-
 SHARE, POWER, GAIN = 0.9, 2.0, 1.5
 """The share of the known movement that is aimed at, the power of its ratio to the newest by which ways are lengthened,
 and the most that they are.
@@ -48,9 +45,6 @@ def livelier(state: MotionState, newest: MotionState, known: Tensor) -> MotionSt
     last = matrix_to_6d(newest.rotations[:, -1:])
     further = last + gain[:, None, None, None] * (matrix_to_6d(state.rotations) - last)
     return replace(state, rotations=matrix_from_6d(further))
-
-
-# Frames one after the other: free-running, with the true frame now and then, or all at once from true frames.
 
 
 def roll_out(
@@ -168,9 +162,6 @@ def _longer(
     return torch.cat([memory[0], new[0]], dim=1)[:, -window:], torch.cat([memory[1], new[1]], dim=1)[:, -window:]
 
 
-# What the foot that stands says of the way of the root.
-
-
 HELD, LEVEL = 0.3, 0.01
 """The part of its way along the ground that a foot is kept from, if it stands for certain and is by far the lower one,
 and the metres by which a foot must be lower than the other to count e times as much.
@@ -277,14 +268,7 @@ paths are missed by 1.8, 2.0 and 2.3 m in the mean. After every single frame fee
 
 
 class PredictorNetwork(nn.Module):
-    """The heads that a predictor has, and how their frames become one motion.
-
-    Attributes:
-        statistics: The scales that it was made with.
-        encoder: The encoder; None without.
-        delta: The head that goes frame by frame; None without.
-        shot: The head that gives all frames at once; None without.
-    """
+    """The heads that a predictor has, and how their frames become one motion."""
 
     pose_std: Tensor
 

@@ -29,13 +29,7 @@ _LEAST = 1e-3
 
 
 def build_adaptive(settings: AdaptiveSettings, terms: Sequence[str], per_epoch: int) -> Adaptive | None:
-    """Return the chosen method for some losses; None for ``none``.
-
-    Args:
-        settings: Which method, for which losses.
-        terms: Losses that have a weight.
-        per_epoch: Updates in an epoch.
-    """
+    """Return the chosen method for some losses; None for ``none``."""
     if settings.method == "none":
         return None
     chosen = tuple(settings.terms or terms)
@@ -60,9 +54,6 @@ class Adaptive(ABC):
     """Factors of some losses.
 
     An update calls `total` for each of its batches, and `settle` after the gradients are there.
-
-    Args:
-        terms: Names of the losses.
     """
 
     def __init__(self, terms: Sequence[str]) -> None:
@@ -145,11 +136,6 @@ class GradNorm(_Learned):
 
     The norm of each goes to their mean times the relative inverse training rate to the power `alpha`: a loss that has
     fallen less than the others gets a larger gradient. The factors add up to their number.
-
-    Args:
-        terms: Names of the losses.
-        alpha: Restoring force; 0 makes all norms equal.
-        rate: Learning rate of the factors.
     """
 
     def __init__(self, terms: Sequence[str], *, alpha: float, rate: float) -> None:
@@ -203,10 +189,6 @@ class Uncertainty(_Learned):
     """Kendall et al., "Multi-Task Learning Using Uncertainty" (CVPR 2018): ``sum exp(-s_i) L_i + s_i``, s learned.
 
     At rest ``exp(s_i)`` is the loss itself, so that each contributes 1.
-
-    Args:
-        terms: Names of the losses.
-        rate: Learning rate of s.
     """
 
     def __init__(self, terms: Sequence[str], *, rate: float) -> None:
@@ -226,11 +208,6 @@ class DWA(Adaptive):
     """Liu et al., "End-to-End Multi-Task Learning with Attention" (CVPR 2019): by how fast each loss fell of late.
 
     ``w_i = K softmax(L_i(t - 1) / L_i(t - 2) / T)`` with the mean losses of the last two epochs; 1 in the first two.
-
-    Args:
-        terms: Names of the losses.
-        temperature: T; large ones make all alike.
-        per_epoch: Updates in an epoch.
     """
 
     def __init__(self, terms: Sequence[str], *, temperature: float, per_epoch: int) -> None:
@@ -343,14 +320,7 @@ class Objective:
         return {"loss/total": float(loss.detach()), **metrics}
 
     def backward_shot(self, shots: WindowBatch, step: int, number: int, *, share: float = 1.0) -> None:
-        """Add the gradients of a batch of the one-shot head alone, with the weights that are in force.
-
-        Args:
-            shots: Windows.
-            step: Number of the update, from 1.
-            number: Number of the batch among those of the update.
-            share: Factor of the gradient.
-        """
+        """Add the gradients of a batch of the one-shot head alone, with the weights that are in force."""
         assert self._network.shot is not None
         values = self._values(step)
         generator = self._batches.generator("shots", step * 1024 + number)
@@ -365,13 +335,7 @@ class Objective:
         return values_at(self._settings, (step - 1) / self._batches.per_epoch)
 
     def _delta(
-        self,
-        network: Delta,
-        batch: WindowBatch,
-        frames: int,
-        forced: float,
-        values: Values,
-        generator: torch.Generator,
+        self, network: Delta, batch: WindowBatch, frames: int, forced: float, values: Values, generator: torch.Generator
     ) -> dict[str, Tensor]:
         """Return the losses of frames that are predicted one by one, a share of them from true frames."""
         start, part = _part(batch, frames, generator)

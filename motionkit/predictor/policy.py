@@ -22,9 +22,6 @@ from motionkit.predictor.settings import MplOptions, PredictorSettings
 from motionkit.rigs import find_feet
 from motionkit.runs import find_model, fingerprint_tensors, write_model
 
-# A predictor's folder: policy.json and model.safetensors, complete in itself.
-
-
 KIND, ARTIFACT, DOCUMENT = "mpl", "policy", "policy.json"
 
 Point = tuple[float, float, float]
@@ -65,13 +62,7 @@ def read_document(path: Path) -> PredictorDocument:
 
 
 class MplPredictor:
-    """A trained predictor; see `motionkit.contracts.policy.Predictor`.
-
-    Attributes:
-        fps: Frames per second.
-        past: Known frames that it reads at least; attention sees more, where they are known.
-        feet: The joint of the left foot that stands longest, and of the right one; None where names do not tell them.
-    """
+    """A trained predictor; see `motionkit.contracts.policy.Predictor`."""
 
     def __init__(
         self,
@@ -91,6 +82,7 @@ class MplPredictor:
         self.names, self.parents, self.offsets = tuple(names), tuple(parents), offsets.double()
         self.fastest = fastest
         feet = find_feet(names, parents)
+        # The joint of each foot that stands longest, left and right; None where names do not tell them.
         self.feet = None if feet is None else (feet[0][-1], feet[1][-1])
         self._standing = None if self.feet is None else Standing(self.offsets, self.parents, self.feet)
 
@@ -147,17 +139,8 @@ class MplPredictor:
         return self
 
 
-# Opens a motion predictor from its options.
-
-
 def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> MplPredictor:
-    """Open the predictor that `options` names.
-
-    Args:
-        options: Where it is.
-        device: Where it goes.
-        dataset: Not used: a predictor brings its own statistics and skeleton.
-    """
+    """Open the predictor that `options` names."""
     if not options.checkpoint:
         raise MotionkitError("no motion predictor was named.", fix="--policy.checkpoint RUN, a run of train-mpl.")
     found = find_model(Path(options.checkpoint).expanduser(), ARTIFACT, DOCUMENT)

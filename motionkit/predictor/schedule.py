@@ -150,9 +150,6 @@ def schedule_problems(schedule: Sequence[Mapping[str, Any]], epochs: int) -> tup
     return tuple(found)
 
 
-# The values that hold at a point of the training: settings, stages, ramps and teacher forcing.
-
-
 _END = 0.65
 """Where teacher forcing ends by default, as a part of the epochs."""
 

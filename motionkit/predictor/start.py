@@ -21,9 +21,6 @@ from motionkit.predictor.policy import ARTIFACT, DOCUMENT, MplPredictor
 from motionkit.predictor.train_settings import TrainMplSettings
 from motionkit.runs import find_model, fingerprint_files, fingerprint_tensors
 
-# ``--init``: weights of another training, where they fit.
-
-
 _LISTED = 3
 
 

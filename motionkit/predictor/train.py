@@ -38,16 +38,9 @@ from motionkit.training.learner import Best, Learner, Rate, cosine_rate
 from motionkit.training.steps import Kept, Parts, restore, run_steps
 from motionkit.training.world import OneProcess, World, of_main, sum_over
 
-# What the checklist needs to know of the clips.
-
 
 def data_facts(clips: ClipSet, encoder: str = "") -> DataFacts:
-    """Count frames, gaits and contacts of the clips.
-
-    Args:
-        clips: Clips of all splits.
-        encoder: The encoder that is used; empty for none.
-    """
+    """Count frames, gaits and contacts of the clips."""
     train = [clip for clip in clips.clips if clip.split == "train"]
     gaits = torch.stack([clips.gait_of(clip).sum(0) for clip in train]).sum(0)
     known = float(gaits.sum())

@@ -26,9 +26,6 @@ from motionkit.predictor.guide_files import translate
 from motionkit.predictor.settings import PredictorSettings
 from motionkit.predictor.stages import Stage, refuse_gaps, refuse_unknown_losses
 
-# ``--preset``: the guide's sizes for small, medium and large data.
-
-
 Size = Literal["small", "medium", "large"]
 
 
@@ -67,9 +64,6 @@ def find_preset(asked: Any) -> Preset | None:
     values = SIZES[name].values  # type: ignore[index]
     known = min(25, int(values["train.seq_len"]) // 2)
     return Preset(f"preset {name}", {**values, "train.known": known}, "the guide's sizes; what was given wins")
-
-
-# Settings of `motionkit train-mpl`.
 
 
 Weight = Annotated[float, Field(ge=0, le=1e6)]

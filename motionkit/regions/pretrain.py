@@ -49,21 +49,13 @@ def supervised_loss(
 
 
 def mask_loss(logits: Tensor, masks: Tensor) -> Tensor:
-    """Return ``[N]``: twice the mean cross-entropy of the pixels plus the Dice loss.
-
-    Args:
-        logits: ``[N, h, w]``.
-        masks: ``[N, h, w]`` bool.
-    """
+    """Return ``[N]`` of logits and masks ``[N, h, w]``: twice the cross-entropy of the pixels plus the Dice loss."""
     wanted = masks.to(logits.dtype)
     inside = logits.new_tensor(_INSIDE)
     pixels = F.binary_cross_entropy_with_logits(logits, wanted, pos_weight=inside, reduction="none").mean((1, 2))
     drawn = logits.sigmoid()
     both, either = (drawn * wanted).sum((1, 2)), drawn.sum((1, 2)) + wanted.sum((1, 2))
     return 2 * pixels + 1 - (2 * both + 1) / (either + 1)
-
-
-# The words of a dataset's captions, for a policy that is to say them.
 
 
 _CAPTIONS, _PART = 2000, 64
@@ -93,9 +85,6 @@ def words_of(data: RegionDataset) -> tuple[str, ...]:
             fix="--policy sa2va of sa2va-rl reads other scripts.",
         )
     return tuple(word for word, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_MOST])
-
-
-# `motionkit pretrain regions`: the trainer.
 
 
 _ABSENT = 0.5  # weight of the mask of what an image does not show

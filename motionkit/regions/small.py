@@ -23,9 +23,6 @@ from motionkit.regions.small_settings import BEFORE, RegionOptions, RegionSettin
 from motionkit.rl import categorical
 from motionkit.runs import find_model, fingerprint, fingerprint_tensors, write_model
 
-# A region policy's folder: policy.json and model.safetensors, complete in itself.
-
-
 DOCUMENT, KIND = "policy.json", "regions"
 
 _Word = Annotated[str, Field(pattern=r"^[a-z]{1,40}$")]
@@ -60,9 +57,6 @@ def write_regions(
     write_model(folder, DOCUMENT, document, tensors)
 
 
-# The built-in region policy's network: a small model with the parts, and the names of the parts, of Sa2VA.
-
-
 _WAVES = 3  # waves along each side of the image that tell a place
 _CELLS = 8  # pixels of an image along one of the vision encoder's cells
 
@@ -72,10 +66,6 @@ class RegionNetwork(nn.Module):
 
     ``vision_model`` sees the image, ``mlp1`` brings what it sees to the width of ``language_model``, whose state at
     the word [SEG] ``text_hidden_fcs`` turns into a prompt for ``grounding_encoder.mask_decoder``.
-
-    Args:
-        settings: Sizes.
-        vocabulary: Words, special ones included.
     """
 
     def __init__(self, settings: RegionSettings, vocabulary: int) -> None:
@@ -309,20 +299,13 @@ def _four_as_one(features: Tensor) -> Tensor:
     return F.pixel_unshuffle(features, 2).flatten(2).transpose(1, 2)
 
 
-# Words and their numbers.
-
-
 PAD, END, SEG, UNKNOWN = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<end>", "[SEG]", "<unknown>")
 _TOKEN = re.compile(r"[a-z]+")
 
 
 class Words:
-    """The vocabulary of a region policy.
-
-    Args:
-        words: In order, without the special ones, which come before them.
-    """
+    """The vocabulary of a region policy: special words, then `words` in order."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = tuple(words)
@@ -381,14 +364,7 @@ class SeenImages:
 
 
 class ShapesPolicy:
-    """See `motionkit.contracts.policy.RegionPolicy`.
-
-    Args:
-        settings: Sizes.
-        words: Vocabulary.
-        network: The network; a new one by default.
-        device: Where it goes.
-    """
+    """See `motionkit.contracts.policy.RegionPolicy`."""
 
     groups: Mapping[str, tuple[str, ...]] = {
         "projector": ("mlp1.*",),
@@ -545,9 +521,6 @@ def _squeezed(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     return np.asarray(
         Image.fromarray(image).resize((side, side), Image.Resampling.BILINEAR)
     )  # averages what it shrinks
-
-
-# Opens a region policy.
 
 
 STARTER = Path(starter.__file__).parent / "weights" / "regions"

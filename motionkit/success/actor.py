@@ -22,8 +22,6 @@ from motionkit.errors import MotionkitError
 from motionkit.runs import TENSORS, find_model, write_bytes_atomic
 from motionkit.success.actor_settings import ActorSpec
 
-# A small convolutional network that says where things are: spatial softmax.
-
 
 class SpatialSoftmax(nn.Module):
     """The mean place of each channel, weighed by a softmax over its pixels (Levine et al. 2016, section 4.2).
@@ -56,17 +54,9 @@ def shifted(pictures: Tensor, most: int) -> Tensor:
 
 
 class PixelFeatures(BaseFeaturesExtractor):
-    """Three convolutions and a spatial softmax; about 30,000 parameters.
+    """Three convolutions and a spatial softmax over ``[C, H, W]`` pictures; about 30,000 parameters."""
 
-    Args:
-        space: ``[C, H, W]`` uint8 pictures; they arrive divided by 255.
-        width: Features that it returns.
-
-    Attributes:
-        shift: Most pixels that pictures are moved by while it is trained, never while it acts.
-    """
-
-    shift = 0
+    shift = 0  # most pixels that pictures are moved by while it is trained, never while it acts
 
     def __init__(self, space: Box, width: int = 64) -> None:
         super().__init__(space, width)
@@ -86,20 +76,8 @@ class PixelFeatures(BaseFeaturesExtractor):
         return found
 
 
-# An actor: a Stable-Baselines3 policy network with the observations that it reads.
-
-
 class Actor:
-    """Chooses actions from states or frames.
-
-    Args:
-        spec: Its shape.
-        device: Where it computes.
-
-    Attributes:
-        spec: Its shape.
-        network: The policy network; see `motionkit.training.steps.Learnable`.
-    """
+    """Chooses actions from states or frames."""
 
     def __init__(self, spec: ActorSpec, *, device: torch.device | str = "cpu") -> None:
         self.spec = spec
@@ -129,12 +107,7 @@ class Actor:
         return {name: parameter.detach() for name, parameter in self.network.named_parameters()}
 
     def load_tensors(self, tensors: Mapping[str, Tensor], origin: str = "the checkpoint") -> None:
-        """Put weights back; strict.
-
-        Args:
-            tensors: Of `tensors`.
-            origin: Where they are from, for messages.
-        """
+        """Put weights back; strict."""
         first = {id(parameter): name for name, parameter in self.network.named_parameters()}
         every = {name: first[id(value)] for name, value in self.network.state_dict(keep_vars=True).items()}
         known = {name: tensors[own] for name, own in every.items() if own in tensors}

@@ -9,9 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from motionkit.config import Cli, Group
 from motionkit.errors import MotionkitError
 
-# What an actor is made from.
-
-
 _Pixels = Annotated[int, Field(ge=1, le=8192)]
 _MOST_PIXELS, _MOST_WEIGHTS = 1 << 26, 10**9
 """Numbers of an observation of all cameras together, and weights of the layers behind it."""
@@ -65,12 +62,7 @@ class ActorSpec(BaseModel):
         return self
 
     def require_fit(self, environment: Any, place: str) -> None:
-        """Refuse an environment that shows or takes something else.
-
-        Args:
-            environment: An open environment.
-            place: Where the actor is from, for the message.
-        """
+        """Refuse an environment that shows or takes something else."""
         own = spec_of(self.kind, self.width, environment)
         for name in ("state_size", "cameras", "low", "high", "choices"):
             if name == ("cameras" if self.kind == "mlp" else "state_size"):

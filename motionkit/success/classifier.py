@@ -21,9 +21,6 @@ from motionkit.nn import ResNet10
 from motionkit.runs import TENSORS, TrainedOn, find_model, newest_with, what_is, write_bytes_atomic
 from motionkit.success.classifier_network import Architecture, ResNetEncoder, SuccessNetwork, as_images
 
-# What a classifier knows of itself; it travels with the weights.
-
-
 Status = Literal["ok", "warn", "fail"]
 _SMALLEST, _LARGEST, _CAMERAS = 8, 4096, 16  # pixels of a picture's side; cameras
 Side = Annotated[int, Field(ge=_SMALLEST, le=_LARGEST)]
@@ -99,9 +96,6 @@ def in_words(cameras: Mapping[str, tuple[int, int]]) -> str:
     return ", ".join(f"{name} {height}x{width}" for name, (height, width) in cameras.items()) or "no camera"
 
 
-# The classifier: network, card, and probabilities of frames.
-
-
 CHUNK = 256
 """Frames that the network sees at a time: one pass over more is slower on a CPU, and takes memory."""
 
@@ -110,11 +104,6 @@ _CALIBRATION = "calibration"
 
 class SuccessClassifier:
     """Tells from one frame of each camera whether a task is fulfilled.
-
-    Args:
-        network: The network.
-        card: What it was made for.
-        trained_on: Contents of the episodes that trained it and that chose its threshold.
 
     Example:
         >>> card = Card(architecture="small", cameras={"camera": (16, 16)})
@@ -125,6 +114,7 @@ class SuccessClassifier:
 
     def __init__(self, network: SuccessNetwork, card: Card, trained_on: TrainedOn | None = None) -> None:
         self._network, self.card = network, card
+        # Contents of the episodes that trained it and that chose its threshold.
         self.trained_on = TrainedOn.unknown() if trained_on is None else trained_on
 
     @classmethod
@@ -361,9 +351,6 @@ def _card(path: Path, sizes: Mapping[str, tuple[int, int]], hidden: int, blocks:
 def read_pretrained(path: Path) -> tuple[dict[str, Tensor], Pretrained]:
     """Read the guide's ``resnet10_pretrained.pt`` (38 tensors), or one of the same names.
 
-    Args:
-        path: The file.
-
     Returns:
         The tensors of `motionkit.nn.ResNet10`, and the file's name and hash.
     """
@@ -390,9 +377,6 @@ def _sha256(path: Path) -> str:
 
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-# Finding a classifier: a run, one of its checkpoints, a folder, the guide's file, or the newest run.
 
 
 COMMAND = "reward-train"

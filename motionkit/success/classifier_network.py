@@ -28,12 +28,7 @@ class _Centred(nn.Module):
 
 
 class SmallEncoder(nn.Module):
-    """A few strided convolutions and a linear layer: 188,000 weights at 64x64, made for one core of a CPU.
-
-    Args:
-        height: Pixels.
-        width: Pixels.
-    """
+    """A few strided convolutions and a linear layer: 188,000 weights at 64x64, made for one core of a CPU."""
 
     def __init__(self, height: int, width: int) -> None:
         super().__init__()
@@ -57,14 +52,7 @@ class SmallEncoder(nn.Module):
 
 
 class ResNetEncoder(nn.Module):
-    """ResNet10, learned spatial pooling and a layer, under the names of the reward-model guide's checkpoints.
-
-    Args:
-        height: Pixels.
-        width: Pixels.
-        hidden: Features of an image.
-        blocks: Spatial sums of each channel.
-    """
+    """ResNet10, learned spatial pooling and a layer, under the names of the reward-model guide's checkpoints."""
 
     def __init__(self, height: int, width: int, hidden: int, blocks: int) -> None:
         super().__init__()

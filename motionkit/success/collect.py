@@ -31,21 +31,12 @@ from motionkit.training.base import Figure
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.steps import Parts, State, restore, run_steps
 
-# Policies that act without learning: random, scripted, or a run's actor.
-
-
 Choose = Callable[[NDArray[Any]], NDArray[Any]]
 """``choose(observed) -> actions``."""
 
 
 class Acting:
-    """Steps an environment with a fixed policy.
-
-    Args:
-        env: The environment.
-        choose: The policy.
-        steps: Steps of each copy in one update.
-    """
+    """Steps an environment with a fixed policy."""
 
     def __init__(self, env: ScoredEnv, choose: Choose, steps: int) -> None:
         self._env, self._choose, self._steps = env, choose, steps
@@ -98,9 +89,6 @@ def scripted_actions(environment: Environment, name: str) -> Choose:
 def actor_actions(actor: Actor) -> Choose:
     """Return the policy of an actor; torch's global generator draws."""
     return actor.act
-
-
-# What a run keeps of the episodes that it collected: their quota and their counts.
 
 
 KEPT = (
@@ -157,9 +145,6 @@ def result_of(counts: Mapping[str, Mapping[str, int]], left_out: Mapping[str, in
     }  # fmt: skip
 
 
-# `motionkit reward-collect --import POS NEG`: the guide's trajectories as a run.
-
-
 _IDLE = ("env", "policy", "episodes", "actor", "objective", "optim")
 
 
@@ -167,9 +152,6 @@ class ImportEpisodes:
     """Writes trajectories of the guide as episodes; see `motionkit.training.base.Trainer`.
 
     A step is a file. Nothing acts, so that there is no environment.
-
-    Args:
-        settings: All settings; `import_from` is given.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = ("import_from", "quota")
@@ -360,9 +342,6 @@ class RewardCollect:
                 save_actor(run.artifact(ACTOR), self.actor)
             counts, left_out = self.collector.counts, self.collector.left_out
         return result_of(counts, left_out)
-
-
-# Which of the two trainers of the command settings ask for.
 
 
 def open_trainer(settings: RewardCollectSettings) -> RewardCollect | ImportEpisodes:

@@ -32,9 +32,6 @@ from motionkit.success.ppo.settings import (
     with_recorded_environment,
 )
 
-# Settings of `motionkit reward-collect`.
-
-
 POLICIES = ("ppo", "random", "scripted")
 
 

@@ -15,17 +15,9 @@ from motionkit.success.classifier import COMMAND, Card, load_classifier, newest_
 from motionkit.success.reward import EnvOptions, SuccessOptions
 from motionkit.text import Prompt
 
-# The environment's own reward.
-
 
 class Env:
-    """Returns what the environment gave.
-
-    Args:
-        options: None.
-        dataset: Not used.
-        device: Where scores are.
-    """
+    """Returns what the environment gave."""
 
     name = "env"
 
@@ -42,11 +34,6 @@ class SuccessReward:
 
     An episode's value is the k-th highest probability of its last n frames: k = n = 1 for ``last``, the highest of all
     frames for ``any``. With the output ``binary`` the score is whether that reaches the classifier's threshold.
-
-    Args:
-        options: Which classifier, and how it is used.
-        dataset: Not needed; every reward factory is given it.
-        device: Where the classifier runs.
 
     Attributes:
         classifier: The classifier; its card says what it was trained on and which checks it failed.

@@ -51,8 +51,6 @@ from motionkit.training.learner import Best, Learner, cosine_rate, out_of_range
 from motionkit.training.steps import Parts, restore, run_steps
 from motionkit.training.world import OneProcess, World, of_main, share_of, sum_over
 
-# What validation episodes decide: calibration, threshold, and which weights are the best.
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -66,12 +64,6 @@ class Choice:
 
 def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learning_rate: float) -> Choice:
     """Fit the calibration, choose the threshold, and measure.
-
-    Args:
-        logits: ``[N]``.
-        labels: ``[N]``; both labels occur.
-        settings: How the threshold is chosen.
-        learning_rate: Peak learning rate of the training, for the message.
 
     Raises:
         MotionkitError: A logit is not finite (exit code 1).

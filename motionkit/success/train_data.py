@@ -24,8 +24,6 @@ from motionkit.success.evaluation.data import Split
 from motionkit.success.train_settings import RewardDataSettings
 from motionkit.training.world import OneProcess, World, rows_of
 
-# Which frames a step sees, and how their images are changed: a function of seed and step alone.
-
 
 class _Stream:
     """An endless shuffled sequence of frames: each once before any comes again."""

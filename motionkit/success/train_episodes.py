@@ -27,23 +27,13 @@ def open_places(places: Sequence[str]) -> Source:
 
 
 def held_out(run: Path, fingerprint: str) -> tuple[Source, NDArray[np.int64]]:
-    """Return the data of a run, and the frames of the episodes that it was measured on.
-
-    Args:
-        run: The run.
-        fingerprint: That of the data then.
-    """
+    """Return the data of a run, and the frames of the episodes that it was measured on."""
     source, split = data_of(run, fingerprint)
     return source, split.frames(source.episodes, split.test)
 
 
 def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
-    """Return the data of a run, and which of its episodes were for what.
-
-    Args:
-        run: The run.
-        fingerprint: That of the data then.
-    """
+    """Return the data of a run, and which of its episodes were for what."""
     record = read_record(run)
     source = reopen_record(record)
     if source.episodes.fingerprint != fingerprint:

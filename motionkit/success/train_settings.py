@@ -91,9 +91,6 @@ def reason_left_out(key: str) -> str:
     return reason_in(LEFT_OUT, key)
 
 
-# Reads the guide's ``train_reward_model.yaml``, and its dotted names, into the settings here.
-
-
 def is_foreign(key: str) -> bool:
     """Whether a dotted key is the guide's."""
     return key.split(".")[0] in ROOTS
@@ -103,11 +100,6 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
     """Return what a file of the guide means here; see `motionkit.config.Settings.translate`.
 
     Groups of motionkit's own may stand beside the guide's; they win.
-
-    Args:
-        table: What the file holds.
-        path: The file.
-        own: Names of the groups and settings here.
     """
     if not any(map(is_foreign, table)):
         return None
@@ -169,9 +161,6 @@ def _fitted(found: Foreign, key: str, value: Any) -> Any:
     if key in ("reward.model.image_keys", "reward.data.image_key") and isinstance(value, str):
         return [value]
     return value
-
-
-# Settings of `motionkit reward-train`.
 
 
 Architecture = Literal["auto", "small", "resnet10"]
@@ -296,8 +285,7 @@ class RewardControlSettings(Group):
     """Negative control."""
 
     shuffle: bool = Field(
-        False,
-        description="Nothing should be learned: shuffle the labels of the training and of the validation frames.",
+        False, description="Nothing should be learned: shuffle the labels of the training and of the validation frames."
     )
 
 

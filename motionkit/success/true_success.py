@@ -14,9 +14,6 @@ from motionkit.contracts.environment import Environment, Flags, Floats, Frames
 from motionkit.metrics.paired import compare
 from motionkit.rl import stable_hash
 
-# Episodes of an actor, from chosen starts.
-
-
 Act = Callable[[Floats, Frames], NDArray[Any]]
 """``act(states, frames) -> actions``."""
 
@@ -34,14 +31,7 @@ class Episodes:
 
 
 def start_seeds(purpose: str, seed: int, first: int, count: int) -> NDArray[np.int64]:
-    """Return the seeds of episodes `first`, `first` + 1, ... of one purpose; those of two purposes differ.
-
-    Args:
-        purpose: Such as ``train`` or ``eval``.
-        seed: Seed of the run.
-        first: Number of the first episode.
-        count: How many.
-    """
+    """Return the seeds of episodes `first`, `first` + 1, ... of one purpose; those of two purposes differ."""
     numbers = range(first, first + count)
     return np.array([stable_hash(f"episode/{purpose}/{seed}/{number}") % 2**62 for number in numbers], np.int64)
 
@@ -88,19 +78,12 @@ def run_episodes(
     return Episodes(success, None if predict is None else predicted, tuple(kept))
 
 
-# Rates with intervals.
-
-
 _Z = 1.959964
 _RESAMPLES = 2000
 
 
 def rate_interval(hits: int, count: int) -> tuple[float, float]:
     """Return the 95 % interval of a rate (Wilson 1927).
-
-    Args:
-        hits: Successes.
-        count: Trials, at least one.
 
     Example:
         >>> [round(end, 3) for end in rate_interval(200, 200)]
@@ -114,11 +97,6 @@ def rate_interval(hits: int, count: int) -> tuple[float, float]:
 
 def change_of(before: Flags, after: Flags, seed: int = 0) -> dict[str, object]:
     """Return a rate before and after, from the same starts.
-
-    Args:
-        before: ``[E]`` bool.
-        after: ``[E]`` bool.
-        seed: Of the bootstrap over episodes.
 
     Returns:
         ``before``, ``after``, ``delta``, ``ci95`` of the delta (bootstrap over starts), ``after_ci95`` and ``n``.

@@ -35,9 +35,6 @@ from motionkit.regions.datasets.rows import BY_DESIGN, Record, Source, UnusableE
 from motionkit.regions.datasets.settings import CocoOptions, FinetuneOptions, GraspOptions, JsonlOptions, RegionReading
 from motionkit.runs import write_bytes_atomic
 
-# The list of usable regions of a source, made once and kept in the cache.
-
-
 _log = logging.getLogger("motionkit.regions.datasets.settings")
 _VERSION = 2
 _SPLITS = ("", "train", "val", "test")
@@ -90,13 +87,7 @@ class Index:
 
 
 def open_index(source: Source, *, max_pixels: int, verify: bool) -> Index:
-    """Return the usable regions, from the cache where they were looked at before.
-
-    Args:
-        source: The records.
-        max_pixels: Largest picture.
-        verify: Whether pictures are decoded.
-    """
+    """Return the usable regions, from the cache where they were looked at before."""
     key = sha256(json.dumps([_VERSION, type(source).__name__, source.mark, max_pixels, verify]).encode()).hexdigest()[
         :24
     ]
@@ -196,9 +187,6 @@ def _into_cache(path: Path, index: Index) -> None:
         _log.info("the list of regions was not kept: %s", error)
 
 
-# Which regions are train, val and test: no picture is in two of them.
-
-
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 _FEW, _FEWEST = 3, 20
 
@@ -268,16 +256,6 @@ class RegionFiles:
 
     Every row is looked at before the first run: regions that cannot be used are left out, counted and named. One that
     can no longer be read later gives way to the next of its split, with a warning.
-
-    Args:
-        name: Registry name.
-        source: The records.
-        options: How they are read and split.
-
-    Attributes:
-        name: Registry name.
-        inputs: Fingerprints for run.json.
-        summary: What there is and what was left out.
     """
 
     def __init__(self, name: str, source: Source, options: RegionReading) -> None:
@@ -362,9 +340,6 @@ class RegionFiles:
         image = load(data, max_pixels=options.max_pixels, max_side=options.max_side)
         size = fit(facts.size, options.max_side)
         return image, draw_mask(part.mask, facts, max_pixels=options.max_pixels, size=size), caption_of(part.caption)
-
-
-# Opens the formats by their options.
 
 
 def open_grasp(options: GraspOptions) -> RegionFiles:

@@ -60,10 +60,6 @@ def open_batches(path: Path, wanted: Mapping[str, Column]) -> list[Any]:
     """Return the record batches of an arrow stream or file, mapped from the disk, with the wanted columns only.
 
     Their content is not checked yet, see `check_batch`.
-
-    Args:
-        path: The file.
-        wanted: Columns by their names.
     """
     try:
         with open_file(path) as file:  # a pipe would never end
@@ -299,13 +295,7 @@ _LAYOUT = "wanted are folders such as Fine-Grained-Dataset with data-*-of-*.arro
 
 
 class Grasp:
-    """See `motionkit.regions.datasets.rows.Source`.
-
-    Args:
-        folder: Folder of folders of arrow files, or one of these.
-        subset: First letters of the folders to use, by commas; all by default.
-        commit: Of the hub, for the record.
-    """
+    """See `motionkit.regions.datasets.rows.Source`."""
 
     def __init__(self, folder: Path, subset: str, commit: str = "") -> None:
         self.place = str(folder)

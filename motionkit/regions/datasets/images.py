@@ -22,21 +22,12 @@ from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.regions.datasets.rows import BAD_IMAGE, LARGE_IMAGE, NO_IMAGE, UnusableError
 
-# Finds a dataset's folder: on disk, in the hub's cache, or on the hub.
-
-
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _KNOWN = "HaochenWang/Grasp-Any-Region-Dataset"
 
 
 def find_folder(place: Path | None, revision: str, subset: str) -> tuple[Path, str]:
-    """Return the folder, and the commit where it is the hub's.
-
-    Args:
-        place: Folder or hub id.
-        revision: Commit, tag or branch of the hub id; the newest by default.
-        subset: First letters of the folders that are wanted, by commas.
-    """
+    """Return the folder, and the commit where it is the hub's."""
     if place is None:
         raise MotionkitError("--dataset grasp-any-region needs --dataset.path.", fix=f"give its folder, or {_KNOWN}.")
     folder, path = place.expanduser(), place.as_posix()
@@ -124,11 +115,6 @@ def mark_of(data: bytes) -> int:
 
 def look(data: bytes, *, max_pixels: int, decode: bool) -> Facts:
     """Return the facts of a picture.
-
-    Args:
-        data: The encoded picture.
-        max_pixels: Above so many it is not opened.
-        decode: Whether all of it is decoded, or its header only.
 
     Raises:
         UnusableError: It is no picture, damaged or too large.
@@ -227,9 +213,6 @@ def _rgb(image: Image.Image, ground: str) -> Image.Image:
     return image.convert("RGB")
 
 
-# Finds the files of a dataset, and says what was found where they are missing.
-
-
 _PICTURES = ("images", "train2014", "train2017")
 _WHOLE, _ENDS = 2_000_000_000, 1 << 16
 """Bytes of all pictures up to which each is read whole for the fingerprint; of each picture where there are more."""
@@ -271,15 +254,7 @@ def one_file(path: Path, patterns: Sequence[str], wanted: str, *, part: str = ""
 
 
 def require_keys(rows: Iterable[Mapping[Any, Any]], wanted: Sequence[str], path: Path, *, row: str, none: str) -> None:
-    """Refuse a file in which a key is found nowhere.
-
-    Args:
-        rows: Its rows.
-        wanted: Keys that some row must have.
-        path: The file.
-        row: What it calls a row.
-        none: What was found where there are no keys at all.
-    """
+    """Refuse a file in which a key is found nowhere."""
     found = {str(key) for one in rows for key in one}
     if missing := [key for key in wanted if key not in found]:
         raise MotionkitError(
@@ -290,13 +265,7 @@ def require_keys(rows: Iterable[Mapping[Any, Any]], wanted: Sequence[str], path:
 
 
 def picture_folder(folder: Path, own: Path | None, first: str) -> Path:
-    """Return the folder of the pictures: the one given, else the first usual one that holds the first picture.
-
-    Args:
-        folder: Where the JSON file is.
-        own: What the user gave.
-        first: Name of a picture.
-    """
+    """Return the folder of the pictures: the one given, else the first usual one that holds the first picture."""
     if own is not None:
         own = own.expanduser()
         if not own.is_dir():

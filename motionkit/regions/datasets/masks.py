@@ -13,9 +13,6 @@ from PIL import Image
 from motionkit.regions.datasets.images import Facts, load, read_picture, upright
 from motionkit.regions.datasets.rows import BAD_MASK, EMPTY_MASK, MASK_SIZE, NO_IMAGE, NO_MASK, UnusableError
 
-# Masks from polygons: a pixel is inside when its middle is.
-
-
 _MOST = 20_000
 """Points of a polygon."""
 
@@ -181,11 +178,6 @@ def draw_runs(runs: NDArray[np.int64], size: tuple[int, int]) -> NDArray[np.bool
 
 def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
     """Return the share of the picture that a mask covers, above 0; runs and polygons are not drawn for it.
-
-    Args:
-        mask: As for `draw_mask`.
-        facts: Of the picture.
-        max_pixels: Above so many a mask is not opened.
 
     Raises:
         UnusableError: As for `draw_mask`.

@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from motionkit.contracts.dataset import Claim, Regions, Scene, Split, Thing
 from motionkit.regions.datasets.settings import ShapesOptions
 
-# Scenes that need words: objects that look alike, told apart by colour, size, place, or another object.
-
-
 RELATIONS = ("left of", "right of", "above", "below")
 """How an object stands to another one: left and right compare columns alone, above and below rows alone."""
 
@@ -104,12 +101,6 @@ def describe(look: Look, draw: np.random.Generator, lapse: float, extra: float) 
     The fewest of colour and size that only this object has, colour before size; where others have them too, a relation
     to another object, with the fewest of them, or the place. A share of captions then lacks one of these words, and a
     share has one that is not needed.
-
-    Args:
-        look: The scene.
-        draw: Random numbers.
-        lapse: Share of captions that lack something.
-        extra: Share of captions that have something that is not needed.
     """
     place, relation = False, None
     by_relation, which = draw.random() < _BY_RELATION, draw.random()
@@ -170,9 +161,6 @@ def written(
         words += [colours[int(look.colours[beside])]] if coloured else []
         words += [shapes[int(look.shapes[beside])]]
     return " ".join(words)
-
-
-# What captions of the built-in shapes say: attributes of an object, and where it is from another one.
 
 
 _APART = 0.15
@@ -315,9 +303,6 @@ class Shapes:
     Simple scenes have two to five objects; a caption names size, colour, shape and place of one of them, and leaves
     some of it out. Those that need words have three to five that look alike; a caption names what tells one from the
     others, or nearly so, and only a part of the training scenes has one that may be read.
-
-    Args:
-        options: Which scenes, and how captions are worded.
     """
 
     name = "shapes"
@@ -425,9 +410,7 @@ def _inside(scenes: Sequence[_Scene], scale: int) -> NDArray[np.bool_]:
     return np.asarray(found[shapes, np.arange(len(shapes))])
 
 
-def _draw(
-    scenes: Sequence[_Scene],
-) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
+def _draw(scenes: Sequence[_Scene]) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
     """Return images, masks of the first objects, and those ``[K, h, w]`` of the others."""
     if not scenes:
         return [], [], []

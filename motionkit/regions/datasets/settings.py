@@ -107,9 +107,6 @@ jsonl = Component(
 )
 
 
-# The built-in images for region captioning: coloured shapes with captions that may leave words out.
-
-
 class ShapesOptions(Group):
     """Which scenes are drawn, and how captions are worded."""
 

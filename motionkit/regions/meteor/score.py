@@ -13,9 +13,6 @@ from typing import Any, Literal
 
 from motionkit.errors import MotionkitError
 
-# Synonyms of words, and the base forms of inflected ones, as nltk finds them in WordNet.
-
-
 TABLE = Path(__file__).with_name("wordnet-3.0.txt.xz")
 PARTS = ("noun", "verb", "adj", "adv")
 _ENDINGS: Mapping[str, tuple[tuple[str, str], ...]] = {
@@ -50,10 +47,7 @@ class Lexicon:
         object.__setattr__(self, "_places", places)
 
     def synonyms(self, word: str) -> frozenset[str]:
-        """Return the words that share a synset with a word or with one of its base forms, those included.
-
-        Args:
-            word: One word; upper case does not matter.
+        """Return the words that share a synset with a word or with one of its base forms, those included, in any case.
 
         Example:
             >>> sorted(load_lexicon().synonyms("sofas"))
@@ -76,11 +70,7 @@ class Lexicon:
 
 @cache
 def load_lexicon(folder: Path | None = None) -> Lexicon:
-    """Return the lexicon of the package, or one made of WordNet files.
-
-    Args:
-        folder: Folder with ``data.noun``, ``noun.exc`` and the others; None for the package's.
-    """
+    """Return the lexicon of the package, or one made of a folder of WordNet's files."""
     if folder is not None:
         return read_wordnet(folder)
     try:
@@ -93,11 +83,7 @@ def load_lexicon(folder: Path | None = None) -> Lexicon:
 
 
 def read_wordnet(folder: Path) -> Lexicon:
-    """Read WordNet's database files (wndb(5WN)).
-
-    Args:
-        folder: Holds ``data.PART`` and ``PART.exc`` for noun, verb, adj and adv.
-    """
+    """Read WordNet's database files (wndb(5WN)): ``data.PART`` and ``PART.exc`` for noun, verb, adj and adv."""
     lines = []
     for part in PARTS:
         lines += [f"# {part}", *_data(folder / f"data.{part}"), "# exceptions", *_exceptions(folder / f"{part}.exc")]
@@ -231,12 +217,7 @@ class Meteor:
         self._stemmer = _Stemmer(lru_cache(_KNOWN)(PorterStemmer().stem))
 
     def __call__(self, text: str, references: Sequence[str]) -> float:
-        """Return the best score over the references, from 0 to 1.
-
-        Args:
-            text: A caption; an empty one scores 0.
-            references: At least one wanted caption.
-        """
+        """Return the best score over the references, from 0 to 1; an empty text scores 0."""
         words = self._split(text)
         if not words:
             return 0.0

@@ -35,9 +35,6 @@ from motionkit.regions.sa2va.parts import (
 from motionkit.regions.sa2va.policy import DOCUMENT, Base, Sa2vaDocument, Sa2vaPolicy, read_document
 from motionkit.runs import OutputFolder, SavedModel, find_model
 
-# Where a model is: a folder or the Hugging Face hub, and what marks its files.
-
-
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py")
 
 
@@ -53,15 +50,7 @@ def mark_of(folder: Path) -> str:
 
 
 def refuse_other(source: object, mark: str, wanted: str, checkpoint: str, *, fix: str) -> None:
-    """Refuse a base that is not the one that a policy was trained on.
-
-    Args:
-        source: The base.
-        mark: Its mark; see `mark_of`.
-        wanted: The mark of the other one.
-        checkpoint: The policy.
-        fix: What to do.
-    """
+    """Refuse a base that is not the one that a policy was trained on."""
     if mark != wanted:
         raise MotionkitError(
             f"{source} is not the model that {checkpoint} was trained on.",
@@ -120,9 +109,6 @@ def config_at_hand(options: Sa2vaOptions) -> tuple[Path, dict[str, Any]] | None:
     return folder, read_json(folder / "config.json", dict, fix="copy the folder again.")
 
 
-# A trained Sa2VA as a folder of Hugging Face: adapters merged, names of the base's weights, none of its code run.
-
-
 _DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
 _COPIED = (".json", ".txt", ".model", ".py", ".jinja")
 
@@ -157,12 +143,7 @@ def export_hf(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tupl
 
 
 class Changes:
-    """What training changed of a base's weights.
-
-    Args:
-        trained: Trained weights by name; of an adapter the two factors.
-        scale: What the product of the factors is multiplied with.
-    """
+    """What training changed of a base's weights."""
 
     def __init__(self, trained: Mapping[str, Tensor], scale: float) -> None:
         self._trained, self._scale, self._done = trained, scale, set[str]()
@@ -188,9 +169,6 @@ class Changes:
         self._done |= {down, up}
         added = self._scale * self._trained[up].float() @ self._trained[down].float()
         return (tensor.float() + added).to(tensor.dtype)
-
-
-# Checkpoints of the guide's code: pytorch_model.bin, ema_model.bin, training_state.bin. Nothing in them runs.
 
 
 _logger = logging.getLogger("motionkit.sa2va")

@@ -24,9 +24,6 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.regions.sa2va.sizes import CONFIG_ERRORS, check_variant, no_model
 
-# The parts of Sa2VA, whatever code they come from.
-
-
 Features = tuple[Tensor, ...]
 """What the grounding encoder saw of N images: maps ``[N, C, y, x]``, the finest first."""
 
@@ -89,9 +86,6 @@ def shuffled(cells: Tensor, factor: int) -> Tensor:
     side = round(cells_of**0.5) // factor
     squares = cells.view(count, side, factor, side, factor, channels).transpose(2, 3)
     return squares.reshape(count, side * side, factor * factor * channels)
-
-
-# Sa2VA's parts from transformers' own models: no code comes with the folder.
 
 
 MODEL_TYPE = "motionkit_sa2va"
@@ -393,13 +387,7 @@ class PublishedParts:
 
 
 def open_published(folder: Path, dtype: torch.dtype, *, trusted: bool) -> PublishedParts:
-    """Open a published folder.
-
-    Args:
-        folder: config.json, Python files and safetensors.
-        dtype: Of the weights.
-        trusted: Whether its code may run.
-    """
+    """Open a published folder of config.json, Python files, which run if they are trusted, and safetensors."""
     config = read_json(folder / "config.json", dict, fix="copy the folder again.")
     check_variant(folder, config)
     if not trusted:

@@ -26,9 +26,6 @@ from motionkit.regions.sa2va.parts import Features, Parts
 from motionkit.rl import categorical
 from motionkit.runs import write_model
 
-# A trained Sa2VA's folder: policy.json, which names the model that it was trained from, and the trained weights.
-
-
 DOCUMENT, KIND = "policy.json", "sa2va"
 _KEPT = ("lora_rank", "lora_alpha", "max_tiles", "max_words", "question", "seed")
 """Options that belong to the trained weights."""
@@ -76,18 +73,11 @@ def read_document(path: Path) -> Sa2vaDocument:
         ) from error
 
 
-# The language model: prompts of several lengths, sampling with a cache, and scores of given words.
-
-
 class Language:
     """A causal language model of transformers that reads embedded prompts.
 
     Prompts are padded on the left, so that all answers begin at one place; positions count from a prompt's own start,
     so that a prompt says the same alone and in a batch.
-
-    Args:
-        model: ``...ForCausalLM``.
-        words: Its tokens.
     """
 
     def __init__(self, model: Any, words: Words) -> None:

@@ -14,9 +14,6 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.regions.sa2va import Sa2vaOptions
 
-# Which published variants self-play can use; read off the files, before any code runs.
-
-
 PARTS = ("vision_model", "mlp1", "language_model", "text_hidden_fcs", "grounding_encoder")
 """Parts of a network that captions regions and draws masks."""
 
@@ -108,12 +105,7 @@ CONFIG_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticE
 
 
 def no_model(where: str, error: Exception) -> MotionkitError:
-    """Return the error for a config.json from which no model can be built.
-
-    Args:
-        where: The file.
-        error: One of `CONFIG_ERRORS`.
-    """
+    """Return the error for a config.json from which no model can be built."""
     why = f"it has no {error.args[0]}." if isinstance(error, KeyError) else f"{str(error).partition(chr(10))[0][:200]}."
     return MotionkitError(
         f"{where} describes no Sa2VA model.", why=why, fix="copy the folder again, or name the folder of a Sa2VA model."

@@ -25,9 +25,6 @@ from motionkit.regions.self_play.settings import CurriculumSettings, Sa2vaObject
 from motionkit.rl import Surrogate, group_std, shuffled, weighted_mean
 from motionkit.training.world import OneProcess, World, mean_over, of_main, rows_of, share_of, sum_over
 
-# Which regions a step gets, and in which order they are met: a function of seed and step alone.
-
-
 _TOLD = 1  # marks the order of the regions with captions
 
 ENDLESS = 1 << 20
@@ -134,9 +131,6 @@ class RegionOrder:
         return np.asarray(region_iou(drawn, task.masks).double().cpu().numpy())
 
 
-# The rewards of one loop: each reads what it reads of what the loop made.
-
-
 @dataclass(frozen=True)
 class LoopScores:
     """Rewards of N samples."""
@@ -148,13 +142,6 @@ class LoopScores:
 
 class LoopRewards:
     """Several rewards as one.
-
-    Args:
-        chosen: The rewards with their weights.
-        loop: Name of the loop, for messages and metrics.
-        device: Where scores are.
-        world: The processes that share the samples.
-        data: Where regions come from.
 
     Attributes:
         rewards: The rewards by name.

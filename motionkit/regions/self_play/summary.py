@@ -55,11 +55,7 @@ _WATCHED = ("attributes_wrong_greedy", "words_greedy", "no_target")
 
 
 class SelfPlayAlarms:
-    """Watches the metrics of a run; each thing is said once.
-
-    Args:
-        patience: Steps that are looked at together.
-    """
+    """Watches the metrics of a run; each thing is said once."""
 
     def __init__(self, patience: int = PATIENCE) -> None:
         self._patience = max(1, patience)
@@ -185,15 +181,7 @@ class HeldOut:
 
 @torch.no_grad()
 def measure_both(policy: RegionPolicy, task: Task, start: Weights, known: Known, temperature: float) -> HeldOut:
-    """Measure a trained policy, and the policy as it started.
-
-    Args:
-        policy: The policy with its trained weights.
-        task: Held-out regions.
-        start: Puts the weights of the start in place.
-        known: What is known of the regions.
-        temperature: Of sampled captions.
-    """
+    """Measure a trained policy, and the policy as it started."""
 
     def both(at: float) -> tuple[RegionFigures, RegionFigures]:
         after = measure(policy, task, start, known, temperature=at)

@@ -44,9 +44,6 @@ from motionkit.training.learner import Best, Learner, cosine_rate
 from motionkit.training.steps import AverageState, Kept, Parts, State, restore, run_steps
 from motionkit.training.world import OneProcess, World, of_main, rows_of, share_of, sum_over
 
-# How much the gradient of each loop counts, and whether the loops pull in different directions.
-
-
 _SMOOTH = 0.9
 _FAST, _SLOW = 0.9, 0.99
 _LEAST, _MOST = 0.1, 10.0
@@ -88,11 +85,6 @@ class Balance:
 
     def backward(self, losses: Mapping[str, Tensor], anchor: Tensor | None, step: int) -> dict[str, float]:
         """Add the gradients of the losses to the parameters.
-
-        Args:
-            losses: Weighted loss of each loop.
-            anchor: A loss that counts as it is.
-            step: Step of the run.
 
         Returns:
             ``grad/cos_A_B`` of each two loops where it is reported, and ``balance/A`` where factors are used.
@@ -149,17 +141,11 @@ class Balance:
         self._averages = dict(state.values.get("averages", {}))
 
 
-# Settings that change over a run.
-
-
 def linear(first: float, last: float | None, step: int, steps: int) -> float:
     """Return the value at a step (counted from 1) of a line from `first` to `last`; None: constant."""
     if last is None:
         return first
     return first + (last - first) * (step - 1) / max(1, steps - 1)
-
-
-# Which parts of a region policy are trained.
 
 
 def trainable(policy: RegionPolicy) -> dict[str, list[tuple[str, nn.Parameter]]]:

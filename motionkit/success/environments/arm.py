@@ -52,33 +52,19 @@ def places_of(joints: Floats) -> tuple[Floats, Floats]:
     return elbow.astype(np.float32), gripper.astype(np.float32)
 
 
-# What the camera sees: an arm of two links, its gripper, the goal, and a disc that means nothing.
-
-
 _BACKGROUND = (30, 32, 40)
 _GREEN, _RED, _GREY, _YELLOW = (60, 190, 80), (205, 60, 55), (150, 152, 160), (240, 205, 60)
 _DISC, _THICKNESS, _GRIPPER = 0.12, 0.045, 0.07
 
 
 class Camera:
-    """Draws the arm from above.
-
-    Args:
-        size: Height and width in pixels.
-    """
+    """Draws the arm from above, `size` pixels wide and high."""
 
     def __init__(self, size: int) -> None:
         self._canvas = Canvas(size)
 
     def __call__(self, gripper: Floats, elbow: Floats, goal: Floats, distractor: Floats | None) -> NDArray[np.uint8]:
-        """Return pictures ``[N, H, W, 3]`` uint8 RGB.
-
-        Args:
-            gripper: ``[N, 2]``.
-            elbow: ``[N, 2]``.
-            goal: ``[N, 2]``.
-            distractor: ``[N, 2]``; None draws none.
-        """
+        """Return pictures ``[N, H, W, 3]`` uint8 RGB of places ``[N, 2]``; without a distractor none is drawn."""
 
         def draw(part: slice) -> Floats:
             return self._draw(gripper[part], elbow[part], goal[part], None if distractor is None else distractor[part])
@@ -99,9 +85,6 @@ class Camera:
         return canvas
 
 
-# The reaching task with a gripper that moves freely: N copies stepped together.
-
-
 CAMERA = "base_camera"
 STEP, EDGE = 0.12, 0.75
 _APART = 0.3  # smallest distance from the distractor to the goal
@@ -114,10 +97,6 @@ class Reach:
     An action moves the gripper by up to `STEP` along each axis, inside ``[-EDGE, EDGE]^2``; the arm is drawn behind it.
     Nothing but the start of an episode is random. The state vector is the gripper, the goal, and the way from one to
     the other, each ``(x, y)``.
-
-    Args:
-        options: Settings.
-        num_envs: Copies N.
     """
 
     state_size = _SHOWN
@@ -211,10 +190,6 @@ class Arm(Reach):
     by at most `CHANGE` and then moves the joint by it; at its limit a joint stops. The state vector is cosine and sine
     of both joints, their velocities as shares of `SPEED`, and the goal ``(x, y)``: where the gripper is, and which way
     the goal lies from there, is not in it. A picture shows no velocity.
-
-    Args:
-        options: Settings.
-        num_envs: Copies N.
     """
 
     state_size = 8

@@ -28,12 +28,7 @@ class Canvas:
         self._x, self._y = self._centres[None, None, :], -self._centres[None, :, None]
 
     def pictures(self, count: int, draw: Callable[[slice], Floats]) -> NDArray[np.uint8]:
-        """Return pictures ``[N, H, W, 3]`` uint8 RGB.
-
-        Args:
-            count: N.
-            draw: Returns the canvas of a part of them, a few at a time.
-        """
+        """Return pictures ``[N, H, W, 3]`` uint8 RGB; `draw` returns the canvas of a part of them, a few at a time."""
         found = np.empty((count, self.size, self.size, 3), np.uint8)
         for start in range(0, count, _AT_ONCE):
             part = slice(start, min(start + _AT_ONCE, count))
@@ -63,15 +58,7 @@ class Canvas:
         self._near(canvas, middle, radius, distance, colour)
 
     def square(self, canvas: Floats, middle: Floats, angle: Floats, half: float, colour: Colour) -> None:
-        """Paint squares.
-
-        Args:
-            canvas: ``[N, H, W, 3]``.
-            middle: ``[N, 2]``.
-            angle: ``[N]`` in radians, counterclockwise.
-            half: Half of the side.
-            colour: What with.
-        """
+        """Paint squares of side 2 `half` around ``[N, 2]``, turned by ``[N]`` radians counterclockwise."""
         cos, sin = np.cos(angle)[:, None, None], np.sin(angle)[:, None, None]
 
         def distance(x: Floats, y: Floats) -> Floats:

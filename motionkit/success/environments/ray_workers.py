@@ -23,13 +23,7 @@ _VARIABLES = (*_AUTHENTICATION, "RAY_USAGE_STATS_ENABLED")
 
 
 class RayWorker:
-    """A worker in an actor; see `motionkit.success.environments.workers.Worker`.
-
-    Args:
-        actor: Handle of a `Work`.
-        number: Which worker it is.
-        workers: Of how many.
-    """
+    """A worker in an actor; see `motionkit.success.environments.workers.Worker`."""
 
     def __init__(self, actor: Any, number: int, workers: int) -> None:
         self._actor, self._number, self._workers = actor, number, workers

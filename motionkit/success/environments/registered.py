@@ -21,9 +21,6 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import in_words
 from motionkit.success.environments.tasks import GymnasiumSettings
 
-# Pictures as every environment gives them: uint8 RGB of one size.
-
-
 _FIX = "choose an environment that draws itself: render_mode 'rgb_array', or --env.image-keys KEY."
 
 
@@ -55,9 +52,6 @@ def as_picture(value: Any, size: int, place: str) -> NDArray[np.uint8]:
     return np.ascontiguousarray(picture)
 
 
-# The numbers of an observation.
-
-
 Reader = Callable[[Any], Floats]
 
 
@@ -83,9 +77,6 @@ def _readers(space: Space[Any]) -> Iterator[Reader]:
     elif isinstance(space, Discrete):
         count, first = int(space.n), int(space.start)
         yield lambda seen: np.eye(count, dtype=np.float32)[int(seen) - first]
-
-
-# Where an environment tells success.
 
 
 _USUAL = ("success", "is_success")
@@ -268,19 +259,11 @@ def _actions(space: Space[Any], name: str) -> tuple[Space[Any], Callable[[NDArra
     raise MotionkitError(f"the actions of {name} are {space}.", why="a vector or one of n choices is taken.")
 
 
-# Any environment of gymnasium's registry.
-
-
 _HELP = "choose an environment that draws itself: render_mode 'rgb_array', or --env.image-keys KEY."
 
 
 class GymnasiumEnvironment(Adapter):
-    """N copies of one registered environment.
-
-    Args:
-        options: Settings.
-        num_envs: Copies N.
-    """
+    """N copies of one registered environment."""
 
     def __init__(self, options: GymnasiumSettings, *, num_envs: int = 1) -> None:
         if not options.id:

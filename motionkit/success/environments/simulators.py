@@ -62,9 +62,6 @@ def _invisible(name: str, why: str) -> MotionkitError:
     )  # fmt: skip
 
 
-# A task of ManiSkill on the CPU, one scene per copy.
-
-
 CAMERA = "base_camera"
 MANISKILL_HELP = (
     "ManiSkill draws by Vulkan; Mesa 24.3 or newer does so on the CPU: apt-get install -y -t bookworm-backports "
@@ -79,10 +76,6 @@ class Maniskill(Adapter):
     """N copies of a task of ManiSkill; see `motionkit.contracts.environment.Environment`.
 
     What the task hides from its camera, such as the goal, is shown.
-
-    Args:
-        options: Settings.
-        num_envs: Copies N.
     """
 
     def __init__(self, options: ManiskillSettings, *, num_envs: int = 1) -> None:
@@ -164,9 +157,6 @@ def _picture(seen: Any) -> Any:
     return seen["sensor_data"][CAMERA]["rgb"]
 
 
-# Drawing without a window: which OpenGL MuJoCo is told to use.
-
-
 VARIABLE = "MUJOCO_GL"
 HELP = "apt-get install -y libegl1 libgl1 (or libosmesa6, with MUJOCO_GL=osmesa); docs/environments.md has more."
 
@@ -198,12 +188,7 @@ STEP = 0.05
 
 
 class Fetch(Adapter):
-    """N copies of a task of the Fetch robot; see `motionkit.contracts.environment.Environment`.
-
-    Args:
-        options: Settings.
-        num_envs: Copies N.
-    """
+    """N copies of a task of the Fetch robot; see `motionkit.contracts.environment.Environment`."""
 
     def __init__(self, options: MujocoSettings, *, num_envs: int = 1) -> None:
         chosen = choose_drawing()

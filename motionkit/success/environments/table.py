@@ -13,9 +13,6 @@ from motionkit.contracts.environment import Floats, Frames, Step
 from motionkit.success.environments.canvas import Canvas
 from motionkit.success.environments.tasks import PushSettings
 
-# How a block moves that a round finger pushes over a table, so slowly that friction stops it at once.
-
-
 Values = NDArray[np.float64]
 
 HALF = 0.16
@@ -116,9 +113,6 @@ def _turned(vector: Values, angle: Values) -> Values:
     return np.stack([cos * vector[:, 0] - sin * vector[:, 1], sin * vector[:, 0] + cos * vector[:, 1]], axis=1)
 
 
-# What the camera sees of the table: the goal, the block and the finger.
-
-
 TABLE = 0.8
 """Half of the side of the table, whose middle is that of the picture."""
 
@@ -128,11 +122,7 @@ _DISC = 0.24
 
 
 class Camera:
-    """Draws the table from above.
-
-    Args:
-        size: Height and width in pixels.
-    """
+    """Draws the table from above, `size` pixels wide and high."""
 
     def __init__(self, size: int) -> None:
         self._canvas = Canvas(size)
@@ -189,10 +179,6 @@ class Push:
     nothing brings it back, and the episode ends. Nothing but the start of an episode is random. The state vector is the
     block, the way from finger to block, the way from block to goal, each ``(x, y)``, and the cosine and sine of four
     times the block's angle, which a quarter of a turn does not change.
-
-    Args:
-        options: Settings.
-        num_envs: Copies N.
     """
 
     state_size = 8

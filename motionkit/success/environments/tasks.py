@@ -10,8 +10,6 @@ from pydantic import Field
 from motionkit.config import Group
 from motionkit.plugins import Component
 
-# Settings of gymnasium's environments.
-
 
 class GymnasiumSettings(Group):
     """Options of ``--env gymnasium``."""
@@ -35,9 +33,6 @@ class GymnasiumSettings(Group):
         return {"id": "a module in the id is imported."} if ":" in self.id else {}
 
 
-# Settings of ManiSkill's tasks.
-
-
 class ManiskillSettings(Group):
     """Options of ``--env maniskill``."""
 
@@ -56,9 +51,6 @@ class ManiskillSettings(Group):
     terminate_on_success: bool = Field(False, description="End an episode with its first success.")
 
 
-# Settings of the Fetch robot's tasks.
-
-
 class MujocoSettings(Group):
     """Options of ``--env mujoco``."""
 
@@ -70,9 +62,6 @@ class MujocoSettings(Group):
     )
     max_steps: int = Field(50, ge=1, le=100_000, description="Steps of an episode.")
     size: int = Field(64, ge=16, le=1024, description="Height and width of the pictures in pixels.")
-
-
-# Settings of the pushing task.
 
 
 class PushSettings(Group):
@@ -98,9 +87,6 @@ class PushSettings(Group):
         """
         own = {"run.num_steps": 240, "objective.entropy": 0.005} if command == "ppo" else {"run.num_steps": 64}
         return {**own, "episodes.num_envs": 128, "episodes.steps": 32, "objective.batch_size": 512}
-
-
-# Settings of the reaching task.
 
 
 class ReachSettings(Group):
@@ -138,18 +124,11 @@ def as_recorded(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return spec
 
 
-# Any environment of gymnasium's registry that draws itself and tells success.
-
-
 gymnasium = Component(
     summary="An environment of gymnasium's registry that has a picture and tells success.",
     options=GymnasiumSettings,
     factory="motionkit.success.environments.registered:GymnasiumEnvironment",
 )
-
-
-# Tasks of ManiSkill, simulated and drawn on the CPU. Extra ``maniskill``.
-
 
 maniskill = Component(
     summary="A Panda arm brings a red cube to a green ball that is made visible; ManiSkill, on the CPU.",
@@ -159,10 +138,6 @@ maniskill = Component(
     extra="maniskill",
 )
 
-
-# The Fetch robot of gymnasium-robotics, simulated by MuJoCo. Extra ``mujoco``.
-
-
 mujoco = Component(
     summary="The Fetch robot reaches for a red ball, seen by two cameras; gymnasium-robotics, MuJoCo.",
     options=MujocoSettings,
@@ -170,10 +145,6 @@ mujoco = Component(
     needs=("gymnasium_robotics", "mujoco"),
     extra="mujoco",
 )
-
-
-# Push: a finger pushes a block to a green disc by contact and friction, seen by a camera. Needs no simulator.
-
 
 push = Component(
     summary="A finger pushes a block to a green disc on a table that it can fall from; 64 x 64 camera.",

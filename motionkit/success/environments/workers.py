@@ -55,11 +55,7 @@ class Order:
 
 
 class Work:
-    """Answers questions about some copies; lives in the worker.
-
-    Args:
-        order: What to open, at the first question.
-    """
+    """Answers questions about some copies; lives in the worker."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -188,12 +184,7 @@ class Worker(Protocol):
 
 
 class Team:
-    """Workers that are asked together.
-
-    Args:
-        workers: Workers that were started.
-        release: Called after they are closed.
-    """
+    """Workers that are asked together."""
 
     def __init__(self, workers: Sequence[Worker], release: Callable[[], None] = lambda: None) -> None:
         self.workers = tuple(workers)
@@ -218,11 +209,6 @@ class WorkerEnvironment:
 
     Copies go to workers in blocks, the first ones to the first worker. What a copy does depends on its seeds and
     actions alone, so the number of workers changes nothing.
-
-    Args:
-        team: The workers.
-        counts: Copies of each.
-        said: What one of them said when it opened.
     """
 
     def __init__(self, team: Team, counts: Sequence[int], said: Mapping[str, Any]) -> None:
@@ -326,12 +312,7 @@ _CLASSES = {
 
 
 def shared_environment(team: Team, counts: Sequence[int]) -> WorkerEnvironment:
-    """Return the environment that workers share; it offers ``Stored`` and ``Scripted`` where they do.
-
-    Args:
-        team: The workers.
-        counts: Copies of each.
-    """
+    """Return the environment that workers share; it offers ``Stored`` and ``Scripted`` where they do."""
     said = team.ask("open")[0]
     return _CLASSES[said["stored"], said["scripted"]](team, counts, said)
 
@@ -368,11 +349,6 @@ class ProcessWorker:
     """A worker in a process of its own; see `motionkit.success.environments.workers.Worker`.
 
     The process is spawned, not forked: threads and GPU contexts of this one do not survive a fork.
-
-    Args:
-        order: What it opens.
-        number: Which worker it is.
-        workers: Of how many.
     """
 
     def __init__(self, order: Order, number: int, workers: int) -> None:

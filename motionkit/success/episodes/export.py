@@ -21,11 +21,6 @@ def export_trajectories(episodes: Episodes, out: Path, *, overwrite: bool = Fals
     A file is a pickle, as the guide's code reads it; it holds arrays and plain tables alone. The folder appears whole,
     with a record of what is in it.
 
-    Args:
-        episodes: The episodes.
-        out: The folder.
-        overwrite: Replace what an earlier export wrote there; other files stay.
-
     Returns:
         Files by the name of their folder.
 

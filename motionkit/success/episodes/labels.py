@@ -31,11 +31,8 @@ def label_episodes(episodes: Episodes, path: Path) -> Episodes:
 
     A row with a frame holds from that frame to the next row of its episode; frames before the first row are no success.
     A row without one is of the whole episode: 0 makes all of its frames failures; 1 keeps the frames that the data call
-    a success, and where there are none makes the last frame the one.
-
-    Args:
-        episodes: All episodes.
-        path: The file. An episode is named by its id, or by the number at the end of its id.
+    a success, and where there are none makes the last frame the one. An episode is named by its id, or by the number at
+    the end of its id.
     """
     names = _names(episodes.records)
     rows: dict[int, list[_Row]] = {}

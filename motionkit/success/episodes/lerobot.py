@@ -64,12 +64,7 @@ class Feature(BaseModel):
 
 
 class Info(BaseModel):
-    """``meta/info.json``.
-
-    Attributes:
-        data_path: Where rows lie.
-        video_path: Where videos lie.
-    """
+    """``meta/info.json``."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -110,9 +105,6 @@ def read_info(folder: Path) -> Info:
     return info
 
 
-# Pictures of a camera as MP4 and back, through the ffmpeg of imageio-ffmpeg.
-
-
 _LAST_LINES = 4
 _QUALITY = "8"  # of H.264, 0 to 51: differences that nobody sees, in a tenth of the bytes
 _HEADER = 1 << 16  # bytes of what ffmpeg says that are looked at
@@ -133,13 +125,7 @@ def require_video() -> Any:
 
 
 def write_film(path: Path, pictures: Iterable[NDArray[np.uint8]], size: Size, fps: int) -> None:
-    """Write pictures as H.264.
-
-    Args:
-        path: The file.
-        pictures: ``[M, H, W, 3]`` uint8 RGB, piece by piece.
-        size: Height and width.
-        fps: Pictures a second.
+    """Write pictures ``[M, H, W, 3]`` uint8 RGB, which come piece by piece, as H.264.
 
     Raises:
         MotionkitError: ffmpeg failed, or the disk is full (exit code 1).
@@ -181,13 +167,7 @@ def write_film(path: Path, pictures: Iterable[NDArray[np.uint8]], size: Size, fp
 
 
 class FilmReader:
-    """Reads the pictures of an MP4 file from the first to the last.
-
-    Args:
-        path: The file.
-        size: Height and width that it must have.
-        fps: Pictures a second that it must have.
-    """
+    """Reads the pictures of an MP4 file, which must have this size and rate, from the first to the last."""
 
     def __init__(self, path: Path, size: Size, fps: float) -> None:
         self._path, self._size, self._place = path, size, 0
@@ -284,13 +264,8 @@ def export_lerobot(episodes: Episodes, out: Path, *, fps: int = 0, overwrite: bo
     """Write episodes in the layout of LeRobot 3: rows as parquet, pictures as MP4.
 
     A row is a frame with what was done in it; the last action of an episode, which is not known, is 0. ``success`` is
-    of the frame, ``next.success`` of the one after the action. Pictures lose what H.264 leaves out.
-
-    Args:
-        episodes: The episodes.
-        out: The folder; it appears whole.
-        fps: Frames a second; 0: that of the episodes, else `USUAL_FPS`.
-        overwrite: Replace what an earlier export wrote there; other files stay.
+    of the frame, ``next.success`` of the one after the action. Pictures lose what H.264 leaves out. The folder appears
+    whole. `fps` 0 is that of the episodes, else `USUAL_FPS`.
 
     Returns:
         ``episodes``, ``frames``, ``fps`` and ``features``.

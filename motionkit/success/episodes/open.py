@@ -123,11 +123,7 @@ def read_file(path: Path) -> Trajectory | None:
 
 
 def open_episodes(*places: Path) -> Episodes:
-    """Open folders of episodes as one; runs of reward-collect hold theirs in ``RUN/episodes``.
-
-    Args:
-        places: Folders or runs, or LeRobot datasets of version 3, whose pictures are decoded into the cache once.
-    """
+    """Open folders of episodes, runs of reward-collect and LeRobot datasets as one; videos are decoded once, and kept."""
     opened = [_opened(Path(place).expanduser()) for place in places]
     manifest = opened[0][1]
     for folder, other, *_ in opened[1:]:
@@ -294,12 +290,7 @@ class Trajectories:
                 )
 
     def add(self, number: int, collector: Collector) -> None:
-        """Give the episode of a file to a collector, which keeps it if its class is wanted.
-
-        Args:
-            number: Which one, from 0.
-            collector: Of the same cameras.
-        """
+        """Give the episode of a file to a collector, which keeps it if its class is wanted."""
         _, path = self._files[number]
         one = read_file(path)
         if one is None:
@@ -313,13 +304,7 @@ class Trajectories:
 
 
 def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> Episodes:
-    """Open the guide's folders; their frames are kept as bytes in the cache, since a file must be read whole.
-
-    Args:
-        positive: As for `Trajectories`.
-        negative: As for `Trajectories`.
-        cameras: As for `Trajectories`.
-    """
+    """Open the guide's folders; their frames are kept as bytes in the cache, since a file must be read whole."""
     mark = sha256("\0".join((_READING, *cameras)).encode())
     for _, path in list_files(positive, negative):
         status = path.stat()
@@ -335,14 +320,7 @@ def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] 
 
 
 def import_trajectories(positive: Path, negative: Path, out: Path, *, cameras: Sequence[str] = ()) -> list[str]:
-    """Write the guide's folders in motionkit's format; returns what was found odd, a sentence each.
-
-    Args:
-        positive: As for `Trajectories`.
-        negative: As for `Trajectories`.
-        out: The new folder.
-        cameras: As for `Trajectories`.
-    """
+    """Write the guide's folders in motionkit's format; returns what was found odd, a sentence each."""
     if out.exists() and any(out.iterdir()):
         raise MotionkitError(f"{out} is not empty.", fix="choose a new folder.")
     return _convert(Trajectories(positive, negative, cameras=cameras), out)
@@ -357,12 +335,7 @@ def _convert(trajectories: Trajectories, out: Path) -> list[str]:
 
 
 def _scale_of(highest: Mapping[Path, float], small: Sequence[Path]) -> float:
-    """Return what float values are multiplied by; a dark file of whole numbers may be of 0 to 255, too.
-
-    Args:
-        highest: The highest value of each file.
-        small: Files of 0 to 1.
-    """
+    """Return what floats are multiplied by; `small` files are of 0 to 1, and so may be a dark one of whole numbers."""
     large = [path for path, value in highest.items() if value > _DARK]
     if large and small:
         raise MotionkitError(

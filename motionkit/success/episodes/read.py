@@ -19,9 +19,6 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import MappedPages, fingerprint
 
-# The documents of a folder of episodes: manifest.json, and one line of episodes-WW.jsonl for each episode.
-
-
 ARTIFACT = "episodes"
 """Folder of a run that holds its episodes."""
 
@@ -153,13 +150,7 @@ def read_rows(path: Path, width: int, first: int, count: int) -> bytes:
 
 
 class ShardReader:
-    """Reads frames of several shards by their place; files are mapped, so that memory does not grow with them.
-
-    Args:
-        folders: Folder of each shard.
-        shards: Its name.
-        cameras: ``(height, width)`` by name.
-    """
+    """Reads frames of several shards by their place; files are mapped, so that memory does not grow with them."""
 
     def __init__(self, folders: Sequence[Path], shards: Sequence[str], cameras: Mapping[str, Size]) -> None:
         self._places = list(zip(folders, shards, strict=True))
@@ -205,13 +196,6 @@ FIX = "give a run of motionkit reward-collect, the folder that a Collector wrote
 class Episodes:
     """Frames of episodes, one episode after the other.
 
-    Args:
-        manifest: What they share.
-        records: The episodes.
-        shards: Number of each episode's shard in `reader`.
-        reader: Gives the frames.
-        notes: What was left out, and why.
-
     Attributes:
         cameras: ``(height, width)`` in pixels by name.
         records: The episodes.
@@ -247,11 +231,7 @@ class Episodes:
         return len(self.labels)
 
     def read(self, index: NDArray[np.int64]) -> dict[str, NDArray[np.uint8]]:
-        """Return frames ``[M, H, W, 3]`` uint8 RGB of each camera.
-
-        Args:
-            index: ``[M]`` numbers of frames, in any order.
-        """
+        """Return frames ``[M, H, W, 3]`` uint8 RGB of each camera; `index` ``[M]`` is in any order."""
         episode = self.episode[index]
         shard, row = self._shards[episode], self._offsets[episode] + self.step[index]
         return {camera: self._reader.read(camera, shard, row) for camera in self.cameras}
@@ -289,14 +269,7 @@ class Episodes:
         return Episodes(self.manifest, records, self._shards[list(numbers)].tolist(), self._reader, self.notes)
 
     def relabelled(self, numbers: Sequence[int], records: Sequence[EpisodeRecord], note: str, *, rule: str) -> Episodes:
-        """Return some of the episodes with other labels.
-
-        Args:
-            numbers: Their numbers in `records`.
-            records: What takes the place of each.
-            note: What is said of it.
-            rule: When a frame is a success.
-        """
+        """Return some of the episodes with other labels."""
         manifest = self.manifest.model_copy(update={"label_rule": rule, "labelled": True})
         return Episodes(manifest, records, self._shards[list(numbers)].tolist(), self._reader, (*self.notes, note))
 

@@ -38,11 +38,7 @@ class PolicyLearner(Protocol):
     actor: Actor  # what it trains
 
     def update(self, *, critic_alone: bool = False) -> dict[str, float]:
-        """Gather one rollout and learn from it; returns metrics.
-
-        Args:
-            critic_alone: Leave the actor as it is.
-        """
+        """Gather one rollout and learn from it, or teach the critic alone; returns metrics."""
         ...
 
     def parts(self) -> Parts:
@@ -51,13 +47,7 @@ class PolicyLearner(Protocol):
 
 
 class Sb3Ppo:
-    """Stable-Baselines3's PPO, one rollout at a time; its state is kept by us, without pickles.
-
-    Args:
-        actor: What is trained.
-        env: Where it acts.
-        settings: Sizes, objective and optimiser.
-    """
+    """Stable-Baselines3's PPO, one rollout at a time; its state is kept by us, without pickles."""
 
     def __init__(self, actor: Actor, env: ScoredEnv, settings: PpoSettings) -> None:
         self.actor, self._env = actor, env

@@ -53,14 +53,7 @@ class Demonstrations:
 
 
 def open_demonstrations(place: Path, spec: ActorSpec, settings: CloneSettings, *, seed: int) -> Demonstrations:
-    """Open episodes to clone, and refuse those that an actor of a spec cannot learn from.
-
-    Args:
-        place: A run of reward-collect, a folder of episodes, or a LeRobot dataset.
-        spec: What the actor reads and does, and where.
-        settings: How many of them, and the share that is held out.
-        seed: Fixes which are held out.
-    """
+    """Open episodes to clone, and refuse those that an actor of a spec cannot learn from."""
     episodes = open_episodes(place)
     _require_fit(episodes, spec, place)
     notes = list(episodes.notes)
@@ -159,12 +152,6 @@ def clone(actor: Actor, data: Demonstrations, settings: CloneSettings, *, seed: 
     The loss is the squared error of the mean action in units of half its range, or the cross-entropy of a choice; that
     of the held-out episodes is looked at after every pass, and the best weights are kept. The spread that the actor
     explores with then is the held-out error of each number, and no less than `CloneSettings.spread`.
-
-    Args:
-        actor: The actor; its critic learns nothing here.
-        data: What is cloned.
-        settings: Passes, patience and optimiser.
-        seed: Fixes the order of the batches.
 
     Returns:
         ``episodes``, ``pairs``, ``epochs``, ``best_epoch``, ``loss`` and ``before`` (held-out).

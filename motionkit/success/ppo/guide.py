@@ -118,11 +118,6 @@ def translate_stage(table: Mapping[str, Any], path: Path, command: Command) -> F
     """Return what a file of the guide means to a command; see `motionkit.config.Settings.translate`.
 
     ``use_reward_model`` chooses the reward of `ppo`; ``collect_data`` is what `reward-collect` does.
-
-    Args:
-        table: What the file holds.
-        path: The file.
-        command: Which command reads it.
     """
     keys, left_out = (PPO, PPO_LEFT_OUT) if command == "ppo" else (COLLECT, COLLECT_LEFT_OUT)
     stop = closed(left_out, keys)

@@ -32,18 +32,11 @@ from motionkit.success.train_settings import AugmentSettings, ThresholdSettings
 from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.steps import Kept, ModelState, Parts
 
-# The frames of a mining round: those that the classifier was trained on, and those of the policy's own episodes.
-
-
 Index = NDArray[np.int64]
 
 
 class Joined:
-    """Frames of several sets, one set after the other; what `motionkit.success.train_settings` reads frames from.
-
-    Args:
-        sets: They have the same cameras.
-    """
+    """Frames of several sets, one set after the other; what `motionkit.success.train_settings` reads frames from."""
 
     def __init__(self, sets: Sequence[Episodes]) -> None:
         self._sets = tuple(sets)

@@ -22,9 +22,6 @@ from motionkit.success.true_success import start_seeds
 from motionkit.text import Prompt
 from motionkit.training.steps import State
 
-# The motion of an episode, where its environment tells the body's joints.
-
-
 _FIX = "put joints [T, J, 3] in metres, Y up, J = 22 or 21, and fps into the info of an episode's last step."
 
 
@@ -50,9 +47,6 @@ def motion_of(info: Mapping[str, Any]) -> MotionBatch:
     )  # fmt: skip
 
 
-# What a step is worth: the weighted sum of rewards that read images, the environment's own reward, or motions.
-
-
 PREDICTED = "success"
 """Part of an image reward's scores, 0 or 1: whether it sees success."""
 
@@ -75,11 +69,6 @@ class Scorer:
         num_envs: Copies N.
         cameras: Names of the environment's cameras; a reward without `score_cameras` reads the first.
         device: Where frames are scored.
-
-    Attributes:
-        needs_frames: Whether a reward reads frames.
-        predicts: Whether a reward says that it sees success.
-        means: Mean of each reward over the steps since `take_means`.
     """
 
     def __init__(
@@ -94,7 +83,7 @@ class Scorer:
         self._sums: dict[str, list[float]] = {}
         self._totals: list[Floats] = []
         self.needs_frames = any(term.reads == "image" for term in terms)
-        self.predicts = self.needs_frames
+        self.predicts = self.needs_frames  # whether a reward says that it sees success
 
     def predict(self, frames: Frames) -> Flags:
         """Return ``[N]``: the first image reward sees success in a frame."""
@@ -191,12 +180,7 @@ class Scorer:
 
 
 def refuse_unreadable(terms: Sequence[tuple[str, str]], environment: Any) -> None:
-    """Refuse rewards that cannot read what an environment shows.
-
-    Args:
-        terms: Name of each reward and what it reads.
-        environment: An open environment.
-    """
+    """Refuse rewards that cannot read what an environment shows."""
     for name, reads in terms:
         if reads == "image" and not environment.cameras:
             raise MotionkitError(
@@ -216,13 +200,6 @@ class ScoredEnv(VecEnv):
 
     A reward looks at the state after the action. Where an episode ends, that is still its own last state: the next
     episode begins afterwards, and the observation of the last state goes along as ``terminal_observation``.
-
-    Args:
-        environment: The environment.
-        spec: What the actor reads.
-        scorer: The rewards.
-        seed: Seed of the starts.
-        watch: Called after each step with it and the frames, which are drawn for it; for a recorder.
 
     Attributes:
         episodes: Episodes begun.

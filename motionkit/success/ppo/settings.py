@@ -161,9 +161,6 @@ def _newest() -> str:
     return next((str(place) for place in done if (place / _ARTIFACT / _DOCUMENT).is_file()), "")
 
 
-# Settings of `motionkit ppo`.
-
-
 STEPS = {"mlp": 16, "pixels": 40}
 """Updates by default: about 33,000 and 82,000 environment steps."""
 

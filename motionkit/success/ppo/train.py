@@ -39,9 +39,6 @@ from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Best
 from motionkit.training.steps import Kept, Parts, State, restore, run_steps
 
-# The warning that predicted and true success part, or are not of the same episodes.
-
-
 _FEWEST = 32
 _HALF = 0.5
 
@@ -53,10 +50,6 @@ class SuccessAlarm:
     there is (reward hacking). A reward that misses much of the true success is seen as well. Where success is rare,
     neither makes a gap: then it counts that, beyond doubt, fewer than half of the episodes that succeed are seen, or
     fewer than half of those that are taken for successes are some.
-
-    Args:
-        gap: Difference from which it fires.
-        window: Newest episodes that count.
 
     Attributes:
         fired_at: Step in which it fired first; 0 before.
@@ -133,20 +126,12 @@ def _below_half(hits: int, count: int) -> bool:
     return count > 0 and rate_interval(hits, count)[1] < _HALF
 
 
-# Films of episodes, as animated WebP.
-
-
 _SHOWN = 192  # pixels; small pictures are enlarged
 _MILLISECONDS, _LAST = 80, 800
 
 
 def write_films(folder: Path, episodes: Episodes) -> None:
-    """Write the films of episodes and ``films.json``, which says how each ended.
-
-    Args:
-        folder: Created when absent; nothing is written where there are no films.
-        episodes: Episodes with films.
-    """
+    """Write the films of episodes and ``films.json``, which says how each ended."""
     if not episodes.films:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -162,9 +147,6 @@ def write_films(folder: Path, episodes: Episodes) -> None:
         predicted = None if episodes.predicted is None else bool(np.asarray(episodes.predicted)[number])
         said.append({"file": name, "success": bool(episodes.success[number]), "predicted": predicted})
     write_bytes_atomic(folder / "films.json", (json.dumps(said, indent=2) + "\n").encode())
-
-
-# Whether a classifier judges the task that a policy is trained on.
 
 
 def compare_environments(trained: Mapping[str, Any], own: Mapping[str, Any], place: str) -> str:
@@ -188,9 +170,6 @@ def compare_environments(trained: Mapping[str, Any], own: Mapping[str, Any], pla
     trained, own = as_recorded(trained), as_recorded(own)
     odd = [f"{key} {trained[key]}, not {own[key]}" for key in trained if key in own and trained[key] != own[key]]
     return f"the classifier's frames were made with other options of {here}: {'; '.join(odd)}." if odd else ""
-
-
-# What a run of `motionkit ppo` comes to, in a sentence.
 
 
 _LEARNED = 0.5
