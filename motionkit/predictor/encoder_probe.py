@@ -231,11 +231,6 @@ def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe
     return Probe(*(_measured(each, frames) for each in (ask, held, moving)))
 
 
-def probe(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> dict[str, float]:
-    """Measure an encoder on held-out frames; see `measure` and `Probe.figures`."""
-    return measure(encoder, frames, baseline).figures()
-
-
 @torch.no_grad()
 def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
     """Add up what answers are worth, clip by clip."""

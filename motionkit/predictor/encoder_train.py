@@ -20,7 +20,6 @@ from motionkit.predictor.encoder_probe import (
     Probe,
     frames_of,
     measure,
-    probe,
     probe_table,
     probe_verdict,
 )
@@ -29,9 +28,9 @@ from motionkit.rl import stable_hash
 from motionkit.runs import Run, TrainedOn
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import autocast, describe_device, set_up
-from motionkit.training.learner import Best, Learner, cosine_rate
-from motionkit.training.steps import Kept, Parts, restore, run_steps
-from motionkit.training.world import OneProcess, World, joined, of_main, share_of
+from motionkit.training.learner import Learner, cosine_rate
+from motionkit.training.supervised import fit
+from motionkit.training.world import OneProcess, World, joined, share_of
 
 
 @dataclass(frozen=True)
@@ -251,29 +250,21 @@ class PretrainEncoder:
         learner = Learner(_Model(encoder), optim, rate, world=self.world)
         self.baseline = Baseline.of(self.frames)
         self.gait_weights = gait_weights(self.frames.gait)
-        best, start = Best(), Kept()
-        parts: Parts = {**learner.parts(), "best": best, "before": start}
-        if (checkpoint := run.checkpoint()) is not None:
-            restore(parts, checkpoint)
-        elif self.held_out is not None:
-            _logger.info("measuring %d validation frames before training", len(self.held_out))
-            start.values = self._probe()
-        if self.world.main:
-            save_encoder(run.artifact(ARTIFACT), encoder, tensors=False)
-            self._items.write(run.artifact(ARTIFACT))
 
-        def step_fn(step: int) -> Mapping[str, float]:
-            metrics = self._step(learner, step)
-            epoch, place = divmod(step, self.batches.per_epoch)
-            if self.held_out is not None and (step == total or (every and not place and epoch % every == 0)):
-                found = self._probe()
-                metrics |= found
-                if best.offer(of_main(found["encoder/skill"], self.world), step, encoder.state_dict()):
-                    _logger.info("step %d: skill %.3f, the best so far", step, best.value)
-            return metrics
+        def begin() -> None:
+            if self.world.main:
+                save_encoder(run.artifact(ARTIFACT), encoder, tensors=False)
+                self._items.write(run.artifact(ARTIFACT))
 
-        if not run_steps(run, settings, step_fn, parts, world=self.world):
+        held_out = self.held_out is not None
+        done = fit(
+            run, settings, learner, lambda step: self._step(learner, step),
+            measure=(lambda _: self._probe()) if held_out else None, every=every * self.batches.per_epoch,
+            worth=lambda figures: figures["encoder/skill"], before=self._probe if held_out else None, begin=begin,
+        )  # fmt: skip
+        if done is None:
             return {}
+        best = done.best
         if self.world.main:
             save_encoder(run.artifact(LAST), encoder, extra={"step": total})
         if best.tensors:
@@ -283,12 +274,11 @@ class PretrainEncoder:
         kept = {"step": best.step or total, "heldout": {name: round(value, 4) for name, value in found.items()}}
         if self.world.main:
             save_encoder(run.artifact(ARTIFACT), encoder, extra=kept)
-        return self._finish(start.values, final, found, best.step or total)
+        return self._finish(done.before, final, found, best.step or total)
 
     def _probe(self) -> dict[str, float]:
-        if self.held_out is None:
-            return {}
-        return probe(self.encoder.eval(), self.held_out, self.baseline)
+        assert self.held_out is not None
+        return measure(self.encoder.eval(), self.held_out, self.baseline).figures()
 
     def _step(self, learner: Learner, step: int) -> dict[str, float]:
         learner.zero_grad()

@@ -24,8 +24,8 @@ from motionkit.regions.small import SeenImages, ShapesPolicy
 from motionkit.runs import Run
 from motionkit.training.base import LOSS, Figure, inputs_of
 from motionkit.training.device import describe_device, set_up
-from motionkit.training.learner import Best, Learner, cosine_rate
-from motionkit.training.steps import Parts, restore, run_steps
+from motionkit.training.learner import Learner, cosine_rate
+from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 _INSIDE = 4.0
@@ -148,29 +148,26 @@ class PretrainRegions:
         optim, total = settings.optim, settings.run.num_steps
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
         learner = Learner(policy, optim, rate, world=self.world)
-        best = Best()
-        parts: Parts = {**learner.parts(), "best": best} if settings.train.best else learner.parts()
-        if (checkpoint := run.checkpoint()) is not None:
-            restore(parts, checkpoint)
-        if self.world.main:
-            policy.save(run.artifact(ARTIFACT), tensors=None)
-            trained_pictures(self.data).write(run.artifact(ARTIFACT))
         every = settings.train.val_every if self.data.count("val") else 0
+
+        def begin() -> None:
+            if self.world.main:
+                policy.save(run.artifact(ARTIFACT), tensors=None)
+                trained_pictures(self.data).write(run.artifact(ARTIFACT))
 
         def step_fn(step: int) -> Mapping[str, float]:
             learner.zero_grad()
             loss = self._told(self._captioned(step), self.share, self.world)
             loss.backward()
-            metrics = sum_over({"loss/total": float(loss.detach())}, self.world) | learner.descend(step - 1)
-            if every and (step % every == 0 or step == total):
-                metrics["val/loss"] = found = self._validate()
-                if settings.train.best:
-                    best.offer(-found, step, policy.tensors())
-            return metrics
+            return sum_over({"loss/total": float(loss.detach())}, self.world) | learner.descend(step - 1)
 
-        if run_steps(run, settings, step_fn, parts, world=self.world) and self.world.main:
-            if best.tensors:
-                policy.load_tensors(best.tensors)
+        done = fit(
+            run, settings, learner, step_fn, measure=self._validate if every else None, every=every,
+            worth=(lambda figures: -figures["val/loss"]) if settings.train.best else None, begin=begin,
+        )  # fmt: skip
+        if done is not None and self.world.main:
+            if done.best.tensors:
+                policy.load_tensors(done.best.tensors)
             # Half the bytes; what is lost is far below what training is sure of.
             policy.save(run.artifact(ARTIFACT), tensors={name: one.half() for name, one in policy.tensors().items()})
         return {}
@@ -216,9 +213,9 @@ class PretrainRegions:
         return loss + _ABSENT * mask_loss(drawn, torch.zeros_like(masks[rows])).sum() / total
 
     @torch.no_grad()
-    def _validate(self) -> float:
+    def _validate(self, step: int) -> dict[str, float]:
         index = np.arange(min(self.settings.train.val_regions, self.data.count("val")))
-        return float(self._told(index, slice(None), OneProcess(), "val"))
+        return {"val/loss": float(self._told(index, slice(None), OneProcess(), "val"))}
 
     def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
         """Look at regions, with a graph."""

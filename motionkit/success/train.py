@@ -47,9 +47,9 @@ from motionkit.success.train_settings import RewardTrainSettings, ThresholdSetti
 from motionkit.tracking import finite
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import autocast, describe_device, set_up
-from motionkit.training.learner import Best, Learner, cosine_rate, out_of_range
-from motionkit.training.steps import Parts, restore, run_steps
-from motionkit.training.world import OneProcess, World, of_main, share_of, sum_over
+from motionkit.training.learner import Learner, cosine_rate, out_of_range
+from motionkit.training.supervised import fit
+from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 
 @dataclass(frozen=True)
@@ -197,23 +197,21 @@ class RewardTrain:
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
         frozen = nn.ModuleList(classifier.network.backbones()) if settings.model.frozen else None
         learner = Learner(classifier, optim, rate, world=self.world, frozen=frozen)
-        best = Best()
-        parts: Parts = {**learner.parts(), "best": best}
-        if (checkpoint := run.checkpoint()) is not None:
-            restore(parts, checkpoint)
-        save_classifier(run.artifact(ARTIFACT), classifier, tensors=False)
-        seen = self._seen(run)
+        seen: Seen
 
-        def step_fn(step: int) -> Mapping[str, float]:
-            metrics = self._step(learner, seen, step)
-            epoch, place = divmod(step, self.batches.per_epoch)
-            if step == total or (every and not place and epoch % every == 0):
-                metrics |= self._validate(seen, best, step).figures
-            return metrics
+        def begin() -> None:
+            nonlocal seen
+            save_classifier(run.artifact(ARTIFACT), classifier, tensors=False)
+            seen = self._seen(run)
 
-        if not run_steps(run, settings, step_fn, parts, world=self.world):
+        done = fit(
+            run, settings, learner, lambda step: self._step(learner, seen, step),
+            measure=lambda step: self._validate(seen, step), every=every * self.batches.per_epoch,
+            worth=lambda figures: figures["classifier/average_precision"], begin=begin,
+        )  # fmt: skip
+        if done is None:
             return {}
-        # The best offered may be older, and a run that is resumed after its last step validates no more.
+        best = done.best
         classifier.update(step=total)
         save_classifier(run.artifact(LAST), classifier)
         classifier.load_tensors(best.tensors)
@@ -265,18 +263,14 @@ class RewardTrain:
         logits, labels = all_logits(seen, index), self._labels(index)
         return choose(logits, labels, settings.threshold, learning_rate=settings.optim.learning_rate)
 
-    def _validate(self, seen: Seen, best: Best, step: int) -> Choice:
+    def _validate(self, seen: Seen, step: int) -> dict[str, float]:
         """Measure on the validation episodes; the weights of a checkpoint go with the threshold chosen here."""
         choice = self._choose(seen)
         calibration = choice.calibration
         self.classifier.update(
             threshold=choice.threshold, temperature=calibration.temperature, bias=calibration.bias, step=step
         )
-        if best.offer(
-            of_main(choice.figures["classifier/average_precision"], self.world), step, self.classifier.tensors()
-        ):
-            _logger.info("step %d: average precision %.4f, the best so far", step, best.value)
-        return choice
+        return choice.figures
 
     def _finish(self, run: Run, report: RewardReport, step: int) -> dict[str, object]:
         folder = run.artifact(FIGURES)

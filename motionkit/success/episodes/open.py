@@ -123,7 +123,7 @@ def read_file(path: Path) -> Trajectory | None:
 
 
 def open_episodes(*places: Path) -> Episodes:
-    """Open folders of episodes, runs of reward-collect and LeRobot datasets as one; videos are decoded once, and kept."""
+    """Open folders of episodes, runs of reward-collect and LeRobot datasets, whose videos are decoded once, as one."""
     opened = [_opened(Path(place).expanduser()) for place in places]
     manifest = opened[0][1]
     for folder, other, *_ in opened[1:]:
