@@ -57,13 +57,12 @@ class PredictorAdvisor:
         return schedule_problems(have, epochs) if isinstance(have, list) and isinstance(epochs, int) else ()
 
 
-def suggest(profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[Suggestion, ...]:
-    """Return settings for the predictor: rules of thumb by the size and the variety of the dataset.
-
-    Args:
-        profile: Statistics of the clips to train on; at least one clip.
-        fixed: Settings that stay as they are; what follows from ``epochs``, ``batch`` and ``seq_len`` follows them.
-    """
+def suggest(
+    profile: Profile,  # statistics of the clips to train on; at least one clip
+    # Settings that stay as they are; what follows from ``epochs``, ``batch`` and ``seq_len`` follows them
+    fixed: Mapping[str, Any] | None = None,
+) -> tuple[Suggestion, ...]:
+    """Return settings for the predictor: rules of thumb by the size and the variety of the dataset."""
     if not profile.rows:
         raise MotionkitError("there is no clip to suggest settings for.")
     frames, number = profile.frames, len(profile.rows)

@@ -226,16 +226,15 @@ def resampled(batch: WindowBatch, speed: Tensor) -> WindowBatch:
     return replace(batch, known=changed.part(0, past), truth=changed.part(past), valid=valid)
 
 
-def bent(batch: WindowBatch, curvature: Tensor, period: int) -> WindowBatch:
+def bent(
+    batch: WindowBatch,
+    curvature: Tensor,  # [2, N] radians per metre, of a cosine and of a sine over time around the last known frame
+    period: int,  # their period in frames
+) -> WindowBatch:
     """Return windows along other curves: the heading turns more the further the root goes.
 
     Nothing changes but the turn of the heading with each step, so that pose, speed and contacts stay what they are.
     What stands still is not turned.
-
-    Args:
-        batch: The windows.
-        curvature: ``[2, N]`` radians per metre, of a cosine and of a sine over time around the last known frame.
-        period: Their period in frames.
     """
     past = batch.known.frames
     time = torch.arange(1 - past, batch.truth.frames + 1, device=curvature.device) * (2 * torch.pi / period)

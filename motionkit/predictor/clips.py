@@ -328,15 +328,14 @@ class Windows:
         return self.frames.map(lambda values: values[rows])
 
 
-def cut_windows(clips: Sequence[StateClip], *, past: int, future: int, stride: int) -> Windows:
-    """Cut clips into windows.
-
-    Args:
-        clips: Clips of one skeleton and rate.
-        past: Known frames P, at least 2.
-        future: Frames F to predict.
-        stride: Frames between the beginnings of two windows of a clip.
-    """
+def cut_windows(
+    clips: Sequence[StateClip],  # clips of one skeleton and rate
+    *,
+    past: int,  # known frames P, at least 2
+    future: int,  # frames F to predict
+    stride: int,  # frames between the beginnings of two windows of a clip
+) -> Windows:
+    """Cut clips into windows."""
     states: list[MotionState] = []
     starts, owners, valid = [], [], []
     short, left_out = [], []

@@ -38,13 +38,12 @@ def frame_features(state: MotionState, fps: float) -> Tensor:
     return torch.cat([state.contacts, velocity.flatten(-2), matrix_to_6d(rotations).flatten(-2)], dim=-1)
 
 
-def with_history(features: Tensor, rows: Tensor, joints: int) -> Tensor:
+def with_history(
+    features: Tensor,  # [..., T, 2 + 9 J] of `frame_features`
+    rows: Tensor,  # [F, K] int64: for each of F frames its own place, then those of the frames before it
+    joints: int,  # joints J
+) -> Tensor:
     """Put the poses of earlier frames beside frames.
-
-    Args:
-        features: ``[..., T, 2 + 9 J]`` of `frame_features`.
-        rows: ``[F, K]`` int64: for each of F frames its own place, then those of the frames before it.
-        joints: Joints J.
 
     Returns:
         ``[..., F, 2 + 3 J + K * 6 J]``, the newest pose first.
@@ -95,14 +94,13 @@ class Scales:
         return cls(torch.zeros(width), torch.ones(width), torch.ones(6 * joints))
 
     @classmethod
-    def of(cls, features: Sequence[Tensor], rotations: Sequence[Tensor], ahead: int) -> Self:
-        """Measure clips.
-
-        Args:
-            features: ``[T, 2 + 9 J]`` of each clip.
-            rotations: ``[T, J, 3, 3]`` of each clip.
-            ahead: Frames to the pose ahead.
-        """
+    def of(
+        cls,
+        features: Sequence[Tensor],  # [T, 2 + 9 J] of each clip
+        rotations: Sequence[Tensor],  # [T, J, 3, 3] of each clip
+        ahead: int,  # frames to the pose ahead
+    ) -> Self:
+        """Measure clips."""
         rows = torch.cat(list(features)).double()
         joints = (rows.shape[1] - FEET) // 9
         parts = rows.std(0, correction=0).split([FEET, 3 * joints, 6 * joints])
@@ -302,13 +300,11 @@ def is_native(folder: Path) -> bool:
     return read_json(folder / DOCUMENT, dict, fix="copy it again.").get("kind") == KIND
 
 
-def load_encoder(folder: Path, tensors: Path | None = None) -> MotionEncoder:
-    """Load an encoder, in eval mode.
-
-    Args:
-        folder: What `save_encoder` wrote.
-        tensors: Its weights, where they are not in the folder: those of a run's checkpoint.
-    """
+def load_encoder(
+    folder: Path,  # what `save_encoder` wrote
+    tensors: Path | None = None,  # its weights, where they are not in the folder: those of a run's checkpoint
+) -> MotionEncoder:
+    """Load an encoder, in eval mode."""
     document = _read(folder / DOCUMENT)
     path = tensors or folder / TENSORS
     sizes, joints = EncoderSizes(**document.sizes.model_dump()), len(document.names)

@@ -44,16 +44,15 @@ class Frames:
         return with_history(self.features, self.rows[index], self.turns.shape[-2])
 
 
-def frames_of(clips: ClipSet, chosen: Sequence[StateClip], *, history: int, ahead: int, period: Period) -> Frames:
-    """Gather clips.
-
-    Args:
-        clips: The set that they are of.
-        chosen: Its clips, at least one.
-        history: Poses that a frame is read with.
-        ahead: Frames to the pose ahead.
-        period: Definition of the phase; see `motionkit.rigs.soft_period`.
-    """
+def frames_of(
+    clips: ClipSet,  # the set that they are of
+    chosen: Sequence[StateClip],  # its clips, at least one
+    *,
+    history: int,  # poses that a frame is read with
+    ahead: int,  # frames to the pose ahead
+    period: Period,  # definition of the phase; see `motionkit.rigs.soft_period`
+) -> Frames:
+    """Gather clips."""
     parts: list[tuple[Tensor, ...]] = []
     begin = 0
     for number, clip in enumerate(chosen):

@@ -50,27 +50,25 @@ class Course:
         later._start = *self._from_start(place[:, -1], yaw[:, -1]), self._start[2] + steps.shape[1]
         return later
 
-    def off(self, away: Tensor, frames: int) -> Course:
-        """Return a path that begins elsewhere and comes back to this one.
-
-        Args:
-            away: ``[N, 3]`` metres x and z and radians from this path at its start.
-            frames: After so many it is this path again; how far it is away falls evenly.
-        """
+    def off(
+        self,
+        away: Tensor,  # [N, 3] metres x and z and radians from this path at its start
+        frames: int,  # after so many it is this path again; how far it is away falls evenly
+    ) -> Course:
+        """Return a path that begins elsewhere and comes back to this one."""
         time = torch.arange(self._yaw.shape[1], device=away.device) / frames
         left = away[:, None] * (1 - time).clamp_min(0.0)[:, None]
         other = copy(self)
         other._place, other._yaw = self._place + left[..., :2], self._yaw + left[..., 2]
         return other
 
-    def at(self, place: Tensor, yaw: Tensor, frame: int | Tensor) -> Tensor:
-        """Return the condition ``[N, ..., 4 K + 1]``: x, z, sine and cosine of the K points, and 1 for a known path.
-
-        Args:
-            place: ``[N, ..., 2]`` metres, where the root is, seen from where the roll-out began.
-            yaw: ``[N, ...]`` radians, where it faces.
-            frame: Steps made since then; a tensor ``[F]`` where place has a dimension of frames.
-        """
+    def at(
+        self,
+        place: Tensor,  # [N, ..., 2] metres, where the root is, seen from where the roll-out began
+        yaw: Tensor,  # [N, ...] radians, where it faces
+        frame: int | Tensor,  # steps made since then; a tensor [F] where place has a dimension of frames
+    ) -> Tensor:
+        """Return the condition ``[N, ..., 4 K + 1]``: x, z, sine and cosine of the K points, and 1 for a known path."""
         near, turn = self._seen(place, yaw, torch.as_tensor(frame, device=yaw.device)[..., None] + self._ahead)
         if self._most is not None:
             near = near * (self._most / near.norm(dim=-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
@@ -132,18 +130,17 @@ def pack(state: MotionState, fps: float) -> Tensor:
     return torch.cat([six, state.steps * fps, state.heights[..., None], state.contacts], dim=-1)
 
 
-def reading(now: Tensor, earlier: Tensor, mean: Tensor, lags: Sequence[int], fps: float) -> Tensor:
+def reading(
+    now: Tensor,  # [..., D] frames as `pack` makes them
+    earlier: Tensor,  # [..., L, D] the frames at `lags` before each
+    mean: Tensor,  # [D] of the training frames
+    lags: Sequence[int],  # L frames
+    fps: float,  # frames per second
+) -> Tensor:
     """Return what a network reads: the pose, its differences to earlier ones, root and contacts now and before.
 
     All rotations have one scale, and so have all their differences over one time: what moves little says little. A
     scale of its own for each joint would blow up the noise of joints at rest; it cost a tenth of the accuracy on CMU.
-
-    Args:
-        now: ``[..., D]`` frames as `pack` makes them.
-        earlier: ``[..., L, D]`` the frames at `lags` before each.
-        mean: ``[D]`` of the training frames.
-        lags: L frames.
-        fps: Frames per second.
 
     Returns:
         ``[..., reading_width]``.
@@ -218,14 +215,13 @@ def periods(encoder: MotionEncoder, state: MotionState, first: int = 0) -> Tenso
 
 
 class RunningPeriod:
-    """The soft period of the newest frame of a roll-out.
+    """The soft period of the newest frame of a roll-out."""
 
-    Args:
-        encoder: The encoder.
-        known: ``[N, P, ...]`` the frames before the roll-out, at least two.
-    """
-
-    def __init__(self, encoder: MotionEncoder, known: MotionState) -> None:
+    def __init__(
+        self,
+        encoder: MotionEncoder,
+        known: MotionState,  # [N, P, ...] the frames before the roll-out, at least two
+    ) -> None:
         self._encoder, self._history = encoder, encoder.sizes.history
         recent = known.part(max(0, known.frames - encoder.reach - 1))
         features = frame_features(recent, encoder.fps)

@@ -149,7 +149,12 @@ class NormTemplate:
         return len(self.turn_std) // 6
 
 
-def template_of(clips: Sequence[MotionState], names: Sequence[str], fps: float, turn_std: Tensor) -> dict[str, Any]:
+def template_of(
+    clips: Sequence[MotionState],  # training clips, [T, ...] each
+    names: Sequence[str],  # joint names
+    fps: float,  # frames per second
+    turn_std: Tensor,  # [6 J] of the network's statistics
+) -> dict[str, Any]:
     """Return the template of training clips, in the guide's layout.
 
     ``MuX`` and ``StdX`` (6 + 9 J: root position in metres, velocity in m/s of the heading frame, yaw / pi, 6D
@@ -157,12 +162,6 @@ def template_of(clips: Sequence[MotionState], names: Sequence[str], fps: float, 
     angular velocities, whose s (``tanh_scales_...``) are half the span of the middle 95 %. StdX of angular velocities
     is 1, StdX of rotations at least the median of its joint (``group_priors_rot6d``). ``MuY`` is 0 and ``StdY`` the
     root mean square of the turns per frame minus the identity: what motionkit's network multiplies by.
-
-    Args:
-        clips: Training clips, ``[T, ...]`` each.
-        names: Joint names.
-        fps: Frames per second.
-        turn_std: ``[6 J]`` of the network's statistics.
     """
     joints = len(names)
     rows = [_row(clip, fps) for clip in clips if clip.frames > 1]

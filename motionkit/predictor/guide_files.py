@@ -131,17 +131,16 @@ _WEIGHTS = {f"w_{loss}": f"w_{loss}" for loss in LOSSES} | {"w_attn": "w_attn_re
 _TARGETS = "tune --metrics judges by the baselines and the run's own teacher values"
 
 
-def translate_stages(stages: object, origin: str, left: dict[str, str], problems: list[Problem]) -> object:
+def translate_stages(
+    stages: object,  # what stands under ``freerun_stage_schedule``; returned as it is where it is no list of tables
+    origin: str,  # the file
+    left: dict[str, str],  # keys that do nothing, with reasons; added to
+    problems: list[Problem],  # what is wrong; added to
+) -> object:
     """Return the stages of a file with the names that `Stage` has.
 
     Early files have ``loss`` in place of ``loss_groups`` and a table ``tf``, whose ``max`` and ``min`` are values of
     the trainer here.
-
-    Args:
-        stages: What stands under ``freerun_stage_schedule``; returned as it is where it is no list of tables.
-        origin: The file.
-        left: Keys that do nothing, with reasons; added to.
-        problems: What is wrong; added to.
     """
     if not isinstance(stages, list):
         return stages

@@ -51,13 +51,11 @@ class Frames:
         return torch.where(self.weights > 0, values, 0.0).mul(self.weights).sum()
 
 
-def frame_weights(mask: Tensor, fade: float) -> Tensor:
-    """Return weights ``[N, F]`` that sum to 1: frame t of the valid ones weighs ``t ** -fade``.
-
-    Args:
-        mask: ``[N, F]`` bool, True for real frames.
-        fade: 0 weighs all frames alike.
-    """
+def frame_weights(
+    mask: Tensor,  # [N, F] bool, True for real frames
+    fade: float,  # 0 weighs all frames alike
+) -> Tensor:
+    """Return weights ``[N, F]`` that sum to 1: frame t of the valid ones weighs ``t ** -fade``."""
     frames = torch.arange(1, mask.shape[1] + 1, device=mask.device, dtype=torch.float32)
     weights = mask * frames**-fade
     return weights / weights.sum().clamp_min(1e-12)
@@ -134,14 +132,13 @@ def jerk(frames: Frames, skeleton: Skeleton) -> Tensor:
     return F.pad(ratio, (_JERK - 1, 0))
 
 
-def latent_consistency(said: Tensor, period: Tensor, *, cosine: bool) -> Tensor:
-    """Difference ``[N, F]`` between the soft period that the hidden state tells and that of the encoder.
-
-    Args:
-        said: ``[N, F, L]`` of the predictor's hidden state.
-        period: ``[N, F, L]`` of the encoder, on the true frames.
-        cosine: 1 - cosine in place of L1.
-    """
+def latent_consistency(
+    said: Tensor,  # [N, F, L] of the predictor's hidden state
+    period: Tensor,  # [N, F, L] of the encoder, on the true frames
+    *,
+    cosine: bool,  # 1 - cosine in place of L1
+) -> Tensor:
+    """Difference ``[N, F]`` between the soft period that the hidden state tells and that of the encoder."""
     if cosine:
         return 1 - F.cosine_similarity(said, period, dim=-1)
     return (said - period).abs().mean(-1)
@@ -250,13 +247,12 @@ class JointLoss:
             "jerk": jerk,
         }
 
-    def __call__(self, frames: Frames, weights: Mapping[str, float]) -> dict[str, Tensor]:
-        """Return the losses with a weight above 0, not yet weighted, each a mean over the frames.
-
-        Args:
-            frames: Prediction and truth.
-            weights: Weight by name; names that are no loss of frames are left out.
-        """
+    def __call__(
+        self,
+        frames: Frames,  # prediction and truth
+        weights: Mapping[str, float],  # weight by name; names that are no loss of frames are left out
+    ) -> dict[str, Tensor]:
+        """Return the losses with a weight above 0, not yet weighted, each a mean over the frames."""
         chosen = {name: term for name, term in self._terms.items() if weights.get(name, 0.0) > 0}
         return {name: frames.mean(term(frames, self.skeleton)) for name, term in chosen.items()}
 
@@ -270,13 +266,12 @@ def group_shares(parts: Mapping[str, float]) -> dict[str, float]:
     return shares
 
 
-def share_warnings(shares: Mapping[str, float], *, encoder: bool) -> tuple[str, ...]:
-    """Return what is out of balance, a sentence each, by the guide's limits.
-
-    Args:
-        shares: As `group_shares` returns them.
-        encoder: Whether there is an encoder, without which latent_consistency does nothing.
-    """
+def share_warnings(
+    shares: Mapping[str, float],  # as `group_shares` returns them
+    *,
+    encoder: bool,  # whether there is an encoder, without which latent_consistency does nothing
+) -> tuple[str, ...]:
+    """Return what is out of balance, a sentence each, by the guide's limits."""
     found = []
     if shares["core"] > 0.8:
         found.append(

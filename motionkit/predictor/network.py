@@ -31,15 +31,14 @@ def movement(state: MotionState) -> Tensor:
     return moved
 
 
-def livelier(state: MotionState, newest: MotionState, known: Tensor) -> MotionState:
+def livelier(
+    state: MotionState,  # [N, F, ...]
+    newest: MotionState,  # [N, P, ...] the frames before them
+    known: Tensor,  # [N] `movement` of the known frames
+) -> MotionState:
     """Return frames whose poses go further from the last one, where joints have come to move less than they did.
 
     Root and contacts stay. Nothing is slowed down.
-
-    Args:
-        state: ``[N, F, ...]``.
-        newest: ``[N, P, ...]`` the frames before them.
-        known: ``[N]`` `movement` of the known frames.
     """
     gain = (SHARE * known / movement(newest).clamp_min(1e-9)).clamp_min(1.0).pow(POWER).clamp_max(GAIN)
     last = matrix_to_6d(newest.rotations[:, -1:])
@@ -220,16 +219,15 @@ class Standing:
         return pull
 
 
-def steered(state: MotionState, pull: Tensor | None, course: Course | None, fps: float) -> MotionState:
-    """Return frames whose root is pulled by the foot that stands, and comes a little nearer to the path with each step.
-
-    Args:
-        state: ``[N, F, ...]``.
-        pull: As `Standing.pull` returns it; None: feet are not heeded.
-        course: The path from where the first frame begins, along which no step is longer than its fastest; None: the
-            root goes freely.
-        fps: Frames per second.
-    """
+def steered(
+    state: MotionState,  # [N, F, ...]
+    pull: Tensor | None,  # as `Standing.pull` returns it; None: feet are not heeded
+    # The path from where the first frame begins, along which no step is longer than its fastest; None: the root goes
+    # freely
+    course: Course | None,
+    fps: float,  # frames per second
+) -> MotionState:
+    """Return frames whose root is pulled by the foot that stands, and comes a little nearer to the path at each step."""
     if pull is None and course is None:
         return state
     said = state.steps[..., :2]

@@ -64,13 +64,12 @@ class Adaptive(ABC):
     def factors(self) -> Tensor:
         """Return the factors ``[K]`` of the losses, without gradients."""
 
-    def total(self, losses: Mapping[str, Tensor], shared: Tensor) -> Tensor:
-        """Return the sum of all losses, those of `terms` with their factors.
-
-        Args:
-            losses: Weighted losses by name.
-            shared: Parameter that all of them depend on: the last shared layer.
-        """
+    def total(
+        self,
+        losses: Mapping[str, Tensor],  # weighted losses by name
+        shared: Tensor,  # parameter that all of them depend on: the last shared layer
+    ) -> Tensor:
+        """Return the sum of all losses, those of `terms` with their factors."""
         values = torch.stack([losses[name] for name in self.terms])
         self._seen.append(values.detach())
         self.look(values, shared)

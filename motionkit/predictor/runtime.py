@@ -231,14 +231,13 @@ class _Standing:
                 joint = parents[joint]
             self._legs.append(leg[::-1])
 
-    def pull(self, rotation: Array, stood: Array, part: Motion) -> Array:
-        """Return what to add to the steps of a part, ``[T, 2]`` metres.
-
-        Args:
-            rotation: ``[J, 3, 3]`` of the frame before.
-            stood: ``[2]`` its contacts.
-            part: The frames.
-        """
+    def pull(
+        self,
+        rotation: Array,  # [J, 3, 3] of the frame before
+        stood: Array,  # [2] its contacts
+        part: Motion,  # the frames
+    ) -> Array:
+        """Return what to add to the steps of a part, ``[T, 2]`` metres."""
         rotations, steps, _, contacts = part
         rotations = np.concatenate([rotation[None], rotations])
         feet = np.stack([self._place(rotations, leg) for leg in self._legs], axis=1)  # [T + 1, 2, 3]

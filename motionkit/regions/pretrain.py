@@ -186,15 +186,14 @@ class PretrainRegions:
         order = np.random.default_rng((self.settings.seed, epoch)).permutation(self.part)
         return np.resize(order[place:], size)
 
-    def _told(self, every: NDArray[np.int64], share: slice, world: World, split: Split = "train") -> Tensor:
-        """Return this process's share of the loss of captions and masks, and of what an image does not show.
-
-        Args:
-            every: Regions of all processes.
-            share: Which of them are this process's.
-            world: The processes.
-            split: Split that they are of.
-        """
+    def _told(
+        self,
+        every: NDArray[np.int64],  # regions of all processes
+        share: slice,  # which of them are this process's
+        world: World,  # the processes
+        split: Split = "train",  # split that they are of
+    ) -> Tensor:
+        """Return this process's share of the loss of captions and masks, and of what an image does not show."""
         policy, index = self.policy, every[share]
         seen, masks, captions = self._open(split, index)
         loss = supervised_loss(policy, seen, masks, captions, world=world)

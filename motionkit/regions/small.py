@@ -111,13 +111,12 @@ class RegionNetwork(nn.Module):
             drawn = torch.cat([drawn, waves.sin(), waves.cos()], 1)  # weighted sums of these peak at any place
         return _four_as_one(found), found, drawn
 
-    def region_word(self, features: Tensor, masks: Tensor) -> Tensor:
-        """Return ``[N, 1, D]``: the region as a word that the language model reads.
-
-        Args:
-            features: ``[N, C, y, x]`` of `see`.
-            masks: ``[N, h, w]`` bool; an empty one is read as nothing.
-        """
+    def region_word(
+        self,
+        features: Tensor,  # [N, C, y, x] of `see`
+        masks: Tensor,  # [N, h, w] bool; an empty one is read as nothing
+    ) -> Tensor:
+        """Return ``[N, 1, D]``: the region as a word that the language model reads."""
         if self.settings.region == "word":
             words = _four_as_one(features)
             share = F.adaptive_avg_pool2d(
@@ -214,14 +213,13 @@ class Layer(nn.Module):
         self.qkv_proj, self.out_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.linear1, self.linear2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, states: Tensor, read: Read, mask: Tensor | None) -> Tensor:
-        """Return ``[N, T, D]``; the words come behind those that were read, and are read now.
-
-        Args:
-            states: The words.
-            read: What was read before them.
-            mask: ``[..., T, T]`` bool, whether a word reads another one; None: all.
-        """
+    def forward(
+        self,
+        states: Tensor,  # the words
+        read: Read,  # what was read before them
+        mask: Tensor | None,  # [..., T, T] bool, whether a word reads another one; None: all
+    ) -> Tensor:
+        """Return ``[N, T, D]``; the words come behind those that were read, and are read now."""
         n, t, d = states.shape
         q, k, v = self.qkv_proj(self.norm1(states)).view(n, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
         if not read.keys.numel():
@@ -260,13 +258,12 @@ class MaskDecoder(nn.Module):
         if s.places:
             self.second = nn.Conv2d(c, c, 1)
 
-    def forward(self, features: Tensor, prompts: Tensor) -> Tensor:
-        """Return logits ``[N, h, w]``.
-
-        Args:
-            features: ``[N, C, h, w]``, where a pixel is among them if settings say so.
-            prompts: ``[N, Z]``.
-        """
+    def forward(
+        self,
+        features: Tensor,  # [N, C, h, w], where a pixel is among them if settings say so
+        prompts: Tensor,  # [N, Z]
+    ) -> Tensor:
+        """Return logits ``[N, h, w]``."""
         c = self.first.out_channels
         *modulation, weight, bias = self.modulate(prompts).split([*[c] * (2 * self._layers + 1), 1], 1)
         found = features

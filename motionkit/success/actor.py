@@ -176,13 +176,12 @@ def is_actor(place: Path) -> bool:
     return find_model(place.expanduser(), ARTIFACT, DOCUMENT) is not None
 
 
-def load_actor(place: Path, *, device: torch.device | str = "cpu") -> Actor:
-    """Load an actor from its folder, from a run, or from one of a run's checkpoints.
-
-    Args:
-        place: The folder.
-        device: Where it computes.
-    """
+def load_actor(
+    place: Path,  # the folder
+    *,
+    device: torch.device | str = "cpu",  # where it computes
+) -> Actor:
+    """Load an actor from its folder, from a run, or from one of a run's checkpoints."""
     folder = place.expanduser()
     if (found := find_model(folder, ARTIFACT, DOCUMENT)) is None:
         what = "is no folder of an actor" if folder.exists() else "does not exist"

@@ -245,14 +245,13 @@ def split_calibration(tensors: Mapping[str, Tensor], card: Card) -> tuple[dict[s
 KIND, ARTIFACT, DOCUMENT = "success-classifier", "classifier", "classifier.json"
 
 
-def save_classifier(folder: Path, classifier: SuccessClassifier, *, tensors: bool = True) -> None:
-    """Write ``classifier.json`` (the card), ``trained-on.json`` and ``model.safetensors``, each renamed into place.
-
-    Args:
-        folder: Created when absent.
-        classifier: The classifier.
-        tensors: Write the weights too; a run does so when it ends, until then its checkpoints hold them.
-    """
+def save_classifier(
+    folder: Path,  # created when absent
+    classifier: SuccessClassifier,
+    *,
+    tensors: bool = True,  # write the weights too; a run does so when it ends, until then its checkpoints hold them
+) -> None:
+    """Write ``classifier.json`` (the card), ``trained-on.json`` and ``model.safetensors``, each renamed into place."""
     from safetensors.torch import save
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -265,13 +264,11 @@ def save_classifier(folder: Path, classifier: SuccessClassifier, *, tensors: boo
         classifier.trained_on.write(folder)
 
 
-def load_native(folder: Path, tensors: Path | None = None) -> SuccessClassifier:
-    """Load a classifier, in eval mode, on the CPU.
-
-    Args:
-        folder: What `save_classifier` wrote.
-        tensors: Its weights, where they are not in the folder: those of a run's checkpoint.
-    """
+def load_native(
+    folder: Path,  # what `save_classifier` wrote
+    tensors: Path | None = None,  # its weights, where they are not in the folder: those of a run's checkpoint
+) -> SuccessClassifier:
+    """Load a classifier, in eval mode, on the CPU."""
     card, path = read_card(folder / DOCUMENT), tensors or folder / TENSORS
     content = weights.read(path)
     found = weights.find_tensors(content)

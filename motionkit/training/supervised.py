@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from motionkit.config import TrainerSettings
 from motionkit.runs import Run
@@ -23,7 +23,7 @@ class Fit:
 
     before: Figures  # what `before` returned, in this process or in the one that began the run
     after: Figures  # what `measure` returned after the last step
-    best: Best  # the weights that were worth most; none where nothing says what they are worth
+    best: Best = field(compare=False)  # the weights that were worth most; none where nothing says what they are worth
 
 
 def fit(

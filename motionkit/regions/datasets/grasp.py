@@ -223,16 +223,15 @@ _LEAD = re.compile(r"^\s*<Prompt\d{1,6}>\s*:\s*")
 _OTHER = "this object"
 
 
-def parts_of(masks: object, conversations: object) -> tuple[Part, ...]:
+def parts_of(
+    masks: object,  # RLE, or a list of RLE
+    conversations: object,  # [{"from": "human" or "gpt", "value": text}]
+) -> tuple[Part, ...]:
     """Return the regions whose text can be told apart.
 
     One mask has the last answer. Several masks have, where no text names a region, an answer each in turn; otherwise an
     answer is of the one region that it and its question name, and an answer of lines ``<PromptN>: ...`` has a text for
     each of them.
-
-    Args:
-        masks: RLE, or a list of RLE.
-        conversations: ``[{"from": "human" or "gpt", "value": text}]``.
 
     Raises:
         UnusableError: There is no mask or no answer, a text names a region that is not there, or none is of one region.

@@ -228,15 +228,14 @@ def given(path: Path | None, name: str, wanted: str) -> Path:
     return path
 
 
-def one_file(path: Path, patterns: Sequence[str], wanted: str, *, part: str = "") -> Path:
-    """Return the file itself, or the one in a folder that fits the first pattern any file fits.
-
-    Args:
-        path: File or folder.
-        patterns: Such as ``instances*.json``, the best first.
-        wanted: What they are, for messages.
-        part: Text that the name must hold.
-    """
+def one_file(
+    path: Path,  # file or folder
+    patterns: Sequence[str],  # such as ``instances*.json``, the best first
+    wanted: str,  # what they are, for messages
+    *,
+    part: str = "",  # text that the name must hold
+) -> Path:
+    """Return the file itself, or the one in a folder that fits the first pattern any file fits."""
     if path.is_file():
         return path
     for pattern in patterns:

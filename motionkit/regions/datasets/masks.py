@@ -25,15 +25,14 @@ _CROSSINGS = 8_000_000
 _FAR = 1e6
 
 
-def fill_polygons(mask: object, size: tuple[int, int]) -> NDArray[np.bool_]:
+def fill_polygons(
+    mask: object,  # a polygon [x, y, x, y, ...] or a list of them; 0 is the left or upper edge of the first pixel
+    size: tuple[int, int],  # ``(H, W)``
+) -> NDArray[np.bool_]:
     """Return ``[H, W]`` bool: pixels whose middle is in one of the polygons, where these cross themselves by even-odd.
 
     Pillow's own polygons also take in the pixels that a border touches: half a pixel on every side, a third of the area
     of a small region.
-
-    Args:
-        mask: A polygon ``[x, y, x, y, ...]`` or a list of them; 0 is the left or upper edge of the first pixel.
-        size: ``(H, W)``.
 
     Raises:
         UnusableError: It is no polygon, there are too many, or their borders are too long.
@@ -118,11 +117,10 @@ _LETTERS = 10  # of one number: 50 bits
 _LARGEST = 10**9  # pixels of a mask: sums of runs up to this fit into 64 bits, however many there are
 
 
-def runs_of(rle: Mapping[str, Any]) -> tuple[NDArray[np.int64], tuple[int, int]]:
+def runs_of(
+    rle: Mapping[str, Any],  # ``{"size": [H, W], "counts": ...}``; counts are a text, bytes or a list of whole numbers
+) -> tuple[NDArray[np.int64], tuple[int, int]]:
     """Return the lengths of the runs, the first of pixels outside, and ``(height, width)``.
-
-    Args:
-        rle: ``{"size": [H, W], "counts": ...}``; counts are a text, bytes or a list of whole numbers.
 
     Raises:
         UnusableError: It is no such encoding, or the runs are not as long as the size says.

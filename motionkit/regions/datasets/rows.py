@@ -29,14 +29,13 @@ _LONGEST = 10_000
 
 
 class UnusableError(Exception):
-    """A row or region that is left out.
+    """A row or region that is left out."""
 
-    Args:
-        reason: One of the reasons above: they are counted by it.
-        detail: What was found, for the first ones that are named.
-    """
-
-    def __init__(self, reason: str, detail: str = "") -> None:
+    def __init__(
+        self,
+        reason: str,  # one of the reasons above: they are counted by it
+        detail: str = "",  # what was found, for the first ones that are named
+    ) -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason, self.detail = reason, detail
 

@@ -172,16 +172,15 @@ _WORD = re.compile(r"[\w'-]+")
 _RELATION = re.compile(rf"\b(?:to the |on the )?({'|'.join(RELATIONS)})\b")
 
 
-def read_caption(caption: str, kinds: Mapping[str, Sequence[str]]) -> Claim:
+def read_caption(
+    caption: str,  # any text
+    kinds: Mapping[str, Sequence[str]],  # the values of each attribute; those of ``place`` are phrases
+) -> Claim:
     """Return what a caption says.
 
     What comes before a relation is said of the object, what comes after it of the other one: in "the small circle left
     of the red square" the circle is small and the square is red. A place, such as "at the top left", belongs to the
     noun before it.
-
-    Args:
-        caption: Any text.
-        kinds: The values of each attribute; those of ``place`` are phrases.
 
     Example:
         >>> kinds = {"shape": ("circle", "square"), "size": ("small",), "place": ("at the top",)}

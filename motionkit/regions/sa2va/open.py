@@ -59,14 +59,13 @@ def refuse_other(source: object, mark: str, wanted: str, checkpoint: str, *, fix
         )
 
 
-def find_base(source: str, revision: str, *, moved: str = "") -> tuple[Path, str]:
-    """Return the folder of a model, and its commit where it is on the hub.
-
-    Args:
-        source: Folder or hub id.
-        revision: Commit, branch or tag on the hub; empty for the newest.
-        moved: What to do where it is no longer in place.
-    """
+def find_base(
+    source: str,  # folder or hub id
+    revision: str,  # commit, branch or tag on the hub; empty for the newest
+    *,
+    moved: str = "",  # what to do where it is no longer in place
+) -> tuple[Path, str]:
+    """Return the folder of a model, and its commit where it is on the hub."""
     place = Path(source).expanduser()
     if (place / "config.json").is_file():
         return place, ""

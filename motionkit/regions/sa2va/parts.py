@@ -72,12 +72,11 @@ class Parts(Protocol):
         ...
 
 
-def shuffled(cells: Tensor, factor: int) -> Tensor:
+def shuffled(
+    cells: Tensor,  # [T, V, C], V a square number, row by row
+    factor: int,  # side of a square
+) -> Tensor:
     """Make one token of each square of ``factor ** 2`` cells (pixel shuffle of InternVL, its version 2).
-
-    Args:
-        cells: ``[T, V, C]``, V a square number, row by row.
-        factor: Side of a square.
 
     Returns:
         ``[T, V / factor ** 2, factor ** 2 * C]``.

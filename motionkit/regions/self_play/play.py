@@ -210,22 +210,19 @@ class Scored:
 
 
 def roll_out(
-    name: str, loop: Loop, rewards: LoopRewards, task: Task, turn: Turn, *, group: int, floor: float,
-    shuffle: tuple[int, int] | None = None, world: World | None = None,
-) -> Scored:  # fmt: skip
-    """Play a loop and compare the samples of each region with one another.
-
-    Args:
-        name: Of the loop, for metrics.
-        loop: The loop.
-        rewards: What it is paid for.
-        task: Regions of this process, each `group` times.
-        turn: Partner, start, noise.
-        group: Samples of a region.
-        floor: See `motionkit.rl.group_std`.
-        shuffle: Seed and step: as a negative control, advantages change their samples.
-        world: The processes that share the step; metrics are those of all samples, or means of the processes' own.
-    """
+    name: str,  # of the loop, for metrics
+    loop: Loop,
+    rewards: LoopRewards,  # what it is paid for
+    task: Task,  # regions of this process, each `group` times
+    turn: Turn,  # partner, start, noise
+    *,
+    group: int,  # samples of a region
+    floor: float,  # see `motionkit.rl.group_std`
+    shuffle: tuple[int, int] | None = None,  # seed and step: as a negative control, advantages change their samples
+    # The processes that share the step; metrics are those of all samples, or means of the processes' own
+    world: World | None = None,
+) -> Scored:
+    """Play a loop and compare the samples of each region with one another."""
     world = world or OneProcess()
     played = loop.play(task, turn)
     scores = rewards(played.made)

@@ -15,13 +15,12 @@ _AT_ONCE = 6  # pictures per pass: their arrays stay in the cache
 
 
 class Canvas:
-    """Draws pictures of the square ``[-1, 1]^2`` with y up.
+    """Draws pictures of the square ``[-1, 1]^2`` with y up."""
 
-    Args:
-        size: Height and width in pixels.
-    """
-
-    def __init__(self, size: int) -> None:
+    def __init__(
+        self,
+        size: int,  # height and width in pixels
+    ) -> None:
         self.size = size
         self._centres = ((np.arange(size, dtype=np.float32) + 0.5) / size) * 2 - 1
         # The first row of a picture is the highest.

@@ -24,14 +24,12 @@ from motionkit.success.environments.tasks import GymnasiumSettings
 _FIX = "choose an environment that draws itself: render_mode 'rgb_array', or --env.image-keys KEY."
 
 
-def as_picture(value: Any, size: int, place: str) -> NDArray[np.uint8]:
-    """Return a picture ``[size, size, 3]`` uint8 RGB.
-
-    Args:
-        value: ``[H, W, 3]`` or ``[3, H, W]``, uint8, or floats in [0, 1]; a batch of one counts, too.
-        size: Height and width.
-        place: What was asked, for messages.
-    """
+def as_picture(
+    value: Any,  # [H, W, 3] or [3, H, W], uint8, or floats in [0, 1]; a batch of one counts, too
+    size: int,  # height and width
+    place: str,  # what was asked, for messages
+) -> NDArray[np.uint8]:
+    """Return a picture ``[size, size, 3]`` uint8 RGB."""
     picture = np.asarray(value.cpu() if hasattr(value, "cpu") else value) if value is not None else np.zeros(0)
     if picture.ndim == 4 and len(picture) == 1:
         picture = picture[0]
@@ -82,14 +80,12 @@ def _readers(space: Space[Any]) -> Iterator[Reader]:
 _USUAL = ("success", "is_success")
 
 
-def find_success(info: Mapping[str, Any], key: str, name: str = "") -> str:
-    """Return the entry of info that tells success.
-
-    Args:
-        info: Of the steps so far.
-        key: The entry, or ``auto``.
-        name: Name of the environment, where there must be one; empty returns an empty name for none.
-    """
+def find_success(
+    info: Mapping[str, Any],  # of the steps so far
+    key: str,  # the entry, or ``auto``
+    name: str = "",  # name of the environment, where there must be one; empty returns an empty name for none
+) -> str:
+    """Return the entry of info that tells success."""
     wanted = _USUAL if key == "auto" else (key,)
     for one in wanted:
         if one in info:
@@ -119,22 +115,20 @@ class Adapter:
 
     Nothing is reset by itself: gymnasium's vector environments would show the next episode's first picture at the end.
     A subclass says what the cameras see (`draw`).
-
-    Args:
-        make: Opens a copy.
-        num_envs: Copies N.
-        spec: What is opened, with its ``name``, and its ``id`` for messages.
-        cameras: Names of the cameras.
-        size: Height and width of the pictures.
-        success_key: Entry of info that tells success; ``auto``: a usual one.
-        max_steps: Steps of an episode; 0: the environment's own limit.
-        help: What to do when it does not open or draw, for messages.
     """
 
     def __init__(
-        self, make: Callable[[], Env], num_envs: int, spec: Mapping[str, object], *, cameras: Sequence[str], size: int,
-        success_key: str = "auto", max_steps: int = 0, help: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        make: Callable[[], Env],  # opens a copy
+        num_envs: int,  # copies N
+        spec: Mapping[str, object],  # what is opened, with its ``name``, and its ``id`` for messages
+        *,
+        cameras: Sequence[str],  # names of the cameras
+        size: int,  # height and width of the pictures
+        success_key: str = "auto",  # entry of info that tells success; ``auto``: a usual one
+        max_steps: int = 0,  # steps of an episode; 0: the environment's own limit
+        help: str = "",  # what to do when it does not open or draw, for messages
+    ) -> None:
         self.num_envs, self.spec, self._size, self._help, self._code = num_envs, spec, size, help, 2
         self.name = str(spec.get("id") or spec["name"])
         self.envs: list[Env] = []

@@ -23,12 +23,11 @@ from motionkit.success.environments.tasks import ManiskillSettings, MujocoSettin
 # Goals that can be seen: ManiSkill hides the marks of its goals from the cameras.
 
 
-def show_goal(env: Any, name: str) -> bool:
+def show_goal(
+    env: Any,  # a task of ManiSkill, not wrapped, that has been reset once
+    name: str,  # its id, for messages
+) -> bool:
     """Show the cameras what a task hides from them.
-
-    Args:
-        env: A task of ManiSkill, not wrapped, that has been reset once.
-        name: Its id, for messages.
 
     Returns:
         Whether anything was hidden.
@@ -43,14 +42,12 @@ def show_goal(env: Any, name: str) -> bool:
     return bool(hidden)
 
 
-def require_shown(hidden: Any, shown: Any, name: str) -> None:
-    """Refuse a task whose pictures are the same with what it hides and without.
-
-    Args:
-        hidden: Pictures ``[H, W, 3]`` of one start before `show_goal`.
-        shown: Those of the same start after.
-        name: Its id, for messages.
-    """
+def require_shown(
+    hidden: Any,  # pictures [H, W, 3] of one start before `show_goal`
+    shown: Any,  # those of the same start after
+    name: str,  # its id, for messages
+) -> None:
+    """Refuse a task whose pictures are the same with what it hides and without."""
     if all(np.array_equal(one, other) for one, other in zip(hidden, shown, strict=True)):
         raise _invisible(name, "pictures are the same with the goal hidden and shown.")
 

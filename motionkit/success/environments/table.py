@@ -25,7 +25,13 @@ SPREAD = 0.3826 * 2 * HALF
 """Largest frictional moment over largest frictional force of a square under even pressure, a length."""
 
 
-def push(block: Values, finger: Values, way: Values, friction: float, held: NDArray[np.bool_]) -> Values:
+def push(
+    block: Values,  # [N, 3] middle and angle in radians
+    finger: Values,  # [N, 2] the finger before
+    way: Values,  # [N, 2] how it moves, shorter than its radius
+    friction: float,  # coefficient between finger and block
+    held: NDArray[np.bool_],  # [N] blocks that are not touched
+) -> Values:
     """Move fingers by a short way and return the blocks ``[N, 3]`` that they touch, pushed out of the way.
 
     Quasi-static pushing (Lynch, Maekawa and Tanie 1992, "Manipulation and active sensing by pushing using tactile
@@ -33,13 +39,6 @@ def push(block: Values, finger: Values, way: Values, friction: float, held: NDAr
     along f and turns it by ``r x f / SPREAD**2``. The contact sticks where the force that gives the block's place of
     contact the finger's motion lies inside the friction cone; else it slides along the cone's edge. A block that
     nothing pushes stands still.
-
-    Args:
-        block: ``[N, 3]`` middle and angle in radians.
-        finger: ``[N, 2]`` the finger before.
-        way: ``[N, 2]`` how it moves, shorter than its radius.
-        friction: Coefficient between finger and block.
-        held: ``[N]`` blocks that are not touched.
     """
     place = finger + way
     normal, depth, touch = contact(block, place)
@@ -63,12 +62,11 @@ def push(block: Values, finger: Values, way: Values, friction: float, held: NDAr
     return moved
 
 
-def contact(block: Values, finger: Values) -> tuple[Values, Values, Values]:
+def contact(
+    block: Values,  # [N, 3] middle and angle
+    finger: Values,  # [N, 2]
+) -> tuple[Values, Values, Values]:
     """Return where a finger touches a block.
-
-    Args:
-        block: ``[N, 3]`` middle and angle.
-        finger: ``[N, 2]``.
 
     Returns:
         The normal ``[N, 2]`` from finger to block, the depth ``[N]`` of one in the other, below 0 for a gap, and the
@@ -130,15 +128,14 @@ class Camera:
         middle = np.zeros((1, 2), np.float32)
         self._canvas.square(self._table, middle, middle[:, 0], TABLE, _TABLE)
 
-    def __call__(self, block: Floats, finger: Floats, goal: Floats, fallen: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """Return pictures ``[N, H, W, 3]`` uint8 RGB.
-
-        Args:
-            block: ``[N, 3]`` middle and angle.
-            finger: ``[N, 2]``.
-            goal: ``[N, 2]``.
-            fallen: ``[N]`` blocks that lie beside the table, on the floor.
-        """
+    def __call__(
+        self,
+        block: Floats,  # [N, 3] middle and angle
+        finger: Floats,  # [N, 2]
+        goal: Floats,  # [N, 2]
+        fallen: NDArray[np.bool_],  # [N] blocks that lie beside the table, on the floor
+    ) -> NDArray[np.uint8]:
+        """Return pictures ``[N, H, W, 3]`` uint8 RGB."""
         return self._canvas.pictures(
             len(block), lambda part: self._draw(block[part], finger[part], goal[part], fallen[part])
         )

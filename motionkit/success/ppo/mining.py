@@ -68,16 +68,15 @@ class MinedParts:
     fresh: Index  # those that this round adds, of both
 
 
-def divide(collected: Episodes, split: Split, mined: Episodes, *, known: int, val_share: float) -> MinedParts:
-    """Say what each frame of ``Joined([collected, mined])`` is for; test episodes of `collected` stay untouched.
-
-    Args:
-        collected: What the classifier was trained on.
-        split: Its parts.
-        mined: The policy's own episodes.
-        known: How many of them earlier rounds have seen.
-        val_share: Share of mined episodes that are for `Parts.val`: every so many-th, whatever the round.
-    """
+def divide(
+    collected: Episodes,  # what the classifier was trained on
+    split: Split,  # its parts
+    mined: Episodes,  # the policy's own episodes
+    *,
+    known: int,  # how many of them earlier rounds have seen
+    val_share: float,  # share of mined episodes that are for `Parts.val`: every so many-th, whatever the round
+) -> MinedParts:
+    """Say what each frame of ``Joined([collected, mined])`` is for; test episodes of `collected` stay untouched."""
     every = max(2, round(1 / val_share))
     held = mined.episode % every == every - 1
     start = len(collected)

@@ -61,20 +61,16 @@ class Term:
 
 
 class Scorer:
-    """Scores the steps of N copies.
-
-    Args:
-        terms: The rewards.
-        settings: When image rewards pay.
-        num_envs: Copies N.
-        cameras: Names of the environment's cameras; a reward without `score_cameras` reads the first.
-        device: Where frames are scored.
-    """
+    """Scores the steps of N copies."""
 
     def __init__(
-        self, terms: Sequence[Term], settings: ScoringSettings, num_envs: int, cameras: Sequence[str],
-        device: torch.device,
-    ) -> None:  # fmt: skip
+        self,
+        terms: Sequence[Term],  # the rewards
+        settings: ScoringSettings,  # when image rewards pay
+        num_envs: int,  # copies N
+        cameras: Sequence[str],  # names of the environment's cameras; a reward without `score_cameras` reads the first
+        device: torch.device,  # where frames are scored
+    ) -> None:
         self._terms, self._settings, self._device = tuple(terms), settings, device
         self._cameras = tuple(cameras)
         self._prompts = [Prompt(("fulfil the task",), (1,))] * num_envs

@@ -149,14 +149,13 @@ def write_films(folder: Path, episodes: Episodes) -> None:
     write_bytes_atomic(folder / "films.json", (json.dumps(said, indent=2) + "\n").encode())
 
 
-def compare_environments(trained: Mapping[str, Any], own: Mapping[str, Any], place: str) -> str:
-    """Return what a user should know of a classifier in an environment; empty where it is the one of its data.
-
-    Args:
-        trained: ``spec`` of the environment that the classifier's frames were made with; empty where it is not known.
-        own: That of this run.
-        place: Where the classifier is from.
-    """
+def compare_environments(
+    # ``spec`` of the environment that the classifier's frames were made with; empty where it is not known
+    trained: Mapping[str, Any],
+    own: Mapping[str, Any],  # that of this run
+    place: str,  # where the classifier is from
+) -> str:
+    """Return what a user should know of a classifier in an environment; empty where it is the one of its data."""
     theirs, here = task_of(trained), task_of(own)
     if theirs and theirs != here:
         words = ["--env", str(trained["name"]), *(("--env.id", str(trained["id"])) if trained.get("id") else ())]
