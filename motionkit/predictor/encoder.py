@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from motionkit import weights
-from motionkit.documents import read_json, read_model
+from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState
 from motionkit.rigs import GAITS
-from motionkit.runs import TENSORS, find_model, newest_with, what_is, write_bytes_atomic
+from motionkit.runs import TENSORS, find_model, newest_with, what_is, write_model
 
 FEET = 2
 
@@ -128,15 +127,16 @@ _LARGEST = 10.0
 """Inputs are cut at so many deviations: glitches of recorded motion."""
 
 
-@dataclass(frozen=True)
-class EncoderSizes:
+class EncoderSizes(BaseModel):
     """Shape of an encoder."""
 
-    width: int = 256  # features H of a frame
-    layers: int = 3  # layers, each a linear one, GELU and dropout
-    history: int = 3  # poses K that are read, the current one included
-    ahead: int = 3  # frames to the pose that the pose head predicts
-    dropout: float = 0.1  # dropout while training
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    width: int = Field(256, ge=1, le=65_536)  # features H of a frame
+    layers: int = Field(3, ge=1, le=64)  # layers, each a linear one, GELU and dropout
+    history: int = Field(3, ge=1, le=64)  # poses K that are read, the current one included
+    ahead: int = Field(3, ge=1, le=2000)  # frames to the pose that the pose head predicts
+    dropout: float = Field(0.1, ge=0, lt=1)  # dropout while training
 
 
 class MotionEncoder(nn.Module):
@@ -238,25 +238,13 @@ class MotionEncoder(nn.Module):
 KIND, ARTIFACT, DOCUMENT = "mpl-encoder", "encoder", "encoder.json"
 
 
-class SizesRecord(BaseModel):
-    """Shape of an encoder as a document has it; see `EncoderSizes`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-    width: int = Field(ge=1, le=65_536)
-    layers: int = Field(ge=1, le=64)
-    history: int = Field(ge=1, le=64)
-    ahead: int = Field(ge=1, le=1000)
-    dropout: float = Field(ge=0, lt=1)
-
-
 class _Document(BaseModel):
     """Content of encoder.json; unknown keys (of later versions) are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     kind: Literal["mpl-encoder"]
-    sizes: SizesRecord
+    sizes: EncoderSizes
     fps: float = Field(gt=0, le=1000)
     names: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
 
@@ -276,28 +264,11 @@ def save_encoder(
     tensors: bool = True,  # write the weights too; a run does so when it ends, until then its checkpoints hold them
 ) -> None:
     """Write an encoder: ``encoder.json``, and weights and statistics in ``model.safetensors``, renamed into place."""
-    from safetensors.torch import save
-
     document = {
-        "schema": 1,
-        "kind": KIND,
-        "sizes": asdict(encoder.sizes),
-        "fps": encoder.fps,
-        "names": list(encoder.names),
-        **dict(extra or {}),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    if tensors:
-        own = {name: value.detach().cpu().contiguous() for name, value in encoder.state_dict().items()}
-        write_bytes_atomic(folder / TENSORS, save(own))
-    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
-
-
-def is_native(folder: Path) -> bool:
-    """Whether `folder` was written by `save_encoder`."""
-    if not ((folder / DOCUMENT).is_file() and (folder / TENSORS).is_file()):
-        return False
-    return read_json(folder / DOCUMENT, dict, fix="copy it again.").get("kind") == KIND
+        "schema": 1, "kind": KIND, "sizes": encoder.sizes.model_dump(), "fps": encoder.fps,
+        "names": list(encoder.names), **dict(extra or {}),
+    }  # fmt: skip
+    write_model(folder, DOCUMENT, document, encoder.state_dict() if tensors else None)
 
 
 def load_encoder(
@@ -305,13 +276,12 @@ def load_encoder(
     tensors: Path | None = None,  # its weights, where they are not in the folder: those of a run's checkpoint
 ) -> MotionEncoder:
     """Load an encoder, in eval mode."""
-    document = _read(folder / DOCUMENT)
+    document = read_model(folder / DOCUMENT, _Document, KIND, ", no motion encoder")
     path = tensors or folder / TENSORS
-    sizes, joints = EncoderSizes(**document.sizes.model_dump()), len(document.names)
     # The scales are made outside: they are loaded into, and may not be on the meta device.
-    neutral = Scales.neutral(joints)
+    neutral = Scales.neutral(len(document.names))
     encoder = weights.build(
-        lambda: MotionEncoder(sizes, document.names, document.fps, neutral), weights.read(path), str(path)
+        lambda: MotionEncoder(document.sizes, document.names, document.fps, neutral), weights.read(path), str(path)
     )
     numbers = encoder.state_dict()
     odd = [name for name, values in numbers.items() if not bool(values.isfinite().all())]
@@ -319,10 +289,6 @@ def load_encoder(
     if odd:
         raise MotionkitError(f"{path} is damaged.", why=f"{odd[0]} is not finite, or a deviation is not above 0.")
     return encoder.eval()
-
-
-def _read(path: Path) -> _Document:
-    return read_model(path, _Document, KIND, ", no motion encoder")
 
 
 COMMAND = "pretrain mpl-encoder"

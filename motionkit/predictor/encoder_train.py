@@ -191,7 +191,9 @@ class PretrainEncoder:
         held_out = [clip for clip in clips.clips if clip.split == "val"]
         model, train = settings.model, settings.train
         ahead = max(1, round(train.ahead * clips.fps))
-        sizes = EncoderSizes(model.width, model.layers, model.history, ahead, model.dropout)
+        sizes = EncoderSizes(
+            width=model.width, layers=model.layers, history=model.history, ahead=ahead, dropout=model.dropout
+        )
         frames = frames_of(clips, chosen, history=sizes.history, ahead=ahead, period=train.period)
         self.frames = frames.to(self.device)
         self.held_out: Frames | None = None

@@ -227,7 +227,7 @@ def steered(
     course: Course | None,
     fps: float,  # frames per second
 ) -> MotionState:
-    """Return frames whose root is pulled by the foot that stands, and comes a little nearer to the path at each step."""
+    """Return frames whose root is pulled by the foot that stands, and comes nearer to the path at each step."""
     if pull is None and course is None:
         return state
     said = state.steps[..., :2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -15,7 +14,7 @@ from motionkit import weights
 from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
 from motionkit.motion.prediction import MotionState
-from motionkit.predictor.encoder import EncoderSizes, MotionEncoder, Scales, SizesRecord
+from motionkit.predictor.encoder import EncoderSizes, MotionEncoder, Scales
 from motionkit.predictor.features import Statistics
 from motionkit.predictor.network import PredictorNetwork, Standing
 from motionkit.predictor.settings import MplOptions, PredictorSettings
@@ -34,7 +33,7 @@ class PredictorDocument(BaseModel):
 
     kind: Literal["mpl"]
     settings: PredictorSettings
-    encoder: SizesRecord | None = None
+    encoder: EncoderSizes | None = None
     fps: float = Field(gt=0, le=1000)
     names: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
     parents: tuple[int, ...]
@@ -48,17 +47,6 @@ class PredictorDocument(BaseModel):
         if self.parents[0] != -1 or any(not 0 <= parent < joint for joint, parent in enumerate(self.parents) if joint):
             raise ValueError("a joint stands before its parent")
         return self
-
-
-def write_predictor(folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> Path:
-    """Write a predictor; with tensors None only policy.json, for a run whose checkpoints hold them."""
-    write_model(folder, DOCUMENT, document, tensors)
-    return folder
-
-
-def read_document(path: Path) -> PredictorDocument:
-    """Read policy.json."""
-    return read_model(path, PredictorDocument, KIND, f" policy, not {KIND}")
 
 
 class MplPredictor:
@@ -112,7 +100,7 @@ class MplPredictor:
             "schema": 1,
             "kind": KIND,
             "settings": self.settings.model_dump(mode="json"),
-            "encoder": None if encoder is None else asdict(encoder.sizes),
+            "encoder": None if encoder is None else encoder.sizes.model_dump(),
             "fps": self.fps,
             "names": list(self.names),
             "parents": list(self.parents),
@@ -129,9 +117,9 @@ class MplPredictor:
         """Put back what `tensors` returned, in place."""
         weights.load_strict(self.network, dict(tensors), "the checkpoint")
 
-    def save(self, folder: Path, *, tensors: bool = True) -> Path:
+    def save(self, folder: Path, *, tensors: bool = True) -> None:
         """Write the predictor as a folder that `eval mpl` opens; without `tensors` only its description."""
-        return write_predictor(folder, self.document(), self.tensors() if tensors else None)
+        write_model(folder, DOCUMENT, self.document(), self.tensors() if tensors else None)
 
     def to(self, device: torch.device | str) -> Self:
         """Move the network."""
@@ -149,7 +137,7 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
             f"{options.checkpoint} is no motion predictor.",
             fix="give a run of train-mpl, or a folder with policy.json.",
         )
-    document = read_document(found.document)
+    document = read_model(found.document, PredictorDocument, KIND, f" policy, not {KIND}")
     joints = len(document.names)
     # Statistics are made outside: they are loaded into, and may not be on the meta device.
     neutral, scales = Statistics.neutral(joints), Scales.neutral(joints)
@@ -157,8 +145,7 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
     def make() -> PredictorNetwork:
         encoder = None
         if document.encoder is not None:
-            sizes = EncoderSizes(**document.encoder.model_dump())
-            encoder = MotionEncoder(sizes, document.names, document.fps, scales)
+            encoder = MotionEncoder(document.encoder, document.names, document.fps, scales)
         return PredictorNetwork(document.settings, joints, document.fps, neutral, encoder)
 
     network = weights.build(make, weights.read(found.tensors), str(found.tensors))

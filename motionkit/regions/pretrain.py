@@ -36,7 +36,7 @@ def supervised_loss(
     policy: RegionPolicy,
     seen: Any,  # what it saw of N images
     masks: Tensor,  # [N, h, w] bool
-    captions: Sequence[str],  # n texts
+    captions: Sequence[str],  # N texts
     *,
     # The processes that share a batch, N regions each: every one returns its share of the loss of the batch
     world: World | None = None,

@@ -44,19 +44,6 @@ class RegionDocument(BaseModel):
         return {**BEFORE, **settings} if isinstance(settings, Mapping) else settings
 
 
-def read_regions(path: Path) -> RegionDocument:
-    """Read policy.json."""
-    return read_model(path, RegionDocument, KIND, f" policy, not {KIND}")
-
-
-def write_regions(
-    folder: Path, settings: RegionSettings, words: Sequence[str], tensors: Mapping[str, Tensor] | None
-) -> None:
-    """Write the folder; with `tensors` None only policy.json."""
-    document = {"kind": KIND, "settings": settings.model_dump(mode="json"), "words": list(words)}
-    write_model(folder, DOCUMENT, document, tensors)
-
-
 _WAVES = 3  # waves along each side of the image that tell a place
 _CELLS = 8  # pixels of an image along one of the vision encoder's cells
 
@@ -506,7 +493,8 @@ class ShapesPolicy:
 
     def save(self, folder: Path, *, tensors: Mapping[str, Tensor] | None) -> None:
         """See `RegionPolicy.save`."""
-        write_regions(folder, self.settings, self.words.words, tensors)
+        document = {"kind": KIND, "settings": self.settings.model_dump(mode="json"), "words": list(self.words.words)}
+        write_model(folder, DOCUMENT, document, tensors)
 
 
 def _squeezed(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
@@ -531,7 +519,7 @@ def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", 
         raise MotionkitError(
             f"{options.checkpoint} is no region policy.", fix="give a run of sa2va-rl or pretrain regions, or starter."
         )
-    document = read_regions(found.document)
+    document = read_model(found.document, RegionDocument, KIND, f" policy, not {KIND}")
     network = weights.build(
         lambda: RegionNetwork(document.settings, len(SPECIAL) + len(document.words)),
         {name: value.float() for name, value in weights.read(found.tensors).items()}, str(found.tensors),

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, Space
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import BaseModel
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import Tensor, nn
 
 from motionkit import weights
-from motionkit.documents import read_json
+from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
-from motionkit.runs import TENSORS, find_model, write_bytes_atomic
+from motionkit.runs import find_model, write_model
 from motionkit.success.actor_settings import ActorSpec
 
 
@@ -152,23 +151,17 @@ def observation(spec: ActorSpec, states: NDArray[np.float32], frames: Mapping[st
 ARTIFACT, DOCUMENT, KIND = "actor", "actor.json", "actor"
 
 
+class _Document(BaseModel):
+    """Content of actor.json."""
+
+    kind: Literal["actor"]
+    spec: ActorSpec
+
+
 def save_actor(folder: Path, actor: Actor, *, extra: Mapping[str, object] | None = None, tensors: bool = True) -> None:
-    """Write an actor, each file renamed into place.
-
-    Args:
-        folder: Created when absent.
-        actor: The actor.
-        extra: JSON-able additions to the document, such as the success that it reached.
-        tensors: Write the weights too; a run does so when it ends, until then its checkpoints hold them.
-    """
-    from safetensors.torch import save
-
+    """Write an actor, with additions to its document; a run writes the weights when it ends."""
     document = {"schema": 1, "kind": KIND, "spec": actor.spec.model_dump(mode="json"), **dict(extra or {})}
-    folder.mkdir(parents=True, exist_ok=True)
-    if tensors:
-        own = {name: value.detach().cpu().contiguous() for name, value in actor.tensors().items()}
-        write_bytes_atomic(folder / TENSORS, save(own))
-    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
+    write_model(folder, DOCUMENT, document, actor.tensors() if tensors else None)
 
 
 def is_actor(place: Path) -> bool:
@@ -188,15 +181,7 @@ def load_actor(
         raise MotionkitError(
             f"{folder} {what}.", fix="give a run of motionkit ppo or reward-collect --policy ppo, or RUN/actor."
         )
-    content = read_json(found.document, dict, fix="copy the folder again.")
-    if content.get("kind") != KIND:
-        raise MotionkitError(f"{found.document} describes a {str(content.get('kind'))[:40]!r}, no actor.")
-    try:
-        spec = ActorSpec.model_validate(content.get("spec"))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "spec"
-        raise MotionkitError(f"{found.document} is damaged.", why=f"{where}: {first['msg']}.") from error
+    spec = read_model(found.document, _Document, KIND, ", no actor").spec
     tensors = weights.read(found.tensors)
     held = sum(one.numel() for one in tensors.values() if isinstance(one, torch.Tensor))
     if spec.weights > held:  # before a network of that size is made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from motionkit.documents import open_file, read_model
 from motionkit.errors import MotionkitError
 from motionkit.metrics import Calibration
 from motionkit.nn import ResNet10
-from motionkit.runs import TENSORS, TrainedOn, find_model, newest_with, what_is, write_bytes_atomic
+from motionkit.runs import TENSORS, TrainedOn, find_model, newest_with, what_is, write_model
 from motionkit.success.classifier_network import Architecture, ResNetEncoder, SuccessNetwork, as_images
 
 Status = Literal["ok", "warn", "fail"]
@@ -252,14 +251,8 @@ def save_classifier(
     tensors: bool = True,  # write the weights too; a run does so when it ends, until then its checkpoints hold them
 ) -> None:
     """Write ``classifier.json`` (the card), ``trained-on.json`` and ``model.safetensors``, each renamed into place."""
-    from safetensors.torch import save
-
-    folder.mkdir(parents=True, exist_ok=True)
-    if tensors:
-        own = {name: value.detach().cpu().contiguous() for name, value in classifier.tensors().items()}
-        write_bytes_atomic(folder / TENSORS, save(own))
     document = {"schema": 1, "kind": KIND, **classifier.card.model_dump(mode="json")}
-    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
+    write_model(folder, DOCUMENT, document, classifier.tensors() if tensors else None)
     if classifier.trained_on != TrainedOn.unknown():
         classifier.trained_on.write(folder)
 
@@ -359,7 +352,8 @@ def read_pretrained(path: Path) -> tuple[dict[str, Tensor], Pretrained]:
     bad = [name for name, value in wanted.items() if not bool(value.isfinite().all())]
     if bad:
         raise MotionkitError(f"{path} is damaged.", why=f"{bad[0]} is not finite.")
-    return wanted, Pretrained(name=path.name, sha256=_sha256(path))
+    with open_file(path) as file:
+        return wanted, Pretrained(name=path.name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def start_from(network: SuccessNetwork, tensors: Mapping[str, Tensor]) -> None:
@@ -367,13 +361,6 @@ def start_from(network: SuccessNetwork, tensors: Mapping[str, Tensor]) -> None:
     for encoder in network.encoders.values():
         if isinstance(encoder, ResNetEncoder):
             encoder.resnet_backbone.load_state_dict(dict(tensors), strict=True)
-
-
-def _sha256(path: Path) -> str:
-    import hashlib
-
-    with open_file(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 COMMAND = "reward-train"

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from motionkit.contracts.policy import Candidates, Captions, WordScores
-from motionkit.documents import read_model
+from motionkit.documents import as_model, read_model
 from motionkit.errors import MotionkitError
 from motionkit.nn.lora import names_by_group
 from motionkit.regions.sa2va import Sa2vaOptions
@@ -51,26 +51,13 @@ class Sa2vaDocument(BaseModel):
     options: dict[str, Any]
 
 
-def write_document(folder: Path, base: Base, options: Sa2vaOptions, tensors: Mapping[str, Tensor] | None) -> None:
-    """Write the folder; with `tensors` None only policy.json."""
-    kept = {name: getattr(options, name) for name in _KEPT}
-    document = {"kind": KIND, "base": asdict(base), "options": kept}
-    write_model(folder, DOCUMENT, document, tensors)
-
-
 def read_document(path: Path) -> Sa2vaDocument:
     """Read policy.json."""
     found = read_model(path, Sa2vaDocument, KIND, f" policy, not {KIND}")
-    try:
-        Sa2vaOptions.model_validate({"checkpoint": found.base.place, **found.options})
-        if wrong := found.options.keys() - set(_KEPT):
-            raise MotionkitError(f"{path} is damaged.", why=f"options.{min(wrong)} is unknown.")
-        return found
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise MotionkitError(
-            f"{path} is damaged.", why=f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
-        ) from error
+    as_model(path, Sa2vaOptions, {"checkpoint": found.base.place, **found.options})
+    if wrong := found.options.keys() - set(_KEPT):
+        raise MotionkitError(f"{path} is damaged.", why=f"options.{min(wrong)} is unknown.")
+    return found
 
 
 class Language:
@@ -377,7 +364,8 @@ class Sa2vaPolicy:
 
     def save(self, folder: Path, *, tensors: Mapping[str, Tensor] | None) -> None:
         """See `RegionPolicy.save`."""
-        write_document(folder, self.base, self.options, tensors)
+        kept = {name: getattr(self.options, name) for name in _KEPT}
+        write_model(folder, DOCUMENT, {"kind": KIND, "base": asdict(self.base), "options": kept}, tensors)
 
 
 def on_cells(masks: Tensor, side: int) -> Tensor:

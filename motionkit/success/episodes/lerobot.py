@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from motionkit.documents import read_json
+from motionkit.documents import as_model, read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import OutputFolder, disk_errors
 from motionkit.success.episodes.read import Episodes, Size, frame_bytes, task_of
@@ -92,13 +92,7 @@ def read_info(folder: Path) -> Info:
             why=f"version 3 is read, as lerobot writes it since 0.4 ({VERSION}).",
             fix="python -m lerobot.scripts.convert_dataset_v21_to_v30 --repo-id=ID makes one of version 3.",
         )
-    try:
-        info = Info.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise MotionkitError(
-            f"{folder / INFO} is damaged.", why=f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
-        ) from error
+    info = as_model(folder / INFO, Info, content)
     for key in info.features:
         if "/" in key or "\\" in key or key.startswith(".") or len(key) > 200:
             raise MotionkitError(f"{folder / INFO} is damaged: the feature {key[:60]!r} names no folder.")
@@ -136,19 +130,8 @@ def write_film(path: Path, pictures: Iterable[NDArray[np.uint8]], size: Size, fp
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
     codec = ["-c:v", "libx264", "-preset", "fast", "-crf", _QUALITY, "-g", "2", "-bf", "0", "-pix_fmt", layout]
     program = require_video().get_ffmpeg_exe()
-    command = [
-        program,
-        "-hide_banner",
-        "-loglevel",
-        "error",
-        "-y",
-        *source,
-        "-an",
-        *codec,
-        "-f",
-        "mp4",
-        str(path.absolute()),
-    ]
+    target = ["-an", *codec, "-f", "mp4", str(path.absolute())]
+    command = [program, "-hide_banner", "-loglevel", "error", "-y", *source, *target]
     with tempfile.TemporaryFile() as talk, subprocess.Popen(command, stdin=subprocess.PIPE, stderr=talk) as process:
         assert process.stdin is not None
         try:

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from motionkit.config import cache_folder
-from motionkit.documents import read_json
+from motionkit.documents import as_model, read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import write_bytes_atomic
 from motionkit.success.episodes.collector import Collector
@@ -113,12 +112,7 @@ def _add(collector: Collector, plan: _Plan, pictures: Mapping[str, NDArray[np.ui
 def _own(folder: Path) -> Manifest | None:
     """Return what `export_lerobot` noted of its episodes; None for datasets of others."""
     path = folder / OWN
-    if not path.is_file():
-        return None
-    try:
-        return Manifest.model_validate(read_json(path, dict, fix=_AGAIN))
-    except ValidationError as error:
-        raise MotionkitError(f"{path} is damaged.", why=str(error.errors()[0]["msg"]), fix=_AGAIN) from error
+    return as_model(path, Manifest, read_json(path, dict, fix=_AGAIN), fix=_AGAIN) if path.is_file() else None
 
 
 def _plan(folder: Path, info: Info) -> _Plan:

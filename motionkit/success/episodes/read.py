@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from motionkit.documents import read_json
+from motionkit.documents import as_model, read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import MappedPages, fingerprint
 
@@ -339,13 +339,7 @@ class Episodes:
 
 def read_manifest(folder: Path) -> Manifest:
     """Read ``manifest.json``."""
-    content = read_json(folder / MANIFEST, dict, fix=FIX)
-    try:
-        return Manifest.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "it"
-        raise MotionkitError(f"{folder / MANIFEST} is damaged.", why=f"{where}: {first['msg']}.") from error
+    return as_model(folder / MANIFEST, Manifest, read_json(folder / MANIFEST, dict, fix=FIX))
 
 
 def read_records(path: Path) -> tuple[list[EpisodeRecord], int, list[str]]:

@@ -155,10 +155,9 @@ def _of_classifier(place: Path) -> Mapping[str, Any] | None:
 
 def _newest() -> str:
     """Return the newest finished run with a classifier; empty where there is none."""
-    from motionkit.runs import find
+    from motionkit.runs import newest_with
 
-    done = (info.directory for info in find(_TRAINED, "runs") if info.status == "done")
-    return next((str(place) for place in done if (place / _ARTIFACT / _DOCUMENT).is_file()), "")
+    return str(newest_with(_TRAINED, Path(_ARTIFACT, _DOCUMENT)) or "")
 
 
 STEPS = {"mlp": 16, "pixels": 40}
