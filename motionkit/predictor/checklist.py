@@ -87,7 +87,9 @@ def _losses(settings: TrainMplSettings) -> Iterator[Check]:
             "" if balanced else f"; a ratio above {_BALANCE:g} drowns one" if all(key.values()) else "; one is missing"
         )
         yield Check(balanced, "key losses", listed + why)
-    feet = max(values_at(settings, epoch).weights["skate"] for epoch in _moments(settings))
+    # The epochs at whose beginning values change.
+    moments = [0, *(stage.range[0] - 1 for stage in settings.stages), settings.run.epochs - 1]
+    feet = max(values_at(settings, epoch).weights["skate"] for epoch in moments)
     yield Check(feet == 0, "no constraints of the feet", f"loss.skate {feet:g}")
 
 
@@ -174,8 +176,3 @@ def _sizes(settings: TrainMplSettings, facts: DataFacts) -> Check:
         listed = ", ".join(f"{key} {now[key]:g}, the guide's {guide[key]:g}" for key in bad)
         return Check(False, text, f"{listed}; --preset {size} takes the guide's")
     return Check(True, text, ", ".join(f"{key.rpartition('.')[2]} {value:g}" for key, value in now.items()))
-
-
-def _moments(settings: TrainMplSettings) -> list[int]:
-    """Return the epochs at whose beginning values change."""
-    return [0, *(stage.range[0] - 1 for stage in settings.stages), settings.run.epochs - 1]

@@ -66,7 +66,8 @@ def on_one_skeleton(
     folder = _chosen(paths, retarget)
     if len({one.skeleton for one in clips}) < 2:
         return [(one.key, one.clip) for one in clips], []
-    own = Counter(one.skeleton for one in clips if _is_inside(one.file, folder) and isinstance(one.clip.motion, Motion))
+    inside = [one for one in clips if Path(os.path.realpath(one.file)).is_relative_to(os.path.realpath(folder))]
+    own = Counter(one.skeleton for one in inside if isinstance(one.clip.motion, Motion))
     if not own:
         raise MotionkitError(f"{folder} has no clip with rotations to take the skeleton of.", fix="--retarget FOLDER")
     mark = own.most_common(1)[0][0]
@@ -113,10 +114,6 @@ def _chosen(paths: Sequence[Path], retarget: str) -> Path:
         why=f"the skeleton is that of its clips; --data is {', '.join(map(str, paths))}.",
         fix=f"--retarget {paths[0]}, or --retarget {FIRST}.",
     )
-
-
-def _is_inside(file: Path, folder: Path) -> bool:
-    return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
 
 
 def _learned(motions: Sequence[object], fps: float, folder: Path) -> Retarget:

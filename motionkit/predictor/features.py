@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor, nn
@@ -189,7 +189,10 @@ class Statistics:
         mean, far = frames.mean(0), max(lags)
         # A clip shorter than the longest difference stands still before its first frame.
         held = [torch.cat([clip[:1].expand(far, -1), clip]) for clip in packed]
-        read = [reading(clip[far:], _earlier(clip, far, lags), mean, lags, fps) for clip in held]
+        read = []
+        for clip in held:
+            earlier = torch.stack([clip[far - lag : len(clip) - lag] for lag in lags], dim=1)
+            read.append(reading(clip[far:], earlier, mean, lags, fps))
         turned = _rms(residual)
         return cls(
             mean.float(),
@@ -198,10 +201,6 @@ class Statistics:
             _rms(changes).clamp_min(1e-4).float(),
             frames.std(0, correction=0).clamp_min(1e-3).float(),
         )
-
-
-def _earlier(clip: Tensor, far: int, lags: Sequence[int]) -> Tensor:
-    return torch.stack([clip[far - lag : len(clip) - lag] for lag in lags], dim=1)
 
 
 def _rms(values: Tensor) -> Tensor:
@@ -257,30 +256,15 @@ class Predicted:
 
     def first(self, frames: int) -> Predicted:
         """Return the first `frames` frames."""
-        return Predicted(
-            self.state.part(0, frames),
-            self.before[:, :frames],
-            self.residual[:, :frames],
-            self.turn[:, :frames],
-            self.attention[:, :frames],
-            self.hidden[:, :frames],
-        )
+        rest = (getattr(self, one.name)[:, :frames] for one in fields(self)[1:])
+        return Predicted(self.state.part(0, frames), *rest)
 
 
 def joined(parts: Sequence[Predicted]) -> Predicted:
     """Return parts one after the other; attention to few frames gets zeros for the frames that were not there."""
     widest = max(part.attention.shape[-1] for part in parts)
-    states = [part.state for part in parts]
-    return Predicted(
-        MotionState(
-            torch.cat([state.rotations for state in states], dim=1),
-            torch.cat([state.steps for state in states], dim=1),
-            torch.cat([state.heights for state in states], dim=1),
-            torch.cat([state.contacts for state in states], dim=1),
-        ),
-        torch.cat([part.before for part in parts], dim=1),
-        torch.cat([part.residual for part in parts], dim=1),
-        torch.cat([part.turn for part in parts], dim=1),
-        torch.cat([nn.functional.pad(part.attention, (widest - part.attention.shape[-1], 0)) for part in parts], dim=1),
-        torch.cat([part.hidden for part in parts], dim=1),
-    )
+    wide = [
+        replace(one, attention=nn.functional.pad(one.attention, (widest - one.attention.shape[-1], 0))) for one in parts
+    ]
+    rest = (torch.cat([getattr(part, one.name) for part in wide], dim=1) for one in fields(Predicted)[1:])
+    return Predicted(MotionState.joined([part.state for part in parts]), *rest)

@@ -208,8 +208,7 @@ def _other(
     elif reason := reason_left_out(key):
         left[key] = reason
     else:
-        shown = "" if isinstance(value, (Mapping, list)) else repr(value)
-        problems.append(Problem(f"{where}.{key}", "unknown setting", origin, shown, did_you_mean(key, known)))
+        problems.append(Problem(f"{where}.{key}", "unknown setting", origin, _short(value), did_you_mean(key, known)))
 
 
 _PATHS = ("data", "bundle", "run.out", "encoder")

@@ -386,9 +386,5 @@ class PredictorNetwork(nn.Module):
 def _between(first: MotionState, second: MotionState, share: float) -> MotionState:
     """Return a mean of two motions, `share` of it the second: rotations in 6D, made orthonormal again."""
     six = torch.lerp(matrix_to_6d(first.rotations), matrix_to_6d(second.rotations), share)
-    return MotionState(
-        matrix_from_6d(six),
-        torch.lerp(first.steps, second.steps, share),
-        torch.lerp(first.heights, second.heights, share),
-        torch.lerp(first.contacts, second.contacts, share),
-    )
+    between = first.map(lambda one, other: torch.lerp(one, other, share), second)
+    return replace(between, rotations=matrix_from_6d(six))

@@ -87,6 +87,13 @@ def words_of(data: RegionDataset) -> tuple[str, ...]:
     return tuple(word for word, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_MOST])
 
 
+def regions_of_part(part: NDArray[np.int64], size: int, step: int, seed: int, *marks: int) -> NDArray[np.int64]:
+    """Return `size` regions of a part, each once before any comes again; of a part with fewer, some twice."""
+    epoch, place = divmod((step - 1) * size, max(1, len(part) // size) * size)
+    order = np.random.default_rng((seed, epoch, *marks)).permutation(part)
+    return np.resize(order[place:], size)
+
+
 _ABSENT = 0.5  # weight of the mask of what an image does not show
 
 
@@ -172,19 +179,12 @@ class PretrainRegions:
             policy.save(run.artifact(ARTIFACT), tensors={name: one.half() for name, one in policy.tensors().items()})
         return {}
 
-    def _all(self, step: int) -> NDArray[np.int64]:
-        """Return the regions of a step, whether they have captions or not."""
-        size = self.settings.train.batch_size
-        return (np.arange(size) + (step - 1) * size) % self.data.count("train")
-
     def _captioned(self, step: int) -> NDArray[np.int64]:
         """Return the regions of a step whose captions may be read, each once before any comes again."""
-        if self.part is None:
-            return self._all(step)
         size = self.settings.train.batch_size
-        epoch, place = divmod((step - 1) * size, max(1, len(self.part) // size) * size)
-        order = np.random.default_rng((self.settings.seed, epoch)).permutation(self.part)
-        return np.resize(order[place:], size)
+        if self.part is None:
+            return (np.arange(size) + (step - 1) * size) % self.data.count("train")
+        return regions_of_part(self.part, size, step, self.settings.seed)
 
     def _told(
         self,

@@ -326,16 +326,12 @@ def load_guide(path: Path) -> SuccessClassifier:
         raise MotionkitError(f"{path} is no success classifier.", why="its poolings differ in form.")
     sizes = {name: (_SCALE * value.shape[1], _SCALE * value.shape[2]) for name, value in kernels.items()}
     used = {name: value for name, value in tensors.items() if not name.endswith(tuple(f".{end}" for end in _UNUSED))}
-    card = _card(path, sizes, len(hidden), first.shape[3])
-    return built(card, used, str(path))
-
-
-def _card(path: Path, sizes: Mapping[str, tuple[int, int]], hidden: int, blocks: int) -> Card:
     origin = f"{path.parent.name}/{path.name}, a checkpoint of the guide's trainer"
     try:
-        return Card(architecture="resnet10", cameras=dict(sizes), hidden=hidden, blocks=blocks, origin=origin)
+        card = Card(architecture="resnet10", cameras=sizes, hidden=len(hidden), blocks=first.shape[3], origin=origin)
     except ValueError as error:
         raise MotionkitError(f"{path} is no success classifier.", why="its sizes are out of range.") from error
+    return built(card, used, str(path))
 
 
 def read_pretrained(path: Path) -> tuple[dict[str, Tensor], Pretrained]:

@@ -146,20 +146,19 @@ def _relations(look: Look, colour: bool, size: bool) -> list[Said]:
     return []
 
 
-def written(
-    look: Look, said: Said, colours: Sequence[str], shapes: Sequence[str], sizes: Sequence[str], places: Sequence[str]
-) -> str:
+def written(look: Look, said: Said, *, article: str = "the") -> str:
     """Return a caption in words."""
-    words = ["the"]
+    colours, sizes = list(COLOURS), list(SIZES)
+    words = [article]
     words += [sizes[int(look.sizes[0])]] if said.size else []
     words += [colours[int(look.colours[0])]] if said.colour else []
-    words += [shapes[int(look.shapes[0])]]
-    words += [places[int(look.cells[0])]] if said.place else []
+    words += [SHAPES[int(look.shapes[0])]]
+    words += [PLACES[int(look.cells[0])]] if said.place else []
     if said.relation is not None:
         relation, beside, coloured = said.relation
         words += [RELATIONS[relation], "the"]
         words += [colours[int(look.colours[beside])]] if coloured else []
-        words += [shapes[int(look.shapes[beside])]]
+        words += [SHAPES[int(look.shapes[beside])]]
     return " ".join(words)
 
 
@@ -285,14 +284,8 @@ _ABSENT, _WORDED = 1, 2  # mark the draws of captions of what is not there, and 
 
 
 @dataclass(frozen=True)
-class _Scene:
-    """Objects of a scene; the first is the one that is meant."""
-
-    cells: NDArray[np.int64]
-    colours: NDArray[np.int64]
-    shapes: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    shifts: NDArray[np.float64]
+class _Scene(Look):
+    shifts: NDArray[np.float64]  # [K, 2] pixels x and y of a middle from that of its cell
     caption: str
 
 
@@ -380,15 +373,15 @@ class Shapes:
         )  # fmt: skip
         shifts = draw.uniform(-1.0, 1.0, (count, 2))
         keep = draw.random(3) >= (options.drop_size, options.drop_colour, options.drop_place)
-        return _Scene(look.cells, look.colours, look.shapes, look.sizes, shifts, _caption(look, keep))
+        size, colour, place = map(bool, keep)
+        return _Scene(**vars(look), shifts=shifts, caption=written(look, Said(colour, size, place), article="a"))
 
     def _worded_scene(self, split: Split, number: int) -> _Scene:
         draw = np.random.default_rng((self.options.seed, _SPLITS[split], number, _WORDED))
         look = draw_look(draw, len(COLOURS), len(SHAPES), len(SIZES))
         shifts = draw.uniform(-1.0, 1.0, (len(look.cells), 2))
         said = describe(look, draw, self.options.lapse, self.options.extra)
-        caption = written(look, said, list(COLOURS), SHAPES, list(SIZES), PLACES)
-        return _Scene(look.cells, look.colours, look.shapes, look.sizes, shifts, caption)
+        return _Scene(**vars(look), shifts=shifts, caption=written(look, said))
 
 
 def _inside(scenes: Sequence[_Scene], scale: int) -> NDArray[np.bool_]:
@@ -434,13 +427,3 @@ def _draw(scenes: Sequence[_Scene]) -> tuple[list[NDArray[np.uint8]], list[NDArr
         masks.append(np.ascontiguousarray(own[0, edge:-edge, edge:-edge]))
         others.append(np.ascontiguousarray(own[1:, edge:-edge, edge:-edge]))
     return images, masks, others
-
-
-def _caption(look: Look, keep: NDArray[np.bool_]) -> str:
-    size, colour, place = keep
-    words = ["a"]
-    words += [list(SIZES)[int(look.sizes[0])]] if size else []
-    words += [list(COLOURS)[int(look.colours[0])]] if colour else []
-    words += [SHAPES[int(look.shapes[0])]]
-    words += [PLACES[int(look.cells[0])]] if place else []
-    return " ".join(words)

@@ -86,7 +86,8 @@ def read_wordnet(folder: Path) -> Lexicon:
     """Read WordNet's database files (wndb(5WN)): ``data.PART`` and ``PART.exc`` for noun, verb, adj and adv."""
     lines = []
     for part in PARTS:
-        lines += [f"# {part}", *_data(folder / f"data.{part}"), "# exceptions", *_exceptions(folder / f"{part}.exc")]
+        irregular = (line for line in _lines(folder / f"{part}.exc") if "_" not in line and len(line.split()) > 1)
+        lines += [f"# {part}", *_data(folder / f"data.{part}"), "# exceptions", *irregular]
     return _parse(as_text(_parse("\n".join(lines))))  # the digest is that of the table in its one form
 
 
@@ -129,10 +130,6 @@ def _data(path: Path) -> Iterable[str]:
             ) from error
         if single := [word for word in words if "_" not in word]:
             yield " ".join(single)
-
-
-def _exceptions(path: Path) -> Iterable[str]:
-    return (line for line in _lines(path) if "_" not in line and len(line.split()) > 1)
 
 
 def _lines(path: Path) -> Iterable[str]:
@@ -211,17 +208,17 @@ class Meteor:
         from nltk.translate.meteor_score import meteor_score
 
         self._score: Callable[..., float] = meteor_score
-        self._split = _words if tokenizer == "words" else _space
+        self._split = _WORDS.findall if tokenizer == "words" else str.split
         self.lexicon = lexicon or load_lexicon()
         self._synonyms = lru_cache(_KNOWN)(self.lexicon.synonyms)
         self._stemmer = _Stemmer(lru_cache(_KNOWN)(PorterStemmer().stem))
 
     def __call__(self, text: str, references: Sequence[str]) -> float:
         """Return the best score over the references, from 0 to 1; an empty text scores 0."""
-        words = self._split(text)
+        words = self._split(text.lower())
         if not words:
             return 0.0
-        return max(self._pair(words, self._split(reference)) for reference in references)
+        return max(self._pair(words, self._split(reference.lower())) for reference in references)
 
     def _pair(self, words: list[str], wanted: list[str]) -> float:
         stem = self._stemmer.stem
@@ -232,11 +229,3 @@ class Meteor:
 @dataclass(frozen=True)
 class _Stemmer:
     stem: Callable[[str], Any]
-
-
-def _space(text: str) -> list[str]:
-    return text.strip().lower().split()
-
-
-def _words(text: str) -> list[str]:
-    return _WORDS.findall(text.lower())

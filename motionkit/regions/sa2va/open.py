@@ -32,7 +32,7 @@ from motionkit.regions.sa2va.parts import (
     open_published,
     shims,
 )
-from motionkit.regions.sa2va.policy import DOCUMENT, Base, Sa2vaDocument, Sa2vaPolicy, read_document
+from motionkit.regions.sa2va.policy import DOCUMENT, Base, Sa2vaPolicy, read_document
 from motionkit.runs import OutputFolder, SavedModel, find_model
 
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py")
@@ -264,7 +264,8 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
     saved = None if guide else find_model(place, REGION_ARTIFACT, DOCUMENT)
     document = None if saved is None else read_document(saved.document)
     if document is not None:
-        options = options.model_copy(update=_kept(options, document))
+        kept = {name: value for name, value in document.options.items() if name not in options.model_fields_set}
+        options = options.model_copy(update=kept)
     source = options.base or (document.base.place if document else options.checkpoint)
     revision = options.revision or (document.base.revision if document else "")
     folder, commit = find_base(source, revision, moved=_MOVED if document else "")
@@ -286,11 +287,6 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
     if guide is not None:
         load_guide(policy, guide)
     return policy
-
-
-def _kept(options: Sa2vaOptions, document: Sa2vaDocument) -> dict[str, Any]:
-    """Return the options of a trained policy, but for those that were given."""
-    return {name: value for name, value in document.options.items() if name not in options.model_fields_set}
 
 
 def _dtype(name: str, device: torch.device) -> torch.dtype:

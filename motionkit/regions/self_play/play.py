@@ -20,6 +20,7 @@ from motionkit.metrics import region_iou
 from motionkit.plugins import reads_of
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import Task, Weights, open_task
+from motionkit.regions.pretrain import regions_of_part
 from motionkit.regions.self_play.loop import Loop, Made, Played, Turn
 from motionkit.regions.self_play.settings import CurriculumSettings, Sa2vaObjectiveSettings
 from motionkit.rl import Surrogate, group_std, shuffled, weighted_mean
@@ -73,7 +74,9 @@ class RegionOrder:
             absent: Share of them that get the caption of what their image does not show, and an empty mask. A region
                 whose data know that the image does show it keeps its own.
         """
-        index = self._index(step) if self._part is None else self._of_part(self._part, step)
+        index = self._index(step)
+        if self._part is not None:
+            index = regions_of_part(self._part, self._batch, step, self._seed, _TOLD)[self._share]
         task = self.open("train", index)
         first = np.arange(self._batch)[self._share] < round(absent * self._batch)  # whichever process has them
         if not first.any() or not isinstance(self._data, NamesAbsent):
@@ -83,11 +86,6 @@ class RegionOrder:
             if named:  # the image does not show it
                 masks[place], texts[place] = False, named
         return replace(task, masks=masks, captions=tuple(texts))
-
-    def _of_part(self, part: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        epoch, place = divmod((step - 1) * self._batch, max(1, len(part) // self._batch) * self._batch)
-        order = np.random.default_rng((self._seed, epoch, _TOLD)).permutation(part)
-        return np.resize(order[place:], self._batch)[self._share]  # fewer than a step takes come again
 
     def _index(self, step: int) -> NDArray[np.int64]:
         if step - 1 >= self._until:

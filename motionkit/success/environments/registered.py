@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from motionkit.contracts.environment import Floats, Frames, Step
 from motionkit.errors import MotionkitError
 from motionkit.plugins import in_words
 from motionkit.success.environments.tasks import GymnasiumSettings
+from motionkit.success.episodes.read import plain_name
 
 _FIX = "choose an environment that draws itself: render_mode 'rgb_array', or --env.image-keys KEY."
 
@@ -253,9 +253,6 @@ def _actions(space: Space[Any], name: str) -> tuple[Space[Any], Callable[[NDArra
     raise MotionkitError(f"the actions of {name} are {space}.", why="a vector or one of n choices is taken.")
 
 
-_HELP = "choose an environment that draws itself: render_mode 'rgb_array', or --env.image-keys KEY."
-
-
 class GymnasiumEnvironment(Adapter):
     """N copies of one registered environment."""
 
@@ -264,13 +261,13 @@ class GymnasiumEnvironment(Adapter):
             raise MotionkitError(
                 "no environment is named.", fix="--env.id ID; python -c 'import gymnasium; gymnasium.pprint_registry()'"
             )
-        self._keys = {_camera_of(key): key for key in options.image_keys}
+        self._keys = {plain_name(key): key for key in options.image_keys}
         if len(self._keys) < len(options.image_keys):
             raise MotionkitError(f"two of the image keys {', '.join(options.image_keys)} name one camera.")
         super().__init__(
             lambda: _make(options), num_envs, {"name": "gymnasium", **options.model_dump(mode="json")},
             cameras=tuple(self._keys) or (options.camera,), size=options.size, success_key=options.success_key,
-            max_steps=options.max_steps, help=_HELP,
+            max_steps=options.max_steps, help=_FIX,
         )  # fmt: skip
 
     def draw(self, copy: int) -> Mapping[str, Any]:
@@ -278,11 +275,6 @@ class GymnasiumEnvironment(Adapter):
         if self._keys:
             return {camera: _entry(self.seen(copy), key) for camera, key in self._keys.items()}
         return dict.fromkeys(self.cameras, self.envs[copy].render())
-
-
-def _camera_of(key: str) -> str:
-    """Return the name of the camera whose pictures are an entry of the observation; it names files, too."""
-    return re.sub(r"[^A-Za-z0-9_.-]", ".", key).lstrip("._-") or "camera"
 
 
 def _make(options: GymnasiumSettings) -> Env:

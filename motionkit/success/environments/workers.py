@@ -395,7 +395,8 @@ class ProcessWorker:
     def _share(self, cameras: Mapping[str, tuple[int, int]]) -> None:
         if not cameras:
             return
-        self._memory = SharedMemory(create=True, size=_bytes(cameras, self._copies))
+        size = sum(self._copies * height * width * 3 for height, width in cameras.values())
+        self._memory = SharedMemory(create=True, size=size)
         self._connection.send((_SHARE, (self._memory.name, cameras)))
         self._views = _views(self._memory, cameras, self._copies)
         try:
@@ -462,10 +463,6 @@ def serve(connection: Connection, order: Order) -> None:
 def start_processes(orders: Sequence[Order]) -> list[ProcessWorker]:
     """Start a process for each order."""
     return [ProcessWorker(order, number, len(orders)) for number, order in enumerate(orders)]
-
-
-def _bytes(cameras: Mapping[str, tuple[int, int]], copies: int) -> int:
-    return sum(copies * height * width * 3 for height, width in cameras.values())
 
 
 def _views(memory: SharedMemory, cameras: Mapping[str, tuple[int, int]], copies: int) -> dict[str, NDArray[np.uint8]]:

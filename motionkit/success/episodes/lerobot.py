@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -279,7 +279,8 @@ def export_lerobot(episodes: Episodes, out: Path, *, fps: int = 0, overwrite: bo
             for camera, size in episodes.cameras.items():
                 path = part / VIDEO.format(video_key=PICTURES + camera, **_FIRST)
                 path.parent.mkdir(parents=True)
-                write_film(path, _pieces(episodes, camera), size, fps)
+                pieces = np.split(np.arange(len(episodes)), range(_PIECE, len(episodes), _PIECE))
+                write_film(path, (episodes.read(piece)[camera] for piece in pieces), size, fps)
             parquet.write_table(_table(columns), part / DATA.format(**_FIRST))
             parquet.write_table(_episode_table(episodes, task, fps), part / EPISODES.format(**_FIRST))
             parquet.write_table(_task_table(task), part / TASKS)
@@ -377,11 +378,6 @@ def _task_table(task: str) -> Any:
     note = {"index_columns": ["task"], "column_indexes": [], "columns": columns, "creator": {"library": "motionkit"}}
     table = pa.table({"task_index": pa.array([0], pa.int64()), "task": pa.array([task], pa.string())})
     return table.replace_schema_metadata({"pandas": json.dumps(note)})
-
-
-def _pieces(episodes: Episodes, camera: str) -> Iterator[NDArray[np.uint8]]:
-    for start in range(0, len(episodes), _PIECE):
-        yield episodes.read(np.arange(start, min(start + _PIECE, len(episodes))))[camera]
 
 
 def _statistics(episodes: Episodes, columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:

@@ -286,14 +286,7 @@ class Miner:
              f"{one['precision']:.3f}", f"{one['recall']:.3f}", f"{one['threshold']:.3f}"]
             for place, one in enumerate(self.rounds, 1)
         ]  # fmt: skip
-        columns = [
-            "round",
-            "after update",
-            "frames mined",
-            "successes",
-            "precision before",
-            "recall before",
-            "threshold",
-        ]
+        columns = ["round", "after update", "frames mined", "successes"]
+        columns += ["precision before", "recall before", "threshold"]
         return {"title": "Mining: the classifier on the policy's own frames", "columns": columns, "rows": rows,
                 "numbers": list(range(7))}  # fmt: skip

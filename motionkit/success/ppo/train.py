@@ -9,15 +9,12 @@ import shlex
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import closing, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
-from motionkit.contracts.environment import Floats, Frames
 from motionkit.errors import MotionkitError
 from motionkit.plugins import reads_of
 from motionkit.runs import Run, fingerprint_tensors, write_bytes_atomic
@@ -383,7 +380,7 @@ class PpoTrainer:
         try:
             return run_episodes(
                 other,
-                partial(_act, self.actor),
+                lambda states, frames: self.actor.act(self.actor.observe(states, frames), deterministic=True),
                 start_seeds(purpose, settings.seed, 0, episodes),
                 frames=self.actor.spec.kind == "pixels",
                 predict=scorer.predict if scorer.predicts and purpose == "eval" else None,
@@ -419,10 +416,6 @@ class PpoTrainer:
             "verdict": said,
             "best_step": step,
         }
-
-
-def _act(actor: Actor, states: Floats, frames: Frames) -> NDArray[Any]:
-    return actor.act(actor.observe(states, frames), deterministic=True)
 
 
 def _kept(found: Episodes) -> dict[str, Any]:
