@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -228,24 +229,12 @@ class JointLoss:
 
     def __init__(self, settings: LossSettings, skeleton: Skeleton) -> None:
         self.skeleton = skeleton
-        limb = partial(limb_geo, margin=settings.limb_margin, topk=settings.limb_topk)
-        self._terms: Mapping[str, Term] = {
-            "rot_geo": rot_geo,
-            "rot_local": rot_local,
-            "rot_root": rot_root,
-            "rot_delta": rot_delta,
-            "rot_ortho": rot_ortho,
-            "fk_pos": fk_pos,
-            "root": root,
-            "place": place,
-            "contacts": contacts,
-            "attn_reg": attn_reg,
-            "rot_delta_root": rot_delta_root,
-            "rot_log": rot_log,
-            "limb_geo": limb,
-            "skate": skate,
-            "jerk": jerk,
-        }
+        each: tuple[Any, ...] = (
+            rot_geo, rot_local, rot_root, rot_delta, rot_ortho, fk_pos, root, place, contacts, attn_reg, rot_delta_root,
+            rot_log, limb_geo, skate, jerk,
+        )  # fmt: skip
+        self._terms: dict[str, Term] = {term.__name__: term for term in each}
+        self._terms["limb_geo"] = partial(limb_geo, margin=settings.limb_margin, topk=settings.limb_topk)
 
     def __call__(
         self,

@@ -142,13 +142,9 @@ class TrainMpl:
             _require_shareable(settings, self.world)
         self.device = set_up(settings)
         self.data = open_data(
-            settings.data,
-            settings.fps,
-            settings.train,
-            settings.model,
-            furthest=MILLISECONDS[-1] / 1000,
+            settings.data, settings.fps, settings.train, settings.model, furthest=MILLISECONDS[-1] / 1000,
             retarget=settings.retarget,
-        )
+        )  # fmt: skip
         _logger.info(
             "%d clips at %g fps: %s windows of %d frames to train on, %s to validate on",
             len(self.data.clips.clips), self.data.clips.fps, f"{len(self.data.train):,}",

@@ -166,10 +166,6 @@ class SuccessClassifier:
         """Return calibrated probabilities of success ``[N]`` float32; see `logits`."""
         return self.calibrated(self.logits(frames))
 
-    def successes(self, frames: Mapping[str, Tensor]) -> Tensor:
-        """Return ``[N]`` bool: the probability is at least the card's threshold."""
-        return self.probabilities(frames) >= self.card.threshold
-
     def calibrated(self, logits: Tensor) -> Tensor:
         """Return probabilities of logits."""
         return Calibration(self.card.temperature, self.card.bias)(logits)
@@ -255,22 +251,6 @@ def save_classifier(
     write_model(folder, DOCUMENT, document, classifier.tensors() if tensors else None)
     if classifier.trained_on != TrainedOn.unknown():
         classifier.trained_on.write(folder)
-
-
-def load_native(
-    folder: Path,  # what `save_classifier` wrote
-    tensors: Path | None = None,  # its weights, where they are not in the folder: those of a run's checkpoint
-) -> SuccessClassifier:
-    """Load a classifier, in eval mode, on the CPU."""
-    card, path = read_card(folder / DOCUMENT), tensors or folder / TENSORS
-    content = weights.read(path)
-    found = weights.find_tensors(content)
-    if found is None:
-        raise MotionkitError(f"{path} holds no tensors.", fix="copy the folder again.")
-    rest, card = split_calibration(found, card)
-    classifier = built(card, rest, str(path))
-    classifier.trained_on = TrainedOn.read(folder)
-    return classifier
 
 
 def built(card: Card, tensors: dict[str, Tensor], origin: str) -> SuccessClassifier:
@@ -375,7 +355,13 @@ def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") ->
     if path.is_file() and path.name == TENSORS:
         path = path.parent
     if path.is_dir() and (found := find_model(path, ARTIFACT, DOCUMENT)) is not None:
-        return load_native(found.document.parent, found.tensors).to(device)
+        held = weights.find_tensors(weights.read(found.tensors))
+        if held is None:
+            raise MotionkitError(f"{found.tensors} holds no tensors.", fix="copy the folder again.")
+        rest, card = split_calibration(held, read_card(found.document))
+        classifier = built(card, rest, str(found.tensors)).to(device)
+        classifier.trained_on = TrainedOn.read(found.document.parent)
+        return classifier
     if path.is_dir() and (path / GUIDE_FILE).is_file():
         path = path / GUIDE_FILE
     if path.is_file():

@@ -12,7 +12,6 @@ from motionkit.errors import MotionkitError
 from motionkit.nn import ResNet10, SpatialLearnedEmbeddings, resnet_map
 
 Architecture = Literal["small", "resnet10"]
-ARCHITECTURES: tuple[Architecture, ...] = ("small", "resnet10")
 
 _CHANNELS = (8, 16, 32)
 _SMALL_WIDTH, _SMALL_HEAD = 88, 64

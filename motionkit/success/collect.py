@@ -86,11 +86,6 @@ def scripted_actions(environment: Environment, name: str) -> Choose:
     return lambda _: environment.scripted()
 
 
-def actor_actions(actor: Actor) -> Choose:
-    """Return the policy of an actor; torch's global generator draws."""
-    return actor.act
-
-
 KEPT = (
     Figure("with success", ("episodes/positive",), count=True),
     Figure("without", ("episodes/negative",), count=True),
@@ -285,7 +280,7 @@ class RewardCollect:
             choose = scripted_actions(self.environment, settings.env.label)
         else:
             assert self.actor is not None
-            choose = actor_actions(self.actor)
+            choose = self.actor.act  # torch's global generator draws
         return Acting(self.env, choose, settings.episodes.steps)
 
     def _watch(self, step: Step, frames: Frames, seeds: NDArray[np.int64]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -185,7 +185,6 @@ def cache_features(
     network: SuccessNetwork,  # the network; its backbones stay as they are
     episodes: FrameSet,
     device: torch.device,  # where the network is
-    progress: Callable[[int], None] | None = None,  # called with the number of frames that were done
 ) -> Features:
     """Compute the feature maps of all frames into files and return what reads them.
 
@@ -210,8 +209,6 @@ def cache_features(
             for name, values in found.items():
                 written[name][start : start + len(index)] = values.float().cpu().numpy()
                 pages.touched(written[name], len(index))
-            if progress is not None:
-                progress(len(index))
         for part in written.values():
             part.flush()
     del written, pages
@@ -375,3 +372,35 @@ def _checked(source: Source, settings: RewardDataSettings) -> Source:
                 fix="leave data.image_size out, or collect images of that size.",
             )
     return source
+
+
+def run_of(place: Path) -> Path | None:
+    """Return the run of reward-train that a run folder, its classifier or one of its checkpoints belongs to."""
+    for folder in (place, *list(place.absolute().parents)[:3]):
+        if (folder / RECORD).is_file():
+            return folder
+    return None
+
+
+def held_out(run: Path, fingerprint: str) -> tuple[Source, NDArray[np.int64]]:
+    """Return the data of a run, and the frames of the episodes that it was measured on."""
+    source, split = data_of(run, fingerprint)
+    return source, split.frames(source.episodes, split.test)
+
+
+def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
+    """Return the data of a run, and which of its episodes were for what."""
+    record = read_record(run)
+    source = reopen_record(record)
+    if source.episodes.fingerprint != fingerprint:
+        raise MotionkitError(
+            f"{source.places[0]} has changed since {run} was trained on it.",
+            why="which of its episodes were held out then is not known any more.",
+            fix=f"put the episodes back; or measure on those that are there now: motionkit eval reward {run} "
+            f"{source.places[0]}",
+        )
+    split = record["split"]
+    if record.get("schema") == 1:  # of before episodes were known by their content
+        contents = {one.id: one.content for one in source.episodes.records}
+        split = {part: [contents[name] for name in split[part] if name in contents] for part in split}
+    return source, Split(*(tuple(split[part]) for part in ("train", "val", "test")))

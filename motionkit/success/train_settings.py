@@ -23,7 +23,7 @@ from motionkit.config import (
     split_commas,
 )
 from motionkit.plugins import Component
-from motionkit.training.guide_yaml import Reading, closed, leaves, reading, reason_in
+from motionkit.training.guide_yaml import Reading, closed, leaves, reading
 
 # The keys of the reward-model guide's ``train_reward_model.yaml``, and what becomes of each.
 
@@ -86,11 +86,6 @@ ROOTS = ("defaults", "hydra", "cluster", "runner", "reward")
 """First parts of the guide's names; none of them is a group here."""
 
 
-def reason_left_out(key: str) -> str:
-    """Return why a dotted key does nothing here; empty when it is no such key."""
-    return reason_in(LEFT_OUT, key)
-
-
 def is_foreign(key: str) -> bool:
     """Whether a dotted key is the guide's."""
     return key.split(".")[0] in ROOTS
@@ -119,13 +114,6 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
     done.finish(f"{path} is a config of the reward-model guide; read as")
     found.notes.append("Paths count from the working folder.")
     return found
-
-
-def translate_sets(sets: Mapping[str, Any]) -> Foreign:
-    """Return what the guide's dotted names on the command line mean; see `Settings.translate_sets`."""
-    done = reading("command line")
-    _read(done, sets)
-    return done.finish("names of the reward-model guide, read as")
 
 
 def _read(done: Reading, values: Mapping[str, Any]) -> None:
@@ -341,7 +329,9 @@ class RewardTrainSettings(TrainerSettings):
     @classmethod
     def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
         """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
-        return translate_sets(sets)
+        done = reading("command line")
+        _read(done, sets)
+        return done.finish("names of the reward-model guide, read as")
 
 
 component = Component(

@@ -325,15 +325,10 @@ class Sa2vaRl:
             settings.run.num_steps, start.applied, self.world, self.part,
         )  # fmt: skip
         alarms = SelfPlayAlarms(min(PATIENCE, order.per_epoch))
+        averages = {"partner": AverageState(partner), "start": AverageState(start)}
         parts: Parts = {
-            **learner.parts(),
-            "partner": AverageState(partner),
-            "start": AverageState(start),
-            "best": best,
-            "before": kept,
-            "balance": balance,
-            "alarms": alarms,
-        }
+            **learner.parts(), **averages, "best": best, "before": kept, "balance": balance, "alarms": alarms
+        }  # fmt: skip
         held, watched = order.open("test", self.held), order.open("val", self.watched)
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)

@@ -26,8 +26,7 @@ from motionkit.success.evaluation.report import measure_classifier
 from motionkit.success.ppo.settings import MineSettings
 from motionkit.success.reward_frames import SuccessReward
 from motionkit.success.train import choose, loss_of
-from motionkit.success.train_data import Augmentation, Images, all_logits, generator_of
-from motionkit.success.train_episodes import data_of, run_of
+from motionkit.success.train_data import Augmentation, Images, all_logits, data_of, generator_of, run_of
 from motionkit.success.train_settings import AugmentSettings, ThresholdSettings
 from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.steps import Kept, ModelState, Parts
