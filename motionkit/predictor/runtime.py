@@ -57,7 +57,6 @@ class Predictor:
     Attributes:
         names: Joint names.
         fps: Frames per second.
-        past: Known frames that it reads at least.
     """
 
     def __init__(self, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> None:
@@ -65,7 +64,7 @@ class Predictor:
         self.names, self.fps = tuple(document["names"]), float(document["fps"])
         lags = tuple(max(1, round(seconds * self.fps)) for seconds in settings["lags"])
         ahead = tuple(max(1, round(seconds * self.fps)) for seconds in settings["ahead"])
-        self.past = max(lags) + 1
+        self.past = max(lags) + 1  # known frames that it reads at least
         self._ahead = np.array(ahead) if settings["command"] != "none" else None
         common = len(self.names), self.fps, lags, int(settings["heads"]), int(settings["window"])
         self._share, self._six = float(settings["shot_share"]), 6 * len(self.names)

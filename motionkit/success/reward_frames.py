@@ -36,10 +36,7 @@ class SuccessReward:
     frames for ``any``. With the output ``binary`` the score is whether that reaches the classifier's threshold.
 
     Attributes:
-        classifier: The classifier; its card says what it was trained on and which checks it failed.
         place: Where it is from.
-        origin: The same in words.
-        inputs: Its fingerprint, by the option that names it.
     """
 
     name = "success-classifier"
@@ -48,10 +45,12 @@ class SuccessReward:
     def __init__(self, options: SuccessOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
         self.options = options
         self.place = place = _place(options.checkpoint)
+        # The classifier; its card says what it was trained on and which checks it failed
         self.classifier = load_classifier(place, device=device)
         _refuse_other(options, self.classifier.card, place)
+        # The same in words
         self.origin = str(place) if options.checkpoint else f"{place}, the newest finished run of {COMMAND}"
-        self.inputs = {"checkpoint": self.classifier.fingerprint()}
+        self.inputs = {"checkpoint": self.classifier.fingerprint()}  # its fingerprint, by the option that names it
 
     def score(self, samples: FrameBatch, prompts: Sequence[Prompt], /) -> RewardScores:
         """Return a score in 0 to 1 for each episode; NaN for one without a frame."""

@@ -139,13 +139,7 @@ class LoopScores:
 
 
 class LoopRewards:
-    """Several rewards as one.
-
-    Attributes:
-        rewards: The rewards by name.
-        reads_captions: Whether one of them compares texts with the data's captions; a reward of texts does, unless it
-            has ``reads_captions = False``.
-    """
+    """Several rewards as one."""
 
     def __init__(
         self, chosen: Sequence[Chosen], loop: str, device: torch.device, world: World | None = None,
@@ -154,8 +148,10 @@ class LoopRewards:
         self.loop = loop
         self._world = world or OneProcess()
         self.names = tuple(one.name for one in chosen)
-        self.rewards: dict[str, Reward] = {}
+        self.rewards: dict[str, Reward] = {}  # the rewards by name
         self._terms: list[tuple[Reward, float, str]] = []
+        # Whether one of them compares texts with the data's captions; a reward of texts does, unless it has
+        # ``reads_captions = False``
         self.reads_captions = False
         for one in chosen:
             reads = reads_of(one.kind, one.component)

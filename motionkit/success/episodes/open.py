@@ -217,16 +217,11 @@ class Trajectories:
         positive: Folder of episodes with a success.
         negative: Folder of the others.
         cameras: Cameras that are wanted; empty: those of the first file.
-
-    Attributes:
-        cameras: ``(height, width)`` in pixels by name.
-        notes: What was found odd, a sentence each: files that were left out, the range of values, labels.
-        fingerprint: Of the files' content.
     """
 
     def __init__(self, positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> None:
         self._files: list[tuple[bool, Path]] = []
-        self.cameras: dict[str, tuple[int, int]] = {}
+        self.cameras: dict[str, tuple[int, int]] = {}  # ``(height, width)`` in pixels by name
         cut: list[Path] = []
         positives, only_last = 0, 0
         highest: dict[Path, float] = {}
@@ -254,7 +249,8 @@ class Trajectories:
             if all(own is not sign for own, _ in self._files):
                 raise MotionkitError(f"no .npy file in {folder} is whole.", fix="copy the files again.")
         self._scale = _scale_of(highest, small)
-        self.fingerprint = fingerprint(*marks)
+        self.fingerprint = fingerprint(*marks)  # of the files' content
+        # What was found odd, a sentence each: files that were left out, the range of values, labels
         self.notes = _notes(cut, odd, suspicious=bool(positives) and only_last == positives)
         if highest and self._scale == 1.0:
             most = max(highest.values())

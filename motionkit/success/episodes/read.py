@@ -197,15 +197,9 @@ class Episodes:
     """Frames of episodes, one episode after the other.
 
     Attributes:
-        cameras: ``(height, width)`` in pixels by name.
         records: The episodes.
         environment: What they were collected from; empty where it is not known.
         label_rule: When a frame is a success.
-        labelled: Whether it is known which frames are a success.
-        columns: Numbers of a row of each column that all episodes have; see `column`.
-        labels: ``[F]`` float32, 1 for a success.
-        episode: ``[F]`` int64, index into `records`.
-        step: ``[F]`` int64, frame within its episode; frame 0 shows the state after the first action.
         notes: What was left out, and why.
     """
 
@@ -214,16 +208,19 @@ class Episodes:
         notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self.manifest, self.records, self.notes = manifest, tuple(records), tuple(notes)
-        self.cameras: Mapping[str, Size] = manifest.cameras
+        self.cameras: Mapping[str, Size] = manifest.cameras  # ``(height, width)`` in pixels by name
         self.environment, self.label_rule = manifest.environment, manifest.label_rule
-        self.labelled = manifest.labelled
+        self.labelled = manifest.labelled  # whether it is known which frames are a success
+        # Numbers of a row of each column that all episodes have; see `column`
         self.columns: Mapping[ColumnName, int] = manifest.columns
         self._shards, self._reader = np.array(shards, np.int64), reader
         counts = np.array([record.frames for record in records], np.int64)
-        self.episode: NDArray[np.int64] = np.repeat(np.arange(len(counts)), counts)
+        self.episode: NDArray[np.int64] = np.repeat(np.arange(len(counts)), counts)  # [F] int64, index into `records`
         starts = np.concatenate([[0], counts.cumsum()[:-1]]) if len(counts) else np.zeros(0, np.int64)
+        # [F] int64, frame within its episode; frame 0 shows the state after the first action
         self.step: NDArray[np.int64] = np.arange(counts.sum()) - starts[self.episode]
         text = "".join(record.labels for record in records).encode()
+        # [F] float32, 1 for a success
         self.labels: NDArray[np.float32] = (np.frombuffer(text, np.uint8) == ord("1")).astype(np.float32)
         self._offsets = np.array([record.offset for record in records], np.int64)
 

@@ -196,11 +196,6 @@ class ScoredEnv(VecEnv):
 
     A reward looks at the state after the action. Where an episode ends, that is still its own last state: the next
     episode begins afterwards, and the observation of the last state goes along as ``terminal_observation``.
-
-    Attributes:
-        episodes: Episodes begun.
-        actions: ``[N, A]`` or ``[N]``, the newest.
-        finished: ``(true, predicted)`` success of each finished episode since `take_finished`.
     """
 
     def __init__(
@@ -209,12 +204,13 @@ class ScoredEnv(VecEnv):
         self._environment, self._spec, self._scorer, self._seed, self._watch = environment, spec, scorer, seed, watch
         super().__init__(environment.num_envs, observation_space(spec), action_space(spec))
         self._draws = spec.kind == "pixels" or scorer.needs_frames or watch is not None
-        self.actions: NDArray[Any] = np.zeros(0)
-        self.episodes = 0
+        self.actions: NDArray[Any] = np.zeros(0)  # [N, A] or [N], the newest
+        self.episodes = 0  # episodes begun
         self._starts = np.zeros(self.num_envs, np.int64)
         # [N]: success so far in the running episodes, and what an image reward saw.
         self._true = np.zeros(self.num_envs, np.bool_)
         self._predicted = np.zeros(self.num_envs, np.bool_)
+        # ``(true, predicted)`` success of each finished episode since `take_finished`
         self.finished: list[tuple[bool, bool]] = []
 
     def reset(self) -> Any:

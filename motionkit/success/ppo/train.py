@@ -47,18 +47,13 @@ class SuccessAlarm:
     there is (reward hacking). A reward that misses much of the true success is seen as well. Where success is rare,
     neither makes a gap: then it counts that, beyond doubt, fewer than half of the episodes that succeed are seen, or
     fewer than half of those that are taken for successes are some.
-
-    Attributes:
-        fired_at: Step in which it fired first; 0 before.
-        at: True and predicted success then.
-        why: What was wrong then, in words.
     """
 
     def __init__(self, gap: float, window: int) -> None:
         self._gap, self._newest = gap, deque[tuple[bool, bool]](maxlen=window)
-        self.fired_at = 0
-        self.at = (0.0, 0.0)
-        self.why = ""
+        self.fired_at = 0  # step in which it fired first; 0 before
+        self.at = (0.0, 0.0)  # true and predicted success then
+        self.why = ""  # what was wrong then, in words
 
     def add(self, episodes: Iterable[tuple[bool, bool]]) -> None:
         """Count finished episodes, ``(true, predicted)`` each."""
