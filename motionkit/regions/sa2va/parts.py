@@ -9,7 +9,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from io import StringIO
@@ -213,56 +213,28 @@ _logger = logging.getLogger("motionkit.sa2va")
 
 @contextmanager
 def shims() -> Iterator[None]:
-    """Hold all of them."""
-    with ExitStack() as stack:
-        stack.enter_context(quiet())
-        for shim in (without_torchvision, without_timm, without_einops):
-            stack.enter_context(shim())
-        yield
+    """Hold all of them, and keep what the code prints on import out of ours, which may be JSON; ``-v`` shows it.
 
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep what the code prints on import (its configuration, a missing flash-attn) out of ours, which may be JSON.
-
-    ``-v`` shows it.
-    """
-    said = StringIO()
-    try:
-        with redirect_stdout(said):
-            yield
-    finally:
-        for line in said.getvalue().splitlines():
-            _logger.debug("printed by the model's code: %s", line)
-
-
-@contextmanager
-def without_torchvision() -> Iterator[None]:
-    """Stand in for torchvision: its CPU build fits one version of torch, and fails on import beside others.
-
-    The code prepares pixels with it, which motionkit does by itself.
+    torchvision: its CPU build fits one version of torch, and fails on import beside others; pixels are prepared without
+    it. timm needs torchvision: DropPath alone is taken of it, which drops nothing in eval mode. einops: InternLM2
+    splits heads with its one function.
     """
     from transformers.utils import is_torchvision_available
 
     is_torchvision_available()  # transformers asks once and keeps the answer: it must not meet the stand-in
-    names = ("resize", "to_pil_image", "InterpolationMode", "Compose", "Lambda", "Resize", "ToTensor", "Normalize")
-    parts = ("torchvision.transforms", "torchvision.transforms.functional")
-    with _standing_in("torchvision", parts, dict.fromkeys(names)):
-        yield
-
-
-@contextmanager
-def without_timm() -> Iterator[None]:
-    """Stand in for timm, which needs torchvision: DropPath alone is taken of it, and drops nothing in eval mode."""
-    with _standing_in("timm", ("timm.models", "timm.models.layers"), {"DropPath": _Kept}):
-        yield
-
-
-@contextmanager
-def without_einops() -> Iterator[None]:
-    """Stand in for einops: InternLM2 splits heads with its one function, and motionkit does not ask for the package."""
-    with _standing_in("einops", (), {"rearrange": _rearranged}):
-        yield
+    pixels = ("resize", "to_pil_image", "InterpolationMode", "Compose", "Lambda", "Resize", "ToTensor", "Normalize")
+    said = StringIO()
+    try:
+        with (
+            redirect_stdout(said),
+            _standing_in("torchvision", ("transforms", "transforms.functional"), dict.fromkeys(pixels)),
+            _standing_in("timm", ("models", "models.layers"), {"DropPath": _Kept}),
+            _standing_in("einops", (), {"rearrange": _rearranged}),
+        ):
+            yield
+    finally:
+        for line in said.getvalue().splitlines():
+            _logger.debug("printed by the model's code: %s", line)
 
 
 def _rearranged(tensor: Tensor, pattern: str, **sizes: int) -> Tensor:
@@ -293,7 +265,7 @@ def _standing_in(package: str, parts: tuple[str, ...], names: dict[str, Any]) ->
     if _imports(package):
         yield
         return
-    made = {name: ModuleType(name) for name in (package, *parts)}
+    made = {name: ModuleType(name) for name in (package, *(f"{package}.{part}" for part in parts))}
     for name, module in made.items():
         module.__spec__ = ModuleSpec(name, None, is_package=True)
         module.__path__ = []

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from motionkit.contracts.environment import Floats, Frames, Step
-from motionkit.success.environments.canvas import Canvas
+from motionkit.success.environments.canvas import CAMERA, Canvas, Drawn
 from motionkit.success.environments.tasks import ReachSettings
 
 # The two links of the arm: where its elbow and gripper are, and the joints that put the gripper somewhere.
@@ -85,13 +84,12 @@ class Camera:
         return canvas
 
 
-CAMERA = "base_camera"
 STEP, EDGE = 0.12, 0.75
 _APART = 0.3  # smallest distance from the distractor to the goal
 _SHOWN = 6
 
 
-class Reach:
+class Reach(Drawn):
     """N grippers that move freely, ``--env.kind point``; see `motionkit.contracts.environment.Environment`.
 
     An action moves the gripper by up to `STEP` along each axis, inside ``[-EDGE, EDGE]^2``; the arm is drawn behind it.
@@ -102,31 +100,21 @@ class Reach:
     state_size = _SHOWN
 
     def __init__(self, options: ReachSettings, *, num_envs: int = 1) -> None:
-        self.options, self.num_envs, self.max_steps = options, num_envs, options.max_steps
+        super().__init__(options, num_envs)
         # A spec without a kind is a point's: so are those that were written when there was no other.
         self.spec: Mapping[str, object] = {"name": "reach", **options.model_dump(mode="json", exclude={"kind"})}
-        self.cameras = {CAMERA: (options.size, options.size)}
-        self.action_space = Box(-1.0, 1.0, (2,), np.float32)
         self._camera = Camera(options.size)
         # [N, 3, 2]: gripper, goal, distractor.
         self._places: Floats = np.zeros((num_envs, 3, 2), np.float32)
-        self._elapsed = np.zeros(num_envs, np.int64)
-        self._over = np.ones(num_envs, np.bool_)
 
-    def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
-        """Begin episodes; see `motionkit.contracts.environment.Environment.reset`."""
-        for copy, seed in zip(copies.tolist(), seeds.tolist(), strict=True):
-            self._places[copy] = self._start(seed)
-        self._elapsed[copies], self._over[copies] = 0, False
-
-    def _start(self, seed: int) -> Floats:
+    def _begin(self, copy: int, seed: int) -> None:
         draw = np.random.default_rng(seed)
         while True:
-            places = draw.uniform(-EDGE, EDGE, (3, 2)).astype(np.float32)
+            self._places[copy] = places = draw.uniform(-EDGE, EDGE, (3, 2)).astype(np.float32)
             gripper, goal, distractor = places
             far = np.linalg.norm(gripper - goal) >= self.options.min_distance
             if far and np.linalg.norm(distractor - goal) >= _APART:
-                return places
+                return
 
     def states(self) -> Floats:
         """Return ``[N, 6]``: gripper, goal, goal - gripper."""
@@ -143,16 +131,8 @@ class Reach:
 
     def step(self, actions: NDArray[Any]) -> Step:
         """Move the grippers of the episodes that are not over."""
-        moving = ~self._over
-        self._move(np.asarray(actions, np.float32).clip(-1, 1), moving)
-        self._elapsed += moving
-        distance = np.linalg.norm(self._places[:, 0] - self._places[:, 1], axis=1)
-        success = distance < self.options.radius
-        own = success.astype(np.float32) if self.options.reward == "sparse" else -distance
-        terminated = success & self.options.terminate_on_success
-        truncated = ~terminated & (self._elapsed >= self.max_steps)
-        self._over |= terminated | truncated
-        return Step(own.astype(np.float32), success, terminated, truncated, ({},) * self.num_envs)
+        self._move(np.asarray(actions, np.float32).clip(-1, 1), ~self._over)
+        return self._stepped(np.linalg.norm(self._places[:, 0] - self._places[:, 1], axis=1))
 
     def _move(self, actions: Floats, moving: NDArray[np.bool_]) -> None:
         """Move the grippers of some copies; `actions` are in [-1, 1]."""
@@ -171,9 +151,6 @@ class Reach:
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Put it back."""
         self._places[:], self._elapsed[:], self._over[:] = state["places"], state["elapsed"], state["over"]
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 SPEED, CHANGE = 0.16, 0.06

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from motionkit.contracts.environment import Floats, Frames, Step
-from motionkit.success.environments.canvas import Canvas
+from motionkit.success.environments.canvas import CAMERA, Canvas, Drawn
 from motionkit.success.environments.tasks import PushSettings
 
 Values = NDArray[np.float64]
@@ -161,14 +160,13 @@ class Camera:
         return found
 
 
-CAMERA = "base_camera"
 STEP, EDGE = 0.2, 0.92
 _PARTS = 5  # of a step, so that each is much shorter than the finger
 _BLOCK, _GOAL = 0.45, 0.5  # where they begin at most, from the middle of the table along each axis
 _APART, _NEAR = 1.5 * HALF + FINGER, 0.5  # distances from the finger to the block at the start
 
 
-class Push:
+class Push(Drawn):
     """N tables with a block each; see `motionkit.contracts.environment.Environment`.
 
     An action moves a round finger by up to `STEP` along each axis, inside ``[-EDGE, EDGE]^2``. The block moves only
@@ -181,23 +179,13 @@ class Push:
     state_size = 8
 
     def __init__(self, options: PushSettings, *, num_envs: int = 1) -> None:
-        self.options, self.num_envs, self.max_steps = options, num_envs, options.max_steps
+        super().__init__(options, num_envs)
         self.spec: Mapping[str, object] = {"name": "push", **options.model_dump(mode="json")}
-        self.cameras = {CAMERA: (options.size, options.size)}
-        self.action_space = Box(-1.0, 1.0, (2,), np.float32)
         self._camera = Camera(options.size)
         self._finger, self._goal = np.zeros((num_envs, 2)), np.zeros((num_envs, 2))
         self._block = np.zeros((num_envs, 3))
-        self._elapsed = np.zeros(num_envs, np.int64)
-        self._over = np.ones(num_envs, np.bool_)
 
-    def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
-        """Begin episodes; see `motionkit.contracts.environment.Environment.reset`."""
-        for copy, seed in zip(copies.tolist(), seeds.tolist(), strict=True):
-            self._finger[copy], self._block[copy], self._goal[copy] = self._start(seed)
-        self._elapsed[copies], self._over[copies] = 0, False
-
-    def _start(self, seed: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _begin(self, copy: int, seed: int) -> None:
         draw = np.random.default_rng(seed)
         while True:
             block = draw.uniform(-_BLOCK, _BLOCK, 2)
@@ -207,7 +195,8 @@ class Push:
             goal = block + far * np.array([np.cos(first), np.sin(first)])
             finger = block + near * np.array([np.cos(second), np.sin(second)])
             if np.abs(goal).max() <= _GOAL and np.abs(finger).max() <= TABLE:
-                return finger, np.append(block, angle), goal
+                self._finger[copy], self._block[copy], self._goal[copy] = finger, np.append(block, angle), goal
+                return
 
     @property
     def _fallen(self) -> NDArray[np.bool_]:
@@ -233,15 +222,7 @@ class Push:
         for _ in range(_PARTS):
             self._block = push(self._block, self._finger, way, self.options.friction, self._fallen | self._over)
             self._finger = self._finger + way
-        self._elapsed += moving
-        fallen = self._fallen
-        distance = np.linalg.norm(self._block[:, :2] - self._goal, axis=1)
-        success = (distance < self.options.radius) & ~fallen
-        own = success.astype(np.float32) if self.options.reward == "sparse" else -distance
-        terminated = fallen | (success & self.options.terminate_on_success)
-        truncated = ~terminated & (self._elapsed >= self.max_steps)
-        self._over |= terminated | truncated
-        return Step(own.astype(np.float32), success, terminated, truncated, ({},) * self.num_envs)
+        return self._stepped(np.linalg.norm(self._block[:, :2] - self._goal, axis=1), self._fallen)
 
     def scripted(self) -> Floats:
         """Return actions that go round the block until it is between finger and goal, and then push."""
@@ -275,6 +256,3 @@ class Push:
             np.array(state[name], np.float64) for name in ("finger", "block", "goal")
         )
         self._elapsed[:], self._over[:] = state["elapsed"], state["over"]
-
-    def close(self) -> None:
-        """Nothing is open."""

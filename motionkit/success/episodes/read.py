@@ -137,18 +137,6 @@ def whole_frames(folder: Path, shard: str, cameras: Mapping[str, Size]) -> int:
     return min(counts)
 
 
-def read_rows(path: Path, width: int, first: int, count: int) -> bytes:
-    """Return rows of a column; fewer where the file ends before.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    row = 4 * width
-    with path.open("rb") as file:
-        file.seek(first * row)
-        return file.read(count * row)
-
-
 class ShardReader:
     """Reads frames of several shards by their place; files are mapped, so that memory does not grow with them."""
 
@@ -246,7 +234,9 @@ class Episodes:
             folder, file = self._reader.place(shard)
             path = column_path(folder, file, name)
             try:
-                data = read_rows(path, width, record.offset, record.frames)
+                with path.open("rb") as rows:
+                    rows.seek(record.offset * 4 * width)
+                    data = rows.read(record.frames * 4 * width)
             except OSError as error:
                 raise MotionkitError(
                     f"{path} cannot be read.", why=f"{error.strerror or error}.", fix=_AGAIN
