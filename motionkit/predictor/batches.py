@@ -138,16 +138,10 @@ _WAVE = 6.0
 
 
 class Augmentation:
-    """Changes windows at random, and draws which of them are told their path.
+    """Changes windows at random, and draws which of them, by their share, are told their path.
 
     Other speeds and curves are for those that are told: a path may ask for them. In free runs they are left out, where
     the speed of the clips is what a motion comes back to; with them free walks on CMU went faster and faster.
-
-    Args:
-        settings: How much of what.
-        names: Joint names, which say which joints are partners.
-        fps: Frames per second.
-        told: Share of windows that are told their path.
     """
 
     def __init__(self, settings: AugmentationSettings, names: Sequence[str], *, fps: float, told: float) -> None:

@@ -42,11 +42,7 @@ def with_history(
     rows: Tensor,  # [F, K] int64: for each of F frames its own place, then those of the frames before it
     joints: int,  # joints J
 ) -> Tensor:
-    """Put the poses of earlier frames beside frames.
-
-    Returns:
-        ``[..., F, 2 + 3 J + K * 6 J]``, the newest pose first.
-    """
+    """Put the poses of earlier frames beside frames: ``[..., F, 2 + 3 J + K * 6 J]``, the newest pose first."""
     now = features[..., rows[:, 0], : FEET + 3 * joints]
     poses = features[..., FEET + 3 * joints :][..., rows, :]
     return torch.cat([now, poses.flatten(-2)], dim=-1)
@@ -192,12 +188,7 @@ class MotionEncoder(nn.Module):
         return ((inputs - mean) / std).clamp(-_LARGEST, _LARGEST)
 
     def forward(self, inputs: Tensor, *, noise: Tensor | None = None) -> Tensor:
-        """Return features ``[..., H]`` of ``[..., D]`` as `encoder_inputs` makes them.
-
-        Args:
-            inputs: Frames.
-            noise: ``[..., D]`` in deviations, added to what is read.
-        """
+        """Return features ``[..., H]`` of ``[..., D]`` of `encoder_inputs`; noise ``[..., D]`` is in deviations."""
         read = self.normalise(inputs)
         hidden: Tensor = self.body(read if noise is None else read + noise)
         return hidden

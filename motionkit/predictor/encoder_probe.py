@@ -150,10 +150,9 @@ class Probe:
         return {**found, "encoder/skill": sum(skills) / max(1, len(skills))}
 
     def intervals(self, *, seed: int = 0) -> dict[str, tuple[float, float]]:
-        """Return 95 % percentile bootstrap intervals, over clips, of the encoder's figure minus a baseline's.
+        """Return 95 % bootstrap intervals over clips of the encoder's figure minus a baseline's, by the latter.
 
-        Returns:
-            By the baseline's metric, such as ``encoder/pose_deg_velocity``; none where it is of fewer than two clips.
+        None where it is of fewer than two clips.
         """
         clips = len(self.own.seen)
         if clips < 2:

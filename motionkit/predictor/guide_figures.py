@@ -218,13 +218,7 @@ def read_template(path: Path) -> NormTemplate:
 
 
 def take_turn_scale(statistics: Statistics, template: NormTemplate, joints: int) -> tuple[Statistics, str]:
-    """Take the scale of turns from a template, where it is one of these joints.
-
-    All other statistics stay those of the training clips.
-
-    Returns:
-        The statistics, and what was taken or why not, in a sentence.
-    """
+    """Return statistics with a template's scale of turns, if it is of these joints, and what was taken or why not."""
     if template.joints != joints:
         return statistics, (
             f"{template.path} has {template.joints} joints and the clips {joints}: nothing is taken from it."

@@ -277,11 +277,7 @@ class Objective:
         shots: WindowBatch | None,  # windows of the one-shot head, where there is one
         share: float,  # part of the update that the batch is
     ) -> dict[str, float]:
-        """Add the gradients of one batch.
-
-        Returns:
-            Metrics.
-        """
+        """Add the gradients of one batch; returns metrics."""
         generator = self._batches.generator("losses", step * 1024 + number)
         values = self._values(step)
         weighted: dict[str, Tensor] = {}

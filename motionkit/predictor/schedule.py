@@ -95,18 +95,13 @@ STAGE_COLUMNS = (
 
 def stage_rows(schedule: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]]:
     """Return a suggested schedule as the rows of a table, under `STAGE_COLUMNS`."""
-    return [
-        (
-            stage["label"],
-            f"{stage['range'][0]} to {stage['range'][1]}",
-            stage["trainer"]["freerun_weight"],
-            stage["trainer"]["freerun_horizon"],
-            stage["trainer"]["w_latent_consistency"],
-            stage["loss_groups"]["core"]["w_fk_pos"],
-            stage["loss_groups"]["aux"]["w_limb_geo"],
-        )
-        for stage in schedule
-    ]
+    rows: list[tuple[object, ...]] = []
+    for stage in schedule:
+        trainer, groups = stage["trainer"], stage["loss_groups"]
+        own = (trainer[key] for key in ("freerun_weight", "freerun_horizon", "w_latent_consistency"))
+        epochs = f"{stage['range'][0]} to {stage['range'][1]}"
+        rows.append((stage["label"], epochs, *own, groups["core"]["w_fk_pos"], groups["aux"]["w_limb_geo"]))
+    return rows
 
 
 def schedule_problems(

@@ -123,11 +123,7 @@ def new_predictor(
     data: TrainingData,  # clips and windows, whose statistics it takes
     encoder: MotionEncoder | None,  # frozen encoder whose soft period it reads
 ) -> tuple[MplPredictor, list[str]]:
-    """Build a predictor for clips.
-
-    Returns:
-        The predictor, and what a person should know of it, a sentence each.
-    """
+    """Build a predictor for clips; returns it, and what a person should know of it, a sentence each."""
     clips, windows = data.clips, data.train
     train = clips.split("train")
     model = settings.model.for_frames(sum(clip.state.frames for clip in train))
@@ -168,11 +164,7 @@ def model_inputs(settings: TrainMplSettings, encoder: MotionEncoder | None) -> d
 
 
 def find_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str, str]:
-    """Open the encoder that ``--encoder`` names.
-
-    Returns:
-        The encoder, its path (empty without one), and where it is from, in words.
-    """
+    """Open the encoder of ``--encoder``; returns it, its path (empty without one), and where it is from, in words."""
     if name == "none":
         return None, "", "none"
     if name != "auto":

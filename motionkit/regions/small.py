@@ -79,10 +79,7 @@ class RegionNetwork(nn.Module):
             nn.init.normal_(self.language_model.begin, std=0.3)
 
     def see(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Look at images.
-
-        Args:
-            images: ``[N, H, W, 3]`` uint8.
+        """Look at images ``[N, H, W, 3]`` uint8.
 
         Returns:
             What `mlp1` reads of them ``[N, V, 4 C]``, features of the regions ``[N, C, H / 8, W / 8]``, and the

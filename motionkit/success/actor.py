@@ -91,9 +91,7 @@ class Actor:
     def act(self, observed: NDArray[Any], *, deterministic: bool = False) -> NDArray[Any]:
         """Return actions ``[N, A]`` inside their limits, or ``[N]`` choices.
 
-        Args:
-            observed: Of `observe`.
-            deterministic: Take the mean, or the most probable choice; otherwise torch's global generator draws.
+        If deterministic, the mean or the most probable choice; otherwise torch's global generator draws.
         """
         self.network.set_training_mode(False)
         with torch.no_grad():

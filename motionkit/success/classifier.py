@@ -315,11 +315,7 @@ def load_guide(path: Path) -> SuccessClassifier:
 
 
 def read_pretrained(path: Path) -> tuple[dict[str, Tensor], Pretrained]:
-    """Read the guide's ``resnet10_pretrained.pt`` (38 tensors), or one of the same names.
-
-    Returns:
-        The tensors of `motionkit.nn.ResNet10`, and the file's name and hash.
-    """
+    """Read the guide's ``resnet10_pretrained.pt`` (38 tensors of `motionkit.nn.ResNet10`), with its name and hash."""
     tensors = weights.find_tensors(weights.read(path))
     if tensors is None:
         raise MotionkitError(f"{path} holds no tensors.", fix="give resnet10_pretrained.pt, or leave it out.")
@@ -344,12 +340,9 @@ _FIX = f"give a run of motionkit {COMMAND}, one of its checkpoints, or the guide
 
 
 def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") -> SuccessClassifier:
-    """Load the classifier of a run of ``reward-train`` (its best), of a checkpoint, of a folder, or of the guide.
+    """Load the classifier of a run of ``reward-train`` (its best), a checkpoint, a folder or its model.safetensors.
 
-    Args:
-        place: RUN, RUN/checkpoints/step-NNNNNNNN, a folder with classifier.json or the model.safetensors in it, or
-            the guide's ``checkpoint.pt`` or the folder that holds it.
-        device: Where its weights go.
+    Or of the guide: its ``checkpoint.pt``, or the folder that holds it.
     """
     path = Path(place).expanduser()
     if path.is_file() and path.name == TENSORS:

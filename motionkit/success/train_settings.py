@@ -57,28 +57,22 @@ _CLUSTER = "one process trains, without Ray"
 _SCHEDULE = "the rate falls by a cosine here; optim.warmup_steps and train.final_rate shape it"
 _STAGES = "of stages 1 and 3; reward-collect and ppo read it"
 
+_PLACE = "it is part of reward.save_dir"
+_BETAS = "optim.betas sets it"
+
 LEFT_OUT: Mapping[str, str] = {
-    "defaults": _HYDRA,
-    "hydra": _HYDRA,
-    "cluster": _CLUSTER,
-    "reward.group_name": _CLUSTER,
-    "reward.training_backend": _CLUSTER,
-    "runner.output_dir": "it is part of reward.save_dir",
-    "runner.experiment_name": "it is part of reward.save_dir",
+    **dict.fromkeys(("defaults", "hydra"), _HYDRA),
+    **dict.fromkeys(("cluster", "reward.group_name", "reward.training_backend"), _CLUSTER),
+    **dict.fromkeys(("runner.output_dir", "runner.experiment_name"), _PLACE),
     "runner.task_type": "reward-train trains on images",
     "runner.logger": "motionkit logs its own metrics; --track adds a tracker",
     "reward.data.num_workers": "frames are read from files that are mapped into memory",
     "reward.model.use_pretrain": "a file says it: reward.model.pretrained_encoder_path",
     "reward.optim.optimizer": "AdamW, as the guide's code",
     "reward.optim.adam_eps": "AdamW's own 1e-8 is used",
-    "reward.optim.adam_beta1": "optim.betas sets it",
-    "reward.optim.adam_beta2": "optim.betas sets it",
-    "reward.lr_sched": _SCHEDULE,
-    "reward.optim.lr_sched": _SCHEDULE,
-    "reward.use_reward_model": _STAGES,
-    "reward.collect_data": _STAGES,
-    "reward.reward_model": _STAGES,
-    "reward.data_collection": _STAGES,
+    **dict.fromkeys(("reward.optim.adam_beta1", "reward.optim.adam_beta2"), _BETAS),
+    **dict.fromkeys(("reward.lr_sched", "reward.optim.lr_sched"), _SCHEDULE),
+    **{f"reward.{key}": _STAGES for key in ("use_reward_model", "collect_data", "reward_model", "data_collection")},
 }
 """Keys, or whole groups, that do nothing here, each with the reason."""
 

@@ -96,11 +96,7 @@ def rate_interval(hits: int, count: int) -> tuple[float, float]:
 
 
 def change_of(before: Flags, after: Flags, seed: int = 0) -> dict[str, object]:
-    """Return a rate before and after, from the same starts.
-
-    Returns:
-        ``before``, ``after``, ``delta``, ``ci95`` of the delta (bootstrap over starts), ``after_ci95`` and ``n``.
-    """
+    """Return a rate before and after, from the same starts, with 95 % intervals of its change and of the one after."""
     rates = [flags[:, None].astype(np.float64) for flags in (before, after)]
     found = compare(*rates, seed=seed, resamples=_RESAMPLES).document()
     return {**found, "after_ci95": list(rate_interval(int(after.sum()), len(after)))}

@@ -188,12 +188,8 @@ class Meteor:
 
     Alpha is 0.9, beta 3, gamma 0.5; words match exactly, by their Porter stem, or as synonyms. A perfect caption of n
     words has 1 - 0.5 / n^3, one word alone 0.5. nltk looks synonyms up for stems, so that some pairs ("large" has the
-    stem "larg") are never found; that is kept.
-
-    Args:
-        tokenizer: ``words`` parts punctuation from words; ``space`` splits at white space alone, as the code of the
-            Sa2VA self-play summary does.
-        lexicon: Synonyms; the package's by default.
+    stem "larg") are never found; that is kept. The tokenizer ``words`` parts punctuation from words; ``space`` splits
+    at white space alone, as the code of the Sa2VA self-play summary does.
 
     Example:
         >>> meteor = Meteor()

@@ -59,12 +59,7 @@ class Parts(Protocol):
         ...
 
     def decode(self, features: Features, prompts: Tensor, *, several: bool) -> tuple[Tensor, Tensor]:
-        """Draw masks.
-
-        Args:
-            features: As `ground` returns them.
-            prompts: ``[N, Z]``.
-            several: Whether all of SAM's candidates are wanted, or one mask.
+        """Draw masks of prompts ``[N, Z]``: all of SAM's candidates, or one of each.
 
         Returns:
             Mask logits ``[N, K, mask, mask]`` and ``[N, K]`` expected IoU from 0 to 1.
@@ -76,11 +71,7 @@ def shuffled(
     cells: Tensor,  # [T, V, C], V a square number, row by row
     factor: int,  # side of a square
 ) -> Tensor:
-    """Make one token of each square of ``factor ** 2`` cells (pixel shuffle of InternVL, its version 2).
-
-    Returns:
-        ``[T, V / factor ** 2, factor ** 2 * C]``.
-    """
+    """Make one token of each square of cells (InternVL's pixel shuffle, version 2): ``[T, V / f ** 2, f ** 2 * C]``."""
     count, cells_of, channels = cells.shape
     side = round(cells_of**0.5) // factor
     squares = cells.view(count, side, factor, side, factor, channels).transpose(2, 3)
@@ -94,9 +85,8 @@ MODEL_TYPE = "motionkit_sa2va"
 class Composite(nn.Module):
     """InternVL's vision encoder, a projector, a causal language model and SAM 2; see `Parts`.
 
-    Args:
-        config: Content of config.json: ``vision_config``, ``llm_config`` and ``sam_config`` as transformers writes
-            them, ``downsample_ratio`` and ``template``.
+    Its config.json has ``vision_config``, ``llm_config`` and ``sam_config`` as transformers writes them,
+    ``downsample_ratio`` and ``template``.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:

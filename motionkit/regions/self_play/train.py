@@ -84,11 +84,7 @@ class Balance:
         self.factors = {name: len(gains) * gain / total for name, gain in gains.items()}
 
     def backward(self, losses: Mapping[str, Tensor], anchor: Tensor | None, step: int) -> dict[str, float]:
-        """Add the gradients of the losses to the parameters.
-
-        Returns:
-            ``grad/cos_A_B`` of each two loops where it is reported, and ``balance/A`` where factors are used.
-        """
+        """Add the gradients of the losses to the parameters; returns ``balance/A`` and, at times, ``grad/cos_A_B``."""
         report = self._every and step % self._every == 0
         if self._how != "gradient" and not report:
             scaled = [loss * self.factors.get(name, 1.0) for name, loss in losses.items()]

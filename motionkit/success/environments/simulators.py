@@ -27,11 +27,7 @@ def show_goal(
     env: Any,  # a task of ManiSkill, not wrapped, that has been reset once
     name: str,  # its id, for messages
 ) -> bool:
-    """Show the cameras what a task hides from them.
-
-    Returns:
-        Whether anything was hidden.
-    """
+    """Show the cameras what a task hides from them; returns whether anything was hidden."""
     try:
         hidden = list(env._hidden_objects)
         for thing in hidden:

@@ -65,12 +65,7 @@ def contact(
     block: Values,  # [N, 3] middle and angle
     finger: Values,  # [N, 2]
 ) -> tuple[Values, Values, Values]:
-    """Return where a finger touches a block.
-
-    Returns:
-        The normal ``[N, 2]`` from finger to block, the depth ``[N]`` of one in the other, below 0 for a gap, and the
-        block's place ``[N, 2]`` that is nearest to the finger.
-    """
+    """Return normal ``[N, 2]`` to the block, depth ``[N]``, below 0 for a gap, and its nearest place ``[N, 2]``."""
     own = _turned(finger - block[:, :2], -block[:, 2])
     nearest = own.clip(-HALF, HALF)
     way = nearest - own

@@ -56,22 +56,14 @@ class Sb3Ppo:
             # It advises to run small networks on the CPU; the device is the user's choice.
             warnings.simplefilter("ignore", UserWarning)
             self._ppo = PPO(
-                "MlpPolicy" if kind == "mlp" else "CnnPolicy",
-                env,
-                learning_rate=settings.optim.learning_rate,
-                n_steps=settings.episodes.steps,
+                "MlpPolicy" if kind == "mlp" else "CnnPolicy", env,
+                learning_rate=settings.optim.learning_rate, max_grad_norm=settings.optim.grad_clip,
+                n_steps=settings.episodes.steps, n_epochs=objective.epochs or _EPOCHS[kind],
                 batch_size=min(objective.batch_size, settings.episodes.steps * env.num_envs),
-                n_epochs=objective.epochs or _EPOCHS[kind],
-                gamma=objective.gamma,
-                gae_lambda=objective.gae_lambda,
-                clip_range=objective.clip_range,
-                ent_coef=objective.entropy,
-                vf_coef=objective.value,
-                max_grad_norm=settings.optim.grad_clip,
-                target_kl=objective.kl_stop or None,
-                policy_kwargs=network_options(actor.spec),
-                device=actor.network.device,
-            )
+                gamma=objective.gamma, gae_lambda=objective.gae_lambda, clip_range=objective.clip_range,
+                ent_coef=objective.entropy, vf_coef=objective.value, target_kl=objective.kl_stop or None,
+                policy_kwargs=network_options(actor.spec), device=actor.network.device,
+            )  # fmt: skip
         self._ppo.policy.load_state_dict(actor.network.state_dict())
         actor.network = self._ppo.policy
         if isinstance(features := actor.network.features_extractor, PixelFeatures):
