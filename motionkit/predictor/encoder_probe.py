@@ -232,6 +232,8 @@ def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe
 @torch.no_grad()
 def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
     """Add up what answers are worth, clip by clip."""
+    import roma
+
     clips = int(frames.clip[-1]) + 1 if len(frames) else 0
     angles, poses = (torch.zeros(clips, 2, dtype=torch.float64) for _ in range(2))
     right, seen = (torch.zeros(clips, len(GAITS), dtype=torch.float64) for _ in range(2))
@@ -248,7 +250,7 @@ def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
         _add(right, clip, true * (answers.gait == frames.gait[index].argmax(-1))[:, None])
         goes_on = frames.has_pose[index]
         turns = matrix_from_6d(frames.turns[index][goes_on] + identity)
-        between = _angle(answers.turns[goes_on] @ turns.mT)
+        between: Tensor = roma.rotmat_to_rotvec(answers.turns[goes_on] @ turns.mT).norm(dim=-1)
         joints = torch.full_like(between[:, 0], between.shape[1])
         _add(poses, clip[goes_on], torch.stack([between.sum(-1), joints], dim=-1))
     return Sums(angles, right, seen, poses)
@@ -257,14 +259,6 @@ def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
 def _add(sums: Tensor, clip: Tensor, rows: Tensor) -> None:
     """Add rows ``[N, K]`` to the sums ``[C, K]`` of their clips."""
     sums.index_add_(0, clip.cpu(), rows.cpu().double())
-
-
-def _angle(rotations: Tensor) -> Tensor:
-    """Return the angles of rotations ``[..., 3, 3]``, in radians."""
-    import roma
-
-    angle: Tensor = roma.rotmat_to_rotvec(rotations).norm(dim=-1)
-    return angle
 
 
 _ROWS = (

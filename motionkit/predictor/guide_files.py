@@ -259,11 +259,16 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
         raise SettingsError(problems)
     _fit(found, left)
     where = _place(found, table.get("run_name"), path)
-    _drop_bundle(found, left)
+    name = found.values.get("bundle")  # the guide needs it, here the clips have their own
+    if isinstance(name, str) and not Path(name).exists():
+        left[found.sources["bundle"]] = f"{name} is not there, and the statistics are those of the clips"
+        del found.values["bundle"]
     _fill(found)
     for key, value in table.items():  # what is motionkit's own wins
         if key in own and key not in KEYS:
-            _own(found, key, value)
+            for name, part in value.items() if isinstance(value, Mapping) else (("", value),):
+                place = f"{key}.{name}" if name else key
+                found.put(place, part, place)
     found.notes += _notes(path, read, left, found, where)
     if "dataset_profile" in table and not found.values.get("data"):
         found.notes.append(f"{path}: profile measured its settings on clips that the file does not name; --data does.")
@@ -308,14 +313,6 @@ def _place(found: Foreign, run_name: object, path: Path) -> str:
     return str(base) if base != Path() else ""
 
 
-def _drop_bundle(found: Foreign, left: dict[str, str]) -> None:
-    """Leave out a normalisation that is not there: the guide needs it, here the clips have their own."""
-    name = found.values.get("bundle")
-    if isinstance(name, str) and not Path(name).exists():
-        left[found.sources["bundle"]] = f"{name} is not there, and the statistics are those of the clips"
-        del found.values["bundle"]
-
-
 def _below(base: Path, name: str) -> str:
     return name if name == "starter" or base == Path() else os.path.normpath(base / name)
 
@@ -340,15 +337,6 @@ def _fill(found: Foreign) -> None:
     for key, weight in GUIDE_DEFAULTS.items():
         if key not in values:
             found.put(key, weight, "the guide's default")
-
-
-def _own(found: Foreign, key: str, value: object) -> None:
-    """Lay a group or a setting of motionkit's own over what the guide's keys gave."""
-    if not isinstance(value, Mapping):
-        found.put(key, value, key)
-        return
-    for name, part in value.items():
-        found.put(f"{key}.{name}", part, f"{key}.{name}")
 
 
 def _notes(path: Path, read: Mapping[str, str], left: Mapping[str, str], found: Foreign, where: str) -> list[str]:

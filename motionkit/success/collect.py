@@ -22,7 +22,7 @@ from motionkit.success.collect_settings import POLICIES, QuotaSettings, RewardCo
 from motionkit.success.collected import Collected, start_anew
 from motionkit.success.environments.open import open_environment
 from motionkit.success.episodes import ARTIFACT, Collector, ColumnName, Quota, Trajectories
-from motionkit.success.ppo.backend import PolicyLearner, Sb3Ppo
+from motionkit.success.ppo.backend import Sb3Ppo
 from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term
 from motionkit.success.ppo.settings import PpoSettings
 from motionkit.success.reward import EnvOptions
@@ -268,7 +268,7 @@ class RewardCollect:
         kind = own.kind if self.settings.policy == "ppo" or self.environment.state_size else "pixels"
         return spec_of(kind, own.width, self.environment)
 
-    def _learner(self) -> PolicyLearner | Acting:
+    def _learner(self) -> Sb3Ppo | Acting:
         settings = self.settings
         if settings.policy == "ppo":
             assert self.actor is not None

@@ -62,7 +62,7 @@ class SuccessReward:
                 fix="motionkit ppo takes such a classifier; here train one with --data.cameras NAME.",
             )
         frames, lengths = samples.frames, samples.lengths
-        reach = _reach(self.options, frames.shape[1])
+        reach = min({"last": 1, "any": frames.shape[1], "k-of-n": self.options.n}[self.options.mode], frames.shape[1])
         # Places of the last frames, [N, R]; those before an episode's beginning do not count.
         back = torch.arange(reach, device=lengths.device)
         places = lengths[:, None] - 1 - back
@@ -106,12 +106,6 @@ def _refuse_other(options: SuccessOptions, card: Card, place: Path) -> None:
             why="a classifier works with what it was trained with, which its checkpoint says.",
             fix=f"leave {name} out, or give another checkpoint.",
         )
-
-
-def _reach(options: SuccessOptions, frames: int) -> int:
-    if options.mode == "last":
-        return min(1, frames)
-    return frames if options.mode == "any" else min(options.n, frames)
 
 
 def _place(checkpoint: str) -> Path:

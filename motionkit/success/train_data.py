@@ -131,14 +131,6 @@ class FrameSet(Protocol):
         ...
 
 
-class Seen(Protocol):
-    """Logits of frames."""
-
-    def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
-        """Return ``[N]``, with a graph where one is wanted; images are changed in training steps (from 1) only."""
-        ...
-
-
 class Images:
     """Reads frames, changes them, and runs the whole network."""
 
@@ -152,7 +144,7 @@ class Images:
         self._network, self._episodes, self._augmentation, self._device = network, episodes, augmentation, device
 
     def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
-        """See `Seen.logits`."""
+        """Return ``[N]``, with a graph where one is wanted; images are changed in training steps (from 1) only."""
         images = _images(self._network, self._episodes, index, self._device)
         logits: Tensor = self._network(self._augmentation(images, step) if step else images)
         return logits
@@ -171,13 +163,17 @@ class Features:
         self._pages = MappedPages()
 
     def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
-        """See `Seen.logits`; there are no images to change."""
+        """Return ``[N]``; there are no images to change."""
         found = {
             name: torch.from_numpy(np.array(values[index])).to(self._device) for name, values in self._maps.items()
         }
         for values in self._maps.values():
             self._pages.touched(values, len(index))
         return self._network.head(found)
+
+
+Seen = Images | Features
+"""Gives logits of frames."""
 
 
 def cache_features(

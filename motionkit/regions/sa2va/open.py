@@ -269,10 +269,10 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
     source = options.base or (document.base.place if document else options.checkpoint)
     revision = options.revision or (document.base.revision if document else "")
     folder, commit = find_base(source, revision, moved=_MOVED if document else "")
-    dtype = _dtype(options.dtype, torch.device(device))
+    half = options.dtype == "bfloat16" or (options.dtype == "auto" and torch.device(device).type == "cuda")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
-        parts = _open_parts(folder, dtype, options)
+        parts = _open_parts(folder, torch.bfloat16 if half else torch.float32, options)
     published = isinstance(parts, PublishedParts)
     code = code_of(folder) if published else ""
     base = Base(source if commit else str(folder.resolve()), commit, mark_of(folder), code)
@@ -287,12 +287,6 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
     if guide is not None:
         load_guide(policy, guide)
     return policy
-
-
-def _dtype(name: str, device: torch.device) -> torch.dtype:
-    if name == "auto":
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
-    return torch.bfloat16 if name == "bfloat16" else torch.float32
 
 
 def _open_parts(folder: Path, dtype: torch.dtype, options: Sa2vaOptions) -> Parts:

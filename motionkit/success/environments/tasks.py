@@ -125,36 +125,29 @@ def as_recorded(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 gymnasium = Component(
-    summary="An environment of gymnasium's registry that has a picture and tells success.",
-    options=GymnasiumSettings,
+    summary="An environment of gymnasium's registry that has a picture and tells success.", options=GymnasiumSettings,
     factory="motionkit.success.environments.registered:GymnasiumEnvironment",
-)
+)  # fmt: skip
 
 maniskill = Component(
     summary="A Panda arm brings a red cube to a green ball that is made visible; ManiSkill, on the CPU.",
-    options=ManiskillSettings,
-    factory="motionkit.success.environments.simulators:open_maniskill",
-    needs=("mani_skill",),
-    extra="maniskill",
-)
+    options=ManiskillSettings, factory="motionkit.success.environments.simulators:open_maniskill",
+    needs=("mani_skill",), extra="maniskill",
+)  # fmt: skip
 
 mujoco = Component(
     summary="The Fetch robot reaches for a red ball, seen by two cameras; gymnasium-robotics, MuJoCo.",
-    options=MujocoSettings,
-    factory="motionkit.success.environments.simulators:open_fetch",
-    needs=("gymnasium_robotics", "mujoco"),
-    extra="mujoco",
-)
+    options=MujocoSettings, factory="motionkit.success.environments.simulators:open_fetch",
+    needs=("gymnasium_robotics", "mujoco"), extra="mujoco",
+)  # fmt: skip
 
 push = Component(
     summary="A finger pushes a block to a green disc on a table that it can fall from; 64 x 64 camera.",
-    options=PushSettings,
-    factory="motionkit.success.environments.table:Push",
-)
+    options=PushSettings, factory="motionkit.success.environments.table:Push",
+)  # fmt: skip
 
 
 reach = Component(
     summary="A planar arm of two joints reaches for a green disc; 64 x 64 camera, thousands of frames a second.",
-    options=ReachSettings,
-    factory="motionkit.success.environments.arm:open_reach",
-)
+    options=ReachSettings, factory="motionkit.success.environments.arm:open_reach",
+)  # fmt: skip

@@ -1,10 +1,9 @@
-"""PPO behind a small protocol; the one implementation is Stable-Baselines3's."""
+"""PPO by Stable-Baselines3, whose internals are touched here alone."""
 
 from __future__ import annotations
 
 import warnings
 from collections import deque
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -30,20 +29,6 @@ _CRITIC = "value_net"
 
 _NO_NUMBERS = "Expected parameter "
 """How torch's distributions begin when a mean, a scale or a logit is not finite."""
-
-
-class PolicyLearner(Protocol):
-    """Trains an actor by acting."""
-
-    actor: Actor  # what it trains
-
-    def update(self, *, critic_alone: bool = False) -> dict[str, float]:
-        """Gather one rollout and learn from it, or teach the critic alone; returns metrics."""
-        ...
-
-    def parts(self) -> Parts:
-        """Return what a checkpoint holds of it."""
-        ...
 
 
 class Sb3Ppo:
@@ -76,7 +61,7 @@ class Sb3Ppo:
         self._callback.init_callback(self._ppo)
 
     def update(self, *, critic_alone: bool = False) -> dict[str, float]:
-        """See `PolicyLearner.update`."""
+        """Gather one rollout and learn from it, or teach the critic alone; returns metrics."""
         ppo = self._ppo
         for name, values in ppo.policy.named_parameters():
             values.requires_grad_(_CRITIC in name or not critic_alone)

@@ -175,14 +175,13 @@ class Scorer:
         return value
 
 
-def refuse_unreadable(terms: Sequence[tuple[str, str]], environment: Any) -> None:
-    """Refuse rewards that cannot read what an environment shows."""
-    for name, reads in terms:
-        if reads == "image" and not environment.cameras:
-            raise MotionkitError(
-                f"the reward {name} reads images, and the environment has no camera.",
-                fix="--reward env, or an environment with a camera: motionkit plugins list environments",
-            )
+def refuse_unreadable(name: str, reads: str, environment: Any) -> None:
+    """Refuse a reward that cannot read what an environment shows."""
+    if reads == "image" and not environment.cameras:
+        raise MotionkitError(
+            f"the reward {name} reads images, and the environment has no camera.",
+            fix="--reward env, or an environment with a camera: motionkit plugins list environments",
+        )
 
 
 Watch = Callable[[Step, Frames, NDArray[np.int64]], None]

@@ -24,7 +24,7 @@ from motionkit.success.environments.open import open_environment
 from motionkit.success.environments.tasks import as_recorded
 from motionkit.success.episodes import ARTIFACT as EPISODES
 from motionkit.success.episodes import is_episodes, task_of
-from motionkit.success.ppo.backend import PolicyLearner, Sb3Ppo
+from motionkit.success.ppo.backend import Sb3Ppo
 from motionkit.success.ppo.clone import Demonstrations, clone, open_demonstrations, said_of
 from motionkit.success.ppo.mining import Miner
 from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term, refuse_unreadable
@@ -222,7 +222,7 @@ class PpoTrainer:
         self.notes: list[str] = []
         for chosen in settings.reward:
             reads = reads_of(chosen.kind, chosen.component)
-            refuse_unreadable([(chosen.label, reads)], self.environment)
+            refuse_unreadable(chosen.label, reads, self.environment)
             reward = chosen.build(dataset=None, device=self.device)
             self.terms.append(Term(reward, chosen.weight, reads))
             if classifier := getattr(reward, "classifier", None):
@@ -280,7 +280,7 @@ class PpoTrainer:
             self.environment, self.actor.spec, self.scorer, seed=settings.seed,
             watch=self.miner.watch if self.miner is not None else None,
         )  # fmt: skip
-        self.learner: PolicyLearner = Sb3Ppo(self.actor, self.env, settings)
+        self.learner = Sb3Ppo(self.actor, self.env, settings)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -318,7 +318,8 @@ class PpoTrainer:
             cloned = self._clone()
             _logger.info("running %d held-out episodes before training", settings.heldout.episodes)
             first = self._held_out("eval", settings.heldout.episodes, films=_FILMS)
-            start.values = {**_kept(first), **cloned}
+            predicted = {} if first.predicted is None else {"predicted": first.predicted.tolist()}
+            start.values = {"success": first.success.tolist(), **predicted, **cloned}
             write_films(run.artifact(FILMS_BEFORE), first)
         save_actor(run.artifact(ARTIFACT), self.actor, tensors=False)
 
@@ -411,11 +412,6 @@ class PpoTrainer:
             "verdict": said,
             "best_step": step,
         }
-
-
-def _kept(found: Episodes) -> dict[str, Any]:
-    values = {"success": found.success.tolist()}
-    return values if found.predicted is None else {**values, "predicted": found.predicted.tolist()}
 
 
 def _parted(alarm: SuccessAlarm) -> str:
