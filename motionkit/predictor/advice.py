@@ -33,8 +33,7 @@ _KEPT = 0.9
 class PredictorAdvisor:
     """Suggests settings of the motion predictor for a dataset, and finds faults in a user's stage schedule.
 
-    Args:
-        starter: Whether the starter's clips are among those that are measured; the predictor makes their rotations.
+    With `starter` the starter's clips are among those that are measured; the predictor makes their rotations.
     """
 
     title: ClassVar[str] = "the motion predictor"

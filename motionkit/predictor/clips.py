@@ -96,13 +96,10 @@ class ClipSet:
 
 
 def motion_state(motion: Motion) -> tuple[MotionState, bool]:
-    """Return the state of a motion, ``[T, ...]``, of its joints without end sites.
+    """Return the state of a motion, ``[T, ...]``, of its joints without end sites, and whether its contacts are known.
 
     The heading is where hips and shoulders face (`motionkit.rigs.body_yaw`). The step to the first frame, which is not
     known, is that to the second. Contacts are the motion's own track, else made from height and speed of its feet.
-
-    Returns:
-        The state, and whether its contacts are known.
     """
     joints = _joints(motion)
     positions = motion.positions()

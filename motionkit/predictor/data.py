@@ -58,10 +58,8 @@ def on_one_skeleton(
     """Bring clips to the skeleton that most clips of a folder have.
 
     Clips of rigs that cannot be brought to it are left out. Copies of one recording, which have one group or files of
-    one name, get one split: the last that any of them has, so that nothing held out is trained on.
-
-    Returns:
-        Ids and clips, and what a person should know, a sentence each.
+    one name, get one split: the last that any of them has, so that nothing held out is trained on. The sentences are
+    what a person should know.
     """
     folder = _chosen(paths, retarget)
     if len({one.skeleton for one in clips}) < 2:

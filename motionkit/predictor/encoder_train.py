@@ -43,18 +43,18 @@ class Draw:
 
 
 class FrameBatches:
-    """Endless shuffled batches; each frame once per epoch, the last batch of an epoch filled from its beginning.
+    """Endless shuffled batches; each frame once per epoch, the last batch of an epoch filled from its beginning."""
 
-    Args:
-        frames: Number of training frames.
-        size: Frames per batch; fewer when there are fewer.
-        width: D, numbers that the encoder reads of a frame.
-        noise: Std of the noise, in deviations.
-        hide: Share of frames whose contacts are hidden.
-        seed: Fixes everything.
-    """
-
-    def __init__(self, frames: int, size: int, width: int, *, noise: float, hide: float, seed: int) -> None:
+    def __init__(
+        self,
+        frames: int,  # of training
+        size: int,  # frames per batch; fewer when there are fewer
+        width: int,  # D, numbers that the encoder reads of a frame
+        *,
+        noise: float,  # its std, in deviations
+        hide: float,  # share of frames whose contacts are hidden
+        seed: int,
+    ) -> None:
         self._frames, self._size, self._width = frames, min(size, frames), width
         self._noise, self._hide, self._seed = noise, hide, seed
         self._epoch: tuple[int, Tensor] = (-1, torch.empty(0))

@@ -137,13 +137,10 @@ def reading(
     lags: Sequence[int],  # L frames
     fps: float,  # frames per second
 ) -> Tensor:
-    """Return what a network reads: the pose, its differences to earlier ones, root and contacts now and before.
+    """Return ``[..., reading_width]``: the pose, its differences to earlier ones, root and contacts now and before.
 
     All rotations have one scale, and so have all their differences over one time: what moves little says little. A
     scale of its own for each joint would blow up the noise of joints at rest; it cost a tenth of the accuracy on CMU.
-
-    Returns:
-        ``[..., reading_width]``.
     """
     six = now.shape[-1] - ROOT - FEET
     weights = [_SPEED * (lag / fps / _FIRST) ** -_FADE for lag in lags]

@@ -44,15 +44,9 @@ _FLAT = 1e-3
 
 
 class Body:
-    """The body that a predictor was trained for.
+    """The body that a predictor was trained for: its joints in the order of all arrays, as ``legend.json`` has them.
 
-    Args:
-        legend: Content of ``legend.json``.
-
-    Attributes:
-        names: Joint names, in the order of all arrays.
-        fps: Frames per second of what goes in and comes out.
-        past: Known frames that are needed at least; all that it reads are `reach`.
+    `past` known frames are needed at least; all that it reads are `reach`.
     """
 
     def __init__(self, legend: Mapping[str, Any]) -> None:

@@ -48,16 +48,7 @@ _ROOM = 512
 
 
 class Predictor:
-    """Predicts the frames that follow, for one motion at a time.
-
-    Args:
-        document: Content of policy.json.
-        tensors: Content of model.safetensors.
-
-    Attributes:
-        names: Joint names.
-        fps: Frames per second.
-    """
+    """Predicts the frames that follow, for one motion at a time, with policy.json and model.safetensors."""
 
     def __init__(self, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> None:
         settings = document["settings"]

@@ -40,11 +40,7 @@ class Stage(Group):
 
 
 def refuse_gaps(stages: Sequence[Stage], epochs: int) -> None:
-    """Refuse stages that leave epochs out or overlap.
-
-    Raises:
-        ValueError: They do not follow each other from epoch 1 to the last.
-    """
+    """Refuse stages that leave epochs out or overlap."""
     expected = 1
     for number, stage in enumerate(stages, start=1):
         label = stage.label or f"stage {number}"
@@ -61,11 +57,7 @@ def refuse_gaps(stages: Sequence[Stage], epochs: int) -> None:
 
 
 def refuse_unknown_losses(stages: Sequence[Stage], known: Sequence[str]) -> None:
-    """Refuse weights in ``loss_groups`` that belong to no loss.
-
-    Raises:
-        ValueError: One does not; near names are in the message.
-    """
+    """Refuse weights in ``loss_groups`` that belong to no loss."""
     for stage in stages:
         for group, weights in stage.loss_groups.items():
             for name in weights:

@@ -381,11 +381,7 @@ class ShapesPolicy:
         return {"checkpoint": fingerprint(fingerprint_tensors(self.network.state_dict()), *self.words.words)}
 
     def see(self, images: Sequence[NDArray[np.uint8]]) -> SeenImages:
-        """See `RegionPolicy.see`.
-
-        Raises:
-            MotionkitError: An image has another size than the network's, and is not to be squeezed (exit code 2).
-        """
+        """See `RegionPolicy.see`."""
         side = self.settings.image_size
         images = self.sized(images)
         if wrong := [one.shape for one in images if one.shape != (side, side, 3)]:

@@ -142,10 +142,9 @@ class SuccessClassifier:
         return self
 
     def logits(self, frames: Mapping[str, Tensor]) -> Tensor:
-        """Return uncalibrated logits ``[N]`` float32, without a graph and without dropout.
+        """Return uncalibrated logits ``[N]`` float32 of `frames`, without a graph and without dropout.
 
-        Args:
-            frames: uint8 RGB ``[N, H, W, 3]`` by camera, any device; other cameras than its own are not looked at.
+        Frames are uint8 RGB ``[N, H, W, 3]`` by camera, any device; other cameras than its own are not looked at.
         """
         self.refuse(frames)
         count = len(next(iter(frames.values())))

@@ -178,7 +178,7 @@ def test_a_saved_encoder_comes_back_bit_for_bit(tmp_path: Path) -> None:
         ({"names": ["a", "b"]}, "shape"),
         ({"sizes": {**vars(SIZES), "width": 65_536}}, "shape"),
         ({"sizes": {**vars(SIZES), "layers": 1}}, "body.3.weight"),
-        ({"sizes": {"width": 16}}, "sizes.layers"),
+        ({"sizes": {"width": 0}}, "sizes.width"),
     ],
 )
 def test_a_damaged_folder_is_refused(change: dict[str, object], said: str, tmp_path: Path) -> None:

@@ -141,11 +141,7 @@ class _Pictures:
         self._known: dict[object, Facts | UnusableError] = {}
 
     def facts(self, record: Record) -> Facts:
-        """Return the facts of a record's picture.
-
-        Raises:
-            UnusableError: It is missing or does not open.
-        """
+        """Return the facts of a record's picture."""
         key: object = record.image if isinstance(record.image, Path) else mark_of(record.image)
         if key not in self._known:
             try:

@@ -121,11 +121,7 @@ def check_batch(batch: Any) -> str:
 
 
 def row_of(batch: Any, at: int, wanted: Mapping[str, Column]) -> dict[str, Any]:
-    """Return a row of a batch in which `check_batch` found nothing.
-
-    Raises:
-        UnusableError: The row is longer than a column may be, or damaged.
-    """
+    """Return a row of a batch in which `check_batch` found nothing."""
     found: dict[str, Any] = {}
     for name, column in wanted.items():
         value = batch.column(name).slice(at, 1)
@@ -232,9 +228,6 @@ def parts_of(
     One mask has the last answer. Several masks have, where no text names a region, an answer each in turn; otherwise an
     answer is of the one region that it and its question name, and an answer of lines ``<PromptN>: ...`` has a text for
     each of them.
-
-    Raises:
-        UnusableError: There is no mask or no answer, a text names a region that is not there, or none is of one region.
     """
     shapes = masks if isinstance(masks, list) else [masks]
     if not shapes or shapes[0] is None:

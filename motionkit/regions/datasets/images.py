@@ -91,11 +91,7 @@ class Facts:
 
 
 def read_picture(place: bytes | Path) -> bytes:
-    """Return the encoded picture.
-
-    Raises:
-        UnusableError: There is no such file, or it is longer than 256 MB.
-    """
+    """Return the encoded picture."""
     if isinstance(place, bytes):
         return place
     try:
@@ -114,11 +110,7 @@ def mark_of(data: bytes) -> int:
 
 
 def look(data: bytes, *, max_pixels: int, decode: bool) -> Facts:
-    """Return the facts of a picture.
-
-    Raises:
-        UnusableError: It is no picture, damaged or too large.
-    """
+    """Return the facts of a picture."""
     with _opened(data, max_pixels) as image:
         turn = _turn(image)
         stored = (image.height, image.width)
@@ -135,9 +127,6 @@ def load(data: bytes, *, max_pixels: int, max_side: int, ground: str = "white") 
         max_pixels: Above so many it is not opened.
         max_side: Larger ones are scaled down to this length of their longer side; 0 leaves them.
         ground: Colour behind what is transparent.
-
-    Raises:
-        UnusableError: It is no picture, damaged or too large.
     """
     with _opened(data, max_pixels) as image:
         turn = _turn(image)

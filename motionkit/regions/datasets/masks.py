@@ -33,9 +33,6 @@ def fill_polygons(
 
     Pillow's own polygons also take in the pixels that a border touches: half a pixel on every side, a third of the area
     of a small region.
-
-    Raises:
-        UnusableError: It is no polygon, there are too many, or their borders are too long.
     """
     runs = _runs(mask, size)
     inside = np.arange(len(runs)) % 2 == 1
@@ -43,11 +40,7 @@ def fill_polygons(
 
 
 def polygon_area(mask: object, size: tuple[int, int]) -> int:
-    """Return how many pixels `fill_polygons` would fill, without filling them.
-
-    Raises:
-        UnusableError: As for `fill_polygons`.
-    """
+    """Return how many pixels `fill_polygons` would fill, without filling them."""
     return int(_runs(mask, size)[1::2].sum())
 
 
@@ -120,11 +113,7 @@ _LARGEST = 10**9  # pixels of a mask: sums of runs up to this fit into 64 bits, 
 def runs_of(
     rle: Mapping[str, Any],  # ``{"size": [H, W], "counts": ...}``; counts are a text, bytes or a list of whole numbers
 ) -> tuple[NDArray[np.int64], tuple[int, int]]:
-    """Return the lengths of the runs, the first of pixels outside, and ``(height, width)``.
-
-    Raises:
-        UnusableError: It is no such encoding, or the runs are not as long as the size says.
-    """
+    """Return the lengths of the runs, the first of pixels outside, and ``(height, width)``."""
     size, counts = rle.get("size"), rle.get("counts")
     if not (isinstance(size, (list, tuple)) and len(size) == 2 and all(type(one) is int and one > 0 for one in size)):
         raise UnusableError(BAD_MASK, "RLE without a size")
@@ -175,11 +164,7 @@ def draw_runs(runs: NDArray[np.int64], size: tuple[int, int]) -> NDArray[np.bool
 
 
 def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
-    """Return the share of the picture that a mask covers, above 0; runs and polygons are not drawn for it.
-
-    Raises:
-        UnusableError: As for `draw_mask`.
-    """
+    """Return the share of the picture that a mask covers, above 0; runs and polygons are not drawn for it."""
     if isinstance(mask, Mapping) and mask:
         runs, size = runs_of(mask)
         _fitting(size, facts)
@@ -202,9 +187,6 @@ def draw_mask(mask: object, facts: Facts, *, max_pixels: int, size: tuple[int, i
         facts: Of the picture.
         max_pixels: Above so many a mask is not opened.
         size: ``(H, W)``; a mask of a larger picture is scaled down to it, and does not vanish.
-
-    Raises:
-        UnusableError: It is none of these, of another size than the picture, or empty.
     """
     found = _drawn(mask, facts, max_pixels)
     if not found.any():

@@ -68,11 +68,7 @@ class Source(Protocol):
     def __len__(self) -> int: ...
 
     def record(self, number: int) -> Record:
-        """Return a record.
-
-        Raises:
-            UnusableError: It has no image or no region that can be used.
-        """
+        """Return a record."""
         ...
 
     def where(self, number: int) -> str:
@@ -81,11 +77,7 @@ class Source(Protocol):
 
 
 def caption_of(text: object) -> str:
-    """Return a caption with single blanks.
-
-    Raises:
-        UnusableError: It is no text, empty or longer than 10,000 letters.
-    """
+    """Return a caption with single blanks."""
     if not isinstance(text, str) or not (words := text.split()):
         raise UnusableError(NO_CAPTION)
     caption = " ".join(words).encode("utf-8", "replace").decode()  # no text may hold half a letter

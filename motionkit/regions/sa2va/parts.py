@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import logging
 import re
 import sys
@@ -184,15 +183,6 @@ def load_safetensors(network: nn.Module, folder: Path) -> None:
     ]
     if missing:
         raise MotionkitError(f"{folder} lacks {missing[0]}, one of {len(missing):,} weights.")
-
-
-def write_composite(folder: Path, network: Composite, config: dict[str, Any]) -> None:
-    """Write config.json and model.safetensors."""
-    from safetensors.torch import save_model
-
-    folder.mkdir(parents=True, exist_ok=True)
-    save_model(network, str(folder / "model.safetensors"))
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
 # What Sa2VA's published code needs of packages that its parts never use; in place while that code is imported only.
@@ -391,7 +381,8 @@ def _network(folder: Path, named: str, dtype: torch.dtype) -> nn.Module:
         with shims():
             kind = get_class_from_dynamic_module(named, str(folder), local_files_only=True)
             config = kind.config_class.from_pretrained(str(folder), local_files_only=True)
-        _attend_plainly(config)
+        # The code asks for flash-attn or for the slow attention, by a name that transformers 5 overwrites.
+        config.llm_config._attn_implementation = "sdpa"
         _turn_as_written(config, folder)
         torch.set_default_dtype(dtype)  # weights of billions of numbers are made once, at their size
         with shims(), no_init_weights():  # drawing what is read next would take minutes
@@ -406,14 +397,6 @@ def _network(folder: Path, named: str, dtype: torch.dtype) -> nn.Module:
     finally:
         torch.set_default_dtype(default)
     return network
-
-
-def _attend_plainly(config: Any) -> None:
-    """Take PyTorch's attention for the language model: the code asks for flash-attn or for the slow one.
-
-    It sets a name that transformers 5 overwrites on construction, so it is set on the configuration as well.
-    """
-    config.llm_config._attn_implementation = "sdpa"
 
 
 def _turn_as_written(config: Any, folder: Path) -> None:

@@ -166,11 +166,7 @@ class LoopRewards:
             self._terms.append((self.rewards[one.name], one.weight, reads))
 
     def __call__(self, made: Made) -> LoopScores:
-        """Return the scores of N samples, the share of this process.
-
-        Raises:
-            MotionkitError: A reward gave no sample of any process a finite score (exit code 1).
-        """
+        """Return the scores of N samples, the share of this process; some must be finite, of any process."""
         parts = []
         metrics = {}
         for reward, weight, reads in self._terms:

@@ -213,10 +213,7 @@ _READING = "2"  # how files are read; what was kept by another way is not used
 class Trajectories:
     """The files of two folders that are whole; every one is read once here, so that bad input is known at once.
 
-    Args:
-        positive: Folder of episodes with a success.
-        negative: Folder of the others.
-        cameras: Cameras that are wanted; empty: those of the first file.
+    No cameras wanted: those of the first file.
     """
 
     def __init__(self, positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> None:

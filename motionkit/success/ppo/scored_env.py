@@ -28,11 +28,7 @@ _FIX = "put joints [T, J, 3] in metres, Y up, J = 22 or 21, and fps into the inf
 def motion_of(info: Mapping[str, Any]) -> MotionBatch:
     """Return the motion in the info of an episode's last step.
 
-    Args:
-        info: ``joints`` ``[T, J, 3]`` in metres, Y up: J = 22 as HumanML3D, 21 as KIT; ``fps``, 20 without.
-
-    Raises:
-        MotionkitError: There are no such joints (exit code 1).
+    That is ``joints`` ``[T, J, 3]`` in metres, Y up: J = 22 as HumanML3D, 21 as KIT; and ``fps``, 20 without.
     """
     given = info.get("joints")
     if given is None:
