@@ -115,10 +115,6 @@ SEVERAL = {
         "success.ppo.backend",
         "success.ppo.scored_env",
     ),
-    "trainers.reward_train.api": (
-        "success.train_episodes",
-        "success.train_data",
-    ),
     "trainers.reward_train.learning": (
         "success.train_settings",
         "success.train_data",
@@ -371,11 +367,11 @@ success.environments.tasks: environments.gymnasium environments.gymnasium._setti
 success.environments.workers: environments._processes environments._work environments._workers
 success.episodes: datasets.episodes
 success.episodes.collector: datasets.episodes._collector
-success.episodes.export: datasets.episodes._export
 success.episodes.labels: datasets.episodes._labels
 success.episodes.lerobot: datasets.episodes._lerobot datasets.episodes._lerobot_write datasets.episodes._video
 success.episodes.lerobot_read: datasets.episodes._lerobot_read
-success.episodes.open: datasets.episodes._guide_files datasets.episodes._open datasets.episodes._trajectories
+success.episodes.open: datasets.episodes._export datasets.episodes._guide_files datasets.episodes._open
+    datasets.episodes._trajectories success.episodes.export
 success.episodes.parquet: datasets.episodes._parquet_footer
 success.episodes.read: datasets.episodes._read datasets.episodes._records datasets.episodes._shards
 success.evaluation.checks: evaluation.reward._checks evaluation.reward._strips
@@ -392,7 +388,8 @@ success.ppo.train: trainers.ppo._alarm trainers.ppo._films trainers.ppo._task tr
 success.reward: rewards.env rewards.success
 success.reward_frames: rewards.env._reward rewards.success._reward
 success.train: trainers.reward_train._trainer trainers.reward_train._validate
-success.train_data: trainers.reward_train._batches trainers.reward_train._frames trainers.reward_train._open
+success.train_data: success.train_episodes trainers.reward_train._batches trainers.reward_train._frames
+    trainers.reward_train._open trainers.reward_train.api
 success.train_settings: trainers.reward_train trainers.reward_train._guide_config trainers.reward_train._guide_keys
     trainers.reward_train._settings
 success.true_success: evaluation.success evaluation.success._episodes evaluation.success._figures

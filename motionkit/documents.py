@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 __all__ = [
+    "as_model",
     "open_file",
     "parse_json",
     "parse_toml",
@@ -402,17 +403,22 @@ def read_model(path: Path, model: type[Model], kind: str, otherwise: str) -> Mod
         kind: The ``kind`` that it must have.
         otherwise: What to say behind the kind that it has instead, such as ``" policy, not mpl"``.
     """
-    from pydantic import ValidationError
-
     content = read_json(path, dict, fix="copy the folder again.")
     if content.get("kind") != kind:
         raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r}{otherwise}.")
+    return as_model(path, model, content)
+
+
+def as_model(path: Path, model: type[Model], content: object, *, fix: str = "") -> Model:
+    """Return the content of a file as what it must fit."""
+    from pydantic import ValidationError
+
     try:
         return model.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise MotionkitError(f"{path} is damaged.", why=f"{place or 'it'}: {first['msg']}.") from error
+        raise MotionkitError(f"{path} is damaged.", why=f"{place or 'it'}: {first['msg']}.", fix=fix) from error
 
 
 # Reads TOML.

@@ -33,8 +33,7 @@ _KEPT = 0.9
 class PredictorAdvisor:
     """Suggests settings of the motion predictor for a dataset, and finds faults in a user's stage schedule.
 
-    Args:
-        starter: Whether the starter's clips are among those that are measured; the predictor makes their rotations.
+    With `starter` the starter's clips are among those that are measured; the predictor makes their rotations.
     """
 
     title: ClassVar[str] = "the motion predictor"
@@ -57,16 +56,12 @@ class PredictorAdvisor:
         return schedule_problems(have, epochs) if isinstance(have, list) and isinstance(epochs, int) else ()
 
 
-def suggest(profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[Suggestion, ...]:
-    """Return settings for the predictor: rules of thumb by the size and the variety of the dataset.
-
-    Args:
-        profile: Statistics of the clips to train on; at least one clip.
-        fixed: Settings that stay as they are; what follows from ``epochs``, ``batch`` and ``seq_len`` follows them.
-
-    Raises:
-        MotionkitError: There is no clip.
-    """
+def suggest(
+    profile: Profile,  # statistics of the clips to train on; at least one clip
+    # Settings that stay as they are; what follows from ``epochs``, ``batch`` and ``seq_len`` follows them
+    fixed: Mapping[str, Any] | None = None,
+) -> tuple[Suggestion, ...]:
+    """Return settings for the predictor: rules of thumb by the size and the variety of the dataset."""
     if not profile.rows:
         raise MotionkitError("there is no clip to suggest settings for.")
     frames, number = profile.frames, len(profile.rows)

@@ -21,25 +21,15 @@ from motionkit.runs import TrainedOn
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """Windows of one batch, float32.
+    """Windows of one batch, float32."""
 
-    Attributes:
-        known: ``[N, P, ...]``.
-        truth: ``[N, F', ...]`` what follows, beyond the window too: where its path leads.
-        valid: ``[N]`` int64 frames of the truth that are real.
-        offsets: ``[N, J, 3]``.
-        contacts_known: ``[N]`` bool.
-        told: ``[N]`` bool: windows that are told their path.
-        future: Frames F of the window.
-    """
-
-    known: MotionState
-    truth: MotionState
-    valid: Tensor
-    offsets: Tensor
-    contacts_known: Tensor
-    told: Tensor
-    future: int
+    known: MotionState  # [N, P, ...]
+    truth: MotionState  # [N, F', ...] what follows, beyond the window too: where its path leads
+    valid: Tensor  # [N] int64 frames of the truth that are real
+    offsets: Tensor  # [N, J, 3]
+    contacts_known: Tensor  # [N] bool
+    told: Tensor  # [N] bool: windows that are told their path
+    future: int  # frames F of the window
 
     def map(self, change: Callable[..., Tensor], *others: WindowBatch) -> WindowBatch:
         """Return windows with each tensor changed; `change` also gets that of `others`."""
@@ -81,28 +71,18 @@ class WindowBatch:
 
 
 class WindowBatches:
-    """Endless shuffled batches; each window once per epoch, the last batch of an epoch filled from its beginning.
-
-    Args:
-        windows: Training windows.
-        batch_size: Windows per batch.
-        accumulate: Batches per update.
-        seed: Fixes everything.
-        device: Where batches go.
-        further: Frames beyond the windows that are gathered.
-        last: Frames at the end of a clip whose mean step leads on after it.
-    """
+    """Endless shuffled batches; each window once per epoch, the last batch of an epoch filled from its beginning."""
 
     def __init__(
         self,
-        windows: Windows,
+        windows: Windows,  # training windows
         *,
-        batch_size: int,
-        accumulate: int,
-        seed: int,
-        device: torch.device,
-        further: int = 0,
-        last: int = 1,
+        batch_size: int,  # windows per batch
+        accumulate: int,  # batches per update
+        seed: int,  # fixes everything
+        device: torch.device,  # where batches go
+        further: int = 0,  # frames beyond the windows that are gathered
+        last: int = 1,  # frames at the end of a clip whose mean step leads on after it
     ) -> None:
         self._windows = replace(windows, frames=windows.frames.map(Tensor.float))
         self._seed, self._device = seed, device
@@ -158,16 +138,10 @@ _WAVE = 6.0
 
 
 class Augmentation:
-    """Changes windows at random, and draws which of them are told their path.
+    """Changes windows at random, and draws which of them, by their share, are told their path.
 
     Other speeds and curves are for those that are told: a path may ask for them. In free runs they are left out, where
     the speed of the clips is what a motion comes back to; with them free walks on CMU went faster and faster.
-
-    Args:
-        settings: How much of what.
-        names: Joint names, which say which joints are partners.
-        fps: Frames per second.
-        told: Share of windows that are told their path.
     """
 
     def __init__(self, settings: AugmentationSettings, names: Sequence[str], *, fps: float, told: float) -> None:
@@ -246,16 +220,15 @@ def resampled(batch: WindowBatch, speed: Tensor) -> WindowBatch:
     return replace(batch, known=changed.part(0, past), truth=changed.part(past), valid=valid)
 
 
-def bent(batch: WindowBatch, curvature: Tensor, period: int) -> WindowBatch:
+def bent(
+    batch: WindowBatch,
+    curvature: Tensor,  # [2, N] radians per metre, of a cosine and of a sine over time around the last known frame
+    period: int,  # their period in frames
+) -> WindowBatch:
     """Return windows along other curves: the heading turns more the further the root goes.
 
     Nothing changes but the turn of the heading with each step, so that pose, speed and contacts stay what they are.
     What stands still is not turned.
-
-    Args:
-        batch: The windows.
-        curvature: ``[2, N]`` radians per metre, of a cosine and of a sine over time around the last known frame.
-        period: Their period in frames.
     """
     past = batch.known.frames
     time = torch.arange(1 - past, batch.truth.frames + 1, device=curvature.device) * (2 * torch.pi / period)
@@ -291,52 +264,29 @@ def _where(chosen: Tensor, batch: WindowBatch, change: Callable[[WindowBatch, Te
     return batch.map(lambda values, part: values.index_copy(0, rows, part), changed)
 
 
-# The clips that a predictor is trained and validated on, in windows.
-
-
 @dataclass(frozen=True)
 class TrainingData:
-    """Clips in windows.
+    """Clips in windows."""
 
-    Attributes:
-        clips: All of them.
-        train: Windows to train on.
-        val: Windows to choose the best model by; None where no clip is for validation.
-        notes: What a person should know, a sentence each.
-        items: What is trained on; nothing of starter clips, which are made by code and whose splits share nothing.
-        inputs: Fingerprint of the clips that were read, by setting.
-    """
-
-    clips: ClipSet
-    train: Windows
-    val: Windows | None
-    notes: tuple[str, ...]
+    clips: ClipSet  # all of them
+    train: Windows  # windows to train on
+    val: Windows | None  # windows to choose the best model by; None where no clip is for validation
+    notes: tuple[str, ...]  # what a person should know, a sentence each
+    # What is trained on; nothing of starter clips, which are made by code and whose splits share nothing
     items: TrainedOn
-    inputs: Mapping[str, str]
+    inputs: Mapping[str, str]  # fingerprint of the clips that were read, by setting
 
 
 def open_data(
-    names: Sequence[str],
-    fps: float,
-    windows: WindowSettings,
-    model: PredictorSettings,
+    names: Sequence[str],  # files and folders, or ``starter`` alone
+    fps: float,  # frames per second to bring the clips to; 0 keeps their own
+    windows: WindowSettings,  # sizes. Where the network looks further back than the known frames, more are known.
+    model: PredictorSettings,  # the network's settings
     *,
-    furthest: float,
-    retarget: str = "",
+    furthest: float,  # seconds that validation looks ahead
+    retarget: str = "",  # which of the names has the skeleton that the others are brought to, or ``first``
 ) -> TrainingData:
-    """Read clips and cut them into windows.
-
-    Args:
-        names: Files and folders, or ``starter`` alone.
-        fps: Frames per second to bring the clips to; 0 keeps their own.
-        windows: Sizes. Where the network looks further back than the known frames, more are known.
-        model: The network's settings.
-        furthest: Seconds that validation looks ahead.
-        retarget: Which of the names has the skeleton that the others are brought to, or ``first``.
-
-    Raises:
-        MotionkitError: A path is missing or unreadable, the clips are not of one skeleton, or none is for training.
-    """
+    """Read clips and cut them into windows."""
     clips = open_clip_set(names, fps, ("train", "val"), retarget=retarget)
     notes = [*clips.notes]
     items, inputs = TrainedOn(), {}

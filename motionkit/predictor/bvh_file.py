@@ -24,11 +24,7 @@ _END = " End"
 
 
 def read_bvh(path: str | Path) -> Rig:
-    """Read a file; see `parse_bvh`.
-
-    Raises:
-        ValueError: It is too large, or as `parse_bvh`.
-    """
+    """Read a file; see `parse_bvh`."""
     if Path(path).stat().st_size > _LIMIT:
         raise ValueError(f"{path} is larger than {_LIMIT >> 20} MB")
     return parse_bvh(Path(path).read_text(encoding="utf-8-sig", errors="replace"))
@@ -38,9 +34,6 @@ def parse_bvh(text: str) -> Rig:
     """Return names, parents, offsets ``[N, 3]``, local rotations ``[T, N, 3, 3]``, translations ``[T, N, 3]`` and fps.
 
     Units and axes are the file's. An end site is called ``<parent> End``.
-
-    Raises:
-        ValueError: It is no BVH file, cut short, or has a value that is no number.
     """
     head, motion, rest = text.partition("MOTION")
     found = re.match(r"\s*Frames:\s*(\d+)\s+Frame\s+Time:\s*(\S+)(.*)", rest, re.DOTALL | re.IGNORECASE)

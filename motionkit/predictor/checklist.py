@@ -22,38 +22,24 @@ _EPOCHS = 20
 
 
 class Check(NamedTuple):
-    """A line of the checklist.
+    """A line of the checklist."""
 
-    Attributes:
-        ok: Whether it is as the guide wants it; a warning otherwise.
-        text: What was looked at.
-        value: What decided it.
-    """
-
-    ok: bool
-    text: str
-    value: str
+    ok: bool  # whether it is as the guide wants it; a warning otherwise
+    text: str  # what was looked at
+    value: str  # what decided it
 
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What the checklist needs to know of the clips.
+    """What the checklist needs to know of the clips."""
 
-    Attributes:
-        frames: Frames of the training clips.
-        clips: Number of them.
-        gaits: Share of the training frames by gait; empty where the skeleton has no known feet.
-        contacts: How many of them have known foot contacts.
-        validation: Number of validation clips.
-        encoder: The encoder that is used; empty for none.
-    """
-
-    frames: int
-    clips: int
+    frames: int  # frames of the training clips
+    clips: int  # number of them
+    # Share of the training frames by gait; empty where the skeleton has no known feet
     gaits: Mapping[str, float] = field(default_factory=dict)
-    contacts: int = 0
-    validation: int = 0
-    encoder: str = ""
+    contacts: int = 0  # how many of them have known foot contacts
+    validation: int = 0  # number of validation clips
+    encoder: str = ""  # the encoder that is used; empty for none
 
 
 def checklist(settings: TrainMplSettings, facts: DataFacts) -> list[Check]:
@@ -61,10 +47,6 @@ def checklist(settings: TrainMplSettings, facts: DataFacts) -> list[Check]:
 
     Shares of the groups (65 : 5 : 30) and the ratio of free runs to teacher forcing (below 2) need a training first;
     it logs both.
-
-    Args:
-        settings: All settings.
-        facts: The clips.
 
     Example:
         >>> lines = checklist(TrainMplSettings(), DataFacts(5_000, 40, {"walk": 0.6, "run": 0.4}, 40, 8))
@@ -105,7 +87,9 @@ def _losses(settings: TrainMplSettings) -> Iterator[Check]:
             "" if balanced else f"; a ratio above {_BALANCE:g} drowns one" if all(key.values()) else "; one is missing"
         )
         yield Check(balanced, "key losses", listed + why)
-    feet = max(values_at(settings, epoch).weights["skate"] for epoch in _moments(settings))
+    # The epochs at whose beginning values change.
+    moments = [0, *(stage.range[0] - 1 for stage in settings.stages), settings.run.epochs - 1]
+    feet = max(values_at(settings, epoch).weights["skate"] for epoch in moments)
     yield Check(feet == 0, "no constraints of the feet", f"loss.skate {feet:g}")
 
 
@@ -192,8 +176,3 @@ def _sizes(settings: TrainMplSettings, facts: DataFacts) -> Check:
         listed = ", ".join(f"{key} {now[key]:g}, the guide's {guide[key]:g}" for key in bad)
         return Check(False, text, f"{listed}; --preset {size} takes the guide's")
     return Check(True, text, ", ".join(f"{key.rpartition('.')[2]} {value:g}" for key, value in now.items()))
-
-
-def _moments(settings: TrainMplSettings) -> list[int]:
-    """Return the epochs at whose beginning values change."""
-    return [0, *(stage.range[0] - 1 for stage in settings.stages), settings.run.epochs - 1]

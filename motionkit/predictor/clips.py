@@ -26,47 +26,29 @@ _UNKNOWN = 0.5
 
 @dataclass(frozen=True)
 class StateClip:
-    """One clip.
+    """One clip."""
 
-    Attributes:
-        key: Its id.
-        state: ``[T, ...]`` float64.
-        offsets: ``[J, 3]`` metres from the parent joint.
-        split: ``train``, ``val`` or ``test``.
-        contacts_known: Whether its foot contacts are real; they are 0.5 otherwise.
-        gait: ``[T, 4]`` in [0, 1], how much of idle, walk, run and jump its file says each frame is, rows that sum to
-            1, or to 0 where it says nothing; None where it says nothing at all.
-        label: What it shows, in small letters: its first caption; empty without one.
-    """
-
-    key: str
-    state: MotionState
-    offsets: Tensor
-    split: str
-    contacts_known: bool
+    key: str  # its id
+    state: MotionState  # [T, ...] float64
+    offsets: Tensor  # [J, 3] metres from the parent joint
+    split: str  # ``train``, ``val`` or ``test``
+    contacts_known: bool  # whether its foot contacts are real; they are 0.5 otherwise
+    # [T, 4] in [0, 1], how much of idle, walk, run and jump its file says each frame is, rows that sum to 1, or to 0
+    # where it says nothing; None where it says nothing at all
     gait: Tensor | None = None
-    label: str = ""
+    label: str = ""  # what it shows, in small letters: its first caption; empty without one
 
 
 @dataclass(frozen=True)
 class ClipSet:
-    """Clips of one skeleton at one rate.
+    """Clips of one skeleton at one rate."""
 
-    Attributes:
-        name: What a person calls it.
-        names: Joint names, without end sites.
-        parents: Parent of each joint, -1 for the root.
-        fps: Frames per second.
-        clips: The clips.
-        notes: What a person should know, a sentence each.
-    """
-
-    name: str
-    names: tuple[str, ...]
-    parents: tuple[int, ...]
-    fps: float
+    name: str  # what a person calls it
+    names: tuple[str, ...]  # joint names, without end sites
+    parents: tuple[int, ...]  # parent of each joint, -1 for the root
+    fps: float  # frames per second
     clips: tuple[StateClip, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a person should know, a sentence each
 
     def in_order(self, names: Sequence[str]) -> ClipSet:
         """Return the set with its joints in the order of `names`, where these are the same joints; else itself.
@@ -89,11 +71,7 @@ class ClipSet:
         return replace(self, names=tuple(names), parents=parents, clips=clips)
 
     def split(self, split: Split) -> tuple[StateClip, ...]:
-        """Return the clips of a split.
-
-        Raises:
-            MotionkitError: It has none.
-        """
+        """Return the clips of a split."""
         if found := tuple(clip for clip in self.clips if clip.split == split):
             return found
         counts = Counter(clip.split for clip in self.clips)
@@ -118,13 +96,10 @@ class ClipSet:
 
 
 def motion_state(motion: Motion) -> tuple[MotionState, bool]:
-    """Return the state of a motion, ``[T, ...]``, of its joints without end sites.
+    """Return the state of a motion, ``[T, ...]``, of its joints without end sites, and whether its contacts are known.
 
     The heading is where hips and shoulders face (`motionkit.rigs.body_yaw`). The step to the first frame, which is not
     known, is that to the second. Contacts are the motion's own track, else made from height and speed of its feet.
-
-    Returns:
-        The state, and whether its contacts are known.
     """
     joints = _joints(motion)
     positions = motion.positions()
@@ -154,11 +129,7 @@ def _gait(motion: Motion) -> Tensor | None:
 
 
 def common_fps(name: str, motions: Iterable[tuple[str, Motion | JointMotion]]) -> float:
-    """Return the frames per second that all motions have.
-
-    Raises:
-        MotionkitError: They differ, or there is none.
-    """
+    """Return the frames per second that all motions have."""
     rates: dict[float, list[str]] = {}
     for key, motion in motions:
         near = next((rate for rate in rates if math.isclose(rate, motion.fps, rel_tol=1e-4)), motion.fps)
@@ -184,10 +155,6 @@ def clip_set(name: str, clips: Iterable[tuple[str, Clip]], fps: float, *, notes:
             it, as `convert` gives them.
         fps: Frames per second to bring them to; 0 keeps the one that they all have.
         notes: What is known already.
-
-    Raises:
-        MotionkitError: There is no clip, one has no rotations or values that are not finite, or their skeletons
-            differ in names or parents of joints or in the directions of bones; `fps` is 0 and their rates differ.
     """
     found: list[StateClip] = []
     pairs = list(clips)
@@ -288,43 +255,26 @@ def _rounded(values: Tensor) -> Tensor:
     return (values * _GRID).round() + 0.0  # -0.0 becomes 0.0
 
 
-# Windows of clips: what is known, and what follows.
-
-
 @dataclass(frozen=True)
 class Windows:
     """Windows of ``past`` known frames and ``future`` frames after them, gathered from the clips when asked for.
 
     A clip shorter than a window gives one window: it stands still in its first frame before it begins, and in its
     last one after it ended; the frames after its end do not count (`valid`).
-
-    Attributes:
-        frames: All clips one after the other, those of short clips filled up: ``[sum T, ...]``.
-        keys: Id of each of the C clips.
-        offsets: ``[C, J, 3]`` of each clip.
-        contacts_known: ``[C]`` bool.
-        starts: ``[N]`` int64, first frame of each window.
-        clip: ``[N]`` int64, clip of each window.
-        valid: ``[N]`` int64, frames of the future that are real.
-        past: Known frames P.
-        future: Frames F to predict.
-        spans: ``[C, 2]`` int64, the first real frame of each clip and the one after its last.
-        short: Ids of the clips that were filled up.
-        left_out: Ids of the clips of a single frame, which give no window.
     """
 
-    frames: MotionState
-    keys: tuple[str, ...]
-    offsets: Tensor
-    contacts_known: Tensor
-    starts: Tensor
-    clip: Tensor
-    valid: Tensor
-    past: int
-    future: int
-    spans: Tensor
-    short: tuple[str, ...]
-    left_out: tuple[str, ...]
+    frames: MotionState  # all clips one after the other, those of short clips filled up: [sum T, ...]
+    keys: tuple[str, ...]  # id of each of the C clips
+    offsets: Tensor  # [C, J, 3] of each clip
+    contacts_known: Tensor  # [C] bool
+    starts: Tensor  # [N] int64, first frame of each window
+    clip: Tensor  # [N] int64, clip of each window
+    valid: Tensor  # [N] int64, frames of the future that are real
+    past: int  # known frames P
+    future: int  # frames F to predict
+    spans: Tensor  # [C, 2] int64, the first real frame of each clip and the one after its last
+    short: tuple[str, ...]  # ids of the clips that were filled up
+    left_out: tuple[str, ...]  # ids of the clips of a single frame, which give no window
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -375,18 +325,14 @@ class Windows:
         return self.frames.map(lambda values: values[rows])
 
 
-def cut_windows(clips: Sequence[StateClip], *, past: int, future: int, stride: int) -> Windows:
-    """Cut clips into windows.
-
-    Args:
-        clips: Clips of one skeleton and rate.
-        past: Known frames P, at least 2.
-        future: Frames F to predict.
-        stride: Frames between the beginnings of two windows of a clip.
-
-    Raises:
-        MotionkitError: No clip has two frames.
-    """
+def cut_windows(
+    clips: Sequence[StateClip],  # clips of one skeleton and rate
+    *,
+    past: int,  # known frames P, at least 2
+    future: int,  # frames F to predict
+    stride: int,  # frames between the beginnings of two windows of a clip
+) -> Windows:
+    """Cut clips into windows."""
     states: list[MotionState] = []
     starts, owners, valid = [], [], []
     short, left_out = [], []

@@ -50,29 +50,22 @@ class ReadClip:
 
 
 def on_one_skeleton(
-    clips: Sequence[ReadClip], paths: Sequence[Path], retarget: str, fps: float
+    clips: Sequence[ReadClip],  # what was read of `paths`
+    paths: Sequence[Path],  # files and folders
+    retarget: str,  # one of them, or `FIRST`
+    fps: float,  # frames per second of the result; 0 keeps those of each clip
 ) -> tuple[list[tuple[str, Clip]], list[str]]:
     """Bring clips to the skeleton that most clips of a folder have.
 
     Clips of rigs that cannot be brought to it are left out. Copies of one recording, which have one group or files of
-    one name, get one split: the last that any of them has, so that nothing held out is trained on.
-
-    Args:
-        clips: What was read of `paths`.
-        paths: Files and folders.
-        retarget: One of them, or `FIRST`.
-        fps: Frames per second of the result; 0 keeps those of each clip.
-
-    Returns:
-        Ids and clips, and what a person should know, a sentence each.
-
-    Raises:
-        MotionkitError: `retarget` is none of the paths, it holds no clip with rotations, or its skeleton has no body.
+    one name, get one split: the last that any of them has, so that nothing held out is trained on. The sentences are
+    what a person should know.
     """
     folder = _chosen(paths, retarget)
     if len({one.skeleton for one in clips}) < 2:
         return [(one.key, one.clip) for one in clips], []
-    own = Counter(one.skeleton for one in clips if _is_inside(one.file, folder) and isinstance(one.clip.motion, Motion))
+    inside = [one for one in clips if Path(os.path.realpath(one.file)).is_relative_to(os.path.realpath(folder))]
+    own = Counter(one.skeleton for one in inside if isinstance(one.clip.motion, Motion))
     if not own:
         raise MotionkitError(f"{folder} has no clip with rotations to take the skeleton of.", fix="--retarget FOLDER")
     mark = own.most_common(1)[0][0]
@@ -119,10 +112,6 @@ def _chosen(paths: Sequence[Path], retarget: str) -> Path:
         why=f"the skeleton is that of its clips; --data is {', '.join(map(str, paths))}.",
         fix=f"--retarget {paths[0]}, or --retarget {FIRST}.",
     )
-
-
-def _is_inside(file: Path, folder: Path) -> bool:
-    return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
 
 
 def _learned(motions: Sequence[object], fps: float, folder: Path) -> Retarget:
@@ -172,9 +161,6 @@ def _clips(keys: Sequence[str]) -> str:
     return f"{len(keys)} clips ({keys[0]}, ...)" if len(keys) > 1 else f"clip {keys[0]}"
 
 
-# Reading a set of clips for the motion predictor from files.
-
-
 def read_clip_set(paths: Sequence[Path], *, fps: float, retarget: str = "") -> ClipSet:
     """Read motion files, such as the folder that ``motionkit convert --to mpl`` made.
 
@@ -183,9 +169,6 @@ def read_clip_set(paths: Sequence[Path], *, fps: float, retarget: str = "") -> C
         fps: Frames per second to bring the clips to; 0 keeps the one that they all have.
         retarget: Which of the paths has the skeleton that clips of other skeletons are brought to, or ``first``;
             empty refuses several skeletons.
-
-    Raises:
-        MotionkitError: A path is missing, a file cannot be read, or as `clip_set` and `on_one_skeleton`.
     """
     opened = open_sources(paths)
     clips: list[ReadClip] = []
@@ -199,9 +182,6 @@ def read_clip_set(paths: Sequence[Path], *, fps: float, retarget: str = "") -> C
     if retarget:
         found, notes = on_one_skeleton(clips, paths, retarget, fps)
     return clip_set(", ".join(map(str, paths)), found, fps, notes=notes)
-
-
-# Clips of the starter with their rotations, for the motion predictor.
 
 
 _ROUNDS: Mapping[Split, int] = {"train": 2, "val": 1, "test": 1}
@@ -238,32 +218,19 @@ def _motion(made: StarterClip) -> Motion:
     return Motion(HUMANML.joint_names, PARENTS, offsets, rotations, translations, made.fps, {"contacts": contacts})
 
 
-# The clips that ``--data`` names.
-
-
 STARTER = "starter"
 FPS = 30.0
 """Rate of starter clips where ``--fps 0`` keeps the clips' own."""
 
 
 def open_clip_set(
-    names: Sequence[str],
-    fps: float,
-    splits: Sequence[Split] = ("train", "val", "test"),
+    names: Sequence[str],  # files and folders, or the word ``starter`` alone
+    fps: float,  # frames per second to bring the clips to; 0 keeps the rate that they all have (starter: 30)
+    splits: Sequence[Split] = ("train", "val", "test"),  # splits of the starter that are made; files are read whole
     *,
-    retarget: str = "",
+    retarget: str = "",  # as in `read_clip_set`
 ) -> ClipSet:
-    """Open the clips that ``--data`` names.
-
-    Args:
-        names: Files and folders, or the word ``starter`` alone.
-        fps: Frames per second to bring the clips to; 0 keeps the rate that they all have (starter: 30).
-        splits: Splits of the starter that are made; files are read whole.
-        retarget: As in `read_clip_set`.
-
-    Raises:
-        MotionkitError: As `read_clip_set`; ``starter`` was given with files.
-    """
+    """Open the clips that ``--data`` names."""
     if STARTER not in names:
         return read_clip_set([Path(name) for name in names], fps=fps, retarget=retarget)
     if len(names) > 1:

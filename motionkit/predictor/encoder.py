@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,15 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from motionkit import weights
-from motionkit.documents import read_json, read_model
+from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState
 from motionkit.rigs import GAITS
-from motionkit.runs import TENSORS, find_model, newest_with, what_is, write_bytes_atomic
-
-# What the encoder reads of a frame: contacts, angular velocity, and the poses up to it.
-
+from motionkit.runs import TENSORS, find_model, newest_with, what_is, write_model
 
 FEET = 2
 
@@ -32,10 +28,6 @@ def frame_features(state: MotionState, fps: float) -> Tensor:
     The velocity is the log of the turn ``R_t R_(t-1)^T`` since the frame before, times `fps`; in the first frame,
     which has none before it, it is 0. The root's rotation is relative to where the body faces, so neither place nor
     direction in the world matters.
-
-    Args:
-        state: ``[..., T, ...]``.
-        fps: Frames per second.
     """
     import roma
 
@@ -45,17 +37,12 @@ def frame_features(state: MotionState, fps: float) -> Tensor:
     return torch.cat([state.contacts, velocity.flatten(-2), matrix_to_6d(rotations).flatten(-2)], dim=-1)
 
 
-def with_history(features: Tensor, rows: Tensor, joints: int) -> Tensor:
-    """Put the poses of earlier frames beside frames.
-
-    Args:
-        features: ``[..., T, 2 + 9 J]`` of `frame_features`.
-        rows: ``[F, K]`` int64: for each of F frames its own place, then those of the frames before it.
-        joints: Joints J.
-
-    Returns:
-        ``[..., F, 2 + 3 J + K * 6 J]``, the newest pose first.
-    """
+def with_history(
+    features: Tensor,  # [..., T, 2 + 9 J] of `frame_features`
+    rows: Tensor,  # [F, K] int64: for each of F frames its own place, then those of the frames before it
+    joints: int,  # joints J
+) -> Tensor:
+    """Put the poses of earlier frames beside frames: ``[..., F, 2 + 3 J + K * 6 J]``, the newest pose first."""
     now = features[..., rows[:, 0], : FEET + 3 * joints]
     poses = features[..., FEET + 3 * joints :][..., rows, :]
     return torch.cat([now, poses.flatten(-2)], dim=-1)
@@ -83,26 +70,17 @@ def encoder_inputs(state: MotionState, fps: float, *, history: int = 3) -> Tenso
     return with_history(frame_features(state, fps), rows, state.rotations.shape[-3])
 
 
-# Scales of what the encoder reads and gives, of the clips that it is trained on.
-
-
 _FLOOR = 0.3
 """Smallest deviation of a feature, as a share of the median one of its kind: joints at rest have noise only."""
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Statistics of training frames.
+    """Statistics of training frames."""
 
-    Attributes:
-        mean: ``[2 + 9 J]`` of `frame_features`.
-        std: ``[2 + 9 J]`` deviation, with a floor.
-        turn_std: ``[6 J]`` root mean square of the turns to the pose ahead, in 6D, minus the identity.
-    """
-
-    mean: Tensor
-    std: Tensor
-    turn_std: Tensor
+    mean: Tensor  # [2 + 9 J] of `frame_features`
+    std: Tensor  # [2 + 9 J] deviation, with a floor
+    turn_std: Tensor  # [6 J] root mean square of the turns to the pose ahead, in 6D, minus the identity
 
     @classmethod
     def neutral(cls, joints: int) -> Self:
@@ -111,14 +89,13 @@ class Scales:
         return cls(torch.zeros(width), torch.ones(width), torch.ones(6 * joints))
 
     @classmethod
-    def of(cls, features: Sequence[Tensor], rotations: Sequence[Tensor], ahead: int) -> Self:
-        """Measure clips.
-
-        Args:
-            features: ``[T, 2 + 9 J]`` of each clip.
-            rotations: ``[T, J, 3, 3]`` of each clip.
-            ahead: Frames to the pose ahead.
-        """
+    def of(
+        cls,
+        features: Sequence[Tensor],  # [T, 2 + 9 J] of each clip
+        rotations: Sequence[Tensor],  # [T, J, 3, 3] of each clip
+        ahead: int,  # frames to the pose ahead
+    ) -> Self:
+        """Measure clips."""
         rows = torch.cat(list(features)).double()
         joints = (rows.shape[1] - FEET) // 9
         parts = rows.std(0, correction=0).split([FEET, 3 * joints, 6 * joints])
@@ -139,9 +116,6 @@ def _floored(std: Tensor) -> Tensor:
     return std.clamp_min(max(_FLOOR * float(std.median()), 1e-3))
 
 
-# The encoder's network: a few layers for each frame alone, and three heads.
-
-
 PERIOD = 4
 """Numbers of the soft period: sine left, sine right, cosine left, cosine right."""
 
@@ -149,23 +123,16 @@ _LARGEST = 10.0
 """Inputs are cut at so many deviations: glitches of recorded motion."""
 
 
-@dataclass(frozen=True)
-class EncoderSizes:
-    """Shape of an encoder.
+class EncoderSizes(BaseModel):
+    """Shape of an encoder."""
 
-    Attributes:
-        width: Features H of a frame.
-        layers: Layers, each a linear one, GELU and dropout.
-        history: Poses K that are read, the current one included.
-        ahead: Frames to the pose that the pose head predicts.
-        dropout: Dropout while training.
-    """
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    width: int = 256
-    layers: int = 3
-    history: int = 3
-    ahead: int = 3
-    dropout: float = 0.1
+    width: int = Field(256, ge=1, le=65_536)  # features H of a frame
+    layers: int = Field(3, ge=1, le=64)  # layers, each a linear one, GELU and dropout
+    history: int = Field(3, ge=1, le=64)  # poses K that are read, the current one included
+    ahead: int = Field(3, ge=1, le=2000)  # frames to the pose that the pose head predicts
+    dropout: float = Field(0.1, ge=0, lt=1)  # dropout while training
 
 
 class MotionEncoder(nn.Module):
@@ -174,12 +141,6 @@ class MotionEncoder(nn.Module):
     The soft period has four numbers rather than a wider latent one with a read-out: they are what is trained and
     measured, so whoever reads the period of a frozen encoder reads a known quantity. They are trained by squares, so
     the length of a foot's (sine, cosine) tells how sure its phase is: 1 is certain, 0 unknown.
-
-    Args:
-        sizes: Shape.
-        names: Names of the J joints.
-        fps: Frames per second that it was made for.
-        scales: Of the training frames; they become buffers.
     """
 
     mean: Tensor
@@ -227,12 +188,7 @@ class MotionEncoder(nn.Module):
         return ((inputs - mean) / std).clamp(-_LARGEST, _LARGEST)
 
     def forward(self, inputs: Tensor, *, noise: Tensor | None = None) -> Tensor:
-        """Return features ``[..., H]`` of ``[..., D]`` as `encoder_inputs` makes them.
-
-        Args:
-            inputs: Frames.
-            noise: ``[..., D]`` in deviations, added to what is read.
-        """
+        """Return features ``[..., H]`` of ``[..., D]`` of `encoder_inputs`; noise ``[..., D]`` is in deviations."""
         read = self.normalise(inputs)
         hidden: Tensor = self.body(read if noise is None else read + noise)
         return hidden
@@ -273,25 +229,13 @@ class MotionEncoder(nn.Module):
 KIND, ARTIFACT, DOCUMENT = "mpl-encoder", "encoder", "encoder.json"
 
 
-class SizesRecord(BaseModel):
-    """Shape of an encoder as a document has it; see `EncoderSizes`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-    width: int = Field(ge=1, le=65_536)
-    layers: int = Field(ge=1, le=64)
-    history: int = Field(ge=1, le=64)
-    ahead: int = Field(ge=1, le=1000)
-    dropout: float = Field(ge=0, lt=1)
-
-
 class _Document(BaseModel):
     """Content of encoder.json; unknown keys (of later versions) are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     kind: Literal["mpl-encoder"]
-    sizes: SizesRecord
+    sizes: EncoderSizes
     fps: float = Field(gt=0, le=1000)
     names: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
 
@@ -303,61 +247,32 @@ class _Document(BaseModel):
 
 
 def save_encoder(
-    folder: Path, encoder: MotionEncoder, *, extra: Mapping[str, object] | None = None, tensors: bool = True
+    folder: Path,  # created when absent
+    encoder: MotionEncoder,
+    *,
+    # JSON-able additions to the document, such as the figures that it reached
+    extra: Mapping[str, object] | None = None,
+    tensors: bool = True,  # write the weights too; a run does so when it ends, until then its checkpoints hold them
 ) -> None:
-    """Write an encoder: ``encoder.json`` and ``model.safetensors`` (weights and statistics), each renamed into place.
-
-    Args:
-        folder: Created when absent.
-        encoder: The encoder.
-        extra: JSON-able additions to the document, such as the figures that it reached.
-        tensors: Write the weights too; a run does so when it ends, until then its checkpoints hold them.
-    """
-    from safetensors.torch import save
-
+    """Write an encoder: ``encoder.json``, and weights and statistics in ``model.safetensors``, renamed into place."""
     document = {
-        "schema": 1,
-        "kind": KIND,
-        "sizes": asdict(encoder.sizes),
-        "fps": encoder.fps,
-        "names": list(encoder.names),
-        **dict(extra or {}),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    if tensors:
-        own = {name: value.detach().cpu().contiguous() for name, value in encoder.state_dict().items()}
-        write_bytes_atomic(folder / TENSORS, save(own))
-    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
+        "schema": 1, "kind": KIND, "sizes": encoder.sizes.model_dump(), "fps": encoder.fps,
+        "names": list(encoder.names), **dict(extra or {}),
+    }  # fmt: skip
+    write_model(folder, DOCUMENT, document, encoder.state_dict() if tensors else None)
 
 
-def is_native(folder: Path) -> bool:
-    """Whether `folder` was written by `save_encoder`.
-
-    Raises:
-        MotionkitError: Its encoder.json is no JSON object.
-    """
-    if not ((folder / DOCUMENT).is_file() and (folder / TENSORS).is_file()):
-        return False
-    return read_json(folder / DOCUMENT, dict, fix="copy it again.").get("kind") == KIND
-
-
-def load_encoder(folder: Path, tensors: Path | None = None) -> MotionEncoder:
-    """Load an encoder, in eval mode.
-
-    Args:
-        folder: What `save_encoder` wrote.
-        tensors: Its weights, where they are not in the folder: those of a run's checkpoint.
-
-    Raises:
-        MotionkitError: It is missing, damaged, not finite, or the weights do not fit the document.
-    """
-    document = _read(folder / DOCUMENT)
+def load_encoder(
+    folder: Path,  # what `save_encoder` wrote
+    tensors: Path | None = None,  # its weights, where they are not in the folder: those of a run's checkpoint
+) -> MotionEncoder:
+    """Load an encoder, in eval mode."""
+    document = read_model(folder / DOCUMENT, _Document, KIND, ", no motion encoder")
     path = tensors or folder / TENSORS
-    sizes, joints = EncoderSizes(**document.sizes.model_dump()), len(document.names)
     # The scales are made outside: they are loaded into, and may not be on the meta device.
-    neutral = Scales.neutral(joints)
+    neutral = Scales.neutral(len(document.names))
     encoder = weights.build(
-        lambda: MotionEncoder(sizes, document.names, document.fps, neutral), weights.read(path), str(path)
+        lambda: MotionEncoder(document.sizes, document.names, document.fps, neutral), weights.read(path), str(path)
     )
     numbers = encoder.state_dict()
     odd = [name for name, values in numbers.items() if not bool(values.isfinite().all())]
@@ -367,23 +282,12 @@ def load_encoder(folder: Path, tensors: Path | None = None) -> MotionEncoder:
     return encoder.eval()
 
 
-def _read(path: Path) -> _Document:
-    return read_model(path, _Document, KIND, ", no motion encoder")
-
-
-# Finding an encoder: a run, a folder, or the newest run.
-
-
 COMMAND = "pretrain mpl-encoder"
 _FIX = f"give a run of motionkit {COMMAND}, or a folder with {DOCUMENT}."
 
 
 def open_encoder(path: str | Path) -> MotionEncoder:
-    """Open the encoder of a run of ``pretrain mpl-encoder`` (its best), of one of its checkpoints, or of a folder.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or something else; the message says what.
-    """
+    """Open the encoder of a run of ``pretrain mpl-encoder`` (its best), of one of its checkpoints, or of a folder."""
     folder = Path(path).expanduser()
     if (found := find_model(folder, ARTIFACT, DOCUMENT)) is not None:
         return load_encoder(found.document.parent, found.tensors)

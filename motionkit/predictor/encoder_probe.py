@@ -16,35 +16,21 @@ from motionkit.predictor.clips import ClipSet, StateClip
 from motionkit.predictor.encoder import FEET, PERIOD, MotionEncoder, frame_features, turn_residual, with_history
 from motionkit.rigs import GAITS, soft_period
 
-# Frames of clips with what the encoder should say of them.
-
-
 Period = Literal["hilbert", "edges"]
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Frames of clips, one clip after the other, float32.
+    """Frames of clips, one clip after the other, float32."""
 
-    Attributes:
-        features: ``[F, 2 + 9 J]`` of `motionkit.predictor.encoder.frame_features`.
-        rows: ``[F, K]`` int64 frames that each is read with, its own first; they do not leave its clip.
-        period: ``[F, 4]`` soft period of the contacts.
-        confidence: ``[F, 2]`` of the period, left and right foot; 0 where contacts are not known.
-        gait: ``[F, 4]`` idle, walk, run, jump; rows of zeros where it is not known.
-        turns: ``[F, J, 6]`` turns to the pose ahead in 6D minus the identity; zeros where the clip ends before.
-        has_pose: ``[F]`` bool.
-        clip: ``[F]`` int64, the place of its clip.
-    """
-
-    features: Tensor
-    rows: Tensor
-    period: Tensor
-    confidence: Tensor
-    gait: Tensor
-    turns: Tensor
-    has_pose: Tensor
-    clip: Tensor
+    features: Tensor  # [F, 2 + 9 J] of `motionkit.predictor.encoder.frame_features`
+    rows: Tensor  # [F, K] int64 frames that each is read with, its own first; they do not leave its clip
+    period: Tensor  # [F, 4] soft period of the contacts
+    confidence: Tensor  # [F, 2] of the period, left and right foot; 0 where contacts are not known
+    gait: Tensor  # [F, 4] idle, walk, run, jump; rows of zeros where it is not known
+    turns: Tensor  # [F, J, 6] turns to the pose ahead in 6D minus the identity; zeros where the clip ends before
+    has_pose: Tensor  # [F] bool
+    clip: Tensor  # [F] int64, the place of its clip
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -58,16 +44,15 @@ class Frames:
         return with_history(self.features, self.rows[index], self.turns.shape[-2])
 
 
-def frames_of(clips: ClipSet, chosen: Sequence[StateClip], *, history: int, ahead: int, period: Period) -> Frames:
-    """Gather clips.
-
-    Args:
-        clips: The set that they are of.
-        chosen: Its clips, at least one.
-        history: Poses that a frame is read with.
-        ahead: Frames to the pose ahead.
-        period: Definition of the phase; see `motionkit.rigs.soft_period`.
-    """
+def frames_of(
+    clips: ClipSet,  # the set that they are of
+    chosen: Sequence[StateClip],  # its clips, at least one
+    *,
+    history: int,  # poses that a frame is read with
+    ahead: int,  # frames to the pose ahead
+    period: Period,  # definition of the phase; see `motionkit.rigs.soft_period`
+) -> Frames:
+    """Gather clips."""
     parts: list[tuple[Tensor, ...]] = []
     begin = 0
     for number, clip in enumerate(chosen):
@@ -98,34 +83,21 @@ _RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Answers:
-    """What is said of frames.
+    """What is said of frames."""
 
-    Attributes:
-        phase: ``[F, 2]`` radians, left and right.
-        gait: ``[F]`` int64.
-        turns: ``[F, J, 3, 3]`` to the pose ahead.
-    """
-
-    phase: Tensor
-    gait: Tensor
-    turns: Tensor
+    phase: Tensor  # [F, 2] radians, left and right
+    gait: Tensor  # [F] int64
+    turns: Tensor  # [F, J, 3, 3] to the pose ahead
 
 
 @dataclass(frozen=True)
 class Sums:
-    """What answers are worth, added up over the frames of each clip, float64.
+    """What answers are worth, added up over the frames of each clip, float64."""
 
-    Attributes:
-        angles: ``[C, 2]`` radians between phases, over feet whose phase is sure, and the number of these.
-        right: ``[C, 4]`` frames of each gait that are told right.
-        seen: ``[C, 4]`` frames of each gait.
-        poses: ``[C, 2]`` radians between poses ahead, over joints, and the number of these.
-    """
-
-    angles: Tensor
-    right: Tensor
-    seen: Tensor
-    poses: Tensor
+    angles: Tensor  # [C, 2] radians between phases, over feet whose phase is sure, and the number of these
+    right: Tensor  # [C, 4] frames of each gait that are told right
+    seen: Tensor  # [C, 4] frames of each gait
+    poses: Tensor  # [C, 2] radians between poses ahead, over joints, and the number of these
 
     def drawn(self, times: Tensor) -> Sums:
         """Return the sums ``[R, ...]`` over clips that were drawn so many times, ``[R, C]`` each."""
@@ -144,17 +116,11 @@ class Sums:
 
 @dataclass(frozen=True)
 class Probe:
-    """What an encoder and its baselines say of the same frames.
+    """What an encoder and its baselines say of the same frames."""
 
-    Attributes:
-        own: The encoder.
-        still: The same of every frame: one phase, one gait, the pose held.
-        going: The same, but for a pose that turns on at a constant angular velocity.
-    """
-
-    own: Sums
-    still: Sums
-    going: Sums
+    own: Sums  # the encoder
+    still: Sums  # the same of every frame: one phase, one gait, the pose held
+    going: Sums  # the same, but for a pose that turns on at a constant angular velocity
 
     def figures(self) -> dict[str, float]:
         """Return metrics ``encoder/...``; those without anything to measure are left out.
@@ -184,13 +150,9 @@ class Probe:
         return {**found, "encoder/skill": sum(skills) / max(1, len(skills))}
 
     def intervals(self, *, seed: int = 0) -> dict[str, tuple[float, float]]:
-        """Return 95 % percentile bootstrap intervals, over clips, of the encoder's figure minus a baseline's.
+        """Return 95 % bootstrap intervals over clips of the encoder's figure minus a baseline's, by the latter.
 
-        Args:
-            seed: Of the bootstrap.
-
-        Returns:
-            By the baseline's metric, such as ``encoder/pose_deg_velocity``; none where it is of fewer than two clips.
+        None where it is of fewer than two clips.
         """
         clips = len(self.own.seen)
         if clips < 2:
@@ -220,15 +182,10 @@ class Probe:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is said of every frame alike.
+    """What is said of every frame alike."""
 
-    Attributes:
-        phase: ``[2]`` radians: the mean direction of the training frames.
-        gait: The most frequent gait of the training frames.
-    """
-
-    phase: Tensor
-    gait: int
+    phase: Tensor  # [2] radians: the mean direction of the training frames
+    gait: int  # the most frequent gait of the training frames
 
     @classmethod
     def of(cls, frames: Frames) -> Baseline:
@@ -243,13 +200,7 @@ def phase_of(period: Tensor) -> Tensor:
 
 
 def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe:
-    """Measure an encoder on held-out frames.
-
-    Args:
-        encoder: In eval mode.
-        frames: Frames, on its device.
-        baseline: Of the training frames.
-    """
+    """Measure an encoder, in eval mode, on held-out frames."""
     six = frames.turns.shape[-2:]
     identity = matrix_to_6d(torch.eye(3).to(frames.turns))
     scale = encoder.turn_std.unflatten(0, six)
@@ -278,14 +229,11 @@ def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe
     return Probe(*(_measured(each, frames) for each in (ask, held, moving)))
 
 
-def probe(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> dict[str, float]:
-    """Measure an encoder on held-out frames; see `measure` and `Probe.figures`."""
-    return measure(encoder, frames, baseline).figures()
-
-
 @torch.no_grad()
 def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
     """Add up what answers are worth, clip by clip."""
+    import roma
+
     clips = int(frames.clip[-1]) + 1 if len(frames) else 0
     angles, poses = (torch.zeros(clips, 2, dtype=torch.float64) for _ in range(2))
     right, seen = (torch.zeros(clips, len(GAITS), dtype=torch.float64) for _ in range(2))
@@ -302,7 +250,7 @@ def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
         _add(right, clip, true * (answers.gait == frames.gait[index].argmax(-1))[:, None])
         goes_on = frames.has_pose[index]
         turns = matrix_from_6d(frames.turns[index][goes_on] + identity)
-        between = _angle(answers.turns[goes_on] @ turns.mT)
+        between: Tensor = roma.rotmat_to_rotvec(answers.turns[goes_on] @ turns.mT).norm(dim=-1)
         joints = torch.full_like(between[:, 0], between.shape[1])
         _add(poses, clip[goes_on], torch.stack([between.sum(-1), joints], dim=-1))
     return Sums(angles, right, seen, poses)
@@ -311,17 +259,6 @@ def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
 def _add(sums: Tensor, clip: Tensor, rows: Tensor) -> None:
     """Add rows ``[N, K]`` to the sums ``[C, K]`` of their clips."""
     sums.index_add_(0, clip.cpu(), rows.cpu().double())
-
-
-def _angle(rotations: Tensor) -> Tensor:
-    """Return the angles of rotations ``[..., 3, 3]``, in radians."""
-    import roma
-
-    angle: Tensor = roma.rotmat_to_rotvec(rotations).norm(dim=-1)
-    return angle
-
-
-# The probe's figures as a table, and in a sentence.
 
 
 _ROWS = (

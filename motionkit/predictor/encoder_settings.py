@@ -10,8 +10,6 @@ from pydantic import BeforeValidator, Field, model_validator
 from motionkit.config import Cli, EpochRunSettings, Group, OptimSettings, Place, TrainerSettings, split_commas
 from motionkit.plugins import Component
 
-# Settings of `motionkit pretrain mpl-encoder`.
-
 
 class EncoderModelSettings(Group):
     """Shape of the encoder."""

@@ -20,7 +20,6 @@ from motionkit.predictor.encoder_probe import (
     Probe,
     frames_of,
     measure,
-    probe,
     probe_table,
     probe_verdict,
 )
@@ -29,41 +28,33 @@ from motionkit.rl import stable_hash
 from motionkit.runs import Run, TrainedOn
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import autocast, describe_device, set_up
-from motionkit.training.learner import Best, Learner, cosine_rate
-from motionkit.training.steps import Kept, Parts, restore, run_steps
-from motionkit.training.world import OneProcess, World, joined, of_main, share_of
-
-# Which frames a step sees, and how they are changed: a function of seed and step alone.
+from motionkit.training.learner import Learner, cosine_rate
+from motionkit.training.supervised import fit
+from motionkit.training.world import OneProcess, World, joined, share_of
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One step's draws.
+    """One step's draws."""
 
-    Attributes:
-        index: ``[N]`` int64 frames.
-        hidden: ``[N]`` bool: frames whose contacts are hidden.
-        noise: ``[N, D]`` added to what is read, in deviations; None: none.
-    """
-
-    index: Tensor
-    hidden: Tensor
-    noise: Tensor | None
+    index: Tensor  # [N] int64 frames
+    hidden: Tensor  # [N] bool: frames whose contacts are hidden
+    noise: Tensor | None  # [N, D] added to what is read, in deviations; None: none
 
 
 class FrameBatches:
-    """Endless shuffled batches; each frame once per epoch, the last batch of an epoch filled from its beginning.
+    """Endless shuffled batches; each frame once per epoch, the last batch of an epoch filled from its beginning."""
 
-    Args:
-        frames: Number of training frames.
-        size: Frames per batch; fewer when there are fewer.
-        width: D, numbers that the encoder reads of a frame.
-        noise: Std of the noise, in deviations.
-        hide: Share of frames whose contacts are hidden.
-        seed: Fixes everything.
-    """
-
-    def __init__(self, frames: int, size: int, width: int, *, noise: float, hide: float, seed: int) -> None:
+    def __init__(
+        self,
+        frames: int,  # of training
+        size: int,  # frames per batch; fewer when there are fewer
+        width: int,  # D, numbers that the encoder reads of a frame
+        *,
+        noise: float,  # its std, in deviations
+        hide: float,  # share of frames whose contacts are hidden
+        seed: int,
+    ) -> None:
         self._frames, self._size, self._width = frames, min(size, frames), width
         self._noise, self._hide, self._seed = noise, hide, seed
         self._epoch: tuple[int, Tensor] = (-1, torch.empty(0))
@@ -97,26 +88,23 @@ _RARE = 0.02
 """Share of frames below which a gait counts no more than at it: one odd frame should not rule."""
 
 
-def period_loss(predicted: Tensor, period: Tensor, confidence: Tensor) -> Tensor:
+def period_loss(
+    predicted: Tensor,  # [N, 4] sine left, sine right, cosine left, cosine right
+    period: Tensor,  # [N, 4]
+    confidence: Tensor,  # [N, 2] left and right; 0 leaves a foot out
+) -> Tensor:
     """Return the mean square of the soft period's errors, weighed by its confidence.
 
     A mean of squares makes the length of a foot's (sine, cosine) fall where the phase cannot be known.
-
-    Args:
-        predicted: ``[N, 4]`` sine left, sine right, cosine left, cosine right.
-        period: ``[N, 4]``.
-        confidence: ``[N, 2]`` left and right; 0 leaves a foot out.
     """
     weight = confidence.repeat(1, 2)
     return (weight * (predicted - period).square()).sum() / weight.sum().clamp_min(1e-6)
 
 
-def gait_weights(gait: Tensor) -> Tensor:
-    """Return ``[4]`` weights of the gaits, ``1 / sqrt(share of the frames)``, whose mean over the frames is 1.
-
-    Args:
-        gait: ``[F, 4]`` of the training frames; rows of zeros are not known.
-    """
+def gait_weights(
+    gait: Tensor,  # [F, 4] of the training frames; rows of zeros are not known
+) -> Tensor:
+    """Return ``[4]`` weights of the gaits, ``1 / sqrt(share of the frames)``, whose mean over the frames is 1."""
     total = gait.sum()
     if not total > 0:
         return torch.ones_like(gait[0])
@@ -125,27 +113,23 @@ def gait_weights(gait: Tensor) -> Tensor:
     return weight / (weight * share).sum()
 
 
-def gait_loss(logits: Tensor, gait: Tensor, weights: Tensor) -> Tensor:
-    """Return the weighted cross-entropy with soft labels, in nats, mean over the frames whose gait is known.
-
-    Args:
-        logits: ``[N, 4]``.
-        gait: ``[N, 4]``; rows sum to 1, or to 0 where it is not known.
-        weights: ``[4]`` of `gait_weights`.
-    """
+def gait_loss(
+    logits: Tensor,  # [N, 4]
+    gait: Tensor,  # [N, 4]; rows sum to 1, or to 0 where it is not known
+    weights: Tensor,  # [4] of `gait_weights`
+) -> Tensor:
+    """Return the weighted cross-entropy with soft labels, in nats, mean over the frames whose gait is known."""
     losses = -(weights * gait * logits.log_softmax(-1)).sum(-1)
     return losses.sum() / gait.sum().clamp_min(1e-6)
 
 
-def pose_loss(predicted: Tensor, turns: Tensor, scale: Tensor, has_pose: Tensor) -> Tensor:
-    """Return the smooth L1 between predicted and true turns to the pose ahead, in deviations.
-
-    Args:
-        predicted: ``[N, J, 6]`` in deviations, as the pose head gives them.
-        turns: ``[N, J, 6]`` true turns in 6D minus the identity.
-        scale: ``[6 J]`` the deviations.
-        has_pose: ``[N]`` bool: the clip goes on that far.
-    """
+def pose_loss(
+    predicted: Tensor,  # [N, J, 6] in deviations, as the pose head gives them
+    turns: Tensor,  # [N, J, 6] true turns in 6D minus the identity
+    scale: Tensor,  # [6 J] the deviations
+    has_pose: Tensor,  # [N] bool: the clip goes on that far
+) -> Tensor:
+    """Return the smooth L1 between predicted and true turns to the pose ahead, in deviations."""
     true = turns / scale.view_as(turns[0])
     errors = torch.nn.functional.smooth_l1_loss(predicted, true, reduction="none").mean((-2, -1))
     return (errors * has_pose).sum() / has_pose.sum().clamp_min(1)
@@ -177,9 +161,6 @@ class PretrainEncoder:
 
     Frames are drawn from all training clips. The encoder that was best on the validation clips becomes
     ``RUN/encoder``, the last one ``RUN/encoder-last``.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -193,11 +174,7 @@ class PretrainEncoder:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Read the clips and build the encoder.
-
-        Raises:
-            MotionkitError: A path is missing or unreadable, the clips are not of one skeleton, or none is for training.
-        """
+        """Read the clips and build the encoder."""
         settings = self.settings
         self.device = set_up(settings)
         self.clips = clips = open_clip_set(settings.data, settings.fps, ("train", "val"), retarget=settings.retarget)
@@ -214,7 +191,9 @@ class PretrainEncoder:
         held_out = [clip for clip in clips.clips if clip.split == "val"]
         model, train = settings.model, settings.train
         ahead = max(1, round(train.ahead * clips.fps))
-        sizes = EncoderSizes(model.width, model.layers, model.history, ahead, model.dropout)
+        sizes = EncoderSizes(
+            width=model.width, layers=model.layers, history=model.history, ahead=ahead, dropout=model.dropout
+        )
         frames = frames_of(clips, chosen, history=sizes.history, ahead=ahead, period=train.period)
         self.frames = frames.to(self.device)
         self.held_out: Frames | None = None
@@ -266,29 +245,21 @@ class PretrainEncoder:
         learner = Learner(_Model(encoder), optim, rate, world=self.world)
         self.baseline = Baseline.of(self.frames)
         self.gait_weights = gait_weights(self.frames.gait)
-        best, start = Best(), Kept()
-        parts: Parts = {**learner.parts(), "best": best, "before": start}
-        if (checkpoint := run.checkpoint()) is not None:
-            restore(parts, checkpoint)
-        elif self.held_out is not None:
-            _logger.info("measuring %d validation frames before training", len(self.held_out))
-            start.values = self._probe()
-        if self.world.main:
-            save_encoder(run.artifact(ARTIFACT), encoder, tensors=False)
-            self._items.write(run.artifact(ARTIFACT))
 
-        def step_fn(step: int) -> Mapping[str, float]:
-            metrics = self._step(learner, step)
-            epoch, place = divmod(step, self.batches.per_epoch)
-            if self.held_out is not None and (step == total or (every and not place and epoch % every == 0)):
-                found = self._probe()
-                metrics |= found
-                if best.offer(of_main(found["encoder/skill"], self.world), step, encoder.state_dict()):
-                    _logger.info("step %d: skill %.3f, the best so far", step, best.value)
-            return metrics
+        def begin() -> None:
+            if self.world.main:
+                save_encoder(run.artifact(ARTIFACT), encoder, tensors=False)
+                self._items.write(run.artifact(ARTIFACT))
 
-        if not run_steps(run, settings, step_fn, parts, world=self.world):
+        held_out = self.held_out is not None
+        done = fit(
+            run, settings, learner, lambda step: self._step(learner, step),
+            measure=(lambda _: self._probe()) if held_out else None, every=every * self.batches.per_epoch,
+            worth=lambda figures: figures["encoder/skill"], before=self._probe if held_out else None, begin=begin,
+        )  # fmt: skip
+        if done is None:
             return {}
+        best = done.best
         if self.world.main:
             save_encoder(run.artifact(LAST), encoder, extra={"step": total})
         if best.tensors:
@@ -298,12 +269,11 @@ class PretrainEncoder:
         kept = {"step": best.step or total, "heldout": {name: round(value, 4) for name, value in found.items()}}
         if self.world.main:
             save_encoder(run.artifact(ARTIFACT), encoder, extra=kept)
-        return self._finish(start.values, final, found, best.step or total)
+        return self._finish(done.before, final, found, best.step or total)
 
     def _probe(self) -> dict[str, float]:
-        if self.held_out is None:
-            return {}
-        return probe(self.encoder.eval(), self.held_out, self.baseline)
+        assert self.held_out is not None
+        return measure(self.encoder.eval(), self.held_out, self.baseline).figures()
 
     def _step(self, learner: Learner, step: int) -> dict[str, float]:
         learner.zero_grad()

@@ -26,9 +26,6 @@ from motionkit.predictor.settings import MplOptions
 from motionkit.rigs.bodymap import find_roles
 from motionkit.runs import TENSORS, OutputFolder
 
-# What goes into an exported predictor and comes out, column by column, and an example of both.
-
-
 Head = Delta | OneShot
 Column = dict[str, Any]
 
@@ -220,20 +217,12 @@ _ONNX_PARTS = ("onnx", "onnxscript")
 
 
 def export_weights(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
-    """Write policy.json and model.safetensors; see `motionkit.plugins.Component.exports`.
-
-    Raises:
-        MotionkitError: The checkpoint cannot be read, or `folder` is in use.
-    """
+    """Write policy.json and model.safetensors; see `motionkit.plugins.Component.exports`."""
     return _export(checkpoint, folder, "safetensors", lambda predictor, part: TENSORS, overwrite=overwrite)
 
 
 def export_numpy(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
-    """Write the same and predictor.py, which needs numpy and safetensors alone, with legend and test vector.
-
-    Raises:
-        MotionkitError: As `export_weights`.
-    """
+    """Write the same and predictor.py, which needs numpy and safetensors alone, with legend and test vector."""
 
     def write(predictor: MplPredictor, part: Path) -> str:
         (part / _RUNTIME).write_text(inspect.getsource(runtime), encoding="utf-8")
@@ -261,9 +250,6 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
     metres (0 at least). Along a path it is then brought nearer to that: by the share ``nearer`` a second of what it
     is off, at most by the share ``longer`` of the step, and by ``curve`` radians for each metre of the step. Both,
     and each, move the root by at most ``most`` metres.
-
-    Raises:
-        MotionkitError: As `export_weights`, or the packages of the extra ``onnx`` are missing.
     """
     if missing := [name for name in _ONNX_PARTS if importlib.util.find_spec(name) is None]:
         raise MotionkitError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor, nn
@@ -13,26 +13,23 @@ from motionkit.geometry import matrix_to_6d, rotate_yaw
 from motionkit.motion.prediction import MotionState, follow
 from motionkit.predictor.encoder import MotionEncoder, encoder_inputs, frame_features, with_history
 
-# The commanded path ahead, seen from where a roll-out stands.
-
 
 class Course:
     """Follows a roll-out along a commanded path.
 
     The condition is where the path leads from here, so that a roll-out that has left the path is led back to it.
 
-    Args:
-        command: ``[N, F, 3]`` steps as in `MotionState`; after its end the path goes on as its last step.
-        ahead: Frames ahead of the K points that are read.
-        given: ``[N]`` bool: samples that are told the path; None for all.
-        fastest: Metres a frame that a root goes at most: points that are further away than it gets so are told in their
-            direction, as far as it gets. None: no limit.
-
     A course begins where the path does; `after` gives the course of a roll-out that begins later, and elsewhere.
     """
 
     def __init__(
-        self, command: Tensor, ahead: Sequence[int], given: Tensor | None = None, fastest: float | None = None
+        self,
+        command: Tensor,  # [N, F, 3] steps as in `MotionState`; after its end the path goes on as its last step
+        ahead: Sequence[int],  # frames ahead of the K points that are read
+        given: Tensor | None = None,  # [N] bool: samples that are told the path; None for all
+        # Metres a frame that a root goes at most: points that are further away than it gets so are told in their
+        # direction, as far as it gets. None: no limit.
+        fastest: float | None = None,
     ) -> None:
         longest = command.shape[1] + max(ahead)
         steps = torch.cat([command, command[:, -1:].expand(-1, longest - command.shape[1], -1)], dim=1)
@@ -53,27 +50,25 @@ class Course:
         later._start = *self._from_start(place[:, -1], yaw[:, -1]), self._start[2] + steps.shape[1]
         return later
 
-    def off(self, away: Tensor, frames: int) -> Course:
-        """Return a path that begins elsewhere and comes back to this one.
-
-        Args:
-            away: ``[N, 3]`` metres x and z and radians from this path at its start.
-            frames: After so many it is this path again; how far it is away falls evenly.
-        """
+    def off(
+        self,
+        away: Tensor,  # [N, 3] metres x and z and radians from this path at its start
+        frames: int,  # after so many it is this path again; how far it is away falls evenly
+    ) -> Course:
+        """Return a path that begins elsewhere and comes back to this one."""
         time = torch.arange(self._yaw.shape[1], device=away.device) / frames
         left = away[:, None] * (1 - time).clamp_min(0.0)[:, None]
         other = copy(self)
         other._place, other._yaw = self._place + left[..., :2], self._yaw + left[..., 2]
         return other
 
-    def at(self, place: Tensor, yaw: Tensor, frame: int | Tensor) -> Tensor:
-        """Return the condition ``[N, ..., 4 K + 1]``: x, z, sine and cosine of the K points, and 1 for a known path.
-
-        Args:
-            place: ``[N, ..., 2]`` metres, where the root is, seen from where the roll-out began.
-            yaw: ``[N, ...]`` radians, where it faces.
-            frame: Steps made since then; a tensor ``[F]`` where place has a dimension of frames.
-        """
+    def at(
+        self,
+        place: Tensor,  # [N, ..., 2] metres, where the root is, seen from where the roll-out began
+        yaw: Tensor,  # [N, ...] radians, where it faces
+        frame: int | Tensor,  # steps made since then; a tensor [F] where place has a dimension of frames
+    ) -> Tensor:
+        """Return the condition ``[N, ..., 4 K + 1]``: x, z, sine and cosine of the K points, and 1 for a known path."""
         near, turn = self._seen(place, yaw, torch.as_tensor(frame, device=yaw.device)[..., None] + self._ahead)
         if self._most is not None:
             near = near * (self._most / near.norm(dim=-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
@@ -135,21 +130,17 @@ def pack(state: MotionState, fps: float) -> Tensor:
     return torch.cat([six, state.steps * fps, state.heights[..., None], state.contacts], dim=-1)
 
 
-def reading(now: Tensor, earlier: Tensor, mean: Tensor, lags: Sequence[int], fps: float) -> Tensor:
-    """Return what a network reads: the pose, its differences to earlier ones, root and contacts now and before.
+def reading(
+    now: Tensor,  # [..., D] frames as `pack` makes them
+    earlier: Tensor,  # [..., L, D] the frames at `lags` before each
+    mean: Tensor,  # [D] of the training frames
+    lags: Sequence[int],  # L frames
+    fps: float,  # frames per second
+) -> Tensor:
+    """Return ``[..., reading_width]``: the pose, its differences to earlier ones, root and contacts now and before.
 
     All rotations have one scale, and so have all their differences over one time: what moves little says little. A
     scale of its own for each joint would blow up the noise of joints at rest; it cost a tenth of the accuracy on CMU.
-
-    Args:
-        now: ``[..., D]`` frames as `pack` makes them.
-        earlier: ``[..., L, D]`` the frames at `lags` before each.
-        mean: ``[D]`` of the training frames.
-        lags: L frames.
-        fps: Frames per second.
-
-    Returns:
-        ``[..., reading_width]``.
     """
     six = now.shape[-1] - ROOT - FEET
     weights = [_SPEED * (lag / fps / _FIRST) ** -_FADE for lag in lags]
@@ -166,21 +157,13 @@ def reading_width(joints: int, lags: int) -> int:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Scales of what a network reads and gives, of the training frames.
+    """Scales of what a network reads and gives, of the training frames."""
 
-    Attributes:
-        mean: ``[D]`` of frames.
-        scale: ``[]`` mean deviation of a reading.
-        turn_std: ``[6 J]`` root mean square of the turns per frame minus the identity.
-        root_std: ``[4]`` root mean square of the change of the root's features per frame.
-        pose_std: ``[D]`` deviation of frames.
-    """
-
-    mean: Tensor
-    scale: Tensor
-    turn_std: Tensor
-    root_std: Tensor
-    pose_std: Tensor
+    mean: Tensor  # [D] of frames
+    scale: Tensor  # [] mean deviation of a reading
+    turn_std: Tensor  # [6 J] root mean square of the turns per frame minus the identity
+    root_std: Tensor  # [4] root mean square of the change of the root's features per frame
+    pose_std: Tensor  # [D] deviation of frames
 
     @classmethod
     def neutral(cls, joints: int) -> Statistics:
@@ -203,7 +186,10 @@ class Statistics:
         mean, far = frames.mean(0), max(lags)
         # A clip shorter than the longest difference stands still before its first frame.
         held = [torch.cat([clip[:1].expand(far, -1), clip]) for clip in packed]
-        read = [reading(clip[far:], _earlier(clip, far, lags), mean, lags, fps) for clip in held]
+        read = []
+        for clip in held:
+            earlier = torch.stack([clip[far - lag : len(clip) - lag] for lag in lags], dim=1)
+            read.append(reading(clip[far:], earlier, mean, lags, fps))
         turned = _rms(residual)
         return cls(
             mean.float(),
@@ -214,15 +200,8 @@ class Statistics:
         )
 
 
-def _earlier(clip: Tensor, far: int, lags: Sequence[int]) -> Tensor:
-    return torch.stack([clip[far - lag : len(clip) - lag] for lag in lags], dim=1)
-
-
 def _rms(values: Tensor) -> Tensor:
     return values.square().mean(0).sqrt()
-
-
-# The soft period of steps as a frozen encoder reads it off the frames, one by one or all at once.
 
 
 def periods(encoder: MotionEncoder, state: MotionState, first: int = 0) -> Tensor:
@@ -232,14 +211,13 @@ def periods(encoder: MotionEncoder, state: MotionState, first: int = 0) -> Tenso
 
 
 class RunningPeriod:
-    """The soft period of the newest frame of a roll-out.
+    """The soft period of the newest frame of a roll-out."""
 
-    Args:
-        encoder: The encoder.
-        known: ``[N, P, ...]`` the frames before the roll-out, at least two.
-    """
-
-    def __init__(self, encoder: MotionEncoder, known: MotionState) -> None:
+    def __init__(
+        self,
+        encoder: MotionEncoder,
+        known: MotionState,  # [N, P, ...] the frames before the roll-out, at least two
+    ) -> None:
         self._encoder, self._history = encoder, encoder.sizes.history
         recent = known.part(max(0, known.frames - encoder.reach - 1))
         features = frame_features(recent, encoder.fps)
@@ -260,56 +238,30 @@ class RunningPeriod:
         self._last = state
 
 
-# What a predictor's network says of frames: the frames, and what its losses read beside them.
-
-
 @dataclass(frozen=True)
 class Predicted:
-    """Predicted frames; ``state.rotations == turn @ before``, for the losses as for the roll-out.
+    """Predicted frames; ``state.rotations == turn @ before``, for the losses as for the roll-out."""
 
-    Attributes:
-        state: ``[N, F, ...]`` float32, with gradients.
-        before: ``[N, F, J, 3, 3]`` rotations of the frame that each was predicted from, true or fed back.
-        residual: ``[N, F, J, 6]`` what the network gives before Gram-Schmidt, minus the 6D identity: of the turn, or of
-            the rotation itself where all frames are predicted at once.
-        turn: ``[N, F, J, 3, 3]`` turn of each joint since the frame before.
-        attention: ``[N, F, heads, W]`` weights over the last W frames, the newest last; they sum to 1.
-        hidden: ``[N, F, H]`` hidden state behind each frame.
-    """
-
-    state: MotionState
-    before: Tensor
+    state: MotionState  # [N, F, ...] float32, with gradients
+    before: Tensor  # [N, F, J, 3, 3] rotations of the frame that each was predicted from, true or fed back
+    # [N, F, J, 6] what the network gives before Gram-Schmidt, minus the 6D identity: of the turn, or of the rotation
+    # itself where all frames are predicted at once
     residual: Tensor
-    turn: Tensor
-    attention: Tensor
-    hidden: Tensor
+    turn: Tensor  # [N, F, J, 3, 3] turn of each joint since the frame before
+    attention: Tensor  # [N, F, heads, W] weights over the last W frames, the newest last; they sum to 1
+    hidden: Tensor  # [N, F, H] hidden state behind each frame
 
     def first(self, frames: int) -> Predicted:
         """Return the first `frames` frames."""
-        return Predicted(
-            self.state.part(0, frames),
-            self.before[:, :frames],
-            self.residual[:, :frames],
-            self.turn[:, :frames],
-            self.attention[:, :frames],
-            self.hidden[:, :frames],
-        )
+        rest = (getattr(self, one.name)[:, :frames] for one in fields(self)[1:])
+        return Predicted(self.state.part(0, frames), *rest)
 
 
 def joined(parts: Sequence[Predicted]) -> Predicted:
     """Return parts one after the other; attention to few frames gets zeros for the frames that were not there."""
     widest = max(part.attention.shape[-1] for part in parts)
-    states = [part.state for part in parts]
-    return Predicted(
-        MotionState(
-            torch.cat([state.rotations for state in states], dim=1),
-            torch.cat([state.steps for state in states], dim=1),
-            torch.cat([state.heights for state in states], dim=1),
-            torch.cat([state.contacts for state in states], dim=1),
-        ),
-        torch.cat([part.before for part in parts], dim=1),
-        torch.cat([part.residual for part in parts], dim=1),
-        torch.cat([part.turn for part in parts], dim=1),
-        torch.cat([nn.functional.pad(part.attention, (widest - part.attention.shape[-1], 0)) for part in parts], dim=1),
-        torch.cat([part.hidden for part in parts], dim=1),
-    )
+    wide = [
+        replace(one, attention=nn.functional.pad(one.attention, (widest - one.attention.shape[-1], 0))) for one in parts
+    ]
+    rest = (torch.cat([getattr(part, one.name) for part in wide], dim=1) for one in fields(Predicted)[1:])
+    return Predicted(MotionState.joined([part.state for part in parts]), *rest)

@@ -29,25 +29,17 @@ _NAME = re.compile(r"(teacher|valfree)_ep(\d+)\.json")
 
 
 def write_epoch(
-    folder: Path,
-    epoch: int,
+    folder: Path,  # the run's folder ``metrics``; made when it is not there
+    epoch: int,  # the epoch, from 1
     *,
-    teacher: Mapping[str, float],
-    free: Mapping[str, float],
-    shares: Mapping[str, float] | None = None,
-    adaptive: Mapping[str, float] | None = None,
+    teacher: Mapping[str, float],  # figures with teacher forcing, by the guide's names, see `evaluate_teacher`
+    free: Mapping[str, float],  # figures of free runs, see `motionkit.predictor.evaluation.guide.free_figures`
+    shares: Mapping[str, float] | None = None,  # share of each group (core, aux, long) in the loss, 0 to 1
+    adaptive: Mapping[str, float] | None = None,  # figures of adaptive weights, by name
 ) -> None:
     """Write the figures of an epoch: two JSON files, and a line in the curve of each figure.
 
     Each file is written aside and renamed. An epoch that is written again takes the place of what was there.
-
-    Args:
-        folder: The run's folder ``metrics``; made when it is not there.
-        epoch: The epoch, from 1.
-        teacher: Figures with teacher forcing, by the guide's names, see `evaluate_teacher`.
-        free: Figures of free runs, see `motionkit.predictor.evaluation.guide.free_figures`.
-        shares: Share of each group (core, aux, long) in the loss, 0 to 1.
-        adaptive: Figures of adaptive weights, by name.
 
     Example:
         >>> write_epoch(Path("metrics"), 1, teacher={"GeoDeg": 0.5}, free={"GeoDeg": 2.0}, shares={"core": 1.0})
@@ -83,11 +75,7 @@ def cut_back(folder: Path, epoch: int) -> None:
 
 
 def read_epochs(folder: Path) -> dict[str, dict[int, dict[str, float]]]:
-    """Read the JSON files of a metrics folder, ours or the guide's: by mode and epoch, the figures that are numbers.
-
-    Raises:
-        MotionkitError: A file is damaged, or there is none.
-    """
+    """Read the JSON files of a metrics folder, ours or the guide's: by mode and epoch, the figures that are numbers."""
     found: dict[str, dict[int, dict[str, float]]] = {mode: {} for mode in MODES}
     for path in sorted(folder.glob("*_ep*.json")):
         if name := _NAME.fullmatch(path.name):
@@ -149,17 +137,11 @@ _LIKE = 4.0
 
 @dataclass(frozen=True)
 class NormTemplate:
-    """What is read of a template.
+    """What is read of a template."""
 
-    Attributes:
-        path: The file.
-        mean_x: ``[6 + 9 J]``; None when it is absent.
-        turn_std: ``[6 J]`` StdY, the scale of the turns per frame.
-    """
-
-    path: Path
-    mean_x: Tensor | None
-    turn_std: Tensor
+    path: Path  # the file
+    mean_x: Tensor | None  # [6 + 9 J]; None when it is absent
+    turn_std: Tensor  # [6 J] StdY, the scale of the turns per frame
 
     @property
     def joints(self) -> int:
@@ -167,7 +149,12 @@ class NormTemplate:
         return len(self.turn_std) // 6
 
 
-def template_of(clips: Sequence[MotionState], names: Sequence[str], fps: float, turn_std: Tensor) -> dict[str, Any]:
+def template_of(
+    clips: Sequence[MotionState],  # training clips, [T, ...] each
+    names: Sequence[str],  # joint names
+    fps: float,  # frames per second
+    turn_std: Tensor,  # [6 J] of the network's statistics
+) -> dict[str, Any]:
     """Return the template of training clips, in the guide's layout.
 
     ``MuX`` and ``StdX`` (6 + 9 J: root position in metres, velocity in m/s of the heading frame, yaw / pi, 6D
@@ -175,12 +162,6 @@ def template_of(clips: Sequence[MotionState], names: Sequence[str], fps: float, 
     angular velocities, whose s (``tanh_scales_...``) are half the span of the middle 95 %. StdX of angular velocities
     is 1, StdX of rotations at least the median of its joint (``group_priors_rot6d``). ``MuY`` is 0 and ``StdY`` the
     root mean square of the turns per frame minus the identity: what motionkit's network multiplies by.
-
-    Args:
-        clips: Training clips, ``[T, ...]`` each.
-        names: Joint names.
-        fps: Frames per second.
-        turn_std: ``[6 J]`` of the network's statistics.
     """
     joints = len(names)
     rows = [_row(clip, fps) for clip in clips if clip.frames > 1]
@@ -223,11 +204,7 @@ def write_template(
 
 
 def read_template(path: Path) -> NormTemplate:
-    """Read a template, the guide's or motionkit's.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or its lists do not fit each other.
-    """
+    """Read a template, the guide's or motionkit's."""
     table = read_json(path, dict, fix="leave out bundle: the statistics of the clips are measured anyway.")
     turn = _numbers(table, "StdY", path)
     if turn is None or not len(turn) or len(turn) % 6 or not bool((turn > 0).all()):
@@ -241,13 +218,7 @@ def read_template(path: Path) -> NormTemplate:
 
 
 def take_turn_scale(statistics: Statistics, template: NormTemplate, joints: int) -> tuple[Statistics, str]:
-    """Take the scale of turns from a template, where it is one of these joints.
-
-    All other statistics stay those of the training clips.
-
-    Returns:
-        The statistics, and what was taken or why not, in a sentence.
-    """
+    """Return statistics with a template's scale of turns, if it is of these joints, and what was taken or why not."""
     if template.joints != joints:
         return statistics, (
             f"{template.path} has {template.joints} joints and the clips {joints}: nothing is taken from it."

@@ -127,24 +127,20 @@ def reason_left_out(key: str) -> str:
     return next((reason for prefix, reason in LEFT_OUT_PREFIXES.items() if key.startswith(prefix)), "")
 
 
-# Stages as the guide's files have them, given the form that they have here.
-
-
 _WEIGHTS = {f"w_{loss}": f"w_{loss}" for loss in LOSSES} | {"w_attn": "w_attn_reg", "w_latent": "w_latent_consistency"}
 _TARGETS = "tune --metrics judges by the baselines and the run's own teacher values"
 
 
-def translate_stages(stages: object, origin: str, left: dict[str, str], problems: list[Problem]) -> object:
+def translate_stages(
+    stages: object,  # what stands under ``freerun_stage_schedule``; returned as it is where it is no list of tables
+    origin: str,  # the file
+    left: dict[str, str],  # keys that do nothing, with reasons; added to
+    problems: list[Problem],  # what is wrong; added to
+) -> object:
     """Return the stages of a file with the names that `Stage` has.
 
     Early files have ``loss`` in place of ``loss_groups`` and a table ``tf``, whose ``max`` and ``min`` are values of
     the trainer here.
-
-    Args:
-        stages: What stands under ``freerun_stage_schedule``; returned as it is where it is no list of tables.
-        origin: The file.
-        left: Keys that do nothing, with reasons; added to.
-        problems: What is wrong; added to.
     """
     if not isinstance(stages, list):
         return stages
@@ -212,8 +208,7 @@ def _other(
     elif reason := reason_left_out(key):
         left[key] = reason
     else:
-        shown = "" if isinstance(value, (Mapping, list)) else repr(value)
-        problems.append(Problem(f"{where}.{key}", "unknown setting", origin, shown, did_you_mean(key, known)))
+        problems.append(Problem(f"{where}.{key}", "unknown setting", origin, _short(value), did_you_mean(key, known)))
 
 
 _PATHS = ("data", "bundle", "run.out", "encoder")
@@ -232,14 +227,6 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
     Groups of motionkit's own may stand beside the guide's keys; they win. Frames are counted at the clips' own rate
     unless the file has ``fps``. Its paths count from the folder below which its ``data`` is found: the working
     folder, the file's, or the folder above that.
-
-    Args:
-        table: What the file holds.
-        path: The file.
-        own: Names of the groups and settings here.
-
-    Raises:
-        SettingsError: A key is unknown, given twice under two names, or one of the feet's constraints.
     """
     if not is_guide_config(table, own):
         return None
@@ -272,11 +259,16 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
         raise SettingsError(problems)
     _fit(found, left)
     where = _place(found, table.get("run_name"), path)
-    _drop_bundle(found, left)
+    name = found.values.get("bundle")  # the guide needs it, here the clips have their own
+    if isinstance(name, str) and not Path(name).exists():
+        left[found.sources["bundle"]] = f"{name} is not there, and the statistics are those of the clips"
+        del found.values["bundle"]
     _fill(found)
     for key, value in table.items():  # what is motionkit's own wins
         if key in own and key not in KEYS:
-            _own(found, key, value)
+            for name, part in value.items() if isinstance(value, Mapping) else (("", value),):
+                place = f"{key}.{name}" if name else key
+                found.put(place, part, place)
     found.notes += _notes(path, read, left, found, where)
     if "dataset_profile" in table and not found.values.get("data"):
         found.notes.append(f"{path}: profile measured its settings on clips that the file does not name; --data does.")
@@ -321,14 +313,6 @@ def _place(found: Foreign, run_name: object, path: Path) -> str:
     return str(base) if base != Path() else ""
 
 
-def _drop_bundle(found: Foreign, left: dict[str, str]) -> None:
-    """Leave out a normalisation that is not there: the guide needs it, here the clips have their own."""
-    name = found.values.get("bundle")
-    if isinstance(name, str) and not Path(name).exists():
-        left[found.sources["bundle"]] = f"{name} is not there, and the statistics are those of the clips"
-        del found.values["bundle"]
-
-
 def _below(base: Path, name: str) -> str:
     return name if name == "starter" or base == Path() else os.path.normpath(base / name)
 
@@ -353,15 +337,6 @@ def _fill(found: Foreign) -> None:
     for key, weight in GUIDE_DEFAULTS.items():
         if key not in values:
             found.put(key, weight, "the guide's default")
-
-
-def _own(found: Foreign, key: str, value: object) -> None:
-    """Lay a group or a setting of motionkit's own over what the guide's keys gave."""
-    if not isinstance(value, Mapping):
-        found.put(key, value, key)
-        return
-    for name, part in value.items():
-        found.put(f"{key}.{name}", part, f"{key}.{name}")
 
 
 def _notes(path: Path, read: Mapping[str, str], left: Mapping[str, str], found: Foreign, where: str) -> list[str]:

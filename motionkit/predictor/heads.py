@@ -34,13 +34,7 @@ Masks = list[Tensor]
 
 
 class Trunk(nn.Module):
-    """Linear layer, attention over a window, modulation by the path, residual layers.
-
-    Args:
-        settings: Shape.
-        joints: Joints J.
-        period: Whether the soft period of an encoder is read.
-    """
+    """Linear layer, attention over a window, modulation by the path, residual layers."""
 
     def __init__(self, settings: PredictorSettings, joints: int, *, period: bool = False) -> None:
         super().__init__()
@@ -82,21 +76,13 @@ class Trunk(nn.Module):
 
     def forward(
         self,
-        read: Tensor,
-        memory: tuple[Tensor, Tensor] | None,
-        condition: Tensor | None,
-        masks: Masks | None,
-        period: Tensor | None = None,
+        read: Tensor,  # [N, F, ...] readings in units of their scale
+        memory: tuple[Tensor, Tensor] | None,  # keys and values of all frames up to the last that was read
+        condition: Tensor | None,  # [N, F, 4 K + 1] of the path ahead, zeros where there is none; None: zeros
+        masks: Masks | None,  # as `masks` drew them
+        period: Tensor | None = None,  # [N, F, 4] soft period of the frames, where there is an encoder
     ) -> tuple[Tensor, Tensor]:
-        """Return features ``[N, F, width]`` and attention ``[N, F, heads, W]`` (``[N, F, 1, 1]`` ones without any).
-
-        Args:
-            read: ``[N, F, ...]`` readings in units of their scale.
-            memory: Keys and values of all frames up to the last that was read.
-            condition: ``[N, F, 4 K + 1]`` of the path ahead, zeros where there is none; None: zeros.
-            masks: As `masks` drew them.
-            period: ``[N, F, 4]`` soft period of the frames, where there is an encoder.
-        """
+        """Return features ``[N, F, width]`` and attention ``[N, F, heads, W]`` (``[N, F, 1, 1]`` ones without any)."""
         hidden = _gelu(self.norm(self.read(read)))
         hidden = _masked(hidden, masks, 0)
         if self.period is not None and period is not None:
@@ -123,40 +109,21 @@ def _masked(hidden: Tensor, masks: Masks | None, place: int) -> Tensor:
     return hidden if masks is None else hidden * masks[place]
 
 
-# The delta head: the next frame from the frames before it.
-
-
 STATISTICS = ("mean", "scale", "turn_std", "root_std")
 
 
 class Output(NamedTuple):
-    """What the network says of the frames after those that it read.
+    """What the network says of the frames after those that it read."""
 
-    Attributes:
-        residual: ``[N, F, J, 6]`` added to the 6D identity to make the turn.
-        root: ``[N, F, 4]`` change of the root's features.
-        contacts: ``[N, F, 2]`` in 0 to 1.
-        attention: ``[N, F, heads, W]``.
-        hidden: ``[N, F, width]``.
-    """
-
-    residual: Tensor
-    root: Tensor
-    contacts: Tensor
-    attention: Tensor
-    hidden: Tensor
+    residual: Tensor  # [N, F, J, 6] added to the 6D identity to make the turn
+    root: Tensor  # [N, F, 4] change of the root's features
+    contacts: Tensor  # [N, F, 2] in 0 to 1
+    attention: Tensor  # [N, F, heads, W]
+    hidden: Tensor  # [N, F, width]
 
 
 class Delta(nn.Module):
-    """Reads a frame, its differences to earlier frames and, by attention, a window; gives turns, root and contacts.
-
-    Args:
-        settings: Shape.
-        joints: Joints J.
-        fps: Frames per second.
-        statistics: Scales, which become buffers.
-        encoder: The frozen encoder whose soft period is read; it belongs to the network around this head.
-    """
+    """Reads a frame, its differences to earlier frames and, by attention, a window; gives turns, root and contacts."""
 
     mean: Tensor
     scale: Tensor
@@ -165,10 +132,11 @@ class Delta(nn.Module):
 
     def __init__(
         self,
-        settings: PredictorSettings,
-        joints: int,
-        fps: float,
-        statistics: Statistics,
+        settings: PredictorSettings,  # shape
+        joints: int,  # joints J
+        fps: float,  # frames per second
+        statistics: Statistics,  # scales, which become buffers
+        # The frozen encoder whose soft period is read; it belongs to the network around this head
         encoder: MotionEncoder | None = None,
     ) -> None:
         super().__init__()
@@ -194,26 +162,16 @@ class Delta(nn.Module):
 
     def forward(
         self,
-        now: Tensor,
-        earlier: Tensor,
-        memory: tuple[Tensor, Tensor] | None,
-        condition: Tensor | None,
+        now: Tensor,  # [N, F, D] frames
+        earlier: Tensor,  # [N, F, L, D] the frames at `lags` before each
+        memory: tuple[Tensor, Tensor] | None,  # keys and values of all frames up to the last of `now`
+        condition: Tensor | None,  # [N, F, 4 K + 1] of the path ahead, zeros where there is none; None: zeros
         *,
-        masks: Masks | None = None,
-        period: Tensor | None = None,
-        noise: float = 0.0,
+        masks: Masks | None = None,  # dropout of the roll-out
+        period: Tensor | None = None,  # [N, F, 4] soft period of the frames
+        noise: float = 0.0,  # deviation of noise on what is read, in training
     ) -> Output:
-        """Predict the frames after those at hand.
-
-        Args:
-            now: ``[N, F, D]`` frames.
-            earlier: ``[N, F, L, D]`` the frames at `lags` before each.
-            memory: Keys and values of all frames up to the last of `now`.
-            condition: ``[N, F, 4 K + 1]`` of the path ahead, zeros where there is none; None: zeros.
-            masks: Dropout of the roll-out.
-            period: ``[N, F, 4]`` soft period of the frames.
-            noise: Deviation of noise on what is read, in training.
-        """
+        """Predict the frames after those at hand."""
         read = reading(now, earlier, self.mean, self.lags, self.fps) / self.scale
         if noise:
             read = read + noise * torch.randn_like(read)
@@ -223,9 +181,6 @@ class Delta(nn.Module):
         # Contacts move on from what they were: a foot that stands most often still stands.
         before = now[..., -FEET:].clamp(0.01, 0.99).logit()
         return Output(residual, root * self.root_std, (before + feet).sigmoid(), weights, hidden)
-
-
-# The one-shot head: all frames of the future at once, as a few cosines of time (DCT).
 
 
 _FLOOR = 0.3
@@ -240,15 +195,7 @@ def cosines(frames: int, count: int) -> Tensor:
 
 
 class OneShot(nn.Module):
-    """Gives the way of every feature from the last known frame, over F frames, in K cosines (Guo et al., siMLPe 2023).
-
-    Args:
-        settings: Shape.
-        joints: Joints J.
-        fps: Frames per second.
-        statistics: Scales of what is read.
-        encoder: The frozen encoder whose soft period is read; it belongs to the network around this head.
-    """
+    """Gives each feature's way from the last known frame, over F frames, in K cosines (Guo et al., siMLPe 2023)."""
 
     mean: Tensor
     scale: Tensor
@@ -258,10 +205,11 @@ class OneShot(nn.Module):
 
     def __init__(
         self,
-        settings: PredictorSettings,
-        joints: int,
-        fps: float,
-        statistics: Statistics,
+        settings: PredictorSettings,  # shape
+        joints: int,  # joints J
+        fps: float,  # frames per second
+        statistics: Statistics,  # scales of what is read
+        # The frozen encoder whose soft period is read; it belongs to the network around this head
         encoder: MotionEncoder | None = None,
     ) -> None:
         super().__init__()

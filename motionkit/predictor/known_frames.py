@@ -44,15 +44,9 @@ _FLAT = 1e-3
 
 
 class Body:
-    """The body that a predictor was trained for.
+    """The body that a predictor was trained for: its joints in the order of all arrays, as ``legend.json`` has them.
 
-    Args:
-        legend: Content of ``legend.json``.
-
-    Attributes:
-        names: Joint names, in the order of all arrays.
-        fps: Frames per second of what goes in and comes out.
-        past: Known frames that are needed at least; all that it reads are `reach`.
+    `past` known frames are needed at least; all that it reads are `reach`.
     """
 
     def __init__(self, legend: Mapping[str, Any]) -> None:
@@ -68,29 +62,23 @@ class Body:
 
     def of_pose(
         self,
+        # Of each joint relative to its parent, of the root (the predictor's first joint) in the world: [T, N, 4]
+        # quaternions w, x, y, z, [T, N, 6] first two columns of the matrix, one after the other, or [T, N, 3, 3]
+        # matrices; the identity is the pose in which bones are `offsets`
         rotations: ArrayLike,
-        root: ArrayLike,
+        root: ArrayLike,  # [T, 3] its place in the world; the floor is at 0
         *,
-        fps: float,
+        fps: float,  # frames per second; they are brought to the predictor's
+        # The N joints; those that the predictor does not know are left out. None: the predictor's.
         names: Sequence[str] | None = None,
+        # [T, 2] how much left and right foot stand, 0 to 1; None measures them by height and speed
         contacts: ArrayLike | None = None,
+        # [N, 3] from the parent joint, of the body that moves; None: of the body that trained
         offsets: ArrayLike | None = None,
-        axes: str = "y-up",
-        metres: float = 1.0,
+        axes: str = "y-up",  # a key of `AXES`: those of all that is given
+        metres: float = 1.0,  # metres per unit of `root` and `offsets`
     ) -> Known:
         """Return known frames of a pose over time.
-
-        Args:
-            rotations: Of each joint relative to its parent, of the root (the predictor's first joint) in the world:
-                ``[T, N, 4]`` quaternions w, x, y, z, ``[T, N, 6]`` first two columns of the matrix, one after the
-                other, or ``[T, N, 3, 3]`` matrices; the identity is the pose in which bones are `offsets`.
-            root: ``[T, 3]`` its place in the world; the floor is at 0.
-            fps: Frames per second; they are brought to the predictor's.
-            names: The N joints; those that the predictor does not know are left out. None: the predictor's.
-            contacts: ``[T, 2]`` how much left and right foot stand, 0 to 1; None measures them by height and speed.
-            offsets: ``[N, 3]`` from the parent joint, of the body that moves; None: of the body that trained.
-            axes: A key of `AXES`: those of all that is given.
-            metres: Metres per unit of `root` and `offsets`.
 
         Raises:
             ValueError: Shapes do not fit, a joint is missing, a value is not finite, or `axes` is not known.
@@ -119,27 +107,17 @@ class Body:
 
     def of_rig(
         self,
-        names: Sequence[str],
-        parents: Sequence[int],
-        offsets: Array,
-        rotations: Array,
-        translations: Array,
-        fps: float,
+        names: Sequence[str],  # the N joints, with end sites called ``<parent> End``
+        parents: Sequence[int],  # parent of each joint, -1 for the root; a parent comes before its children
+        offsets: Array,  # [N, 3] from the parent at rest
+        rotations: Array,  # [T, N, 3, 3] relative to the parent, the root's to the world
+        translations: Array,  # [T, N, 3] from the parent, the root's from the origin
+        fps: float,  # frames per second
         *,
-        axes: str = "y-up",
-        metres: float | None = None,
+        axes: str = "y-up",  # a key of `AXES`
+        metres: float | None = None,  # metres per unit; None: the unit in which the legs are nearest to a person's
     ) -> Known:
         """Return known frames of a moving rig, such as `read_bvh` returns; its joints are the predictor's, and others.
-
-        Args:
-            names: The N joints, with end sites called ``<parent> End``.
-            parents: Parent of each joint, -1 for the root; a parent comes before its children.
-            offsets: ``[N, 3]`` from the parent at rest.
-            rotations: ``[T, N, 3, 3]`` relative to the parent, the root's to the world.
-            translations: ``[T, N, 3]`` from the parent, the root's from the origin.
-            fps: Frames per second.
-            axes: A key of `AXES`.
-            metres: Metres per unit; None: the unit in which the legs are nearest to a person's.
 
         Raises:
             ValueError: Its joints are not the predictor's, or a value is not finite.

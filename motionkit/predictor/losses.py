@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,49 +17,29 @@ from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.predictor.features import Predicted
 from motionkit.predictor.train_settings import GROUPS, LossSettings
 
-# What losses compare, and means over the frames that count.
-
 
 @dataclass(frozen=True)
 class Skeleton:
-    """What losses need to know of a skeleton and of the data.
+    """What losses need to know of a skeleton and of the data."""
 
-    Attributes:
-        parents: Parent of each joint, -1 for joint 0.
-        limbs: Joints of the limbs by name.
-        feet: Joint of the left and of the right foot; None where they are not found.
-        fps: Frames per second.
-        root_std: ``[4]`` deviations of the root's steps per second and of its height.
-    """
-
-    parents: tuple[int, ...]
-    limbs: Mapping[str, int]
-    feet: tuple[int, int] | None
-    fps: float
-    root_std: Tensor
+    parents: tuple[int, ...]  # parent of each joint, -1 for joint 0
+    limbs: Mapping[str, int]  # joints of the limbs by name
+    feet: tuple[int, int] | None  # joint of the left and of the right foot; None where they are not found
+    fps: float  # frames per second
+    root_std: Tensor  # [4] deviations of the root's steps per second and of its height
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Predicted frames and the true ones.
+    """Predicted frames and the true ones."""
 
-    Attributes:
-        predicted: ``[N, F, ...]``.
-        truth: ``[N, F, ...]``.
-        last: ``[N, 1, ...]`` the known frame before the first.
-        weights: ``[N, F]`` of each frame; 0 where the truth is filled up. They sum to 1.
-        offsets: ``[N, J, 3]`` metres.
-        contacts_known: ``[N]`` bool.
-        told: ``[N]`` bool: windows that are told their path.
-    """
-
-    predicted: Predicted
-    truth: MotionState
-    last: MotionState
-    weights: Tensor
-    offsets: Tensor
-    contacts_known: Tensor
-    told: Tensor
+    predicted: Predicted  # [N, F, ...]
+    truth: MotionState  # [N, F, ...]
+    last: MotionState  # [N, 1, ...] the known frame before the first
+    weights: Tensor  # [N, F] of each frame; 0 where the truth is filled up. They sum to 1.
+    offsets: Tensor  # [N, J, 3] metres
+    contacts_known: Tensor  # [N] bool
+    told: Tensor  # [N] bool: windows that are told their path
 
     @property
     def true_turn(self) -> Tensor:
@@ -71,13 +52,11 @@ class Frames:
         return torch.where(self.weights > 0, values, 0.0).mul(self.weights).sum()
 
 
-def frame_weights(mask: Tensor, fade: float) -> Tensor:
-    """Return weights ``[N, F]`` that sum to 1: frame t of the valid ones weighs ``t ** -fade``.
-
-    Args:
-        mask: ``[N, F]`` bool, True for real frames.
-        fade: 0 weighs all frames alike.
-    """
+def frame_weights(
+    mask: Tensor,  # [N, F] bool, True for real frames
+    fade: float,  # 0 weighs all frames alike
+) -> Tensor:
+    """Return weights ``[N, F]`` that sum to 1: frame t of the valid ones weighs ``t ** -fade``."""
     frames = torch.arange(1, mask.shape[1] + 1, device=mask.device, dtype=torch.float32)
     weights = mask * frames**-fade
     return weights / weights.sum().clamp_min(1e-12)
@@ -154,14 +133,13 @@ def jerk(frames: Frames, skeleton: Skeleton) -> Tensor:
     return F.pad(ratio, (_JERK - 1, 0))
 
 
-def latent_consistency(said: Tensor, period: Tensor, *, cosine: bool) -> Tensor:
-    """Difference ``[N, F]`` between the soft period that the hidden state tells and that of the encoder.
-
-    Args:
-        said: ``[N, F, L]`` of the predictor's hidden state.
-        period: ``[N, F, L]`` of the encoder, on the true frames.
-        cosine: 1 - cosine in place of L1.
-    """
+def latent_consistency(
+    said: Tensor,  # [N, F, L] of the predictor's hidden state
+    period: Tensor,  # [N, F, L] of the encoder, on the true frames
+    *,
+    cosine: bool,  # 1 - cosine in place of L1
+) -> Tensor:
+    """Difference ``[N, F]`` between the soft period that the hidden state tells and that of the encoder."""
     if cosine:
         return 1 - F.cosine_similarity(said, period, dim=-1)
     return (said - period).abs().mean(-1)
@@ -243,48 +221,27 @@ def attn_reg(frames: Frames, skeleton: Skeleton) -> Tensor:
     return (weights * ages).sum(-1).mean(-1)
 
 
-# All losses together: which there are, their groups, and each group's share.
-
-
 Term = Callable[[Frames, Skeleton], Tensor]
 
 
 class JointLoss:
-    """Computes the losses that have a weight, each once, from one decode.
-
-    Args:
-        settings: Constants of the losses.
-        skeleton: The skeleton.
-    """
+    """Computes the losses that have a weight, each once, from one decode."""
 
     def __init__(self, settings: LossSettings, skeleton: Skeleton) -> None:
         self.skeleton = skeleton
-        limb = partial(limb_geo, margin=settings.limb_margin, topk=settings.limb_topk)
-        self._terms: Mapping[str, Term] = {
-            "rot_geo": rot_geo,
-            "rot_local": rot_local,
-            "rot_root": rot_root,
-            "rot_delta": rot_delta,
-            "rot_ortho": rot_ortho,
-            "fk_pos": fk_pos,
-            "root": root,
-            "place": place,
-            "contacts": contacts,
-            "attn_reg": attn_reg,
-            "rot_delta_root": rot_delta_root,
-            "rot_log": rot_log,
-            "limb_geo": limb,
-            "skate": skate,
-            "jerk": jerk,
-        }
+        each: tuple[Any, ...] = (
+            rot_geo, rot_local, rot_root, rot_delta, rot_ortho, fk_pos, root, place, contacts, attn_reg, rot_delta_root,
+            rot_log, limb_geo, skate, jerk,
+        )  # fmt: skip
+        self._terms: dict[str, Term] = {term.__name__: term for term in each}
+        self._terms["limb_geo"] = partial(limb_geo, margin=settings.limb_margin, topk=settings.limb_topk)
 
-    def __call__(self, frames: Frames, weights: Mapping[str, float]) -> dict[str, Tensor]:
-        """Return the losses with a weight above 0, not yet weighted, each a mean over the frames.
-
-        Args:
-            frames: Prediction and truth.
-            weights: Weight by name; names that are no loss of frames are left out.
-        """
+    def __call__(
+        self,
+        frames: Frames,  # prediction and truth
+        weights: Mapping[str, float],  # weight by name; names that are no loss of frames are left out
+    ) -> dict[str, Tensor]:
+        """Return the losses with a weight above 0, not yet weighted, each a mean over the frames."""
         chosen = {name: term for name, term in self._terms.items() if weights.get(name, 0.0) > 0}
         return {name: frames.mean(term(frames, self.skeleton)) for name, term in chosen.items()}
 
@@ -298,13 +255,12 @@ def group_shares(parts: Mapping[str, float]) -> dict[str, float]:
     return shares
 
 
-def share_warnings(shares: Mapping[str, float], *, encoder: bool) -> tuple[str, ...]:
-    """Return what is out of balance, a sentence each, by the guide's limits.
-
-    Args:
-        shares: As `group_shares` returns them.
-        encoder: Whether there is an encoder, without which latent_consistency does nothing.
-    """
+def share_warnings(
+    shares: Mapping[str, float],  # as `group_shares` returns them
+    *,
+    encoder: bool,  # whether there is an encoder, without which latent_consistency does nothing
+) -> tuple[str, ...]:
+    """Return what is out of balance, a sentence each, by the guide's limits."""
     found = []
     if shares["core"] > 0.8:
         found.append(

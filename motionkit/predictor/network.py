@@ -17,9 +17,6 @@ from motionkit.predictor.features import ROOT, Course, Predicted, RunningPeriod,
 from motionkit.predictor.heads import Delta, OneShot, Output
 from motionkit.predictor.settings import PredictorSettings
 
-# How much joints move in a free run: as much as in the known frames.
-
-
 SHARE, POWER, GAIN = 0.9, 2.0, 1.5
 """The share of the known movement that is aimed at, the power of its ratio to the newest by which ways are lengthened,
 and the most that they are.
@@ -34,15 +31,14 @@ def movement(state: MotionState) -> Tensor:
     return moved
 
 
-def livelier(state: MotionState, newest: MotionState, known: Tensor) -> MotionState:
+def livelier(
+    state: MotionState,  # [N, F, ...]
+    newest: MotionState,  # [N, P, ...] the frames before them
+    known: Tensor,  # [N] `movement` of the known frames
+) -> MotionState:
     """Return frames whose poses go further from the last one, where joints have come to move less than they did.
 
     Root and contacts stay. Nothing is slowed down.
-
-    Args:
-        state: ``[N, F, ...]``.
-        newest: ``[N, P, ...]`` the frames before them.
-        known: ``[N]`` `movement` of the known frames.
     """
     gain = (SHARE * known / movement(newest).clamp_min(1e-9)).clamp_min(1.0).pow(POWER).clamp_max(GAIN)
     last = matrix_to_6d(newest.rotations[:, -1:])
@@ -50,30 +46,18 @@ def livelier(state: MotionState, newest: MotionState, known: Tensor) -> MotionSt
     return replace(state, rotations=matrix_from_6d(further))
 
 
-# Frames one after the other: free-running, with the true frame now and then, or all at once from true frames.
-
-
 def roll_out(
     network: Delta,
-    known: MotionState,
-    frames: int,
+    known: MotionState,  # [N, P, ...] float32, P more than the longest of ``network.lags``
+    frames: int,  # frames F to predict
     *,
-    course: Course | None = None,
-    truth: MotionState | None = None,
+    course: Course | None = None,  # the commanded path, if any
+    truth: MotionState | None = None,  # [N, F, ...]: the true frames, for `forced`
+    # [N, F] bool: where the frame that was just predicted is replaced by the true one before it is read
     forced: Tensor | None = None,
-    noise: float = 0.0,
+    noise: float = 0.0,  # see `Delta.forward`
 ) -> Predicted:
-    """Predict frame after frame; each reads what was predicted before it.
-
-    Args:
-        network: The network.
-        known: ``[N, P, ...]`` float32, P more than the longest of ``network.lags``.
-        frames: Frames F to predict.
-        course: The commanded path, if any.
-        truth: ``[N, F, ...]``: the true frames, for `forced`.
-        forced: ``[N, F]`` bool: where the frame that was just predicted is replaced by the true one before it is read.
-        noise: See `Delta.forward`.
-    """
+    """Predict frame after frame; each reads what was predicted before it."""
     lags, masks = network.lags, network.trunk.masks(len(known.heights))
     rows = list(pack(known, network.fps).unbind(1))
     memory = network.remember(torch.stack(rows, dim=1))
@@ -117,17 +101,14 @@ def step_once(network: Delta, known: MotionState, condition: Tensor | None = Non
 
 
 def teach(
-    network: Delta, known: MotionState, truth: MotionState, *, course: Course | None = None, noise: float = 0.0
+    network: Delta,
+    known: MotionState,  # [N, P, ...] float32
+    truth: MotionState,  # [N, F, ...] the frames that follow
+    *,
+    course: Course | None = None,  # the commanded path, if any
+    noise: float = 0.0,  # see `Delta.forward`
 ) -> Predicted:
-    """Predict each frame from the true frames before it, all at once: teacher forcing.
-
-    Args:
-        network: The network.
-        known: ``[N, P, ...]`` float32.
-        truth: ``[N, F, ...]`` the frames that follow.
-        course: The commanded path, if any.
-        noise: See `Delta.forward`.
-    """
+    """Predict each frame from the true frames before it, all at once: teacher forcing."""
     past, frames = known.frames, truth.frames
     whole = known.then(truth.part(0, frames - 1))
     rows = pack(whole, network.fps)
@@ -178,9 +159,6 @@ def _longer(
     if memory is None or new is None:
         return None
     return torch.cat([memory[0], new[0]], dim=1)[:, -window:], torch.cat([memory[1], new[1]], dim=1)[:, -window:]
-
-
-# What the foot that stands says of the way of the root.
 
 
 HELD, LEVEL = 0.3, 0.01
@@ -241,16 +219,15 @@ class Standing:
         return pull
 
 
-def steered(state: MotionState, pull: Tensor | None, course: Course | None, fps: float) -> MotionState:
-    """Return frames whose root is pulled by the foot that stands, and comes a little nearer to the path with each step.
-
-    Args:
-        state: ``[N, F, ...]``.
-        pull: As `Standing.pull` returns it; None: feet are not heeded.
-        course: The path from where the first frame begins, along which no step is longer than its fastest; None: the
-            root goes freely.
-        fps: Frames per second.
-    """
+def steered(
+    state: MotionState,  # [N, F, ...]
+    pull: Tensor | None,  # as `Standing.pull` returns it; None: feet are not heeded
+    # The path from where the first frame begins, along which no step is longer than its fastest; None: the root goes
+    # freely
+    course: Course | None,
+    fps: float,  # frames per second
+) -> MotionState:
+    """Return frames whose root is pulled by the foot that stands, and comes nearer to the path at each step."""
     if pull is None and course is None:
         return state
     said = state.steps[..., :2]
@@ -289,31 +266,17 @@ paths are missed by 1.8, 2.0 and 2.3 m in the mean. After every single frame fee
 
 
 class PredictorNetwork(nn.Module):
-    """The heads that a predictor has, and how their frames become one motion.
-
-    Args:
-        settings: Shape.
-        joints: Joints J.
-        fps: Frames per second.
-        statistics: Scales, which become buffers.
-        encoder: An encoder whose soft period the heads read; it is frozen here.
-
-    Attributes:
-        statistics: The scales that it was made with.
-        encoder: The encoder; None without.
-        delta: The head that goes frame by frame; None without.
-        shot: The head that gives all frames at once; None without.
-    """
+    """The heads that a predictor has, and how their frames become one motion."""
 
     pose_std: Tensor
 
     def __init__(
         self,
-        settings: PredictorSettings,
-        joints: int,
-        fps: float,
-        statistics: Statistics,
-        encoder: MotionEncoder | None = None,
+        settings: PredictorSettings,  # shape
+        joints: int,  # joints J
+        fps: float,  # frames per second
+        statistics: Statistics,  # scales, which become buffers
+        encoder: MotionEncoder | None = None,  # an encoder whose soft period the heads read; it is frozen here
     ) -> None:
         super().__init__()
         self.encoder = None if encoder is None else encoder.requires_grad_(False).eval()
@@ -370,11 +333,13 @@ class PredictorNetwork(nn.Module):
 
     def free_run(
         self,
-        known: MotionState,
-        frames: int,
+        known: MotionState,  # [N, P, ...] float32
+        frames: int,  # frames F
         *,
+        # [N, F', 3] the path to follow; only a network that was trained with one reads it
         command: Tensor | None = None,
-        standing: Standing | None = None,
+        standing: Standing | None = None,  # what feet say of the root, after the first shot; None: they are not heeded
+        # Metres per second that a root goes at most along a path, as in `Course`; None: no limit
         fastest: float | None = None,
     ) -> MotionState:
         """Predict frames that read no true frame after the known ones.
@@ -383,13 +348,6 @@ class PredictorNetwork(nn.Module):
         it both heads go on from the joined motion, again and again after `AGAIN`: on its own frames the one-shot head
         stands still after some seconds, and sees a path once in a shot. Without a path it is then kept as lively as the
         known frames are; along one the path says how much there is to do.
-
-        Args:
-            known: ``[N, P, ...]`` float32.
-            frames: Frames F.
-            command: ``[N, F', 3]`` the path to follow; only a network that was trained with one reads it.
-            fastest: Metres per second that a root goes at most along a path, as in `Course`; None: no limit.
-            standing: What feet say of the root, after the first shot; None: they are not heeded.
         """
         ahead = self.settings.ahead_frames(self.fps)
         course = None
@@ -428,9 +386,5 @@ class PredictorNetwork(nn.Module):
 def _between(first: MotionState, second: MotionState, share: float) -> MotionState:
     """Return a mean of two motions, `share` of it the second: rotations in 6D, made orthonormal again."""
     six = torch.lerp(matrix_to_6d(first.rotations), matrix_to_6d(second.rotations), share)
-    return MotionState(
-        matrix_from_6d(six),
-        torch.lerp(first.steps, second.steps, share),
-        torch.lerp(first.heights, second.heights, share),
-        torch.lerp(first.contacts, second.contacts, share),
-    )
+    between = first.map(lambda one, other: torch.lerp(one, other, share), second)
+    return replace(between, rotations=matrix_from_6d(six))

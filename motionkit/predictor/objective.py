@@ -29,16 +29,7 @@ _LEAST = 1e-3
 
 
 def build_adaptive(settings: AdaptiveSettings, terms: Sequence[str], per_epoch: int) -> Adaptive | None:
-    """Return the chosen method for some losses; None for ``none``.
-
-    Args:
-        settings: Which method, for which losses.
-        terms: Losses that have a weight.
-        per_epoch: Updates in an epoch.
-
-    Raises:
-        MotionkitError: A loss of the settings has no weight or is unknown, or there are fewer than two.
-    """
+    """Return the chosen method for some losses; None for ``none``."""
     if settings.method == "none":
         return None
     chosen = tuple(settings.terms or terms)
@@ -63,9 +54,6 @@ class Adaptive(ABC):
     """Factors of some losses.
 
     An update calls `total` for each of its batches, and `settle` after the gradients are there.
-
-    Args:
-        terms: Names of the losses.
     """
 
     def __init__(self, terms: Sequence[str]) -> None:
@@ -76,13 +64,12 @@ class Adaptive(ABC):
     def factors(self) -> Tensor:
         """Return the factors ``[K]`` of the losses, without gradients."""
 
-    def total(self, losses: Mapping[str, Tensor], shared: Tensor) -> Tensor:
-        """Return the sum of all losses, those of `terms` with their factors.
-
-        Args:
-            losses: Weighted losses by name.
-            shared: Parameter that all of them depend on: the last shared layer.
-        """
+    def total(
+        self,
+        losses: Mapping[str, Tensor],  # weighted losses by name
+        shared: Tensor,  # parameter that all of them depend on: the last shared layer
+    ) -> Tensor:
+        """Return the sum of all losses, those of `terms` with their factors."""
         values = torch.stack([losses[name] for name in self.terms])
         self._seen.append(values.detach())
         self.look(values, shared)
@@ -148,11 +135,6 @@ class GradNorm(_Learned):
 
     The norm of each goes to their mean times the relative inverse training rate to the power `alpha`: a loss that has
     fallen less than the others gets a larger gradient. The factors add up to their number.
-
-    Args:
-        terms: Names of the losses.
-        alpha: Restoring force; 0 makes all norms equal.
-        rate: Learning rate of the factors.
     """
 
     def __init__(self, terms: Sequence[str], *, alpha: float, rate: float) -> None:
@@ -206,10 +188,6 @@ class Uncertainty(_Learned):
     """Kendall et al., "Multi-Task Learning Using Uncertainty" (CVPR 2018): ``sum exp(-s_i) L_i + s_i``, s learned.
 
     At rest ``exp(s_i)`` is the loss itself, so that each contributes 1.
-
-    Args:
-        terms: Names of the losses.
-        rate: Learning rate of s.
     """
 
     def __init__(self, terms: Sequence[str], *, rate: float) -> None:
@@ -229,11 +207,6 @@ class DWA(Adaptive):
     """Liu et al., "End-to-End Multi-Task Learning with Attention" (CVPR 2019): by how fast each loss fell of late.
 
     ``w_i = K softmax(L_i(t - 1) / L_i(t - 2) / T)`` with the mean losses of the last two epochs; 1 in the first two.
-
-    Args:
-        terms: Names of the losses.
-        temperature: T; large ones make all alike.
-        per_epoch: Updates in an epoch.
     """
 
     def __init__(self, terms: Sequence[str], *, temperature: float, per_epoch: int) -> None:
@@ -270,17 +243,14 @@ _SHARES = "loss_group"
 
 
 class Objective:
-    """Losses of a batch, with gradients.
-
-    Args:
-        settings: All settings.
-        body: The skeleton.
-        network: What is trained.
-        batches: Counts epochs, and draws random numbers.
-    """
+    """Losses of a batch, with gradients."""
 
     def __init__(
-        self, settings: TrainMplSettings, body: Body, network: PredictorNetwork, batches: WindowBatches
+        self,
+        settings: TrainMplSettings,
+        body: Body,  # the skeleton
+        network: PredictorNetwork,  # what is trained
+        batches: WindowBatches,  # counts epochs, and draws random numbers
     ) -> None:
         self._settings, self._network, self._batches = settings, network, batches
         root = network.pose_std[6 * network.joints :][:4]
@@ -299,20 +269,15 @@ class Objective:
         return self._adaptive.metrics()
 
     def backward(
-        self, batch: WindowBatch, step: int, number: int, *, shots: WindowBatch | None, share: float
+        self,
+        batch: WindowBatch,
+        step: int,  # number of the update, from 1
+        number: int,  # number of the batch in the update
+        *,
+        shots: WindowBatch | None,  # windows of the one-shot head, where there is one
+        share: float,  # part of the update that the batch is
     ) -> dict[str, float]:
-        """Add the gradients of one batch.
-
-        Args:
-            batch: Windows.
-            step: Number of the update, from 1.
-            number: Number of the batch in the update.
-            shots: Windows of the one-shot head, where there is one.
-            share: Part of the update that the batch is.
-
-        Returns:
-            Metrics.
-        """
+        """Add the gradients of one batch; returns metrics."""
         generator = self._batches.generator("losses", step * 1024 + number)
         values = self._values(step)
         weighted: dict[str, Tensor] = {}
@@ -350,14 +315,7 @@ class Objective:
         return {"loss/total": float(loss.detach()), **metrics}
 
     def backward_shot(self, shots: WindowBatch, step: int, number: int, *, share: float = 1.0) -> None:
-        """Add the gradients of a batch of the one-shot head alone, with the weights that are in force.
-
-        Args:
-            shots: Windows.
-            step: Number of the update, from 1.
-            number: Number of the batch among those of the update.
-            share: Factor of the gradient.
-        """
+        """Add the gradients of a batch of the one-shot head alone, with the weights that are in force."""
         assert self._network.shot is not None
         values = self._values(step)
         generator = self._batches.generator("shots", step * 1024 + number)
@@ -372,13 +330,7 @@ class Objective:
         return values_at(self._settings, (step - 1) / self._batches.per_epoch)
 
     def _delta(
-        self,
-        network: Delta,
-        batch: WindowBatch,
-        frames: int,
-        forced: float,
-        values: Values,
-        generator: torch.Generator,
+        self, network: Delta, batch: WindowBatch, frames: int, forced: float, values: Values, generator: torch.Generator
     ) -> dict[str, Tensor]:
         """Return the losses of frames that are predicted one by one, a share of them from true frames."""
         start, part = _part(batch, frames, generator)

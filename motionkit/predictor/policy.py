@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -15,15 +14,12 @@ from motionkit import weights
 from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
 from motionkit.motion.prediction import MotionState
-from motionkit.predictor.encoder import EncoderSizes, MotionEncoder, Scales, SizesRecord
+from motionkit.predictor.encoder import EncoderSizes, MotionEncoder, Scales
 from motionkit.predictor.features import Statistics
 from motionkit.predictor.network import PredictorNetwork, Standing
 from motionkit.predictor.settings import MplOptions, PredictorSettings
 from motionkit.rigs import find_feet
 from motionkit.runs import find_model, fingerprint_tensors, write_model
-
-# A predictor's folder: policy.json and model.safetensors, complete in itself.
-
 
 KIND, ARTIFACT, DOCUMENT = "mpl", "policy", "policy.json"
 
@@ -37,7 +33,7 @@ class PredictorDocument(BaseModel):
 
     kind: Literal["mpl"]
     settings: PredictorSettings
-    encoder: SizesRecord | None = None
+    encoder: EncoderSizes | None = None
     fps: float = Field(gt=0, le=1000)
     names: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
     parents: tuple[int, ...]
@@ -53,47 +49,19 @@ class PredictorDocument(BaseModel):
         return self
 
 
-def write_predictor(folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> Path:
-    """Write a predictor; with tensors None only policy.json, for a run whose checkpoints hold them."""
-    write_model(folder, DOCUMENT, document, tensors)
-    return folder
-
-
-def read_document(path: Path) -> PredictorDocument:
-    """Read policy.json.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or describes another kind of policy.
-    """
-    return read_model(path, PredictorDocument, KIND, f" policy, not {KIND}")
-
-
 class MplPredictor:
-    """A trained predictor; see `motionkit.contracts.policy.Predictor`.
-
-    Args:
-        settings: Shape of the network.
-        network: The network; put into eval mode here.
-        names: Joint names.
-        parents: Parent of each joint, -1 for the root.
-        offsets: ``[J, 3]`` metres from the parent: the body that roll-outs are written with.
-        fastest: Metres per second that the root of its training clips goes at most; a path is not told faster. None: it
-            is not known.
-
-    Attributes:
-        fps: Frames per second.
-        past: Known frames that it reads at least; attention sees more, where they are known.
-        feet: The joint of the left foot that stands longest, and of the right one; None where names do not tell them.
-    """
+    """A trained predictor; see `motionkit.contracts.policy.Predictor`."""
 
     def __init__(
         self,
-        settings: PredictorSettings,
-        network: PredictorNetwork,
+        settings: PredictorSettings,  # shape of the network
+        network: PredictorNetwork,  # the network; put into eval mode here
         *,
-        names: Sequence[str],
-        parents: Sequence[int],
-        offsets: Tensor,
+        names: Sequence[str],  # joint names
+        parents: Sequence[int],  # parent of each joint, -1 for the root
+        offsets: Tensor,  # [J, 3] metres from the parent: the body that roll-outs are written with
+        # Metres per second that the root of its training clips goes at most; a path is not told faster. None: it is not
+        # known.
         fastest: float | None = None,
     ) -> None:
         self.settings = settings
@@ -102,6 +70,7 @@ class MplPredictor:
         self.names, self.parents, self.offsets = tuple(names), tuple(parents), offsets.double()
         self.fastest = fastest
         feet = find_feet(names, parents)
+        # The joint of each foot that stands longest, left and right; None where names do not tell them.
         self.feet = None if feet is None else (feet[0][-1], feet[1][-1])
         self._standing = None if self.feet is None else Standing(self.offsets, self.parents, self.feet)
 
@@ -131,7 +100,7 @@ class MplPredictor:
             "schema": 1,
             "kind": KIND,
             "settings": self.settings.model_dump(mode="json"),
-            "encoder": None if encoder is None else asdict(encoder.sizes),
+            "encoder": None if encoder is None else encoder.sizes.model_dump(),
             "fps": self.fps,
             "names": list(self.names),
             "parents": list(self.parents),
@@ -145,16 +114,12 @@ class MplPredictor:
         return dict(self.network.state_dict())
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back what `tensors` returned, in place.
-
-        Raises:
-            MotionkitError: A tensor is missing, unknown, or has another shape.
-        """
+        """Put back what `tensors` returned, in place."""
         weights.load_strict(self.network, dict(tensors), "the checkpoint")
 
-    def save(self, folder: Path, *, tensors: bool = True) -> Path:
+    def save(self, folder: Path, *, tensors: bool = True) -> None:
         """Write the predictor as a folder that `eval mpl` opens; without `tensors` only its description."""
-        return write_predictor(folder, self.document(), self.tensors() if tensors else None)
+        write_model(folder, DOCUMENT, self.document(), self.tensors() if tensors else None)
 
     def to(self, device: torch.device | str) -> Self:
         """Move the network."""
@@ -162,20 +127,8 @@ class MplPredictor:
         return self
 
 
-# Opens a motion predictor from its options.
-
-
 def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> MplPredictor:
-    """Open the predictor that `options` names.
-
-    Args:
-        options: Where it is.
-        device: Where it goes.
-        dataset: Not used: a predictor brings its own statistics and skeleton.
-
-    Raises:
-        MotionkitError: Nothing was named, or it is missing, damaged or another kind of model.
-    """
+    """Open the predictor that `options` names."""
     if not options.checkpoint:
         raise MotionkitError("no motion predictor was named.", fix="--policy.checkpoint RUN, a run of train-mpl.")
     found = find_model(Path(options.checkpoint).expanduser(), ARTIFACT, DOCUMENT)
@@ -184,7 +137,7 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
             f"{options.checkpoint} is no motion predictor.",
             fix="give a run of train-mpl, or a folder with policy.json.",
         )
-    document = read_document(found.document)
+    document = read_model(found.document, PredictorDocument, KIND, f" policy, not {KIND}")
     joints = len(document.names)
     # Statistics are made outside: they are loaded into, and may not be on the meta device.
     neutral, scales = Statistics.neutral(joints), Scales.neutral(joints)
@@ -192,8 +145,7 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
     def make() -> PredictorNetwork:
         encoder = None
         if document.encoder is not None:
-            sizes = EncoderSizes(**document.encoder.model_dump())
-            encoder = MotionEncoder(sizes, document.names, document.fps, scales)
+            encoder = MotionEncoder(document.encoder, document.names, document.fps, scales)
         return PredictorNetwork(document.settings, joints, document.fps, neutral, encoder)
 
     network = weights.build(make, weights.read(found.tensors), str(found.tensors))

@@ -48,24 +48,14 @@ _ROOM = 512
 
 
 class Predictor:
-    """Predicts the frames that follow, for one motion at a time.
-
-    Args:
-        document: Content of policy.json.
-        tensors: Content of model.safetensors.
-
-    Attributes:
-        names: Joint names.
-        fps: Frames per second.
-        past: Known frames that it reads at least.
-    """
+    """Predicts the frames that follow, for one motion at a time, with policy.json and model.safetensors."""
 
     def __init__(self, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> None:
         settings = document["settings"]
         self.names, self.fps = tuple(document["names"]), float(document["fps"])
         lags = tuple(max(1, round(seconds * self.fps)) for seconds in settings["lags"])
         ahead = tuple(max(1, round(seconds * self.fps)) for seconds in settings["ahead"])
-        self.past = max(lags) + 1
+        self.past = max(lags) + 1  # known frames that it reads at least
         self._ahead = np.array(ahead) if settings["command"] != "none" else None
         common = len(self.names), self.fps, lags, int(settings["heads"]), int(settings["window"])
         self._share, self._six = float(settings["shot_share"]), 6 * len(self.names)
@@ -90,24 +80,15 @@ class Predictor:
 
     def predict(
         self,
-        rotations: Array,
-        steps: Array,
-        heights: Array,
-        contacts: Array,
+        rotations: Array,  # [P, J, 3, 3], P at least `past`
+        steps: Array,  # [P, 3]
+        heights: Array,  # [P]
+        contacts: Array,  # [P, 2]
         *,
-        frames: int,
-        path: Array | None = None,
+        frames: int,  # how many frames to predict
+        path: Array | None = None,  # [F, 3] steps of the path that the root is asked to follow
     ) -> Motion:
-        """Predict the frames that follow.
-
-        Args:
-            rotations: ``[P, J, 3, 3]``, P at least `past`.
-            steps: ``[P, 3]``.
-            heights: ``[P]``.
-            contacts: ``[P, 2]``.
-            frames: How many frames to predict.
-            path: ``[F, 3]`` steps of the path that the root is asked to follow.
-        """
+        """Predict the frames that follow."""
         heads = [head for head in (self._delta, self._shot) if head is not None]
         again, made = max(1, round(_AGAIN * self.fps)), 0
         first = again if self._shot is None else self._shot.frames
@@ -240,14 +221,13 @@ class _Standing:
                 joint = parents[joint]
             self._legs.append(leg[::-1])
 
-    def pull(self, rotation: Array, stood: Array, part: Motion) -> Array:
-        """Return what to add to the steps of a part, ``[T, 2]`` metres.
-
-        Args:
-            rotation: ``[J, 3, 3]`` of the frame before.
-            stood: ``[2]`` its contacts.
-            part: The frames.
-        """
+    def pull(
+        self,
+        rotation: Array,  # [J, 3, 3] of the frame before
+        stood: Array,  # [2] its contacts
+        part: Motion,  # the frames
+    ) -> Array:
+        """Return what to add to the steps of a part, ``[T, 2]`` metres."""
         rotations, steps, _, contacts = part
         rotations = np.concatenate([rotation[None], rotations])
         feet = np.stack([self._place(rotations, leg) for leg in self._legs], axis=1)  # [T + 1, 2, 3]

@@ -39,14 +39,13 @@ keeps the first two. A sudden change is what does harm, so the limit lies just a
 """
 
 
-def suggest_schedule(epochs: int, length: float, window: int, fps: float) -> tuple[list[dict[str, Any]], str]:
+def suggest_schedule(
+    epochs: int,  # epochs of the whole training
+    length: float,  # median length of a clip in frames
+    window: int,  # frames of a training window; free runs stay within it
+    fps: float,  # frames per second
+) -> tuple[list[dict[str, Any]], str]:
     """Return three stages, fewer for fewer epochs, and the reason for their lengths and horizons.
-
-    Args:
-        epochs: Epochs of the whole training.
-        length: Median length of a clip in frames.
-        window: Frames of a training window; free runs stay within it.
-        fps: Frames per second.
 
     Example:
         >>> stages, reason = suggest_schedule(epochs=30, length=75, window=60, fps=60.0)
@@ -96,29 +95,23 @@ STAGE_COLUMNS = (
 
 def stage_rows(schedule: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]]:
     """Return a suggested schedule as the rows of a table, under `STAGE_COLUMNS`."""
-    return [
-        (
-            stage["label"],
-            f"{stage['range'][0]} to {stage['range'][1]}",
-            stage["trainer"]["freerun_weight"],
-            stage["trainer"]["freerun_horizon"],
-            stage["trainer"]["w_latent_consistency"],
-            stage["loss_groups"]["core"]["w_fk_pos"],
-            stage["loss_groups"]["aux"]["w_limb_geo"],
-        )
-        for stage in schedule
-    ]
+    rows: list[tuple[object, ...]] = []
+    for stage in schedule:
+        trainer, groups = stage["trainer"], stage["loss_groups"]
+        own = (trainer[key] for key in ("freerun_weight", "freerun_horizon", "w_latent_consistency"))
+        epochs = f"{stage['range'][0]} to {stage['range'][1]}"
+        rows.append((stage["label"], epochs, *own, groups["core"]["w_fk_pos"], groups["aux"]["w_limb_geo"]))
+    return rows
 
 
-def schedule_problems(schedule: Sequence[Mapping[str, Any]], epochs: int) -> tuple[str, ...]:
+def schedule_problems(
+    schedule: Sequence[Mapping[str, Any]],  # stages with ``range``, ``label`` and ``trainer``
+    epochs: int,  # epochs of the whole training
+) -> tuple[str, ...]:
     """Return the faults of a stage schedule, one sentence each.
 
     Stages follow each other without gap from epoch 1 to the last; the weight and the horizon of free runs never go
     down, the weight ends at 0.3 or more and never rises by more than `LARGEST_STEP` at once.
-
-    Args:
-        schedule: Stages with ``range``, ``label`` and ``trainer``.
-        epochs: Epochs of the whole training.
     """
     found: list[str] = []
     expected, weight, horizon = 1, 0.0, 0
@@ -150,9 +143,6 @@ def schedule_problems(schedule: Sequence[Mapping[str, Any]], epochs: int) -> tup
     return tuple(found)
 
 
-# The values that hold at a point of the training: settings, stages, ramps and teacher forcing.
-
-
 _END = 0.65
 """Where teacher forcing ends by default, as a part of the epochs."""
 
@@ -162,21 +152,13 @@ _RAMP = 0.6
 
 @dataclass(frozen=True)
 class Values:
-    """What holds at one point.
+    """What holds at one point."""
 
-    Attributes:
-        teacher: Share of frames that are predicted from the true frame before.
-        freerun_weight: Weight of the loss of free runs.
-        freerun_horizon: Frames of a free run.
-        weights: Weight of each loss.
-        rate: Learning rate, as a share of the settings' own.
-    """
-
-    teacher: float
-    freerun_weight: float
-    freerun_horizon: int
-    weights: Mapping[str, float]
-    rate: float
+    teacher: float  # share of frames that are predicted from the true frame before
+    freerun_weight: float  # weight of the loss of free runs
+    freerun_horizon: int  # frames of a free run
+    weights: Mapping[str, float]  # weight of each loss
+    rate: float  # learning rate, as a share of the settings' own
 
 
 def values_at(settings: TrainMplSettings, done: float) -> Values:

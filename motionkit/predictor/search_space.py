@@ -84,13 +84,9 @@ def search(settings: BaseModel) -> Search:
         space |= _PLAIN
     every = _STARTER["train.val_every"] if starter else settings.train.val_every or epochs or 1
     return Search(
-        space,
-        value="heldout.skill.after",
-        watch="mpl/skill",
-        base=fixed,
-        trial=short,
+        space, value="heldout.skill.after", watch="mpl/skill", base=fixed, trial=short,
         patience=max(1, round(_BEFORE_PRUNING / every)),
-    )
+    )  # fmt: skip
 
 
 def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:

@@ -10,9 +10,6 @@ from pydantic import Field, model_validator
 from motionkit.config import Cli, Group
 from motionkit.plugins import Component
 
-# Shape of a motion predictor.
-
-
 FEW_FRAMES = 10_000
 """Training frames below which much dropout pays; CMU's benchmark has 7,740."""
 

@@ -21,18 +21,12 @@ TRAINER_KEYS: Mapping[str, str] = {
 
 
 class Stage(Group):
-    """Epochs with values of their own.
+    """Epochs with values of their own."""
 
-    Attributes:
-        range: First and last epoch, counted from 1.
-        label: What a person calls it.
-        trainer: Values by the names in `TRAINER_KEYS`.
-        loss_groups: Weights of losses by group (core, aux, long), each named ``w_`` and the loss.
-    """
-
-    range: tuple[int, int]
-    label: str = ""
-    trainer: dict[str, float] = Field(default_factory=dict)
+    range: tuple[int, int]  # first and last epoch, counted from 1
+    label: str = ""  # what a person calls it
+    trainer: dict[str, float] = Field(default_factory=dict)  # values by the names in `TRAINER_KEYS`
+    # Weights of losses by group (core, aux, long), each named ``w_`` and the loss
     loss_groups: dict[str, dict[str, float]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -46,11 +40,7 @@ class Stage(Group):
 
 
 def refuse_gaps(stages: Sequence[Stage], epochs: int) -> None:
-    """Refuse stages that leave epochs out or overlap.
-
-    Raises:
-        ValueError: They do not follow each other from epoch 1 to the last.
-    """
+    """Refuse stages that leave epochs out or overlap."""
     expected = 1
     for number, stage in enumerate(stages, start=1):
         label = stage.label or f"stage {number}"
@@ -67,11 +57,7 @@ def refuse_gaps(stages: Sequence[Stage], epochs: int) -> None:
 
 
 def refuse_unknown_losses(stages: Sequence[Stage], known: Sequence[str]) -> None:
-    """Refuse weights in ``loss_groups`` that belong to no loss.
-
-    Raises:
-        ValueError: One does not; near names are in the message.
-    """
+    """Refuse weights in ``loss_groups`` that belong to no loss."""
     for stage in stages:
         for group, weights in stage.loss_groups.items():
             for name in weights:

@@ -21,29 +21,18 @@ from motionkit.predictor.policy import ARTIFACT, DOCUMENT, MplPredictor
 from motionkit.predictor.train_settings import TrainMplSettings
 from motionkit.runs import find_model, fingerprint_files, fingerprint_tensors
 
-# ``--init``: weights of another training, where they fit.
-
-
 _LISTED = 3
 
 
 @dataclass(frozen=True)
 class Initialised:
-    """What was taken from a file.
+    """What was taken from a file."""
 
-    Attributes:
-        source: The file.
-        taken: Names of the tensors that were taken.
-        other_shape: Names that the file has as well, with another shape.
-        missing: Names that the file lacks.
-        unused: Number of tensors in the file that the network lacks.
-    """
-
-    source: str
-    taken: tuple[str, ...]
-    other_shape: tuple[str, ...]
-    missing: tuple[str, ...]
-    unused: int
+    source: str  # the file
+    taken: tuple[str, ...]  # names of the tensors that were taken
+    other_shape: tuple[str, ...]  # names that the file has as well, with another shape
+    missing: tuple[str, ...]  # names that the file lacks
+    unused: int  # number of tensors in the file that the network lacks
 
     def sentence(self) -> str:
         """Return it in words."""
@@ -68,9 +57,6 @@ def initialise(network: nn.Module, source: Path) -> Initialised:
         network: Changed in place.
         source: Run of train-mpl, one of its checkpoints, an exported folder, or a file such as the guide's
             ``best_model.pt`` with ``model_state_dict``.
-
-    Raises:
-        MotionkitError: It cannot be read, holds no weights or numbers that are not finite, or nothing in it fits.
     """
     found = _read(source)
     own = {name: value for name, value in network.state_dict().items() if "encoder" not in name.split(".")}
@@ -107,11 +93,7 @@ def initialise(network: nn.Module, source: Path) -> Initialised:
 
 
 def weights_file(source: Path) -> Path:
-    """Return the file of weights of a run, a checkpoint or a folder; a file itself.
-
-    Raises:
-        MotionkitError: A folder holds no predictor.
-    """
+    """Return the file of weights of a run, a checkpoint or a folder; a file itself."""
     if not source.is_dir():
         return source
     if (model := find_model(source, ARTIFACT, DOCUMENT)) is None:
@@ -137,21 +119,11 @@ _WINDOWS, _FRAMES = 512, 512 * 128
 
 
 def new_predictor(
-    settings: TrainMplSettings, data: TrainingData, encoder: MotionEncoder | None
+    settings: TrainMplSettings,
+    data: TrainingData,  # clips and windows, whose statistics it takes
+    encoder: MotionEncoder | None,  # frozen encoder whose soft period it reads
 ) -> tuple[MplPredictor, list[str]]:
-    """Build a predictor for clips.
-
-    Args:
-        settings: All settings.
-        data: Clips and windows, whose statistics it takes.
-        encoder: Frozen encoder whose soft period it reads.
-
-    Returns:
-        The predictor, and what a person should know of it, a sentence each.
-
-    Raises:
-        MotionkitError: The settings' ``bundle`` or ``init`` cannot be read or does not fit.
-    """
+    """Build a predictor for clips; returns it, and what a person should know of it, a sentence each."""
     clips, windows = data.clips, data.train
     train = clips.split("train")
     model = settings.model.for_frames(sum(clip.state.frames for clip in train))
@@ -192,14 +164,7 @@ def model_inputs(settings: TrainMplSettings, encoder: MotionEncoder | None) -> d
 
 
 def find_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str, str]:
-    """Open the encoder that ``--encoder`` names.
-
-    Returns:
-        The encoder, its path (empty without one), and where it is from, in words.
-
-    Raises:
-        MotionkitError: It was named, and is missing, damaged, or made for other clips.
-    """
+    """Open the encoder of ``--encoder``; returns it, its path (empty without one), and where it is from, in words."""
     if name == "none":
         return None, "", "none"
     if name != "auto":

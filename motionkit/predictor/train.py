@@ -35,19 +35,12 @@ from motionkit.runs import Run, TrainedOn
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Best, Learner, Rate, cosine_rate
-from motionkit.training.steps import Kept, Parts, restore, run_steps
-from motionkit.training.world import OneProcess, World, of_main, sum_over
-
-# What the checklist needs to know of the clips.
+from motionkit.training.supervised import fit
+from motionkit.training.world import OneProcess, World, sum_over
 
 
 def data_facts(clips: ClipSet, encoder: str = "") -> DataFacts:
-    """Count frames, gaits and contacts of the clips.
-
-    Args:
-        clips: Clips of all splits.
-        encoder: The encoder that is used; empty for none.
-    """
+    """Count frames, gaits and contacts of the clips."""
     train = [clip for clip in clips.clips if clip.split == "train"]
     gaits = torch.stack([clips.gait_of(clip).sum(0) for clip in train]).sum(0)
     known = float(gaits.sum())
@@ -76,19 +69,12 @@ def near_horizons(fps: float, furthest: int) -> Horizons:
 
 @dataclass(frozen=True)
 class Validation:
-    """Validation windows with the baseline that skill is measured against.
+    """Validation windows with the baseline that skill is measured against."""
 
-    Attributes:
-        windows: Windows of the validation clips.
-        body: The skeleton.
-        horizons: Where.
-        hold: What holding the last pose gives there.
-    """
-
-    windows: Windows
-    body: Body
-    horizons: Horizons
-    hold: Row
+    windows: Windows  # windows of the validation clips
+    body: Body  # the skeleton
+    horizons: Horizons  # where
+    hold: Row  # what holding the last pose gives there
 
     @classmethod
     def of(cls, clips: ClipSet, windows: Windows) -> Validation:
@@ -132,9 +118,6 @@ class TrainMpl:
 
     An update has two passes: teacher forcing over a few frames, and a free run whose gradients flow back through all
     of its frames. The weights that are kept are the moving average that was best in free runs on the validation clips.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -153,23 +136,15 @@ class TrainMpl:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Read the clips and build the network.
-
-        Raises:
-            MotionkitError: An input is missing or unusable.
-        """
+        """Read the clips and build the network."""
         settings = self.settings
         if self.world.size > 1:
             _require_shareable(settings, self.world)
         self.device = set_up(settings)
         self.data = open_data(
-            settings.data,
-            settings.fps,
-            settings.train,
-            settings.model,
-            furthest=MILLISECONDS[-1] / 1000,
+            settings.data, settings.fps, settings.train, settings.model, furthest=MILLISECONDS[-1] / 1000,
             retarget=settings.retarget,
-        )
+        )  # fmt: skip
         _logger.info(
             "%d clips at %g fps: %s windows of %d frames to train on, %s to validate on",
             len(self.data.clips.clips), self.data.clips.fps, f"{len(self.data.train):,}",
@@ -229,7 +204,6 @@ class TrainMpl:
             clips = self.data.clips
             turns = self.predictor.network.statistics.turn_std
             write_template(template, [clip.state for clip in clips.split("train")], clips.names, clips.fps, turns)
-        total = settings.run.num_steps
         network = self.predictor.network
         learner = Learner(
             self.predictor, settings.optim, self._rate(), ema=settings.train.ema, world=self.world,
@@ -237,46 +211,46 @@ class TrainMpl:
         )  # fmt: skip
         objective = Objective(settings, self._body, network, self.batches)
         validation = None if self.data.val is None else Validation.of(self.data.clips, self.data.val)
-        best, start = Best(), Kept()
-        parts: Parts = {**learner.parts(), **objective.parts(), "best": best, "before": start}
-        if (checkpoint := run.checkpoint()) is not None:
-            restore(parts, checkpoint)
-            self._items |= TrainedOn.read(run.artifact(ARTIFACT))
-            cut_back(run.artifact("metrics"), run.start_step // self.batches.per_epoch)
-        elif validation is not None:
+        metrics: dict[str, float] = {}  # of the newest step; none where a run is resumed after its last one
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            nonlocal metrics
+            metrics = {**self._step(objective, learner, step), "data/epoch": step / self.batches.per_epoch}
+            return metrics
+
+        def measured(step: int) -> Mapping[str, float]:
+            assert validation is not None
+            found = self._measure(validation)
+            if metrics:
+                self._write_epoch(run, self.batches.epoch_of(step), found, metrics)
+            return logged(found)
+
+        def before() -> Mapping[str, float]:
+            assert validation is not None
             _logger.info(
                 "measuring %d validation windows before training, %d frames ahead",
                 len(validation.windows), validation.windows.future,
             )  # fmt: skip
-            start.values = dict(logged(self._measure(validation, learner)))
-        if self.world.main:
-            self.predictor.save(run.artifact(ARTIFACT), tensors=False)
-            self._items.write(run.artifact(ARTIFACT))
+            with learner.averaged():
+                return logged(self._measure(validation))
 
-        def step_fn(step: int) -> Mapping[str, float]:
-            epoch = self.batches.epoch_of(step)
-            metrics = {**self._step(objective, learner, step), "data/epoch": step / self.batches.per_epoch}
-            last = step == total or step % self.batches.per_epoch == 0
-            every = settings.train.val_every
-            if last and validation is not None and (step == total or (every and epoch % every == 0)):
-                measured = self._measure(validation, learner)
-                metrics |= logged(measured)
-                self._write_epoch(run, learner, epoch, measured, metrics)
-                with learner.averaged():
-                    if best.offer(of_main(skill_of(measured), self.world), step, self.predictor.tensors()):
-                        _logger.info("epoch %d: skill %.3f, the best so far", epoch, best.value)
-            return metrics
+        def begin() -> None:
+            if run.checkpoint() is not None:
+                self._items |= TrainedOn.read(run.artifact(ARTIFACT))
+                cut_back(run.artifact("metrics"), run.start_step // self.batches.per_epoch)
+            if self.world.main:
+                self.predictor.save(run.artifact(ARTIFACT), tensors=False)
+                self._items.write(run.artifact(ARTIFACT))
 
-        shares: dict[str, float] = {}
-
-        def step_and_keep(step: int) -> Mapping[str, float]:
-            nonlocal shares
-            metrics = step_fn(step)
-            shares = _group(metrics, "loss_group")
-            return metrics
-
-        if not run_steps(run, settings, step_and_keep, parts, world=self.world):
+        done = fit(
+            run, settings, learner, step_fn, measure=None if validation is None else measured,
+            every=settings.train.val_every * self.batches.per_epoch,
+            worth=lambda figures: figures.get("mpl/skill", math.nan), before=None if validation is None else before,
+            begin=begin, parts=objective.parts(),
+        )  # fmt: skip
+        if done is None:
             return {}
+        best, shares = done.best, _group(metrics, "loss_group")
         encoder = self.predictor.network.encoder is not None
         for warning in share_warnings(shares, encoder=encoder) if shares else ():
             _logger.warning("%s", warning)
@@ -285,7 +259,7 @@ class TrainMpl:
         self.predictor.load_tensors(best.tensors or final)
         if self.world.main:
             self.predictor.save(run.artifact(ARTIFACT))
-        return self._finish(run, start.values, best)
+        return self._finish(run, done.before, best)
 
     def _rate(self) -> Rate:
         """Return the learning rate by update: warm-up and cosine, times what a stage sets."""
@@ -316,20 +290,15 @@ class TrainMpl:
             total = {name: total.get(name, 0.0) + value / len(batches) for name, value in metrics.items()}
         return sum_over(total, self.world) | objective.settle() | learner.descend(step - 1)
 
-    def _measure(self, validation: Validation, learner: Learner) -> Measured:
+    def _measure(self, validation: Validation) -> Measured:
         self.predictor.network.eval()
-        with learner.averaged():
-            return validation.measure(self.predictor, command=self.settings.model.command == "path")
+        return validation.measure(self.predictor, command=self.settings.model.command == "path")
 
-    def _write_epoch(
-        self, run: Run, learner: Learner, epoch: int, measured: Measured, metrics: Mapping[str, float]
-    ) -> None:
+    def _write_epoch(self, run: Run, epoch: int, measured: Measured, metrics: Mapping[str, float]) -> None:
         """Write the guide's files of an epoch into ``RUN/metrics``."""
-        if self.data.val is None:
-            return
+        assert self.data.val is not None
         command = self.settings.model.command == "path"
-        with learner.averaged():
-            taught = evaluate_teacher(self.predictor, self.data.val, body=self._body, command=command)
+        taught = evaluate_teacher(self.predictor, self.data.val, body=self._body, command=command)
         write_epoch(
             run.artifact("metrics"), epoch, teacher=taught, free=free_figures(measured),
             shares=_group(metrics, "loss_group"), adaptive=_group(metrics, "adaptive_loss"),
@@ -393,11 +362,7 @@ def _further(settings: TrainMplSettings, data: TrainingData) -> int:
 
 
 def _require_shareable(settings: TrainMplSettings, world: World) -> None:
-    """Refuse what processes cannot share: they take turns with the batches of an update.
-
-    Raises:
-        MotionkitError: Names the setting.
-    """
+    """Refuse what processes cannot share: they take turns with the batches of an update."""
     count = settings.train.accumulation_steps
     if count % world.size:
         raise MotionkitError(

@@ -26,25 +26,16 @@ from motionkit.predictor.guide_files import translate
 from motionkit.predictor.settings import PredictorSettings
 from motionkit.predictor.stages import Stage, refuse_gaps, refuse_unknown_losses
 
-# ``--preset``: the guide's sizes for small, medium and large data.
-
-
 Size = Literal["small", "medium", "large"]
 
 
 @dataclass(frozen=True)
 class SizeRow:
-    """What the guide recommends for data of one size.
+    """What the guide recommends for data of one size."""
 
-    Attributes:
-        frames: Frames of data below which it is meant.
-        stages: Fewest and most stages.
-        values: Settings, by dotted key.
-    """
-
-    frames: float
-    stages: tuple[int, int]
-    values: Mapping[str, float]
+    frames: float  # frames of data below which it is meant
+    stages: tuple[int, int]  # fewest and most stages
+    values: Mapping[str, float]  # settings, by dotted key
 
 
 def _row(frames: float, stages: tuple[int, int], *values: float) -> SizeRow:
@@ -73,9 +64,6 @@ def find_preset(asked: Any) -> Preset | None:
     values = SIZES[name].values  # type: ignore[index]
     known = min(25, int(values["train.seq_len"]) // 2)
     return Preset(f"preset {name}", {**values, "train.known": known}, "the guide's sizes; what was given wins")
-
-
-# Settings of `motionkit train-mpl`.
 
 
 Weight = Annotated[float, Field(ge=0, le=1e6)]

@@ -24,8 +24,8 @@ from motionkit.regions.small import SeenImages, ShapesPolicy
 from motionkit.runs import Run
 from motionkit.training.base import LOSS, Figure, inputs_of
 from motionkit.training.device import describe_device, set_up
-from motionkit.training.learner import Best, Learner, cosine_rate
-from motionkit.training.steps import Parts, restore, run_steps
+from motionkit.training.learner import Learner, cosine_rate
+from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 _INSIDE = 4.0
@@ -33,17 +33,15 @@ _INSIDE = 4.0
 
 
 def supervised_loss(
-    policy: RegionPolicy, seen: Any, masks: Tensor, captions: Sequence[str], *, world: World | None = None
+    policy: RegionPolicy,
+    seen: Any,  # what it saw of N images
+    masks: Tensor,  # [N, h, w] bool
+    captions: Sequence[str],  # N texts
+    *,
+    # The processes that share a batch, N regions each: every one returns its share of the loss of the batch
+    world: World | None = None,
 ) -> Tensor:
-    """Return the mean cross-entropy of the words, plus twice that of the pixels, plus the Dice loss of the masks.
-
-    Args:
-        policy: The policy.
-        seen: What it saw of N images.
-        masks: ``[N, h, w]`` bool.
-        captions: N texts.
-        world: The processes that share a batch, N regions each: every one returns its share of the loss of the batch.
-    """
+    """Return the mean cross-entropy of the words, plus twice that of the pixels, plus the Dice loss of the masks."""
     world = world or OneProcess()
     words = policy.score_words(seen, masks, policy.encode(captions))
     said = -words.log_prob.sum() / world.sum(words.mask.sum()).clamp(min=1)
@@ -51,21 +49,13 @@ def supervised_loss(
 
 
 def mask_loss(logits: Tensor, masks: Tensor) -> Tensor:
-    """Return ``[N]``: twice the mean cross-entropy of the pixels plus the Dice loss.
-
-    Args:
-        logits: ``[N, h, w]``.
-        masks: ``[N, h, w]`` bool.
-    """
+    """Return ``[N]`` of logits and masks ``[N, h, w]``: twice the cross-entropy of the pixels plus the Dice loss."""
     wanted = masks.to(logits.dtype)
     inside = logits.new_tensor(_INSIDE)
     pixels = F.binary_cross_entropy_with_logits(logits, wanted, pos_weight=inside, reduction="none").mean((1, 2))
     drawn = logits.sigmoid()
     both, either = (drawn * wanted).sum((1, 2)), drawn.sum((1, 2)) + wanted.sum((1, 2))
     return 2 * pixels + 1 - (2 * both + 1) / (either + 1)
-
-
-# The words of a dataset's captions, for a policy that is to say them.
 
 
 _CAPTIONS, _PART = 2000, 64
@@ -97,18 +87,18 @@ def words_of(data: RegionDataset) -> tuple[str, ...]:
     return tuple(word for word, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_MOST])
 
 
-# `motionkit pretrain regions`: the trainer.
+def regions_of_part(part: NDArray[np.int64], size: int, step: int, seed: int, *marks: int) -> NDArray[np.int64]:
+    """Return `size` regions of a part, each once before any comes again; of a part with fewer, some twice."""
+    epoch, place = divmod((step - 1) * size, max(1, len(part) // size) * size)
+    order = np.random.default_rng((seed, epoch, *marks)).permutation(part)
+    return np.resize(order[place:], size)
 
 
 _ABSENT = 0.5  # weight of the mask of what an image does not show
 
 
 class PretrainRegions:
-    """Trains a region policy on captions and masks; see `motionkit.training.base.Trainer`.
-
-    Args:
-        settings: All settings.
-    """
+    """Trains a region policy on captions and masks; see `motionkit.training.base.Trainer`."""
 
     shape_keys: ClassVar[tuple[str, ...]] = ("dataset", "model", "train", "optim", "seed", "run.num_steps")
 
@@ -119,11 +109,7 @@ class PretrainRegions:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Open the data and make the network.
-
-        Raises:
-            MotionkitError: The data do not fit the sizes.
-        """
+        """Open the data and make the network."""
         settings = self.settings
         self.share = share_of(settings.train.batch_size, self.world, what="regions", flag="--batch-size")
         self.device = set_up(settings, small=True)
@@ -169,56 +155,45 @@ class PretrainRegions:
         optim, total = settings.optim, settings.run.num_steps
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
         learner = Learner(policy, optim, rate, world=self.world)
-        best = Best()
-        parts: Parts = {**learner.parts(), "best": best} if settings.train.best else learner.parts()
-        if (checkpoint := run.checkpoint()) is not None:
-            restore(parts, checkpoint)
-        if self.world.main:
-            policy.save(run.artifact(ARTIFACT), tensors=None)
-            trained_pictures(self.data).write(run.artifact(ARTIFACT))
         every = settings.train.val_every if self.data.count("val") else 0
+
+        def begin() -> None:
+            if self.world.main:
+                policy.save(run.artifact(ARTIFACT), tensors=None)
+                trained_pictures(self.data).write(run.artifact(ARTIFACT))
 
         def step_fn(step: int) -> Mapping[str, float]:
             learner.zero_grad()
             loss = self._told(self._captioned(step), self.share, self.world)
             loss.backward()
-            metrics = sum_over({"loss/total": float(loss.detach())}, self.world) | learner.descend(step - 1)
-            if every and (step % every == 0 or step == total):
-                metrics["val/loss"] = found = self._validate()
-                if settings.train.best:
-                    best.offer(-found, step, policy.tensors())
-            return metrics
+            return sum_over({"loss/total": float(loss.detach())}, self.world) | learner.descend(step - 1)
 
-        if run_steps(run, settings, step_fn, parts, world=self.world) and self.world.main:
-            if best.tensors:
-                policy.load_tensors(best.tensors)
+        done = fit(
+            run, settings, learner, step_fn, measure=self._validate if every else None, every=every,
+            worth=(lambda figures: -figures["val/loss"]) if settings.train.best else None, begin=begin,
+        )  # fmt: skip
+        if done is not None and self.world.main:
+            if done.best.tensors:
+                policy.load_tensors(done.best.tensors)
             # Half the bytes; what is lost is far below what training is sure of.
             policy.save(run.artifact(ARTIFACT), tensors={name: one.half() for name, one in policy.tensors().items()})
         return {}
 
-    def _all(self, step: int) -> NDArray[np.int64]:
-        """Return the regions of a step, whether they have captions or not."""
-        size = self.settings.train.batch_size
-        return (np.arange(size) + (step - 1) * size) % self.data.count("train")
-
     def _captioned(self, step: int) -> NDArray[np.int64]:
         """Return the regions of a step whose captions may be read, each once before any comes again."""
-        if self.part is None:
-            return self._all(step)
         size = self.settings.train.batch_size
-        epoch, place = divmod((step - 1) * size, max(1, len(self.part) // size) * size)
-        order = np.random.default_rng((self.settings.seed, epoch)).permutation(self.part)
-        return np.resize(order[place:], size)
+        if self.part is None:
+            return (np.arange(size) + (step - 1) * size) % self.data.count("train")
+        return regions_of_part(self.part, size, step, self.settings.seed)
 
-    def _told(self, every: NDArray[np.int64], share: slice, world: World, split: Split = "train") -> Tensor:
-        """Return this process's share of the loss of captions and masks, and of what an image does not show.
-
-        Args:
-            every: Regions of all processes.
-            share: Which of them are this process's.
-            world: The processes.
-            split: Split that they are of.
-        """
+    def _told(
+        self,
+        every: NDArray[np.int64],  # regions of all processes
+        share: slice,  # which of them are this process's
+        world: World,  # the processes
+        split: Split = "train",  # split that they are of
+    ) -> Tensor:
+        """Return this process's share of the loss of captions and masks, and of what an image does not show."""
         policy, index = self.policy, every[share]
         seen, masks, captions = self._open(split, index)
         loss = supervised_loss(policy, seen, masks, captions, world=world)
@@ -237,9 +212,9 @@ class PretrainRegions:
         return loss + _ABSENT * mask_loss(drawn, torch.zeros_like(masks[rows])).sum() / total
 
     @torch.no_grad()
-    def _validate(self) -> float:
+    def _validate(self, step: int) -> dict[str, float]:
         index = np.arange(min(self.settings.train.val_regions, self.data.count("val")))
-        return float(self._told(index, slice(None), OneProcess(), "val"))
+        return {"val/loss": float(self._told(index, slice(None), OneProcess(), "val"))}
 
     def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
         """Look at regions, with a graph."""

@@ -15,19 +15,21 @@ from motionkit.contracts.reward import MaskBatch, RewardScores, TextBatch
 from motionkit.errors import MotionkitError
 from motionkit.metrics import box_iou, region_iou
 from motionkit.regions.meteor import Meteor, load_lexicon
-from motionkit.regions.rewards import BrevityOptions, FormatOptions, LengthOptions, MeteorOptions, RuleOptions
+from motionkit.regions.rewards import BrevityOptions, MeteorOptions, RuleOptions
 
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?")
 
 
-class _Masks:
-    """A reward that compares masks."""
-
+class _Reward:
     name = ""
     bounds = (0.0, 1.0)
 
-    def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+    def __init__(self, options: Any, *, dataset: Any = None, device: torch.device | str = "cpu") -> None:
         self.options = options
+
+
+class _Masks(_Reward):
+    """A reward that compares masks."""
 
     def measure(self, masks: Tensor, references: Tensor) -> Tensor:
         """Return ``[N]`` scores of masks ``[N, h, w]``."""
@@ -64,7 +66,7 @@ class BoxIou(_Masks):
         return box_iou(masks, references)
 
 
-class Contrast:
+class Contrast(_Reward):
     """Whether a mask finds the wanted object among those of its image.
 
     1: it is the wanted mask; 0: it is of no object, or of two alike; -1: it is another object. Where no other object is
@@ -73,9 +75,6 @@ class Contrast:
 
     name = "contrast"
     bounds = (-1.0, 1.0)
-
-    def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
-        self.options = options
 
     def score(self, samples: MaskBatch, prompts: Sequence[Any]) -> RewardScores:
         """Return scores in [-1, 1]."""
@@ -90,21 +89,13 @@ class Contrast:
         return RewardScores(total=own - best, parts={"own": own, "other": best})
 
 
-class MaskConfidence:
+class MaskConfidence(_Reward):
     """How sure the model is of each mask; an empty mask scores 0."""
 
     name = "mask-confidence"
-    bounds = (0.0, 1.0)
-
-    def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
-        self.options = options
 
     def score(self, samples: MaskBatch, prompts: Sequence[Any]) -> RewardScores:
-        """Return the confidences.
-
-        Raises:
-            MotionkitError: The masks come without.
-        """
+        """Return the confidences."""
         if samples.confidence is None:
             raise MotionkitError(
                 "these masks come without a confidence.", why="mask-confidence reads what the loop says of each.",
@@ -113,11 +104,8 @@ class MaskConfidence:
         return RewardScores(total=samples.confidence.float())
 
 
-class _Texts:
+class _Texts(_Reward):
     """A reward that reads texts, one by one."""
-
-    name = ""
-    bounds = (0.0, 1.0)
 
     def score(self, samples: TextBatch, prompts: Sequence[Any]) -> RewardScores:
         """Return scores in [0, 1]."""
@@ -151,15 +139,12 @@ class Length(_Texts):
     name = "length"
     reads_captions = False
 
-    def __init__(self, options: LengthOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
-        self.options = options
-
     def of(self, text: str, wanted: Sequence[str]) -> float:
         """Return the score of one text."""
         words, options = len(text.split()), self.options
         if words < options.shortest:
-            return words / options.shortest
-        return max(0.0, min(1.0, 2.0 - words / options.longest))
+            return float(words / options.shortest)
+        return float(max(0.0, min(1.0, 2.0 - words / options.longest)))
 
 
 _READ, _TIMES, _LONGEST = 64, 4, 16
@@ -199,9 +184,6 @@ class Distinct(_Texts):
     name = "distinct"
     reads_captions = False
 
-    def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
-        self.options = options
-
     def of(self, text: str, wanted: Sequence[str]) -> float:
         """Return the score of one text."""
         words = text.lower().split()
@@ -213,9 +195,6 @@ class Format(_Texts):
 
     name = "format"
     reads_captions = False
-
-    def __init__(self, options: FormatOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
-        self.options = options
 
     def score(self, samples: TextBatch, prompts: Sequence[Any]) -> RewardScores:
         """Return 1 or 0."""

@@ -11,15 +11,7 @@ from motionkit.config import Group
 from motionkit.plugins import Component
 
 
-class IouOptions(Group):
-    """No options."""
-
-
-class BoxOptions(Group):
-    """No options."""
-
-
-class ContrastOptions(Group):
+class NoOptions(Group):
     """No options."""
 
 
@@ -30,10 +22,6 @@ class BrevityOptions(Group):
         None, ge=1, le=10_000, description="Words at which the score is 0; default: four times the mean of the data's "
         "captions, or 16."
     )  # fmt: skip
-
-
-class ConfidenceOptions(Group):
-    """No options."""
 
 
 class FormatOptions(Group):
@@ -64,10 +52,6 @@ class LengthOptions(Group):
         return self
 
 
-class DistinctOptions(Group):
-    """No options."""
-
-
 class RuleOptions(Group):
     """Options of `rule`."""
 
@@ -90,22 +74,22 @@ class RuleOptions(Group):
 
 _FACTORY = "motionkit.regions.reward_terms"
 iou = Component(
-    "Overlap of a mask with the wanted one (IoU)", IouOptions, f"{_FACTORY}:Iou", reads="mask"
+    "Overlap of a mask with the wanted one (IoU)", NoOptions, f"{_FACTORY}:Iou", reads="mask"
 )  # fmt: skip
 iou_truth = Component(
-    "The same, by the name of the auxiliary reward: a sampled mask against the data's", IouOptions,
+    "The same, by the name of the auxiliary reward: a sampled mask against the data's", NoOptions,
     f"{_FACTORY}:IouTruth", reads="mask",
 )  # fmt: skip
-box_iou = Component("Overlap of the boxes around two masks", BoxOptions, f"{_FACTORY}:BoxIou", reads="mask")
+box_iou = Component("Overlap of the boxes around two masks", NoOptions, f"{_FACTORY}:BoxIou", reads="mask")
 contrast = Component(
-    "Overlap of a mask with the wanted one, minus the best overlap with another object of the image", ContrastOptions,
+    "Overlap of a mask with the wanted one, minus the best overlap with another object of the image", NoOptions,
     f"{_FACTORY}:Contrast", reads="mask",
 )  # fmt: skip
 brevity = Component(
     "Captions of few words: each word costs the same", BrevityOptions, f"{_FACTORY}:Brevity", reads="text"
 )
 mask_confidence = Component(
-    "How sure the model is of a mask (SAM's stability score)", ConfidenceOptions, f"{_FACTORY}:MaskConfidence",
+    "How sure the model is of a mask (SAM's stability score)", NoOptions, f"{_FACTORY}:MaskConfidence",
     reads="mask",
 )  # fmt: skip
 format_ = Component(
@@ -116,7 +100,5 @@ meteor = Component(
     "How much a caption says what the wanted one says (METEOR)", MeteorOptions, f"{_FACTORY}:MeteorReward", reads="text"
 )
 length = Component("Captions that are neither short nor long", LengthOptions, f"{_FACTORY}:Length", reads="text")
-distinct = Component(
-    "Share of a caption's words that are said once", DistinctOptions, f"{_FACTORY}:Distinct", reads="text"
-)
+distinct = Component("Share of a caption's words that are said once", NoOptions, f"{_FACTORY}:Distinct", reads="text")
 rule = Component("1 where a text matches by a rule, else 0", RuleOptions, f"{_FACTORY}:Rule", reads="text")

@@ -23,9 +23,6 @@ from motionkit.regions.small_settings import BEFORE, RegionOptions, RegionSettin
 from motionkit.rl import categorical
 from motionkit.runs import find_model, fingerprint, fingerprint_tensors, write_model
 
-# A region policy's folder: policy.json and model.safetensors, complete in itself.
-
-
 DOCUMENT, KIND = "policy.json", "regions"
 
 _Word = Annotated[str, Field(pattern=r"^[a-z]{1,40}$")]
@@ -47,26 +44,6 @@ class RegionDocument(BaseModel):
         return {**BEFORE, **settings} if isinstance(settings, Mapping) else settings
 
 
-def read_regions(path: Path) -> RegionDocument:
-    """Read policy.json.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or describes another kind of policy.
-    """
-    return read_model(path, RegionDocument, KIND, f" policy, not {KIND}")
-
-
-def write_regions(
-    folder: Path, settings: RegionSettings, words: Sequence[str], tensors: Mapping[str, Tensor] | None
-) -> None:
-    """Write the folder; with `tensors` None only policy.json."""
-    document = {"kind": KIND, "settings": settings.model_dump(mode="json"), "words": list(words)}
-    write_model(folder, DOCUMENT, document, tensors)
-
-
-# The built-in region policy's network: a small model with the parts, and the names of the parts, of Sa2VA.
-
-
 _WAVES = 3  # waves along each side of the image that tell a place
 _CELLS = 8  # pixels of an image along one of the vision encoder's cells
 
@@ -76,10 +53,6 @@ class RegionNetwork(nn.Module):
 
     ``vision_model`` sees the image, ``mlp1`` brings what it sees to the width of ``language_model``, whose state at
     the word [SEG] ``text_hidden_fcs`` turns into a prompt for ``grounding_encoder.mask_decoder``.
-
-    Args:
-        settings: Sizes.
-        vocabulary: Words, special ones included.
     """
 
     def __init__(self, settings: RegionSettings, vocabulary: int) -> None:
@@ -106,10 +79,7 @@ class RegionNetwork(nn.Module):
             nn.init.normal_(self.language_model.begin, std=0.3)
 
     def see(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Look at images.
-
-        Args:
-            images: ``[N, H, W, 3]`` uint8.
+        """Look at images ``[N, H, W, 3]`` uint8.
 
         Returns:
             What `mlp1` reads of them ``[N, V, 4 C]``, features of the regions ``[N, C, H / 8, W / 8]``, and the
@@ -125,13 +95,12 @@ class RegionNetwork(nn.Module):
             drawn = torch.cat([drawn, waves.sin(), waves.cos()], 1)  # weighted sums of these peak at any place
         return _four_as_one(found), found, drawn
 
-    def region_word(self, features: Tensor, masks: Tensor) -> Tensor:
-        """Return ``[N, 1, D]``: the region as a word that the language model reads.
-
-        Args:
-            features: ``[N, C, y, x]`` of `see`.
-            masks: ``[N, h, w]`` bool; an empty one is read as nothing.
-        """
+    def region_word(
+        self,
+        features: Tensor,  # [N, C, y, x] of `see`
+        masks: Tensor,  # [N, h, w] bool; an empty one is read as nothing
+    ) -> Tensor:
+        """Return ``[N, 1, D]``: the region as a word that the language model reads."""
         if self.settings.region == "word":
             words = _four_as_one(features)
             share = F.adaptive_avg_pool2d(
@@ -228,14 +197,13 @@ class Layer(nn.Module):
         self.qkv_proj, self.out_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.linear1, self.linear2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, states: Tensor, read: Read, mask: Tensor | None) -> Tensor:
-        """Return ``[N, T, D]``; the words come behind those that were read, and are read now.
-
-        Args:
-            states: The words.
-            read: What was read before them.
-            mask: ``[..., T, T]`` bool, whether a word reads another one; None: all.
-        """
+    def forward(
+        self,
+        states: Tensor,  # the words
+        read: Read,  # what was read before them
+        mask: Tensor | None,  # [..., T, T] bool, whether a word reads another one; None: all
+    ) -> Tensor:
+        """Return ``[N, T, D]``; the words come behind those that were read, and are read now."""
         n, t, d = states.shape
         q, k, v = self.qkv_proj(self.norm1(states)).view(n, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
         if not read.keys.numel():
@@ -274,13 +242,12 @@ class MaskDecoder(nn.Module):
         if s.places:
             self.second = nn.Conv2d(c, c, 1)
 
-    def forward(self, features: Tensor, prompts: Tensor) -> Tensor:
-        """Return logits ``[N, h, w]``.
-
-        Args:
-            features: ``[N, C, h, w]``, where a pixel is among them if settings say so.
-            prompts: ``[N, Z]``.
-        """
+    def forward(
+        self,
+        features: Tensor,  # [N, C, h, w], where a pixel is among them if settings say so
+        prompts: Tensor,  # [N, Z]
+    ) -> Tensor:
+        """Return logits ``[N, h, w]``."""
         c = self.first.out_channels
         *modulation, weight, bias = self.modulate(prompts).split([*[c] * (2 * self._layers + 1), 1], 1)
         found = features
@@ -313,20 +280,13 @@ def _four_as_one(features: Tensor) -> Tensor:
     return F.pixel_unshuffle(features, 2).flatten(2).transpose(1, 2)
 
 
-# Words and their numbers.
-
-
 PAD, END, SEG, UNKNOWN = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<end>", "[SEG]", "<unknown>")
 _TOKEN = re.compile(r"[a-z]+")
 
 
 class Words:
-    """The vocabulary of a region policy.
-
-    Args:
-        words: In order, without the special ones, which come before them.
-    """
+    """The vocabulary of a region policy: special words, then `words` in order."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = tuple(words)
@@ -385,14 +345,7 @@ class SeenImages:
 
 
 class ShapesPolicy:
-    """See `motionkit.contracts.policy.RegionPolicy`.
-
-    Args:
-        settings: Sizes.
-        words: Vocabulary.
-        network: The network; a new one by default.
-        device: Where it goes.
-    """
+    """See `motionkit.contracts.policy.RegionPolicy`."""
 
     groups: Mapping[str, tuple[str, ...]] = {
         "projector": ("mlp1.*",),
@@ -428,11 +381,7 @@ class ShapesPolicy:
         return {"checkpoint": fingerprint(fingerprint_tensors(self.network.state_dict()), *self.words.words)}
 
     def see(self, images: Sequence[NDArray[np.uint8]]) -> SeenImages:
-        """See `RegionPolicy.see`.
-
-        Raises:
-            MotionkitError: An image has another size than the network's, and is not to be squeezed (exit code 2).
-        """
+        """See `RegionPolicy.see`."""
         side = self.settings.image_size
         images = self.sized(images)
         if wrong := [one.shape for one in images if one.shape != (side, side, 3)]:
@@ -537,7 +486,8 @@ class ShapesPolicy:
 
     def save(self, folder: Path, *, tensors: Mapping[str, Tensor] | None) -> None:
         """See `RegionPolicy.save`."""
-        write_regions(folder, self.settings, self.words.words, tensors)
+        document = {"kind": KIND, "settings": self.settings.model_dump(mode="json"), "words": list(self.words.words)}
+        write_model(folder, DOCUMENT, document, tensors)
 
 
 def _squeezed(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
@@ -551,25 +501,18 @@ def _squeezed(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     )  # averages what it shrinks
 
 
-# Opens a region policy.
-
-
 STARTER = Path(starter.__file__).parent / "weights" / "regions"
 
 
 def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> ShapesPolicy:
-    """Open the policy that `options` names.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or another kind of policy.
-    """
+    """Open the policy that `options` names."""
     place = STARTER if options.checkpoint == "starter" else Path(options.checkpoint).expanduser()
     found = find_model(place, REGION_ARTIFACT, DOCUMENT)
     if found is None:
         raise MotionkitError(
             f"{options.checkpoint} is no region policy.", fix="give a run of sa2va-rl or pretrain regions, or starter."
         )
-    document = read_regions(found.document)
+    document = read_model(found.document, RegionDocument, KIND, f" policy, not {KIND}")
     network = weights.build(
         lambda: RegionNetwork(document.settings, len(SPECIAL) + len(document.words)),
         {name: value.float() for name, value in weights.read(found.tensors).items()}, str(found.tensors),

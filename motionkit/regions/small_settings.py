@@ -9,8 +9,6 @@ from pydantic import Field, model_validator
 from motionkit.config import Group
 from motionkit.plugins import Component
 
-# Shape of the built-in region policy.
-
 
 class RegionSettings(Group):
     """Sizes of the built-in region policy."""

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, Space
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import BaseModel
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import Tensor, nn
 
 from motionkit import weights
-from motionkit.documents import read_json
+from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
-from motionkit.runs import TENSORS, find_model, write_bytes_atomic
+from motionkit.runs import find_model, write_model
 from motionkit.success.actor_settings import ActorSpec
-
-# A small convolutional network that says where things are: spatial softmax.
 
 
 class SpatialSoftmax(nn.Module):
@@ -56,17 +53,9 @@ def shifted(pictures: Tensor, most: int) -> Tensor:
 
 
 class PixelFeatures(BaseFeaturesExtractor):
-    """Three convolutions and a spatial softmax; about 30,000 parameters.
+    """Three convolutions and a spatial softmax over ``[C, H, W]`` pictures; about 30,000 parameters."""
 
-    Args:
-        space: ``[C, H, W]`` uint8 pictures; they arrive divided by 255.
-        width: Features that it returns.
-
-    Attributes:
-        shift: Most pixels that pictures are moved by while it is trained, never while it acts.
-    """
-
-    shift = 0
+    shift = 0  # most pixels that pictures are moved by while it is trained, never while it acts
 
     def __init__(self, space: Box, width: int = 64) -> None:
         super().__init__(space, width)
@@ -86,20 +75,8 @@ class PixelFeatures(BaseFeaturesExtractor):
         return found
 
 
-# An actor: a Stable-Baselines3 policy network with the observations that it reads.
-
-
 class Actor:
-    """Chooses actions from states or frames.
-
-    Args:
-        spec: Its shape.
-        device: Where it computes.
-
-    Attributes:
-        spec: Its shape.
-        network: The policy network; see `motionkit.training.steps.Learnable`.
-    """
+    """Chooses actions from states or frames."""
 
     def __init__(self, spec: ActorSpec, *, device: torch.device | str = "cpu") -> None:
         self.spec = spec
@@ -114,9 +91,7 @@ class Actor:
     def act(self, observed: NDArray[Any], *, deterministic: bool = False) -> NDArray[Any]:
         """Return actions ``[N, A]`` inside their limits, or ``[N]`` choices.
 
-        Args:
-            observed: Of `observe`.
-            deterministic: Take the mean, or the most probable choice; otherwise torch's global generator draws.
+        If deterministic, the mean or the most probable choice; otherwise torch's global generator draws.
         """
         self.network.set_training_mode(False)
         with torch.no_grad():
@@ -129,12 +104,7 @@ class Actor:
         return {name: parameter.detach() for name, parameter in self.network.named_parameters()}
 
     def load_tensors(self, tensors: Mapping[str, Tensor], origin: str = "the checkpoint") -> None:
-        """Put weights back; strict.
-
-        Args:
-            tensors: Of `tensors`.
-            origin: Where they are from, for messages.
-        """
+        """Put weights back; strict."""
         first = {id(parameter): name for name, parameter in self.network.named_parameters()}
         every = {name: first[id(value)] for name, value in self.network.state_dict(keep_vars=True).items()}
         known = {name: tensors[own] for name, own in every.items() if own in tensors}
@@ -179,23 +149,17 @@ def observation(spec: ActorSpec, states: NDArray[np.float32], frames: Mapping[st
 ARTIFACT, DOCUMENT, KIND = "actor", "actor.json", "actor"
 
 
+class _Document(BaseModel):
+    """Content of actor.json."""
+
+    kind: Literal["actor"]
+    spec: ActorSpec
+
+
 def save_actor(folder: Path, actor: Actor, *, extra: Mapping[str, object] | None = None, tensors: bool = True) -> None:
-    """Write an actor, each file renamed into place.
-
-    Args:
-        folder: Created when absent.
-        actor: The actor.
-        extra: JSON-able additions to the document, such as the success that it reached.
-        tensors: Write the weights too; a run does so when it ends, until then its checkpoints hold them.
-    """
-    from safetensors.torch import save
-
+    """Write an actor, with additions to its document; a run writes the weights when it ends."""
     document = {"schema": 1, "kind": KIND, "spec": actor.spec.model_dump(mode="json"), **dict(extra or {})}
-    folder.mkdir(parents=True, exist_ok=True)
-    if tensors:
-        own = {name: value.detach().cpu().contiguous() for name, value in actor.tensors().items()}
-        write_bytes_atomic(folder / TENSORS, save(own))
-    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
+    write_model(folder, DOCUMENT, document, actor.tensors() if tensors else None)
 
 
 def is_actor(place: Path) -> bool:
@@ -203,31 +167,19 @@ def is_actor(place: Path) -> bool:
     return find_model(place.expanduser(), ARTIFACT, DOCUMENT) is not None
 
 
-def load_actor(place: Path, *, device: torch.device | str = "cpu") -> Actor:
-    """Load an actor from its folder, from a run, or from one of a run's checkpoints.
-
-    Args:
-        place: The folder.
-        device: Where it computes.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or something else.
-    """
+def load_actor(
+    place: Path,  # the folder
+    *,
+    device: torch.device | str = "cpu",  # where it computes
+) -> Actor:
+    """Load an actor from its folder, from a run, or from one of a run's checkpoints."""
     folder = place.expanduser()
     if (found := find_model(folder, ARTIFACT, DOCUMENT)) is None:
         what = "is no folder of an actor" if folder.exists() else "does not exist"
         raise MotionkitError(
             f"{folder} {what}.", fix="give a run of motionkit ppo or reward-collect --policy ppo, or RUN/actor."
         )
-    content = read_json(found.document, dict, fix="copy the folder again.")
-    if content.get("kind") != KIND:
-        raise MotionkitError(f"{found.document} describes a {str(content.get('kind'))[:40]!r}, no actor.")
-    try:
-        spec = ActorSpec.model_validate(content.get("spec"))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "spec"
-        raise MotionkitError(f"{found.document} is damaged.", why=f"{where}: {first['msg']}.") from error
+    spec = read_model(found.document, _Document, KIND, ", no actor").spec
     tensors = weights.read(found.tensors)
     held = sum(one.numel() for one in tensors.values() if isinstance(one, torch.Tensor))
     if spec.weights > held:  # before a network of that size is made

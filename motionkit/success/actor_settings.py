@@ -9,9 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from motionkit.config import Cli, Group
 from motionkit.errors import MotionkitError
 
-# What an actor is made from.
-
-
 _Pixels = Annotated[int, Field(ge=1, le=8192)]
 _MOST_PIXELS, _MOST_WEIGHTS = 1 << 26, 10**9
 """Numbers of an observation of all cameras together, and weights of the layers behind it."""
@@ -29,29 +26,20 @@ class ActorSettings(Group):
 
 
 class ActorSpec(BaseModel):
-    """Everything that fixes the shape of an actor.
-
-    Attributes:
-        kind: What it reads.
-        width: Width of the hidden layers.
-        state_size: Numbers of the state vector.
-        cameras: ``(height, width)`` by name, in the order that channels are joined.
-        low: Lowest action, one number per dimension; empty for a discrete space.
-        high: Highest action.
-        choices: Number of actions of a discrete space; 0 for a continuous one.
-        environment: What it was trained in.
-    """
+    """Everything that fixes the shape of an actor."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    kind: Literal["mlp", "pixels"]
-    width: int = Field(ge=1, le=16_384)
-    state_size: int = Field(ge=0, le=1_000_000)
+    kind: Literal["mlp", "pixels"]  # what it reads
+    width: int = Field(ge=1, le=16_384)  # width of the hidden layers
+    state_size: int = Field(ge=0, le=1_000_000)  # numbers of the state vector
+    # ``(height, width)`` by name, in the order that channels are joined
     cameras: dict[str, tuple[_Pixels, _Pixels]] = Field(max_length=64)
+    # Lowest action, one number per dimension; empty for a discrete space
     low: tuple[float, ...] = Field(max_length=10_000)
-    high: tuple[float, ...] = Field(max_length=10_000)
-    choices: int = Field(ge=0, le=1_000_000)
-    environment: dict[str, Any] = {}
+    high: tuple[float, ...] = Field(max_length=10_000)  # highest action
+    choices: int = Field(ge=0, le=1_000_000)  # number of actions of a discrete space; 0 for a continuous one
+    environment: dict[str, Any] = {}  # what it was trained in
 
     @property
     def weights(self) -> int:
@@ -74,15 +62,7 @@ class ActorSpec(BaseModel):
         return self
 
     def require_fit(self, environment: Any, place: str) -> None:
-        """Refuse an environment that shows or takes something else.
-
-        Args:
-            environment: An open environment.
-            place: Where the actor is from, for the message.
-
-        Raises:
-            MotionkitError: Names both.
-        """
+        """Refuse an environment that shows or takes something else."""
         own = spec_of(self.kind, self.width, environment)
         for name in ("state_size", "cameras", "low", "high", "choices"):
             if name == ("cameras" if self.kind == "mlp" else "state_size"):
@@ -97,12 +77,7 @@ class ActorSpec(BaseModel):
 
 
 def spec_of(kind: str, width: int, environment: Any) -> ActorSpec:
-    """Return the spec of an actor for an environment.
-
-    Raises:
-        MotionkitError: The environment shows nothing that such an actor reads, or takes other actions than a vector or
-            a choice.
-    """
+    """Return the spec of an actor for an environment."""
     if kind == "mlp" and not environment.state_size:
         raise MotionkitError(
             "this environment shows no state vector.", why="the policy mlp reads one.", fix="--policy pixels"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,11 +17,8 @@ from motionkit.documents import open_file, read_model
 from motionkit.errors import MotionkitError
 from motionkit.metrics import Calibration
 from motionkit.nn import ResNet10
-from motionkit.runs import TENSORS, TrainedOn, find_model, newest_with, what_is, write_bytes_atomic
+from motionkit.runs import TENSORS, TrainedOn, find_model, newest_with, what_is, write_model
 from motionkit.success.classifier_network import Architecture, ResNetEncoder, SuccessNetwork, as_images
-
-# What a classifier knows of itself; it travels with the weights.
-
 
 Status = Literal["ok", "warn", "fail"]
 _SMALLEST, _LARGEST, _CAMERAS = 8, 4096, 16  # pixels of a picture's side; cameras
@@ -30,79 +26,49 @@ Side = Annotated[int, Field(ge=_SMALLEST, le=_LARGEST)]
 
 
 class Check(BaseModel):
-    """One of the checks of `motionkit.success.evaluation`.
-
-    Attributes:
-        name: Short name.
-        status: ``ok``, ``warn`` or ``fail``.
-        value: What was measured; None where nothing could be.
-        limit: What it is held against, in words.
-        meaning: What it says, a sentence.
-    """
+    """One of the checks of `motionkit.success.evaluation`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    name: str
-    status: Status
-    value: float | None
-    limit: str
-    meaning: str
+    name: str  # short name
+    status: Status  # ``ok``, ``warn`` or ``fail``
+    value: float | None  # what was measured; None where nothing could be
+    limit: str  # what it is held against, in words
+    meaning: str  # what it says, a sentence
 
 
 class Pretrained(BaseModel):
-    """The file that an encoder began with.
-
-    Attributes:
-        name: Its name without folder.
-        sha256: Of its bytes.
-    """
+    """The file that an encoder began with."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    name: str
-    sha256: str
+    name: str  # its name without folder
+    sha256: str  # of its bytes
 
 
 class Card(BaseModel):
-    """Everything needed to use a classifier rightly.
-
-    Attributes:
-        architecture: ``small`` or ``resnet10``.
-        cameras: (height, width) in pixels by name.
-        hidden: Width of the head, and of each encoder of ``resnet10``.
-        blocks: Spatial sums of ``resnet10``.
-        threshold: Probability from which a frame is a success.
-        temperature: Logits are divided by it.
-        bias: Log odds added after that; see `motionkit.metrics.Calibration`.
-        environment: What the frames were made with; empty where not known.
-        label_rule: What label 1 means, in words.
-        dataset: Fingerprint of the training data.
-        pretrained: The encoder's file, if any.
-        frozen: Whether the encoder was left as it was.
-        checks: The checks on held-out episodes; empty before they were made.
-        heldout: Figures on held-out episodes.
-        step: Training steps behind the weights.
-        origin: Where it comes from, when it is not a run of motionkit.
-    """
+    """Everything needed to use a classifier rightly."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    architecture: Architecture
+    architecture: Architecture  # ``small`` or ``resnet10``
+    # (height, width) in pixels by name
     cameras: Annotated[dict[str, tuple[Side, Side]], Field(min_length=1, max_length=_CAMERAS)]
-    hidden: int = Field(256, ge=8, le=8192)
-    blocks: int = Field(8, ge=1, le=256)
-    threshold: float = Field(0.5, ge=0, le=1)
-    temperature: float = Field(1.0, gt=0, le=1e3)
-    bias: float = 0.0
+    hidden: int = Field(256, ge=8, le=8192)  # width of the head, and of each encoder of ``resnet10``
+    blocks: int = Field(8, ge=1, le=256)  # spatial sums of ``resnet10``
+    threshold: float = Field(0.5, ge=0, le=1)  # probability from which a frame is a success
+    temperature: float = Field(1.0, gt=0, le=1e3)  # logits are divided by it
+    bias: float = 0.0  # log odds added after that; see `motionkit.metrics.Calibration`
+    # What the frames were made with; empty where not known
     environment: Mapping[str, Any] = Field(default_factory=dict)
-    label_rule: str = ""
-    dataset: str = ""
-    pretrained: Pretrained | None = None
-    frozen: bool = False
-    checks: tuple[Check, ...] = ()
-    heldout: Mapping[str, Any] = Field(default_factory=dict)
-    step: int = 0
-    origin: str = ""
+    label_rule: str = ""  # what label 1 means, in words
+    dataset: str = ""  # fingerprint of the training data
+    pretrained: Pretrained | None = None  # the encoder's file, if any
+    frozen: bool = False  # whether the encoder was left as it was
+    checks: tuple[Check, ...] = ()  # the checks on held-out episodes; empty before they were made
+    heldout: Mapping[str, Any] = Field(default_factory=dict)  # figures on held-out episodes
+    step: int = 0  # training steps behind the weights
+    origin: str = ""  # where it comes from, when it is not a run of motionkit
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -115,11 +81,7 @@ class Card(BaseModel):
 
 
 def refuse_sizes(cameras: Mapping[str, tuple[int, int]]) -> None:
-    """Refuse cameras that no classifier takes.
-
-    Raises:
-        MotionkitError: There are too many, or a picture is too small or too large.
-    """
+    """Refuse cameras that no classifier takes."""
     if len(cameras) > _CAMERAS or not all(_SMALLEST <= side <= _LARGEST for size in cameras.values() for side in size):
         raise MotionkitError(
             f"a classifier cannot look at {in_words(cameras)}.",
@@ -133,9 +95,6 @@ def in_words(cameras: Mapping[str, tuple[int, int]]) -> str:
     return ", ".join(f"{name} {height}x{width}" for name, (height, width) in cameras.items()) or "no camera"
 
 
-# The classifier: network, card, and probabilities of frames.
-
-
 CHUNK = 256
 """Frames that the network sees at a time: one pass over more is slower on a CPU, and takes memory."""
 
@@ -144,11 +103,6 @@ _CALIBRATION = "calibration"
 
 class SuccessClassifier:
     """Tells from one frame of each camera whether a task is fulfilled.
-
-    Args:
-        network: The network.
-        card: What it was made for.
-        trained_on: Contents of the episodes that trained it and that chose its threshold.
 
     Example:
         >>> card = Card(architecture="small", cameras={"camera": (16, 16)})
@@ -159,6 +113,7 @@ class SuccessClassifier:
 
     def __init__(self, network: SuccessNetwork, card: Card, trained_on: TrainedOn | None = None) -> None:
         self._network, self.card = network, card
+        # Contents of the episodes that trained it and that chose its threshold.
         self.trained_on = TrainedOn.unknown() if trained_on is None else trained_on
 
     @classmethod
@@ -187,13 +142,9 @@ class SuccessClassifier:
         return self
 
     def logits(self, frames: Mapping[str, Tensor]) -> Tensor:
-        """Return uncalibrated logits ``[N]`` float32, without a graph and without dropout.
+        """Return uncalibrated logits ``[N]`` float32 of `frames`, without a graph and without dropout.
 
-        Args:
-            frames: uint8 RGB ``[N, H, W, 3]`` by camera, any device; other cameras than its own are not looked at.
-
-        Raises:
-            MotionkitError: A camera is missing or has images of another size; the message names both sides.
+        Frames are uint8 RGB ``[N, H, W, 3]`` by camera, any device; other cameras than its own are not looked at.
         """
         self.refuse(frames)
         count = len(next(iter(frames.values())))
@@ -213,10 +164,6 @@ class SuccessClassifier:
     def probabilities(self, frames: Mapping[str, Tensor]) -> Tensor:
         """Return calibrated probabilities of success ``[N]`` float32; see `logits`."""
         return self.calibrated(self.logits(frames))
-
-    def successes(self, frames: Mapping[str, Tensor]) -> Tensor:
-        """Return ``[N]`` bool: the probability is at least the card's threshold."""
-        return self.probabilities(frames) >= self.card.threshold
 
     def calibrated(self, logits: Tensor) -> Tensor:
         """Return probabilities of logits."""
@@ -292,45 +239,17 @@ def split_calibration(tensors: Mapping[str, Tensor], card: Card) -> tuple[dict[s
 KIND, ARTIFACT, DOCUMENT = "success-classifier", "classifier", "classifier.json"
 
 
-def save_classifier(folder: Path, classifier: SuccessClassifier, *, tensors: bool = True) -> None:
-    """Write ``classifier.json`` (the card), ``trained-on.json`` and ``model.safetensors``, each renamed into place.
-
-    Args:
-        folder: Created when absent.
-        classifier: The classifier.
-        tensors: Write the weights too; a run does so when it ends, until then its checkpoints hold them.
-    """
-    from safetensors.torch import save
-
-    folder.mkdir(parents=True, exist_ok=True)
-    if tensors:
-        own = {name: value.detach().cpu().contiguous() for name, value in classifier.tensors().items()}
-        write_bytes_atomic(folder / TENSORS, save(own))
+def save_classifier(
+    folder: Path,  # created when absent
+    classifier: SuccessClassifier,
+    *,
+    tensors: bool = True,  # write the weights too; a run does so when it ends, until then its checkpoints hold them
+) -> None:
+    """Write ``classifier.json`` (the card), ``trained-on.json`` and ``model.safetensors``, each renamed into place."""
     document = {"schema": 1, "kind": KIND, **classifier.card.model_dump(mode="json")}
-    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
+    write_model(folder, DOCUMENT, document, classifier.tensors() if tensors else None)
     if classifier.trained_on != TrainedOn.unknown():
         classifier.trained_on.write(folder)
-
-
-def load_native(folder: Path, tensors: Path | None = None) -> SuccessClassifier:
-    """Load a classifier, in eval mode, on the CPU.
-
-    Args:
-        folder: What `save_classifier` wrote.
-        tensors: Its weights, where they are not in the folder: those of a run's checkpoint.
-
-    Raises:
-        MotionkitError: It is missing, damaged, not finite, or the weights do not fit the document.
-    """
-    card, path = read_card(folder / DOCUMENT), tensors or folder / TENSORS
-    content = weights.read(path)
-    found = weights.find_tensors(content)
-    if found is None:
-        raise MotionkitError(f"{path} holds no tensors.", fix="copy the folder again.")
-    rest, card = split_calibration(found, card)
-    classifier = built(card, rest, str(path))
-    classifier.trained_on = TrainedOn.read(folder)
-    return classifier
 
 
 def built(card: Card, tensors: dict[str, Tensor], origin: str) -> SuccessClassifier:
@@ -347,11 +266,7 @@ def built(card: Card, tensors: dict[str, Tensor], origin: str) -> SuccessClassif
 
 
 def read_card(path: Path) -> Card:
-    """Read classifier.json.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or of another kind.
-    """
+    """Read classifier.json."""
     return read_model(path, Card, KIND, ", no success classifier")
 
 
@@ -372,9 +287,6 @@ def load_guide(path: Path) -> SuccessClassifier:
 
     Cameras and widths are read off the weights. The file says neither the size of its images nor a threshold: 32
     pixels stand for a place of the feature map (64 for the guide's 2x2), and the threshold is 0.5.
-
-    Raises:
-        MotionkitError: The file cannot be read, or holds other weights.
     """
     tensors = weights.find_tensors(weights.read(path))
     kernels = {} if tensors is None else {m[1]: value for name, value in tensors.items() if (m := _KERNEL.match(name))}
@@ -393,30 +305,16 @@ def load_guide(path: Path) -> SuccessClassifier:
         raise MotionkitError(f"{path} is no success classifier.", why="its poolings differ in form.")
     sizes = {name: (_SCALE * value.shape[1], _SCALE * value.shape[2]) for name, value in kernels.items()}
     used = {name: value for name, value in tensors.items() if not name.endswith(tuple(f".{end}" for end in _UNUSED))}
-    card = _card(path, sizes, len(hidden), first.shape[3])
+    origin = f"{path.parent.name}/{path.name}, a checkpoint of the guide's trainer"
+    try:
+        card = Card(architecture="resnet10", cameras=sizes, hidden=len(hidden), blocks=first.shape[3], origin=origin)
+    except ValueError as error:
+        raise MotionkitError(f"{path} is no success classifier.", why="its sizes are out of range.") from error
     return built(card, used, str(path))
 
 
-def _card(path: Path, sizes: Mapping[str, tuple[int, int]], hidden: int, blocks: int) -> Card:
-    origin = f"{path.parent.name}/{path.name}, a checkpoint of the guide's trainer"
-    try:
-        return Card(architecture="resnet10", cameras=dict(sizes), hidden=hidden, blocks=blocks, origin=origin)
-    except ValueError as error:
-        raise MotionkitError(f"{path} is no success classifier.", why="its sizes are out of range.") from error
-
-
 def read_pretrained(path: Path) -> tuple[dict[str, Tensor], Pretrained]:
-    """Read the guide's ``resnet10_pretrained.pt`` (38 tensors), or one of the same names.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The tensors of `motionkit.nn.ResNet10`, and the file's name and hash.
-
-    Raises:
-        MotionkitError: It cannot be read; or names are missing or unexpected, or shapes differ: both are named.
-    """
+    """Read the guide's ``resnet10_pretrained.pt`` (38 tensors of `motionkit.nn.ResNet10`), with its name and hash."""
     tensors = weights.find_tensors(weights.read(path))
     if tensors is None:
         raise MotionkitError(f"{path} holds no tensors.", fix="give resnet10_pretrained.pt, or leave it out.")
@@ -425,7 +323,8 @@ def read_pretrained(path: Path) -> tuple[dict[str, Tensor], Pretrained]:
     bad = [name for name, value in wanted.items() if not bool(value.isfinite().all())]
     if bad:
         raise MotionkitError(f"{path} is damaged.", why=f"{bad[0]} is not finite.")
-    return wanted, Pretrained(name=path.name, sha256=_sha256(path))
+    with open_file(path) as file:
+        return wanted, Pretrained(name=path.name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def start_from(network: SuccessNetwork, tensors: Mapping[str, Tensor]) -> None:
@@ -435,36 +334,26 @@ def start_from(network: SuccessNetwork, tensors: Mapping[str, Tensor]) -> None:
             encoder.resnet_backbone.load_state_dict(dict(tensors), strict=True)
 
 
-def _sha256(path: Path) -> str:
-    import hashlib
-
-    with open_file(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-# Finding a classifier: a run, one of its checkpoints, a folder, the guide's file, or the newest run.
-
-
 COMMAND = "reward-train"
 _FIX = f"give a run of motionkit {COMMAND}, one of its checkpoints, or the guide's step_N/checkpoint.pt."
 
 
 def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") -> SuccessClassifier:
-    """Load the classifier of a run of ``reward-train`` (its best), of a checkpoint, of a folder, or of the guide.
+    """Load the classifier of a run of ``reward-train`` (its best), a checkpoint, a folder or its model.safetensors.
 
-    Args:
-        place: RUN, RUN/checkpoints/step-NNNNNNNN, a folder with classifier.json or the model.safetensors in it, or
-            the guide's ``checkpoint.pt`` or the folder that holds it.
-        device: Where its weights go.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or something else; the message says what. There is never a random one.
+    Or of the guide: its ``checkpoint.pt``, or the folder that holds it.
     """
     path = Path(place).expanduser()
     if path.is_file() and path.name == TENSORS:
         path = path.parent
     if path.is_dir() and (found := find_model(path, ARTIFACT, DOCUMENT)) is not None:
-        return load_native(found.document.parent, found.tensors).to(device)
+        held = weights.find_tensors(weights.read(found.tensors))
+        if held is None:
+            raise MotionkitError(f"{found.tensors} holds no tensors.", fix="copy the folder again.")
+        rest, card = split_calibration(held, read_card(found.document))
+        classifier = built(card, rest, str(found.tensors)).to(device)
+        classifier.trained_on = TrainedOn.read(found.document.parent)
+        return classifier
     if path.is_dir() and (path / GUIDE_FILE).is_file():
         path = path / GUIDE_FILE
     if path.is_file():

@@ -12,7 +12,6 @@ from motionkit.errors import MotionkitError
 from motionkit.nn import ResNet10, SpatialLearnedEmbeddings, resnet_map
 
 Architecture = Literal["small", "resnet10"]
-ARCHITECTURES: tuple[Architecture, ...] = ("small", "resnet10")
 
 _CHANNELS = (8, 16, 32)
 _SMALL_WIDTH, _SMALL_HEAD = 88, 64
@@ -28,12 +27,7 @@ class _Centred(nn.Module):
 
 
 class SmallEncoder(nn.Module):
-    """A few strided convolutions and a linear layer: 188,000 weights at 64x64, made for one core of a CPU.
-
-    Args:
-        height: Pixels.
-        width: Pixels.
-    """
+    """A few strided convolutions and a linear layer: 188,000 weights at 64x64, made for one core of a CPU."""
 
     def __init__(self, height: int, width: int) -> None:
         super().__init__()
@@ -57,14 +51,7 @@ class SmallEncoder(nn.Module):
 
 
 class ResNetEncoder(nn.Module):
-    """ResNet10, learned spatial pooling and a layer, under the names of the reward-model guide's checkpoints.
-
-    Args:
-        height: Pixels.
-        width: Pixels.
-        hidden: Features of an image.
-        blocks: Spatial sums of each channel.
-    """
+    """ResNet10, learned spatial pooling and a layer, under the names of the reward-model guide's checkpoints."""
 
     def __init__(self, height: int, width: int, hidden: int, blocks: int) -> None:
         super().__init__()
@@ -86,20 +73,14 @@ class ResNetEncoder(nn.Module):
 
 
 class SuccessNetwork(nn.Module):
-    """Turns one frame of each camera into a logit of success.
-
-    Args:
-        architecture: ``small`` or ``resnet10``.
-        cameras: (height, width) in pixels by name.
-        hidden: Width of the head, and of each encoder of ``resnet10``.
-        blocks: Spatial sums of ``resnet10``.
-
-    Raises:
-        MotionkitError: There is no camera, two would have one name in a file, or an image is very small.
-    """
+    """Turns one frame of each camera into a logit of success."""
 
     def __init__(
-        self, architecture: Architecture, cameras: Mapping[str, tuple[int, int]], hidden: int = 256, blocks: int = 8
+        self,
+        architecture: Architecture,  # ``small`` or ``resnet10``
+        cameras: Mapping[str, tuple[int, int]],  # (height, width) in pixels by name
+        hidden: int = 256,  # width of the head, and of each encoder of ``resnet10``
+        blocks: int = 8,  # spatial sums of ``resnet10``
     ) -> None:
         super().__init__()
         if not cameras:

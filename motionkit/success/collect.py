@@ -22,7 +22,7 @@ from motionkit.success.collect_settings import POLICIES, QuotaSettings, RewardCo
 from motionkit.success.collected import Collected, start_anew
 from motionkit.success.environments.open import open_environment
 from motionkit.success.episodes import ARTIFACT, Collector, ColumnName, Quota, Trajectories
-from motionkit.success.ppo.backend import PolicyLearner, Sb3Ppo
+from motionkit.success.ppo.backend import Sb3Ppo
 from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term
 from motionkit.success.ppo.settings import PpoSettings
 from motionkit.success.reward import EnvOptions
@@ -31,21 +31,12 @@ from motionkit.training.base import Figure
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.steps import Parts, State, restore, run_steps
 
-# Policies that act without learning: random, scripted, or a run's actor.
-
-
 Choose = Callable[[NDArray[Any]], NDArray[Any]]
 """``choose(observed) -> actions``."""
 
 
 class Acting:
-    """Steps an environment with a fixed policy.
-
-    Args:
-        env: The environment.
-        choose: The policy.
-        steps: Steps of each copy in one update.
-    """
+    """Steps an environment with a fixed policy."""
 
     def __init__(self, env: ScoredEnv, choose: Choose, steps: int) -> None:
         self._env, self._choose, self._steps = env, choose, steps
@@ -87,24 +78,12 @@ def random_actions(environment: Environment) -> Choose:
 
 
 def scripted_actions(environment: Environment, name: str) -> Choose:
-    """Return the environment's own way to success.
-
-    Raises:
-        MotionkitError: It knows none.
-    """
+    """Return the environment's own way to success."""
     if not isinstance(environment, Scripted):
         raise MotionkitError(
             f"the environment {name} has no scripted policy.", fix="--policy ppo, --policy random or --policy RUN"
         )
     return lambda _: environment.scripted()
-
-
-def actor_actions(actor: Actor) -> Choose:
-    """Return the policy of an actor; torch's global generator draws."""
-    return actor.act
-
-
-# What a run keeps of the episodes that it collected: their quota and their counts.
 
 
 KEPT = (
@@ -161,9 +140,6 @@ def result_of(counts: Mapping[str, Mapping[str, int]], left_out: Mapping[str, in
     }  # fmt: skip
 
 
-# `motionkit reward-collect --import POS NEG`: the guide's trajectories as a run.
-
-
 _IDLE = ("env", "policy", "episodes", "actor", "objective", "optim")
 
 
@@ -171,9 +147,6 @@ class ImportEpisodes:
     """Writes trajectories of the guide as episodes; see `motionkit.training.base.Trainer`.
 
     A step is a file. Nothing acts, so that there is no environment.
-
-    Args:
-        settings: All settings; `import_from` is given.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = ("import_from", "quota")
@@ -184,11 +157,7 @@ class ImportEpisodes:
         self.settings = settings
 
     def prepare(self) -> None:
-        """Look through all files.
-
-        Raises:
-            MotionkitError: As `Trajectories`; or a setting was given that has no effect here.
-        """
+        """Look through all files."""
         settings, default = self.settings, RewardCollectSettings()
         idle = [name for name in _IDLE if getattr(settings, name) != getattr(default, name)]
         if settings.run.num_steps != default.run.num_steps:
@@ -241,9 +210,6 @@ class RewardCollect:
     """Collects episodes; see `motionkit.training.base.Trainer`.
 
     A step is a rollout of every copy of the environment. Episodes are written when they end.
-
-    Args:
-        settings: All settings.
     """
 
     unshared: ClassVar[str] = "episodes are counted in one process, and --workers spreads the environments over cores"
@@ -257,11 +223,7 @@ class RewardCollect:
         self.settings = settings
 
     def prepare(self) -> None:
-        """Open the environment and what acts in it.
-
-        Raises:
-            MotionkitError: The environment has no camera, or the policy is missing or does not fit.
-        """
+        """Open the environment and what acts in it."""
         settings = self.settings
         self.device = set_up(settings, small=True)
         episodes = settings.episodes
@@ -306,7 +268,7 @@ class RewardCollect:
         kind = own.kind if self.settings.policy == "ppo" or self.environment.state_size else "pixels"
         return spec_of(kind, own.width, self.environment)
 
-    def _learner(self) -> PolicyLearner | Acting:
+    def _learner(self) -> Sb3Ppo | Acting:
         settings = self.settings
         if settings.policy == "ppo":
             assert self.actor is not None
@@ -318,7 +280,7 @@ class RewardCollect:
             choose = scripted_actions(self.environment, settings.env.label)
         else:
             assert self.actor is not None
-            choose = actor_actions(self.actor)
+            choose = self.actor.act  # torch's global generator draws
         return Acting(self.env, choose, settings.episodes.steps)
 
     def _watch(self, step: Step, frames: Frames, seeds: NDArray[np.int64]) -> None:
@@ -375,9 +337,6 @@ class RewardCollect:
                 save_actor(run.artifact(ACTOR), self.actor)
             counts, left_out = self.collector.counts, self.collector.left_out
         return result_of(counts, left_out)
-
-
-# Which of the two trainers of the command settings ask for.
 
 
 def open_trainer(settings: RewardCollectSettings) -> RewardCollect | ImportEpisodes:

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from motionkit.config import (
     CheckpointSettings,
     Chosen,
     Cli,
-    Foreign,
     Group,
-    Layer,
-    Preset,
     RunSettings,
-    TrainerSettings,
     slot,
 )
 from motionkit.plugins import Component
-from motionkit.success.ppo.guide import is_foreign, translate_stage, translate_words
 from motionkit.success.ppo.settings import (
     FLOAT32,
+    ActingSettings,
     EpisodesSettings,
     PpoObjectiveSettings,
     PpoOptimSettings,
-    environment_of_inputs,
-    usual_settings,
-    with_recorded_environment,
 )
-
-# Settings of `motionkit reward-collect`.
-
 
 POLICIES = ("ppo", "random", "scripted")
 
@@ -66,8 +56,10 @@ class CollectActorSettings(Group):
     width: int = Field(64, ge=1, le=16_384, description="Width of the two hidden layers.")
 
 
-class RewardCollectSettings(TrainerSettings):
+class RewardCollectSettings(ActingSettings):
     """Collect episodes to train a reward on."""
+
+    command = "reward-collect"
 
     run: CollectRunSettings = CollectRunSettings()
     checkpoint: CheckpointSettings = CheckpointSettings(every=1)
@@ -101,36 +93,6 @@ class RewardCollectSettings(TrainerSettings):
             keys = [f"{name}.{option}" for name, group in learned.items() for option in group.model_fields]
             found |= dict.fromkeys(keys, "--policy is not ppo, so nothing is learned")
         return found
-
-    @classmethod
-    def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
-        """Return the environment of the run of ``--policy``; see `Settings.inherited`."""
-        return environment_of_inputs(cls, layers, typed)
-
-    @classmethod
-    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
-        """Return what the environment replaces defaults with; see `Settings.preset_of`."""
-        return usual_settings("reward-collect", given, options)
-
-    @classmethod
-    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with the environment that they meant; see `Translated.recorded`."""
-        return with_recorded_environment(table)
-
-    @classmethod
-    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
-        """Return what the guide's ``maniskill_ppo_cnn.yaml`` means; see `Settings.translate`."""
-        return translate_stage(table, path, "reward-collect")
-
-    @classmethod
-    def is_foreign(cls, key: str) -> bool:
-        """Whether it is a dotted name of the guide; see `Settings.is_foreign`."""
-        return is_foreign(key)
-
-    @classmethod
-    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
-        """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
-        return translate_words(sets, "reward-collect")
 
 
 component = Component(

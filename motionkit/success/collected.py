@@ -9,11 +9,7 @@ from motionkit.training.steps import State
 
 
 class Collected:
-    """What a collector has written; see `motionkit.training.steps.Stateful`.
-
-    Args:
-        collector: It.
-    """
+    """What a collector has written; see `motionkit.training.steps.Stateful`."""
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector

@@ -10,8 +10,6 @@ from pydantic import BeforeValidator, Field, model_validator
 from motionkit.config import Cli, Group, split_commas
 from motionkit.plugins import Component
 
-# The environment's own reward, as one that `motionkit ppo` can weigh beside others.
-
 
 class EnvOptions(Group):
     """Options of `env`: none."""

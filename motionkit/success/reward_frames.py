@@ -15,17 +15,9 @@ from motionkit.success.classifier import COMMAND, Card, load_classifier, newest_
 from motionkit.success.reward import EnvOptions, SuccessOptions
 from motionkit.text import Prompt
 
-# The environment's own reward.
-
 
 class Env:
-    """Returns what the environment gave.
-
-    Args:
-        options: None.
-        dataset: Not used.
-        device: Where scores are.
-    """
+    """Returns what the environment gave."""
 
     name = "env"
 
@@ -43,19 +35,8 @@ class SuccessReward:
     An episode's value is the k-th highest probability of its last n frames: k = n = 1 for ``last``, the highest of all
     frames for ``any``. With the output ``binary`` the score is whether that reaches the classifier's threshold.
 
-    Args:
-        options: Which classifier, and how it is used.
-        dataset: Not needed; every reward factory is given it.
-        device: Where the classifier runs.
-
     Attributes:
-        classifier: The classifier; its card says what it was trained on and which checks it failed.
         place: Where it is from.
-        origin: The same in words.
-        inputs: Its fingerprint, by the option that names it.
-
-    Raises:
-        MotionkitError: There is no classifier there, or it is made for something else than the options say.
     """
 
     name = "success-classifier"
@@ -64,17 +45,15 @@ class SuccessReward:
     def __init__(self, options: SuccessOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
         self.options = options
         self.place = place = _place(options.checkpoint)
+        # The classifier; its card says what it was trained on and which checks it failed
         self.classifier = load_classifier(place, device=device)
         _refuse_other(options, self.classifier.card, place)
+        # The same in words
         self.origin = str(place) if options.checkpoint else f"{place}, the newest finished run of {COMMAND}"
-        self.inputs = {"checkpoint": self.classifier.fingerprint()}
+        self.inputs = {"checkpoint": self.classifier.fingerprint()}  # its fingerprint, by the option that names it
 
     def score(self, samples: FrameBatch, prompts: Sequence[Prompt], /) -> RewardScores:
-        """Return a score in 0 to 1 for each episode; NaN for one without a frame.
-
-        Raises:
-            MotionkitError: The classifier looks through several cameras; `score_cameras` takes their frames.
-        """
+        """Return a score in 0 to 1 for each episode; NaN for one without a frame."""
         cameras = tuple(self.classifier.card.cameras)
         if len(cameras) > 1:
             raise MotionkitError(
@@ -83,7 +62,7 @@ class SuccessReward:
                 fix="motionkit ppo takes such a classifier; here train one with --data.cameras NAME.",
             )
         frames, lengths = samples.frames, samples.lengths
-        reach = _reach(self.options, frames.shape[1])
+        reach = min({"last": 1, "any": frames.shape[1], "k-of-n": self.options.n}[self.options.mode], frames.shape[1])
         # Places of the last frames, [N, R]; those before an episode's beginning do not count.
         back = torch.arange(reach, device=lengths.device)
         places = lengths[:, None] - 1 - back
@@ -127,12 +106,6 @@ def _refuse_other(options: SuccessOptions, card: Card, place: Path) -> None:
             why="a classifier works with what it was trained with, which its checkpoint says.",
             fix=f"leave {name} out, or give another checkpoint.",
         )
-
-
-def _reach(options: SuccessOptions, frames: int) -> int:
-    if options.mode == "last":
-        return min(1, frames)
-    return frames if options.mode == "any" else min(options.n, frames)
 
 
 def _place(checkpoint: str) -> Path:

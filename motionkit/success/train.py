@@ -47,38 +47,23 @@ from motionkit.success.train_settings import RewardTrainSettings, ThresholdSetti
 from motionkit.tracking import finite
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import autocast, describe_device, set_up
-from motionkit.training.learner import Best, Learner, cosine_rate, out_of_range
-from motionkit.training.steps import Parts, restore, run_steps
-from motionkit.training.world import OneProcess, World, of_main, share_of, sum_over
-
-# What validation episodes decide: calibration, threshold, and which weights are the best.
+from motionkit.training.learner import Learner, cosine_rate, out_of_range
+from motionkit.training.supervised import fit
+from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and what it gives on the episodes that it was chosen on.
+    """What was chosen, and what it gives on the episodes that it was chosen on."""
 
-    Attributes:
-        calibration: Temperature and bias.
-        threshold: Probability from which a frame is a success.
-        reached: Whether the precision that was asked for was reached.
-        figures: Metrics by name, ``classifier/...``.
-    """
-
-    calibration: Calibration
-    threshold: float
-    reached: bool
-    figures: dict[str, float]
+    calibration: Calibration  # temperature and bias
+    threshold: float  # probability from which a frame is a success
+    reached: bool  # whether the precision that was asked for was reached
+    figures: dict[str, float]  # metrics by name, ``classifier/...``
 
 
 def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learning_rate: float) -> Choice:
     """Fit the calibration, choose the threshold, and measure.
-
-    Args:
-        logits: ``[N]``.
-        labels: ``[N]``; both labels occur.
-        settings: How the threshold is chosen.
-        learning_rate: Peak learning rate of the training, for the message.
 
     Raises:
         MotionkitError: A logit is not finite (exit code 1).
@@ -122,9 +107,6 @@ class RewardTrain:
 
     Episodes, not frames, are split: some train, some choose weights, calibration and threshold, and some are measured
     on once, at the end. The best classifier becomes ``RUN/classifier``, the last one ``RUN/classifier-last``.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -138,11 +120,7 @@ class RewardTrain:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Read the episodes and build the classifier.
-
-        Raises:
-            MotionkitError: There are no episodes or only of one class, a file cannot be read, or sizes do not fit.
-        """
+        """Read the episodes and build the classifier."""
         settings = self.settings
         self.device = set_up(settings, small=True)
         model, train = settings.model, settings.train
@@ -219,23 +197,21 @@ class RewardTrain:
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
         frozen = nn.ModuleList(classifier.network.backbones()) if settings.model.frozen else None
         learner = Learner(classifier, optim, rate, world=self.world, frozen=frozen)
-        best = Best()
-        parts: Parts = {**learner.parts(), "best": best}
-        if (checkpoint := run.checkpoint()) is not None:
-            restore(parts, checkpoint)
-        save_classifier(run.artifact(ARTIFACT), classifier, tensors=False)
-        seen = self._seen(run)
+        seen: Seen
 
-        def step_fn(step: int) -> Mapping[str, float]:
-            metrics = self._step(learner, seen, step)
-            epoch, place = divmod(step, self.batches.per_epoch)
-            if step == total or (every and not place and epoch % every == 0):
-                metrics |= self._validate(seen, best, step).figures
-            return metrics
+        def begin() -> None:
+            nonlocal seen
+            save_classifier(run.artifact(ARTIFACT), classifier, tensors=False)
+            seen = self._seen(run)
 
-        if not run_steps(run, settings, step_fn, parts, world=self.world):
+        done = fit(
+            run, settings, learner, lambda step: self._step(learner, seen, step),
+            measure=lambda step: self._validate(seen, step), every=every * self.batches.per_epoch,
+            worth=lambda figures: figures["classifier/average_precision"], begin=begin,
+        )  # fmt: skip
+        if done is None:
             return {}
-        # The best offered may be older, and a run that is resumed after its last step validates no more.
+        best = done.best
         classifier.update(step=total)
         save_classifier(run.artifact(LAST), classifier)
         classifier.load_tensors(best.tensors)
@@ -287,18 +263,14 @@ class RewardTrain:
         logits, labels = all_logits(seen, index), self._labels(index)
         return choose(logits, labels, settings.threshold, learning_rate=settings.optim.learning_rate)
 
-    def _validate(self, seen: Seen, best: Best, step: int) -> Choice:
+    def _validate(self, seen: Seen, step: int) -> dict[str, float]:
         """Measure on the validation episodes; the weights of a checkpoint go with the threshold chosen here."""
         choice = self._choose(seen)
         calibration = choice.calibration
         self.classifier.update(
             threshold=choice.threshold, temperature=calibration.temperature, bias=calibration.bias, step=step
         )
-        if best.offer(
-            of_main(choice.figures["classifier/average_precision"], self.world), step, self.classifier.tensors()
-        ):
-            _logger.info("step %d: average precision %.4f, the best so far", step, best.value)
-        return choice
+        return choice.figures
 
     def _finish(self, run: Run, report: RewardReport, step: int) -> dict[str, object]:
         folder = run.artifact(FIGURES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,8 +23,6 @@ from motionkit.success.episodes import Episodes, label_episodes, open_episodes, 
 from motionkit.success.evaluation.data import Split
 from motionkit.success.train_settings import RewardDataSettings
 from motionkit.training.world import OneProcess, World, rows_of
-
-# Which frames a step sees, and how their images are changed: a function of seed and step alone.
 
 
 class _Stream:
@@ -53,17 +51,16 @@ class FrameBatches:
 
     An epoch has as many steps as it takes to see as many frames as there are; with a fixed share, frames of the rarer
     label come several times in it.
-
-    Args:
-        frames: ``[N]`` frames to draw from.
-        labels: ``[N]`` their labels; both occur.
-        size: Frames of a batch; fewer when there are fewer.
-        negatives: Frames of label 0 for each of label 1; 0: as they come.
-        seed: Fixes everything.
     """
 
     def __init__(
-        self, frames: NDArray[np.int64], labels: NDArray[np.float32], size: int, *, negatives: float, seed: int
+        self,
+        frames: NDArray[np.int64],  # [N] frames to draw from
+        labels: NDArray[np.float32],  # [N] their labels; both occur
+        size: int,  # frames of a batch; fewer when there are fewer
+        *,
+        negatives: float,  # frames of label 0 for each of label 1; 0: as they come
+        seed: int,  # fixes everything
     ) -> None:
         size = min(size, len(frames))
         self.per_epoch = -(-len(frames) // size)
@@ -85,18 +82,12 @@ class FrameBatches:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Changes of images.
+    """Changes of images."""
 
-    Attributes:
-        shift: Most pixels that an image is moved by; its edge is repeated.
-        brightness: Most that values are changed by, as a share.
-        seed: Fixes everything.
-        world: The processes that share a batch; the draws are those of the whole batch.
-    """
-
-    shift: int
-    brightness: float
-    seed: int
+    shift: int  # most pixels that an image is moved by; its edge is repeated
+    brightness: float  # most that values are changed by, as a share
+    seed: int  # fixes everything
+    # The processes that share a batch; the draws are those of the whole batch
     world: World = field(default_factory=OneProcess)
 
     def __call__(self, images: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
@@ -140,53 +131,39 @@ class FrameSet(Protocol):
         ...
 
 
-class Seen(Protocol):
-    """Logits of frames."""
-
-    def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
-        """Return ``[N]``, with a graph where one is wanted; images are changed in training steps (from 1) only."""
-        ...
-
-
 class Images:
-    """Reads frames, changes them, and runs the whole network.
-
-    Args:
-        network: The network.
-        episodes: The frames.
-        augmentation: Changes of the images of training steps.
-        device: Where the network is.
-    """
+    """Reads frames, changes them, and runs the whole network."""
 
     def __init__(
-        self, network: SuccessNetwork, episodes: FrameSet, augmentation: Augmentation, device: torch.device
+        self,
+        network: SuccessNetwork,
+        episodes: FrameSet,
+        augmentation: Augmentation,  # changes of the images of training steps
+        device: torch.device,  # where the network is
     ) -> None:
         self._network, self._episodes, self._augmentation, self._device = network, episodes, augmentation, device
 
     def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
-        """See `Seen.logits`."""
+        """Return ``[N]``, with a graph where one is wanted; images are changed in training steps (from 1) only."""
         images = _images(self._network, self._episodes, index, self._device)
         logits: Tensor = self._network(self._augmentation(images, step) if step else images)
         return logits
 
 
 class Features:
-    """Reads feature maps of a frozen encoder from files, and runs the head alone.
-
-    Args:
-        network: The network.
-        maps: ``[F, C, h, w]`` float32 by camera, memory-mapped.
-        device: Where the network is.
-    """
+    """Reads feature maps of a frozen encoder from files, and runs the head alone."""
 
     def __init__(
-        self, network: SuccessNetwork, maps: Mapping[str, np.memmap[Any, np.dtype[np.float32]]], device: torch.device
+        self,
+        network: SuccessNetwork,
+        maps: Mapping[str, np.memmap[Any, np.dtype[np.float32]]],  # [F, C, h, w] float32 by camera, memory-mapped
+        device: torch.device,  # where the network is
     ) -> None:
         self._network, self._maps, self._device = network, maps, device
         self._pages = MappedPages()
 
     def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
-        """See `Seen.logits`; there are no images to change."""
+        """Return ``[N]``; there are no images to change."""
         found = {
             name: torch.from_numpy(np.array(values[index])).to(self._device) for name, values in self._maps.items()
         }
@@ -195,24 +172,20 @@ class Features:
         return self._network.head(found)
 
 
+Seen = Images | Features
+"""Gives logits of frames."""
+
+
 def cache_features(
-    folder: Path,
-    network: SuccessNetwork,
+    folder: Path,  # where the files go; created when absent
+    network: SuccessNetwork,  # the network; its backbones stay as they are
     episodes: FrameSet,
-    device: torch.device,
-    progress: Callable[[int], None] | None = None,
+    device: torch.device,  # where the network is
 ) -> Features:
     """Compute the feature maps of all frames into files and return what reads them.
 
     They are computed again when a run is resumed: that takes seconds, and files that were cut short would not be
     noticed.
-
-    Args:
-        folder: Where the files go; created when absent.
-        network: The network; its backbones stay as they are.
-        episodes: The frames.
-        device: Where the network is.
-        progress: Called with the number of frames that were done.
 
     Raises:
         MotionkitError: The disk is full (exit code 1).
@@ -232,8 +205,6 @@ def cache_features(
             for name, values in found.items():
                 written[name][start : start + len(index)] = values.float().cpu().numpy()
                 pages.touched(written[name], len(index))
-            if progress is not None:
-                progress(len(index))
         for part in written.values():
             part.flush()
     del written, pages
@@ -263,29 +234,17 @@ _COLLECT, _FOLDER = "reward-collect", "episodes"
 
 @dataclass(frozen=True)
 class Source:
-    """Episodes with the words that name them.
-
-    Attributes:
-        episodes: The episodes.
-        places: Folders that they were read from; of the guide's, those of successes and of others.
-        trajectories: Whether they are the guide's files.
-        labels: File of a person's labels; None for the data's own.
-        note: How they were found, where the settings do not say; else empty.
-    """
+    """Episodes with the words that name them."""
 
     episodes: Episodes
-    places: tuple[str, ...]
-    trajectories: bool
-    labels: Path | None = None
-    note: str = ""
+    places: tuple[str, ...]  # folders that they were read from; of the guide's, those of successes and of others
+    trajectories: bool  # whether they are the guide's files
+    labels: Path | None = None  # file of a person's labels; None for the data's own
+    note: str = ""  # how they were found, where the settings do not say; else empty
 
 
 def open_source(settings: RewardDataSettings, resume: Path | None) -> Source:
-    """Open what the settings name, or the newest finished run of reward-collect.
-
-    Raises:
-        MotionkitError: There is nothing, it cannot be read, or cameras and sizes are others than the settings say.
-    """
+    """Open what the settings name, or the newest finished run of reward-collect."""
     if settings.positive_dir is not None and settings.negative_dir is not None:
         places = str(settings.positive_dir), str(settings.negative_dir)
         return _checked(reopen(places, trajectories=True, cameras=settings.cameras), settings)
@@ -307,11 +266,7 @@ def open_source(settings: RewardDataSettings, resume: Path | None) -> Source:
 
 
 def reopen_record(record: Mapping[str, Any]) -> Source:
-    """Open what `read_record` gave again.
-
-    Raises:
-        MotionkitError: As `reopen`.
-    """
+    """Open what `read_record` gave again."""
     labels = record.get("labels")
     return reopen(
         record["places"], trajectories=record["trajectories"], labels=None if labels is None else Path(str(labels))
@@ -321,11 +276,7 @@ def reopen_record(record: Mapping[str, Any]) -> Source:
 def reopen(
     places: Sequence[str], *, trajectories: bool, cameras: Sequence[str] = (), labels: Path | None = None
 ) -> Source:
-    """Open folders again: one episode of each content, its frames compared with the hashes of when they were written.
-
-    Raises:
-        MotionkitError: One cannot be read, frames have changed, or nothing says which are a success.
-    """
+    """Open folders again: one episode of each content, its frames compared with the hashes when they were written."""
     paths = [Path(place).expanduser() for place in places]
     if trajectories:
         episodes = open_trajectories(paths[0], paths[1], cameras=tuple(cameras))
@@ -389,11 +340,7 @@ def write_record(path: Path, source: Source, split: Split) -> None:
 
 
 def read_record(run: Path) -> dict[str, Any]:
-    """Read `RECORD` of a run.
-
-    Raises:
-        MotionkitError: It is missing or damaged.
-    """
+    """Read `RECORD` of a run."""
     path = run / RECORD
     found = read_json(path, dict, fix="name the data: --data FOLDER")
     places, split = found.get("places"), found.get("split")
@@ -421,3 +368,35 @@ def _checked(source: Source, settings: RewardDataSettings) -> Source:
                 fix="leave data.image_size out, or collect images of that size.",
             )
     return source
+
+
+def run_of(place: Path) -> Path | None:
+    """Return the run of reward-train that a run folder, its classifier or one of its checkpoints belongs to."""
+    for folder in (place, *list(place.absolute().parents)[:3]):
+        if (folder / RECORD).is_file():
+            return folder
+    return None
+
+
+def held_out(run: Path, fingerprint: str) -> tuple[Source, NDArray[np.int64]]:
+    """Return the data of a run, and the frames of the episodes that it was measured on."""
+    source, split = data_of(run, fingerprint)
+    return source, split.frames(source.episodes, split.test)
+
+
+def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
+    """Return the data of a run, and which of its episodes were for what."""
+    record = read_record(run)
+    source = reopen_record(record)
+    if source.episodes.fingerprint != fingerprint:
+        raise MotionkitError(
+            f"{source.places[0]} has changed since {run} was trained on it.",
+            why="which of its episodes were held out then is not known any more.",
+            fix=f"put the episodes back; or measure on those that are there now: motionkit eval reward {run} "
+            f"{source.places[0]}",
+        )
+    split = record["split"]
+    if record.get("schema") == 1:  # of before episodes were known by their content
+        contents = {one.id: one.content for one in source.episodes.records}
+        split = {part: [contents[name] for name in split[part] if name in contents] for part in split}
+    return source, Split(*(tuple(split[part]) for part in ("train", "val", "test")))

@@ -23,7 +23,7 @@ from motionkit.config import (
     split_commas,
 )
 from motionkit.plugins import Component
-from motionkit.training.guide_yaml import Reading, closed, leaves, reading, reason_in
+from motionkit.training.guide_yaml import Reading, closed, leaves, reading
 
 # The keys of the reward-model guide's ``train_reward_model.yaml``, and what becomes of each.
 
@@ -57,41 +57,27 @@ _CLUSTER = "one process trains, without Ray"
 _SCHEDULE = "the rate falls by a cosine here; optim.warmup_steps and train.final_rate shape it"
 _STAGES = "of stages 1 and 3; reward-collect and ppo read it"
 
+_PLACE = "it is part of reward.save_dir"
+_BETAS = "optim.betas sets it"
+
 LEFT_OUT: Mapping[str, str] = {
-    "defaults": _HYDRA,
-    "hydra": _HYDRA,
-    "cluster": _CLUSTER,
-    "reward.group_name": _CLUSTER,
-    "reward.training_backend": _CLUSTER,
-    "runner.output_dir": "it is part of reward.save_dir",
-    "runner.experiment_name": "it is part of reward.save_dir",
+    **dict.fromkeys(("defaults", "hydra"), _HYDRA),
+    **dict.fromkeys(("cluster", "reward.group_name", "reward.training_backend"), _CLUSTER),
+    **dict.fromkeys(("runner.output_dir", "runner.experiment_name"), _PLACE),
     "runner.task_type": "reward-train trains on images",
     "runner.logger": "motionkit logs its own metrics; --track adds a tracker",
     "reward.data.num_workers": "frames are read from files that are mapped into memory",
     "reward.model.use_pretrain": "a file says it: reward.model.pretrained_encoder_path",
     "reward.optim.optimizer": "AdamW, as the guide's code",
     "reward.optim.adam_eps": "AdamW's own 1e-8 is used",
-    "reward.optim.adam_beta1": "optim.betas sets it",
-    "reward.optim.adam_beta2": "optim.betas sets it",
-    "reward.lr_sched": _SCHEDULE,
-    "reward.optim.lr_sched": _SCHEDULE,
-    "reward.use_reward_model": _STAGES,
-    "reward.collect_data": _STAGES,
-    "reward.reward_model": _STAGES,
-    "reward.data_collection": _STAGES,
+    **dict.fromkeys(("reward.optim.adam_beta1", "reward.optim.adam_beta2"), _BETAS),
+    **dict.fromkeys(("reward.lr_sched", "reward.optim.lr_sched"), _SCHEDULE),
+    **{f"reward.{key}": _STAGES for key in ("use_reward_model", "collect_data", "reward_model", "data_collection")},
 }
 """Keys, or whole groups, that do nothing here, each with the reason."""
 
 ROOTS = ("defaults", "hydra", "cluster", "runner", "reward")
 """First parts of the guide's names; none of them is a group here."""
-
-
-def reason_left_out(key: str) -> str:
-    """Return why a dotted key does nothing here; empty when it is no such key."""
-    return reason_in(LEFT_OUT, key)
-
-
-# Reads the guide's ``train_reward_model.yaml``, and its dotted names, into the settings here.
 
 
 def is_foreign(key: str) -> bool:
@@ -103,14 +89,6 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
     """Return what a file of the guide means here; see `motionkit.config.Settings.translate`.
 
     Groups of motionkit's own may stand beside the guide's; they win.
-
-    Args:
-        table: What the file holds.
-        path: The file.
-        own: Names of the groups and settings here.
-
-    Raises:
-        SettingsError: A key is unknown or given twice under two names, or a reference cannot be kept.
     """
     if not any(map(is_foreign, table)):
         return None
@@ -130,13 +108,6 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
     done.finish(f"{path} is a config of the reward-model guide; read as")
     found.notes.append("Paths count from the working folder.")
     return found
-
-
-def translate_sets(sets: Mapping[str, Any]) -> Foreign:
-    """Return what the guide's dotted names on the command line mean; see `Settings.translate_sets`."""
-    done = reading("command line")
-    _read(done, sets)
-    return done.finish("names of the reward-model guide, read as")
 
 
 def _read(done: Reading, values: Mapping[str, Any]) -> None:
@@ -172,9 +143,6 @@ def _fitted(found: Foreign, key: str, value: Any) -> Any:
     if key in ("reward.model.image_keys", "reward.data.image_key") and isinstance(value, str):
         return [value]
     return value
-
-
-# Settings of `motionkit reward-train`.
 
 
 Architecture = Literal["auto", "small", "resnet10"]
@@ -299,8 +267,7 @@ class RewardControlSettings(Group):
     """Negative control."""
 
     shuffle: bool = Field(
-        False,
-        description="Nothing should be learned: shuffle the labels of the training and of the validation frames.",
+        False, description="Nothing should be learned: shuffle the labels of the training and of the validation frames."
     )
 
 
@@ -356,7 +323,9 @@ class RewardTrainSettings(TrainerSettings):
     @classmethod
     def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
         """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
-        return translate_sets(sets)
+        done = reading("command line")
+        _read(done, sets)
+        return done.finish("names of the reward-model guide, read as")
 
 
 component = Component(

@@ -14,9 +14,6 @@ from motionkit.contracts.environment import Environment, Flags, Floats, Frames
 from motionkit.metrics.paired import compare
 from motionkit.rl import stable_hash
 
-# Episodes of an actor, from chosen starts.
-
-
 Act = Callable[[Floats, Frames], NDArray[Any]]
 """``act(states, frames) -> actions``."""
 
@@ -26,51 +23,29 @@ Predict = Callable[[Frames], Flags]
 
 @dataclass(frozen=True)
 class Episodes:
-    """What E episodes came to.
+    """What E episodes came to."""
 
-    Attributes:
-        success: ``[E]`` bool: the environment saw success after some step.
-        predicted: ``[E]`` bool: the learned reward did; None without one.
-        films: Frames ``[T, H, W, 3]`` of the first camera, of the first episodes.
-    """
-
-    success: Flags
-    predicted: Flags | None
-    films: tuple[NDArray[np.uint8], ...]
+    success: Flags  # [E] bool: the environment saw success after some step
+    predicted: Flags | None  # [E] bool: the learned reward did; None without one
+    films: tuple[NDArray[np.uint8], ...]  # frames [T, H, W, 3] of the first camera, of the first episodes
 
 
 def start_seeds(purpose: str, seed: int, first: int, count: int) -> NDArray[np.int64]:
-    """Return the seeds of episodes `first`, `first` + 1, ... of one purpose; those of two purposes differ.
-
-    Args:
-        purpose: Such as ``train`` or ``eval``.
-        seed: Seed of the run.
-        first: Number of the first episode.
-        count: How many.
-    """
+    """Return the seeds of episodes `first`, `first` + 1, ... of one purpose; those of two purposes differ."""
     numbers = range(first, first + count)
     return np.array([stable_hash(f"episode/{purpose}/{seed}/{number}") % 2**62 for number in numbers], np.int64)
 
 
 def run_episodes(
-    environment: Environment,
-    act: Act,
-    seeds: NDArray[np.int64],
+    environment: Environment,  # its copies run so many episodes at a time; their episodes before are lost
+    act: Act,  # called before every step with states and frames
+    seeds: NDArray[np.int64],  # [E] the starts
     *,
-    frames: bool = False,
-    predict: Predict | None = None,
-    films: int = 0,
+    frames: bool = False,  # whether `act` needs frames; without, and with nothing else that needs them, none are drawn
+    predict: Predict | None = None,  # a learned reward
+    films: int = 0,  # episodes whose frames are kept
 ) -> Episodes:
-    """Run one episode from each start to its end.
-
-    Args:
-        environment: Its copies run so many episodes at a time; their episodes before are lost.
-        act: Called before every step with states and frames.
-        seeds: ``[E]`` the starts.
-        frames: Whether `act` needs frames; without, and with nothing else that needs them, none are drawn.
-        predict: A learned reward.
-        films: Episodes whose frames are kept.
-    """
+    """Run one episode from each start to its end."""
     count, size = len(seeds), environment.num_envs
     success = np.zeros(count, np.bool_)
     predicted = np.zeros(count, np.bool_)
@@ -103,19 +78,12 @@ def run_episodes(
     return Episodes(success, None if predict is None else predicted, tuple(kept))
 
 
-# Rates with intervals.
-
-
 _Z = 1.959964
 _RESAMPLES = 2000
 
 
 def rate_interval(hits: int, count: int) -> tuple[float, float]:
     """Return the 95 % interval of a rate (Wilson 1927).
-
-    Args:
-        hits: Successes.
-        count: Trials, at least one.
 
     Example:
         >>> [round(end, 3) for end in rate_interval(200, 200)]
@@ -128,16 +96,7 @@ def rate_interval(hits: int, count: int) -> tuple[float, float]:
 
 
 def change_of(before: Flags, after: Flags, seed: int = 0) -> dict[str, object]:
-    """Return a rate before and after, from the same starts.
-
-    Args:
-        before: ``[E]`` bool.
-        after: ``[E]`` bool.
-        seed: Of the bootstrap over episodes.
-
-    Returns:
-        ``before``, ``after``, ``delta``, ``ci95`` of the delta (bootstrap over starts), ``after_ci95`` and ``n``.
-    """
+    """Return a rate before and after, from the same starts, with 95 % intervals of its change and of the one after."""
     rates = [flags[:, None].astype(np.float64) for flags in (before, after)]
     found = compare(*rates, seed=seed, resamples=_RESAMPLES).document()
     return {**found, "after_ci95": list(rate_interval(int(after.sum()), len(after)))}

@@ -98,7 +98,7 @@ def test_probabilities_are_calibrated_and_the_threshold_counts():
     expected = 1 / (1 + torch.exp(-(made.logits(seen) / 2 - 1)))
     torch.testing.assert_close(made.probabilities(seen), expected)
     made.update(threshold=float(expected.sort().values[2]))
-    assert int(made.successes(seen).sum()) == 3
+    assert int((made.probabilities(seen) >= made.threshold).sum()) == 3
 
 
 def test_frames_that_do_not_fit_are_refused_with_both_sides():

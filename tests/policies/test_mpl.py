@@ -51,7 +51,7 @@ def predictor(clips: ClipSet, request: pytest.FixtureRequest) -> MplPredictor:
 
 def made(clips: ClipSet, settings: PredictorSettings, seed: int = 0, *, encoder: bool = False) -> MplPredictor:
     torch.manual_seed(seed)
-    period = MotionEncoder(EncoderSizes(16, 2), clips.names, 30.0, Scales.neutral(len(clips.names)))
+    period = MotionEncoder(EncoderSizes(width=16, layers=2), clips.names, 30.0, Scales.neutral(len(clips.names)))
     statistics = Statistics.of([clip.state for clip in clips.clips[:20]], clips.fps, settings.lag_frames(clips.fps))
     network = PredictorNetwork(
         settings, len(clips.names), clips.fps, statistics, period if encoder else None

@@ -26,7 +26,6 @@ from motionkit.predictor.encoder_probe import (
     frames_of,
     measure,
     phase_of,
-    probe,
     probe_table,
     probe_verdict,
 )
@@ -99,9 +98,9 @@ def test_the_best_and_the_last_encoder_open(finished: tuple[Path, Any, Any]) -> 
     document = json.loads((out / "encoder/encoder.json").read_text())
     assert document["step"] == parts["best_step"]
     assert document["heldout"]["encoder/skill"] == round(parts["metrics"]["encoder/skill"], 4)
-    found = probe(best, trainer.held_out, trainer.baseline)
+    found = measure(best, trainer.held_out, trainer.baseline).figures()
     assert found == pytest.approx(parts["metrics"])
-    assert probe(last, trainer.held_out, trainer.baseline)["encoder/skill"] <= found["encoder/skill"]
+    assert measure(last, trainer.held_out, trainer.baseline).figures()["encoder/skill"] <= found["encoder/skill"]
     assert best.names == trainer.clips.names
     clip = trainer.clips.split("val")[0]
     inputs = encoder_inputs(clip.state.map(torch.Tensor.float), best.fps, history=best.sizes.history)
@@ -228,7 +227,7 @@ def test_a_perfect_encoder_has_no_error_and_the_baselines_have() -> None:
     frames = frames_of(clips, clips.clips, history=1, ahead=3, period="hilbert")
     numbered = replace(frames, features=frames.features.clone())
     numbered.features[:, 0] = torch.arange(len(frames))
-    found = probe(Oracle(frames), numbered, Baseline.of(frames))
+    found = measure(Oracle(frames), numbered, Baseline.of(frames)).figures()
     assert found["encoder/period_deg"] == pytest.approx(0.0, abs=1e-4)
     assert found["encoder/gait_accuracy"] == found["encoder/gait_balanced"] == 1.0
     assert found["encoder/pose_deg"] == pytest.approx(0.0, abs=0.05)  # float32 close to no angle
@@ -236,7 +235,7 @@ def test_a_perfect_encoder_has_no_error_and_the_baselines_have() -> None:
     assert found["encoder/gait_balanced_prior"] == pytest.approx(0.25)
     assert found["encoder/period_deg_constant"] > 60
     assert found["encoder/pose_deg_hold"] > found["encoder/pose_deg_velocity"] > 0.5
-    half = probe(Oracle(frames, wrong=math.pi / 4), numbered, Baseline.of(frames))
+    half = measure(Oracle(frames, wrong=math.pi / 4), numbered, Baseline.of(frames)).figures()
     assert half["encoder/period_deg"] == pytest.approx(45.0, abs=1e-3)
     sure = measure(Oracle(frames), numbered, Baseline.of(frames)).intervals()
     assert set(sure) == {f"encoder/{name}" for name in (
@@ -306,7 +305,7 @@ def test_what_cannot_be_measured_is_left_out() -> None:
         frames, confidence=torch.zeros_like(frames.confidence), gait=torch.zeros_like(frames.gait),
         has_pose=torch.zeros_like(frames.has_pose),
     )  # fmt: skip
-    found = probe(Oracle(frames), nothing, Baseline.of(nothing))
+    found = measure(Oracle(frames), nothing, Baseline.of(nothing)).figures()
     assert found == {"encoder/skill": 0.0}
     assert "nothing could be measured" in probe_verdict({}, {})
 

@@ -37,7 +37,9 @@ class Line:
         self.network.load_state_dict(tensors)
 
 
-def go(folder: Path, *, every: int = 0, ema: float = 0.0, signal_at: int = 0) -> tuple[Fit | None, list[int], Line]:
+def go(
+    folder: Path, *, every: int = 0, ema: float = 0.0, signal_at: int = 0, near: float | None = None
+) -> tuple[Fit | None, list[int], Line]:
     wanted = TrainerSettings(
         run=RunSettings(num_steps=STEPS), checkpoint=CheckpointSettings(every=2, keep=9), log=LogSettings(every=1)
     )
@@ -59,9 +61,13 @@ def go(folder: Path, *, every: int = 0, ema: float = 0.0, signal_at: int = 0) ->
         measured.append(number)
         return {"my/slope": line.slope}
 
+    def worth(figures: Mapping[str, float]) -> float:
+        return -abs(figures["my/slope"] - (near or 0.0))
+
     run = Run.resume(folder) if folder.exists() else Run.create("toy", wanted.model_dump(mode="json"), out=folder)
     with run:
-        result = fit(run, wanted, learner, step, measure=slope, every=every, before=slope)
+        result = fit(run, wanted, learner, step, measure=slope, every=every, before=slope,
+                     worth=None if near is None else worth)  # fmt: skip
     return result, measured, line
 
 
@@ -97,3 +103,16 @@ def test_a_run_that_is_resumed_after_its_last_step_is_measured_again(tmp_path: P
     again, measured, _ = go(tmp_path / "run")
     assert measured == [STEPS]
     assert again == first
+
+
+def test_the_weights_that_were_worth_most_are_kept_and_are_in_the_checkpoint(tmp_path: Path) -> None:
+    straight, _, line = go(tmp_path / "straight", every=1, near=0.3)  # 0.1 a step: reached in the third
+    assert straight is not None
+    assert straight.best.step == 3
+    assert 0.25 < float(straight.best.tensors["weight"]) < 0.35 < line.slope
+    go(tmp_path / "run", every=1, near=0.3, signal_at=4)
+    resumed, measured, _ = go(tmp_path / "run", every=1, near=0.3)
+    assert measured == [5, STEPS]  # neither is better than the third, which the stopped process measured
+    assert resumed is not None
+    assert (resumed.best.step, resumed.best.value) == (3, straight.best.value)
+    assert torch.equal(resumed.best.tensors["weight"], straight.best.tensors["weight"])

@@ -269,9 +269,12 @@ def test_it_learns_and_with_the_truth_of_other_windows_it_does_not(
     assert last("true") < 0.7 * last("false")
 
 
+_SIZES = EncoderSizes(width=16, layers=2)
+
+
 def test_an_encoder_is_used_and_stays_as_it_is(folder: Path, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    encoder = MotionEncoder(EncoderSizes(16, 2), HUMANML.joint_names, 30.0, Scales.neutral(22))
+    encoder = MotionEncoder(_SIZES, HUMANML.joint_names, 30.0, Scales.neutral(22))
     save_encoder(tmp_path / "encoder", encoder)
     train(
         folder, tmp_path / "run", encoder=str(tmp_path / "encoder"), loss={"latent_consistency": 0.1}, run={"epochs": 1}
@@ -288,8 +291,8 @@ def test_an_encoder_is_used_and_stays_as_it_is(folder: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("encoder", "said"),
     [
-        (MotionEncoder(EncoderSizes(16, 2), HUMANML.joint_names, 20.0, Scales.neutral(22)), "20 frames per second"),
-        (MotionEncoder(EncoderSizes(16, 2), HUMANML.joint_names[:5], 30.0, Scales.neutral(5)), "another skeleton"),
+        (MotionEncoder(_SIZES, HUMANML.joint_names, 20.0, Scales.neutral(22)), "20 frames per second"),
+        (MotionEncoder(_SIZES, HUMANML.joint_names[:5], 30.0, Scales.neutral(5)), "another skeleton"),
     ],
 )
 def test_an_encoder_that_does_not_fit_is_refused(

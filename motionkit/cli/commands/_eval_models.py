@@ -33,8 +33,7 @@ from motionkit.report import write_evaluation, write_region_evaluation, write_re
 from motionkit.success.classifier import SuccessClassifier, load_classifier, newest_classifier_run
 from motionkit.success.evaluation.data import refuse_one_class
 from motionkit.success.evaluation.report import measure_classifier
-from motionkit.success.train_data import Source
-from motionkit.success.train_episodes import held_out, open_places, run_of
+from motionkit.success.train_data import Source, held_out, reopen, run_of
 from motionkit.training.base import inputs_of
 
 _FPS = 30.0
@@ -169,7 +168,7 @@ def _data(
             )
         source, index = held_out(run, classifier.card.dataset)
         return source, index, ["measured on the run's own held-out episodes"]
-    source = open_places(data)
+    source = reopen(data, trajectories=False)
     if run is not None and source.episodes.fingerprint == classifier.card.dataset:
         source, index = held_out(run, classifier.card.dataset)
         return source, index, ["these are the data of the run: only its held-out episodes are measured"]

@@ -35,9 +35,6 @@ from motionkit.regions.datasets.rows import BY_DESIGN, Record, Source, UnusableE
 from motionkit.regions.datasets.settings import CocoOptions, FinetuneOptions, GraspOptions, JsonlOptions, RegionReading
 from motionkit.runs import write_bytes_atomic
 
-# The list of usable regions of a source, made once and kept in the cache.
-
-
 _log = logging.getLogger("motionkit.regions.datasets.settings")
 _VERSION = 2
 _SPLITS = ("", "train", "val", "test")
@@ -76,36 +73,21 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Index:
-    """The usable regions of a source.
+    """The usable regions of a source."""
 
-    Attributes:
-        record: ``[N]`` int64, number of the record.
-        part: ``[N]`` int64, which of its regions.
-        image: ``[N]`` int64, mark of the picture.
-        area: ``[N]`` float32, share of the picture that is covered.
-        named: ``[N]`` int64, split that the file names: 0 none, 1 train, 2 val, 3 test.
-        left_out: The others.
-    """
-
-    record: NDArray[np.int64]
-    part: NDArray[np.int64]
-    image: NDArray[np.int64]
-    area: NDArray[np.float32]
-    named: NDArray[np.int64]
-    left_out: LeftOut
+    record: NDArray[np.int64]  # [N] int64, number of the record
+    part: NDArray[np.int64]  # [N] int64, which of its regions
+    image: NDArray[np.int64]  # [N] int64, mark of the picture
+    area: NDArray[np.float32]  # [N] float32, share of the picture that is covered
+    named: NDArray[np.int64]  # [N] int64, split that the file names: 0 none, 1 train, 2 val, 3 test
+    left_out: LeftOut  # the others
 
     def __len__(self) -> int:
         return len(self.record)
 
 
 def open_index(source: Source, *, max_pixels: int, verify: bool) -> Index:
-    """Return the usable regions, from the cache where they were looked at before.
-
-    Args:
-        source: The records.
-        max_pixels: Largest picture.
-        verify: Whether pictures are decoded.
-    """
+    """Return the usable regions, from the cache where they were looked at before."""
     key = sha256(json.dumps([_VERSION, type(source).__name__, source.mark, max_pixels, verify]).encode()).hexdigest()[
         :24
     ]
@@ -159,11 +141,7 @@ class _Pictures:
         self._known: dict[object, Facts | UnusableError] = {}
 
     def facts(self, record: Record) -> Facts:
-        """Return the facts of a record's picture.
-
-        Raises:
-            UnusableError: It is missing or does not open.
-        """
+        """Return the facts of a record's picture."""
         key: object = record.image if isinstance(record.image, Path) else mark_of(record.image)
         if key not in self._known:
             try:
@@ -205,31 +183,23 @@ def _into_cache(path: Path, index: Index) -> None:
         _log.info("the list of regions was not kept: %s", error)
 
 
-# Which regions are train, val and test: no picture is in two of them.
-
-
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 _FEW, _FEWEST = 3, 20
 
 
 def split_regions(
-    image: NDArray[np.int64], named: NDArray[np.int64], *, held_out: float, by_hash: bool, place: str
+    image: NDArray[np.int64],  # [N] mark of each region's picture, 63 random bits
+    named: NDArray[np.int64],  # [N] split that the file names: 0 none, 1 train, 2 val, 3 test
+    *,
+    held_out: float,  # share of the pictures in val, and in test, where marks decide
+    by_hash: bool,  # leave the data's own splits
+    place: str,  # where the data are, for messages
 ) -> dict[Split, NDArray[np.int64]]:
     """Return the numbers of the regions of each split, in an order that is the same wherever the files lie.
 
     The data's own splits count where they name all three; a picture with regions of several of them goes to test
     before val before train. Otherwise a picture's mark decides, which is as good as a draw; it stays in its split when
     others come in, once there are some hundred.
-
-    Args:
-        image: ``[N]`` mark of each region's picture, 63 random bits.
-        named: ``[N]`` split that the file names: 0 none, 1 train, 2 val, 3 test.
-        held_out: Share of the pictures in val, and in test, where marks decide.
-        by_hash: Leave the data's own splits.
-        place: Where the data are, for messages.
-
-    Raises:
-        MotionkitError: The file names val or test, but not both; or there are fewer than 3 pictures.
     """
     pictures, own = np.unique(image, return_inverse=True)
     if len(pictures) < _FEW:
@@ -282,19 +252,6 @@ class RegionFiles:
 
     Every row is looked at before the first run: regions that cannot be used are left out, counted and named. One that
     can no longer be read later gives way to the next of its split, with a warning.
-
-    Args:
-        name: Registry name.
-        source: The records.
-        options: How they are read and split.
-
-    Raises:
-        MotionkitError: Nothing can be used, or less than `RegionReading.bad_share` allows; the splits do not fit.
-
-    Attributes:
-        name: Registry name.
-        inputs: Fingerprints for run.json.
-        summary: What there is and what was left out.
     """
 
     def __init__(self, name: str, source: Source, options: RegionReading) -> None:
@@ -381,45 +338,26 @@ class RegionFiles:
         return image, draw_mask(part.mask, facts, max_pixels=options.max_pixels, size=size), caption_of(part.caption)
 
 
-# Opens the formats by their options.
-
-
 def open_grasp(options: GraspOptions) -> RegionFiles:
-    """Open Grasp-Any-Region.
-
-    Raises:
-        MotionkitError: As for `RegionFiles`; there are no such folders.
-    """
+    """Open Grasp-Any-Region."""
     folder, commit = find_folder(options.path, options.revision, options.subset)
     return RegionFiles("grasp-any-region", Grasp(folder, options.subset, commit), options)
 
 
 def open_coco(options: CocoOptions) -> RegionFiles:
-    """Open referring expressions on COCO images.
-
-    Raises:
-        MotionkitError: As for `RegionFiles`; a file is missing or no such file.
-    """
+    """Open referring expressions on COCO images."""
     path = given(options.path, "coco-refexp", "a folder with instances.json and refs.json")
     return RegionFiles("coco-refexp", Coco(path, options.refs, options.images), options)
 
 
 def open_finetune(options: FinetuneOptions) -> RegionFiles:
-    """Open Sa2VA's finetune file.
-
-    Raises:
-        MotionkitError: As for `RegionFiles`; the file is missing or no such file.
-    """
+    """Open Sa2VA's finetune file."""
     path = given(options.path, "sa2va-finetune", "annotations.json or its folder")
     file = one_file(path, ("annotations.json", "*.json"), "annotations.json")
     return RegionFiles("sa2va-finetune", Finetune(file, options.images), options)
 
 
 def open_jsonl(options: JsonlOptions) -> RegionFiles:
-    """Open a file with a region a line.
-
-    Raises:
-        MotionkitError: As for `RegionFiles`; the file is missing or no such file.
-    """
+    """Open a file with a region a line."""
     path = given(options.path, "regions-jsonl", "a .jsonl file, or its folder")
     return RegionFiles("regions-jsonl", Lines(one_file(path, ("regions.jsonl", "*.jsonl"), ".jsonl file")), options)

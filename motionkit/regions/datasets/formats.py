@@ -41,16 +41,7 @@ class _Ref:
 
 
 class Coco:
-    """See `motionkit.regions.datasets.rows.Source`. Each sentence is a region of its own.
-
-    Args:
-        path: Folder, or a JSON file that holds the sentences itself.
-        refs: Part of the name of the refs file.
-        images: Folder of the pictures; the usual ones by default.
-
-    Raises:
-        MotionkitError: A file is missing or no such file.
-    """
+    """See `motionkit.regions.datasets.rows.Source`. Each sentence is a region of its own."""
 
     inputs: Mapping[str, str] = {}
 
@@ -170,15 +161,7 @@ WANTED_FINETUNE = ("image", "mask", "text")
 
 
 class Finetune:
-    """See `motionkit.regions.datasets.rows.Source`.
-
-    Args:
-        path: The JSON file.
-        images: Folder of the pictures; the usual ones by default.
-
-    Raises:
-        MotionkitError: It is no such list.
-    """
+    """See `motionkit.regions.datasets.rows.Source`."""
 
     inputs: Mapping[str, str] = {}
 
@@ -222,14 +205,7 @@ WANTED_LINES = ("image", "mask", "caption")
 
 
 class Lines:
-    """See `motionkit.regions.datasets.rows.Source`. The places of the lines are kept, not the lines.
-
-    Args:
-        path: The file; pictures are named from its folder.
-
-    Raises:
-        MotionkitError: The file is empty, or its first line is no object with image, mask and caption.
-    """
+    """See `motionkit.regions.datasets.rows.Source`. The places of the lines are kept, not the lines."""
 
     inputs: Mapping[str, str] = {}
 

@@ -50,29 +50,16 @@ _HEADER, _COMPRESSION = 2, 3  # fields of Message and RecordBatch in Arrow's Mes
 
 @dataclass(frozen=True)
 class Column:
-    """What a column may hold.
+    """What a column may hold."""
 
-    Attributes:
-        most: Bytes in a row.
-        lists: Whether a row may hold lists; each of their numbers becomes an object of Python.
-    """
-
-    most: int
-    lists: bool = True
+    most: int  # bytes in a row
+    lists: bool = True  # whether a row may hold lists; each of their numbers becomes an object of Python
 
 
 def open_batches(path: Path, wanted: Mapping[str, Column]) -> list[Any]:
     """Return the record batches of an arrow stream or file, mapped from the disk, with the wanted columns only.
 
     Their content is not checked yet, see `check_batch`.
-
-    Args:
-        path: The file.
-        wanted: Columns by their names.
-
-    Raises:
-        MotionkitError: It is not such a file, is damaged or compressed, has not these columns, or has columns of types
-            that no row of text, bytes and numbers needs.
     """
     try:
         with open_file(path) as file:  # a pipe would never end
@@ -134,11 +121,7 @@ def check_batch(batch: Any) -> str:
 
 
 def row_of(batch: Any, at: int, wanted: Mapping[str, Column]) -> dict[str, Any]:
-    """Return a row of a batch in which `check_batch` found nothing.
-
-    Raises:
-        UnusableError: The row is longer than a column may be, or damaged.
-    """
+    """Return a row of a batch in which `check_batch` found nothing."""
     found: dict[str, Any] = {}
     for name, column in wanted.items():
         value = batch.column(name).slice(at, 1)
@@ -236,19 +219,15 @@ _LEAD = re.compile(r"^\s*<Prompt\d{1,6}>\s*:\s*")
 _OTHER = "this object"
 
 
-def parts_of(masks: object, conversations: object) -> tuple[Part, ...]:
+def parts_of(
+    masks: object,  # RLE, or a list of RLE
+    conversations: object,  # [{"from": "human" or "gpt", "value": text}]
+) -> tuple[Part, ...]:
     """Return the regions whose text can be told apart.
 
     One mask has the last answer. Several masks have, where no text names a region, an answer each in turn; otherwise an
     answer is of the one region that it and its question name, and an answer of lines ``<PromptN>: ...`` has a text for
     each of them.
-
-    Args:
-        masks: RLE, or a list of RLE.
-        conversations: ``[{"from": "human" or "gpt", "value": text}]``.
-
-    Raises:
-        UnusableError: There is no mask or no answer, a text names a region that is not there, or none is of one region.
     """
     shapes = masks if isinstance(masks, list) else [masks]
     if not shapes or shapes[0] is None:
@@ -308,16 +287,7 @@ _LAYOUT = "wanted are folders such as Fine-Grained-Dataset with data-*-of-*.arro
 
 
 class Grasp:
-    """See `motionkit.regions.datasets.rows.Source`.
-
-    Args:
-        folder: Folder of folders of arrow files, or one of these.
-        subset: First letters of the folders to use, by commas; all by default.
-        commit: Of the hub, for the record.
-
-    Raises:
-        MotionkitError: there are no arrow files, or they have other columns.
-    """
+    """See `motionkit.regions.datasets.rows.Source`."""
 
     def __init__(self, folder: Path, subset: str, commit: str = "") -> None:
         self.place = str(folder)

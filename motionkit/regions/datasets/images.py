@@ -22,24 +22,12 @@ from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.regions.datasets.rows import BAD_IMAGE, LARGE_IMAGE, NO_IMAGE, UnusableError
 
-# Finds a dataset's folder: on disk, in the hub's cache, or on the hub.
-
-
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _KNOWN = "HaochenWang/Grasp-Any-Region-Dataset"
 
 
 def find_folder(place: Path | None, revision: str, subset: str) -> tuple[Path, str]:
-    """Return the folder, and the commit where it is the hub's.
-
-    Args:
-        place: Folder or hub id.
-        revision: Commit, tag or branch of the hub id; the newest by default.
-        subset: First letters of the folders that are wanted, by commas.
-
-    Raises:
-        MotionkitError: There is no such folder, and no such dataset can be had.
-    """
+    """Return the folder, and the commit where it is the hub's."""
     if place is None:
         raise MotionkitError("--dataset grasp-any-region needs --dataset.path.", fix=f"give its folder, or {_KNOWN}.")
     folder, path = place.expanduser(), place.as_posix()
@@ -94,27 +82,16 @@ _TURNS = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a picture before it is used.
+    """What is known of a picture before it is used."""
 
-    Attributes:
-        mark: Hash of its bytes.
-        size: ``(height, width)`` upright.
-        stored: The same as stored, before EXIF's rotation.
-        turn: EXIF's orientation, 1 to 8; 1 is upright.
-    """
-
-    mark: int
-    size: tuple[int, int]
-    stored: tuple[int, int]
-    turn: int
+    mark: int  # hash of its bytes
+    size: tuple[int, int]  # ``(height, width)`` upright
+    stored: tuple[int, int]  # the same as stored, before EXIF's rotation
+    turn: int  # EXIF's orientation, 1 to 8; 1 is upright
 
 
 def read_picture(place: bytes | Path) -> bytes:
-    """Return the encoded picture.
-
-    Raises:
-        UnusableError: There is no such file, or it is longer than 256 MB.
-    """
+    """Return the encoded picture."""
     if isinstance(place, bytes):
         return place
     try:
@@ -133,16 +110,7 @@ def mark_of(data: bytes) -> int:
 
 
 def look(data: bytes, *, max_pixels: int, decode: bool) -> Facts:
-    """Return the facts of a picture.
-
-    Args:
-        data: The encoded picture.
-        max_pixels: Above so many it is not opened.
-        decode: Whether all of it is decoded, or its header only.
-
-    Raises:
-        UnusableError: It is no picture, damaged or too large.
-    """
+    """Return the facts of a picture."""
     with _opened(data, max_pixels) as image:
         turn = _turn(image)
         stored = (image.height, image.width)
@@ -159,9 +127,6 @@ def load(data: bytes, *, max_pixels: int, max_side: int, ground: str = "white") 
         max_pixels: Above so many it is not opened.
         max_side: Larger ones are scaled down to this length of their longer side; 0 leaves them.
         ground: Colour behind what is transparent.
-
-    Raises:
-        UnusableError: It is no picture, damaged or too large.
     """
     with _opened(data, max_pixels) as image:
         turn = _turn(image)
@@ -237,20 +202,13 @@ def _rgb(image: Image.Image, ground: str) -> Image.Image:
     return image.convert("RGB")
 
 
-# Finds the files of a dataset, and says what was found where they are missing.
-
-
 _PICTURES = ("images", "train2014", "train2017")
 _WHOLE, _ENDS = 2_000_000_000, 1 << 16
 """Bytes of all pictures up to which each is read whole for the fingerprint; of each picture where there are more."""
 
 
 def given(path: Path | None, name: str, wanted: str) -> Path:
-    """Return the path of a dataset.
-
-    Raises:
-        MotionkitError: None was given, or there is nothing.
-    """
+    """Return the path of a dataset."""
     if path is None:
         raise MotionkitError(f"--dataset {name} needs --dataset.path.", fix=f"give {wanted}.")
     path = path.expanduser()
@@ -259,18 +217,14 @@ def given(path: Path | None, name: str, wanted: str) -> Path:
     return path
 
 
-def one_file(path: Path, patterns: Sequence[str], wanted: str, *, part: str = "") -> Path:
-    """Return the file itself, or the one in a folder that fits the first pattern any file fits.
-
-    Args:
-        path: File or folder.
-        patterns: Such as ``instances*.json``, the best first.
-        wanted: What they are, for messages.
-        part: Text that the name must hold.
-
-    Raises:
-        MotionkitError: No file fits, or several do.
-    """
+def one_file(
+    path: Path,  # file or folder
+    patterns: Sequence[str],  # such as ``instances*.json``, the best first
+    wanted: str,  # what they are, for messages
+    *,
+    part: str = "",  # text that the name must hold
+) -> Path:
+    """Return the file itself, or the one in a folder that fits the first pattern any file fits."""
     if path.is_file():
         return path
     for pattern in patterns:
@@ -288,18 +242,7 @@ def one_file(path: Path, patterns: Sequence[str], wanted: str, *, part: str = ""
 
 
 def require_keys(rows: Iterable[Mapping[Any, Any]], wanted: Sequence[str], path: Path, *, row: str, none: str) -> None:
-    """Refuse a file in which a key is found nowhere.
-
-    Args:
-        rows: Its rows.
-        wanted: Keys that some row must have.
-        path: The file.
-        row: What it calls a row.
-        none: What was found where there are no keys at all.
-
-    Raises:
-        MotionkitError: Names the keys that are missing, and those that were found.
-    """
+    """Refuse a file in which a key is found nowhere."""
     found = {str(key) for one in rows for key in one}
     if missing := [key for key in wanted if key not in found]:
         raise MotionkitError(
@@ -310,16 +253,7 @@ def require_keys(rows: Iterable[Mapping[Any, Any]], wanted: Sequence[str], path:
 
 
 def picture_folder(folder: Path, own: Path | None, first: str) -> Path:
-    """Return the folder of the pictures: the one given, else the first usual one that holds the first picture.
-
-    Args:
-        folder: Where the JSON file is.
-        own: What the user gave.
-        first: Name of a picture.
-
-    Raises:
-        MotionkitError: What the user gave is no folder.
-    """
+    """Return the folder of the pictures: the one given, else the first usual one that holds the first picture."""
     if own is not None:
         own = own.expanduser()
         if not own.is_dir():

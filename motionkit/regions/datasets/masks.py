@@ -13,9 +13,6 @@ from PIL import Image
 from motionkit.regions.datasets.images import Facts, load, read_picture, upright
 from motionkit.regions.datasets.rows import BAD_MASK, EMPTY_MASK, MASK_SIZE, NO_IMAGE, NO_MASK, UnusableError
 
-# Masks from polygons: a pixel is inside when its middle is.
-
-
 _MOST = 20_000
 """Points of a polygon."""
 
@@ -28,18 +25,14 @@ _CROSSINGS = 8_000_000
 _FAR = 1e6
 
 
-def fill_polygons(mask: object, size: tuple[int, int]) -> NDArray[np.bool_]:
+def fill_polygons(
+    mask: object,  # a polygon [x, y, x, y, ...] or a list of them; 0 is the left or upper edge of the first pixel
+    size: tuple[int, int],  # ``(H, W)``
+) -> NDArray[np.bool_]:
     """Return ``[H, W]`` bool: pixels whose middle is in one of the polygons, where these cross themselves by even-odd.
 
     Pillow's own polygons also take in the pixels that a border touches: half a pixel on every side, a third of the area
     of a small region.
-
-    Args:
-        mask: A polygon ``[x, y, x, y, ...]`` or a list of them; 0 is the left or upper edge of the first pixel.
-        size: ``(H, W)``.
-
-    Raises:
-        UnusableError: It is no polygon, there are too many, or their borders are too long.
     """
     runs = _runs(mask, size)
     inside = np.arange(len(runs)) % 2 == 1
@@ -47,11 +40,7 @@ def fill_polygons(mask: object, size: tuple[int, int]) -> NDArray[np.bool_]:
 
 
 def polygon_area(mask: object, size: tuple[int, int]) -> int:
-    """Return how many pixels `fill_polygons` would fill, without filling them.
-
-    Raises:
-        UnusableError: As for `fill_polygons`.
-    """
+    """Return how many pixels `fill_polygons` would fill, without filling them."""
     return int(_runs(mask, size)[1::2].sum())
 
 
@@ -121,15 +110,10 @@ _LETTERS = 10  # of one number: 50 bits
 _LARGEST = 10**9  # pixels of a mask: sums of runs up to this fit into 64 bits, however many there are
 
 
-def runs_of(rle: Mapping[str, Any]) -> tuple[NDArray[np.int64], tuple[int, int]]:
-    """Return the lengths of the runs, the first of pixels outside, and ``(height, width)``.
-
-    Args:
-        rle: ``{"size": [H, W], "counts": ...}``; counts are a text, bytes or a list of whole numbers.
-
-    Raises:
-        UnusableError: It is no such encoding, or the runs are not as long as the size says.
-    """
+def runs_of(
+    rle: Mapping[str, Any],  # ``{"size": [H, W], "counts": ...}``; counts are a text, bytes or a list of whole numbers
+) -> tuple[NDArray[np.int64], tuple[int, int]]:
+    """Return the lengths of the runs, the first of pixels outside, and ``(height, width)``."""
     size, counts = rle.get("size"), rle.get("counts")
     if not (isinstance(size, (list, tuple)) and len(size) == 2 and all(type(one) is int and one > 0 for one in size)):
         raise UnusableError(BAD_MASK, "RLE without a size")
@@ -180,16 +164,7 @@ def draw_runs(runs: NDArray[np.int64], size: tuple[int, int]) -> NDArray[np.bool
 
 
 def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
-    """Return the share of the picture that a mask covers, above 0; runs and polygons are not drawn for it.
-
-    Args:
-        mask: As for `draw_mask`.
-        facts: Of the picture.
-        max_pixels: Above so many a mask is not opened.
-
-    Raises:
-        UnusableError: As for `draw_mask`.
-    """
+    """Return the share of the picture that a mask covers, above 0; runs and polygons are not drawn for it."""
     if isinstance(mask, Mapping) and mask:
         runs, size = runs_of(mask)
         _fitting(size, facts)
@@ -212,9 +187,6 @@ def draw_mask(mask: object, facts: Facts, *, max_pixels: int, size: tuple[int, i
         facts: Of the picture.
         max_pixels: Above so many a mask is not opened.
         size: ``(H, W)``; a mask of a larger picture is scaled down to it, and does not vanish.
-
-    Raises:
-        UnusableError: It is none of these, of another size than the picture, or empty.
     """
     found = _drawn(mask, facts, max_pixels)
     if not found.any():

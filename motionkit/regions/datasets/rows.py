@@ -29,69 +29,46 @@ _LONGEST = 10_000
 
 
 class UnusableError(Exception):
-    """A row or region that is left out.
+    """A row or region that is left out."""
 
-    Args:
-        reason: One of the reasons above: they are counted by it.
-        detail: What was found, for the first ones that are named.
-    """
-
-    def __init__(self, reason: str, detail: str = "") -> None:
+    def __init__(
+        self,
+        reason: str,  # one of the reasons above: they are counted by it
+        detail: str = "",  # what was found, for the first ones that are named
+    ) -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason, self.detail = reason, detail
 
 
 @dataclass(frozen=True)
 class Part:
-    """One region, not decoded.
+    """One region, not decoded."""
 
-    Attributes:
-        mask: COCO RLE, polygons or a picture's path; None where there is none.
-        caption: What is said of it, as it stands.
-    """
-
-    mask: object
-    caption: object
+    mask: object  # COCO RLE, polygons or a picture's path; None where there is none
+    caption: object  # what is said of it, as it stands
 
 
 @dataclass(frozen=True)
 class Record:
-    """One image with its regions.
+    """One image with its regions."""
 
-    Attributes:
-        where: Its name for messages.
-        image: The encoded picture, or its path.
-        parts: Its regions.
-        split: ``train``, ``val``, ``test``, or empty where the file names none.
-    """
-
-    where: str
-    image: bytes | Path
-    parts: tuple[Part, ...]
-    split: str = ""
+    where: str  # its name for messages
+    image: bytes | Path  # the encoded picture, or its path
+    parts: tuple[Part, ...]  # its regions
+    split: str = ""  # ``train``, ``val``, ``test``, or empty where the file names none
 
 
 class Source(Protocol):
-    """The records of a place, read on demand.
+    """The records of a place, read on demand."""
 
-    Attributes:
-        place: Its name for messages.
-        mark: Fingerprint of its content, the same wherever it lies.
-        inputs: More to be recorded with a run, by option.
-    """
-
-    place: str
-    mark: str
-    inputs: Mapping[str, str]
+    place: str  # its name for messages
+    mark: str  # fingerprint of its content, the same wherever it lies
+    inputs: Mapping[str, str]  # more to be recorded with a run, by option
 
     def __len__(self) -> int: ...
 
     def record(self, number: int) -> Record:
-        """Return a record.
-
-        Raises:
-            UnusableError: It has no image or no region that can be used.
-        """
+        """Return a record."""
         ...
 
     def where(self, number: int) -> str:
@@ -100,11 +77,7 @@ class Source(Protocol):
 
 
 def caption_of(text: object) -> str:
-    """Return a caption with single blanks.
-
-    Raises:
-        UnusableError: It is no text, empty or longer than 10,000 letters.
-    """
+    """Return a caption with single blanks."""
     if not isinstance(text, str) or not (words := text.split()):
         raise UnusableError(NO_CAPTION)
     caption = " ".join(words).encode("utf-8", "replace").decode()  # no text may hold half a letter

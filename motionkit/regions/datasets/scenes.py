@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from motionkit.contracts.dataset import Claim, Regions, Scene, Split, Thing
 from motionkit.regions.datasets.settings import ShapesOptions
 
-# Scenes that need words: objects that look alike, told apart by colour, size, place, or another object.
-
-
 RELATIONS = ("left of", "right of", "above", "below")
 """How an object stands to another one: left and right compare columns alone, above and below rows alone."""
 
@@ -33,19 +30,12 @@ _BY_RELATION = 0.7
 
 @dataclass(frozen=True)
 class Look:
-    """Objects of a scene, the one that is meant first: columns of attributes.
+    """Objects of a scene, the one that is meant first: columns of attributes."""
 
-    Attributes:
-        cells: ``[K]`` cell of the 3 x 3 grid.
-        colours: ``[K]`` number of the colour.
-        shapes: ``[K]`` number of the shape.
-        sizes: ``[K]`` number of the size.
-    """
-
-    cells: NDArray[np.int64]
-    colours: NDArray[np.int64]
-    shapes: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    cells: NDArray[np.int64]  # [K] cell of the 3 x 3 grid
+    colours: NDArray[np.int64]  # [K] number of the colour
+    shapes: NDArray[np.int64]  # [K] number of the shape
+    sizes: NDArray[np.int64]  # [K] number of the size
 
 
 def draw_look(draw: np.random.Generator, colours: int, shapes: int, sizes: int) -> Look:
@@ -70,18 +60,12 @@ def stands(relation: int, one: int, other: int) -> bool:
 
 @dataclass(frozen=True)
 class Said:
-    """What a caption names of the object that is meant; its shape is always named.
+    """What a caption names of the object that is meant; its shape is always named."""
 
-    Attributes:
-        colour: Whether its colour is named.
-        size: Whether its size is named.
-        place: Whether its place is named.
-        relation: A relation, the other object, and whether that one's colour is named; None without.
-    """
-
-    colour: bool = False
-    size: bool = False
-    place: bool = False
+    colour: bool = False  # whether its colour is named
+    size: bool = False  # whether its size is named
+    place: bool = False  # whether its place is named
+    # A relation, the other object, and whether that one's colour is named; None without
     relation: tuple[int, int, bool] | None = None
 
 
@@ -117,12 +101,6 @@ def describe(look: Look, draw: np.random.Generator, lapse: float, extra: float) 
     The fewest of colour and size that only this object has, colour before size; where others have them too, a relation
     to another object, with the fewest of them, or the place. A share of captions then lacks one of these words, and a
     share has one that is not needed.
-
-    Args:
-        look: The scene.
-        draw: Random numbers.
-        lapse: Share of captions that lack something.
-        extra: Share of captions that have something that is not needed.
     """
     place, relation = False, None
     by_relation, which = draw.random() < _BY_RELATION, draw.random()
@@ -168,24 +146,20 @@ def _relations(look: Look, colour: bool, size: bool) -> list[Said]:
     return []
 
 
-def written(
-    look: Look, said: Said, colours: Sequence[str], shapes: Sequence[str], sizes: Sequence[str], places: Sequence[str]
-) -> str:
+def written(look: Look, said: Said, *, article: str = "the") -> str:
     """Return a caption in words."""
-    words = ["the"]
+    colours, sizes = list(COLOURS), list(SIZES)
+    words = [article]
     words += [sizes[int(look.sizes[0])]] if said.size else []
     words += [colours[int(look.colours[0])]] if said.colour else []
-    words += [shapes[int(look.shapes[0])]]
-    words += [places[int(look.cells[0])]] if said.place else []
+    words += [SHAPES[int(look.shapes[0])]]
+    words += [PLACES[int(look.cells[0])]] if said.place else []
     if said.relation is not None:
         relation, beside, coloured = said.relation
         words += [RELATIONS[relation], "the"]
         words += [colours[int(look.colours[beside])]] if coloured else []
-        words += [shapes[int(look.shapes[beside])]]
+        words += [SHAPES[int(look.shapes[beside])]]
     return " ".join(words)
-
-
-# What captions of the built-in shapes say: attributes of an object, and where it is from another one.
 
 
 _APART = 0.15
@@ -197,16 +171,15 @@ _WORD = re.compile(r"[\w'-]+")
 _RELATION = re.compile(rf"\b(?:to the |on the )?({'|'.join(RELATIONS)})\b")
 
 
-def read_caption(caption: str, kinds: Mapping[str, Sequence[str]]) -> Claim:
+def read_caption(
+    caption: str,  # any text
+    kinds: Mapping[str, Sequence[str]],  # the values of each attribute; those of ``place`` are phrases
+) -> Claim:
     """Return what a caption says.
 
     What comes before a relation is said of the object, what comes after it of the other one: in "the small circle left
     of the red square" the circle is small and the square is red. A place, such as "at the top left", belongs to the
     noun before it.
-
-    Args:
-        caption: Any text.
-        kinds: The values of each attribute; those of ``place`` are phrases.
 
     Example:
         >>> kinds = {"shape": ("circle", "square"), "size": ("small",), "place": ("at the top",)}
@@ -268,15 +241,12 @@ def related(relation: str, one: Thing, other: Thing) -> bool:
 
 
 def things_of(
-    numbers: Sequence[NDArray[np.int64]], shifts: NDArray[np.float64], kinds: Mapping[str, Sequence[str]]
+    # For each attribute [K] the numbers of its values; the last one is the cell of the 3 x 3 grid
+    numbers: Sequence[NDArray[np.int64]],
+    shifts: NDArray[np.float64],  # [K, 2] how far x and y of a middle are from that of its cell, as shares of the image
+    kinds: Mapping[str, Sequence[str]],  # the values of each attribute
 ) -> tuple[Thing, ...]:
-    """Return the K objects of a scene in words.
-
-    Args:
-        numbers: For each attribute ``[K]`` the numbers of its values; the last one is the cell of the 3 x 3 grid.
-        shifts: ``[K, 2]`` how far x and y of a middle are from that of its cell, as shares of the image.
-        kinds: The values of each attribute.
-    """
+    """Return the K objects of a scene in words."""
     columns = [[own[number] for number in row.tolist()] for own, row in zip(kinds.values(), numbers, strict=True)]
     middles = (np.stack([numbers[-1] % 3, numbers[-1] // 3], 1) + 0.5) / 3 + shifts
     words = [dict(zip(kinds, one, strict=True)) for one in zip(*columns, strict=True)]
@@ -314,14 +284,8 @@ _ABSENT, _WORDED = 1, 2  # mark the draws of captions of what is not there, and 
 
 
 @dataclass(frozen=True)
-class _Scene:
-    """Objects of a scene; the first is the one that is meant."""
-
-    cells: NDArray[np.int64]
-    colours: NDArray[np.int64]
-    shapes: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    shifts: NDArray[np.float64]
+class _Scene(Look):
+    shifts: NDArray[np.float64]  # [K, 2] pixels x and y of a middle from that of its cell
     caption: str
 
 
@@ -331,9 +295,6 @@ class Shapes:
     Simple scenes have two to five objects; a caption names size, colour, shape and place of one of them, and leaves
     some of it out. Those that need words have three to five that look alike; a caption names what tells one from the
     others, or nearly so, and only a part of the training scenes has one that may be read.
-
-    Args:
-        options: Which scenes, and how captions are worded.
     """
 
     name = "shapes"
@@ -412,15 +373,15 @@ class Shapes:
         )  # fmt: skip
         shifts = draw.uniform(-1.0, 1.0, (count, 2))
         keep = draw.random(3) >= (options.drop_size, options.drop_colour, options.drop_place)
-        return _Scene(look.cells, look.colours, look.shapes, look.sizes, shifts, _caption(look, keep))
+        size, colour, place = map(bool, keep)
+        return _Scene(**vars(look), shifts=shifts, caption=written(look, Said(colour, size, place), article="a"))
 
     def _worded_scene(self, split: Split, number: int) -> _Scene:
         draw = np.random.default_rng((self.options.seed, _SPLITS[split], number, _WORDED))
         look = draw_look(draw, len(COLOURS), len(SHAPES), len(SIZES))
         shifts = draw.uniform(-1.0, 1.0, (len(look.cells), 2))
         said = describe(look, draw, self.options.lapse, self.options.extra)
-        caption = written(look, said, list(COLOURS), SHAPES, list(SIZES), PLACES)
-        return _Scene(look.cells, look.colours, look.shapes, look.sizes, shifts, caption)
+        return _Scene(**vars(look), shifts=shifts, caption=written(look, said))
 
 
 def _inside(scenes: Sequence[_Scene], scale: int) -> NDArray[np.bool_]:
@@ -441,9 +402,7 @@ def _inside(scenes: Sequence[_Scene], scale: int) -> NDArray[np.bool_]:
     return np.asarray(found[shapes, np.arange(len(shapes))])
 
 
-def _draw(
-    scenes: Sequence[_Scene],
-) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
+def _draw(scenes: Sequence[_Scene]) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
     """Return images, masks of the first objects, and those ``[K, h, w]`` of the others."""
     if not scenes:
         return [], [], []
@@ -468,13 +427,3 @@ def _draw(
         masks.append(np.ascontiguousarray(own[0, edge:-edge, edge:-edge]))
         others.append(np.ascontiguousarray(own[1:, edge:-edge, edge:-edge]))
     return images, masks, others
-
-
-def _caption(look: Look, keep: NDArray[np.bool_]) -> str:
-    size, colour, place = keep
-    words = ["a"]
-    words += [list(SIZES)[int(look.sizes[0])]] if size else []
-    words += [list(COLOURS)[int(look.colours[0])]] if colour else []
-    words += [SHAPES[int(look.shapes[0])]]
-    words += [PLACES[int(look.cells[0])]] if place else []
-    return " ".join(words)

@@ -80,34 +80,21 @@ class JsonlOptions(RegionReading):
 
 
 grasp = Component(
-    summary="Grasp-Any-Region: arrow folders, or its hub id (extra sa2va)",
-    options=GraspOptions,
-    factory="motionkit.regions.datasets.dataset:open_grasp",
-    needs=("pyarrow",),
-    extra="sa2va",
-    gives="regions",
-)
+    summary="Grasp-Any-Region: arrow folders, or its hub id (extra sa2va)", options=GraspOptions,
+    factory="motionkit.regions.datasets.dataset:open_grasp", needs=("pyarrow",), extra="sa2va", gives="regions",
+)  # fmt: skip
 coco = Component(
     summary="Referring expressions on COCO images: RefCOCO, RefCOCO+, RefCOCOg and files like them",
-    options=CocoOptions,
-    factory="motionkit.regions.datasets.dataset:open_coco",
-    gives="regions",
-)
+    options=CocoOptions, factory="motionkit.regions.datasets.dataset:open_coco", gives="regions",
+)  # fmt: skip
 finetune = Component(
-    summary="Sa2VA's finetune file: images with polygons and texts",
-    options=FinetuneOptions,
-    factory="motionkit.regions.datasets.dataset:open_finetune",
-    gives="regions",
-)
+    summary="Sa2VA's finetune file: images with polygons and texts", options=FinetuneOptions,
+    factory="motionkit.regions.datasets.dataset:open_finetune", gives="regions",
+)  # fmt: skip
 jsonl = Component(
-    summary="Your own regions: a line of JSON each, with image, mask and caption",
-    options=JsonlOptions,
-    factory="motionkit.regions.datasets.dataset:open_jsonl",
-    gives="regions",
-)
-
-
-# The built-in images for region captioning: coloured shapes with captions that may leave words out.
+    summary="Your own regions: a line of JSON each, with image, mask and caption", options=JsonlOptions,
+    factory="motionkit.regions.datasets.dataset:open_jsonl", gives="regions",
+)  # fmt: skip
 
 
 class ShapesOptions(Group):
@@ -136,7 +123,5 @@ class ShapesOptions(Group):
 
 shapes = Component(
     summary="Drawn scenes of coloured shapes, with a mask and a caption of one of them; endless, needs no download",
-    options=ShapesOptions,
-    factory="motionkit.regions.datasets.scenes:Shapes",
-    gives="regions",
-)
+    options=ShapesOptions, factory="motionkit.regions.datasets.scenes:Shapes", gives="regions",
+)  # fmt: skip

@@ -13,9 +13,6 @@ from typing import Any, Literal
 
 from motionkit.errors import MotionkitError
 
-# Synonyms of words, and the base forms of inflected ones, as nltk finds them in WordNet.
-
-
 TABLE = Path(__file__).with_name("wordnet-3.0.txt.xz")
 PARTS = ("noun", "verb", "adj", "adv")
 _ENDINGS: Mapping[str, tuple[tuple[str, str], ...]] = {
@@ -33,17 +30,12 @@ _MARKER = re.compile(r"\((?:a|p|ip)\)$")
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Words by part of speech.
+    """Words by part of speech."""
 
-    Attributes:
-        synsets: By part of speech, the words of each synset; those of several words are left out.
-        exceptions: By part of speech, irregular forms with their base forms.
-        digest: Hash of the lexicon, for the record of a run.
-    """
-
+    # By part of speech, the words of each synset; those of several words are left out
     synsets: Mapping[str, tuple[tuple[str, ...], ...]]
-    exceptions: Mapping[str, Mapping[str, tuple[str, ...]]]
-    digest: str
+    exceptions: Mapping[str, Mapping[str, tuple[str, ...]]]  # by part of speech, irregular forms with their base forms
+    digest: str  # hash of the lexicon, for the record of a run
     _places: Mapping[str, Mapping[str, list[int]]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -55,10 +47,7 @@ class Lexicon:
         object.__setattr__(self, "_places", places)
 
     def synonyms(self, word: str) -> frozenset[str]:
-        """Return the words that share a synset with a word or with one of its base forms, those included.
-
-        Args:
-            word: One word; upper case does not matter.
+        """Return the words that share a synset with a word or with one of its base forms, those included, in any case.
 
         Example:
             >>> sorted(load_lexicon().synonyms("sofas"))
@@ -81,14 +70,7 @@ class Lexicon:
 
 @cache
 def load_lexicon(folder: Path | None = None) -> Lexicon:
-    """Return the lexicon of the package, or one made of WordNet files.
-
-    Args:
-        folder: Folder with ``data.noun``, ``noun.exc`` and the others; None for the package's.
-
-    Raises:
-        MotionkitError: A file is missing or is none of WordNet's.
-    """
+    """Return the lexicon of the package, or one made of a folder of WordNet's files."""
     if folder is not None:
         return read_wordnet(folder)
     try:
@@ -101,17 +83,11 @@ def load_lexicon(folder: Path | None = None) -> Lexicon:
 
 
 def read_wordnet(folder: Path) -> Lexicon:
-    """Read WordNet's database files (wndb(5WN)).
-
-    Args:
-        folder: Holds ``data.PART`` and ``PART.exc`` for noun, verb, adj and adv.
-
-    Raises:
-        MotionkitError: A file is missing or is none of WordNet's.
-    """
+    """Read WordNet's database files (wndb(5WN)): ``data.PART`` and ``PART.exc`` for noun, verb, adj and adv."""
     lines = []
     for part in PARTS:
-        lines += [f"# {part}", *_data(folder / f"data.{part}"), "# exceptions", *_exceptions(folder / f"{part}.exc")]
+        irregular = (line for line in _lines(folder / f"{part}.exc") if "_" not in line and len(line.split()) > 1)
+        lines += [f"# {part}", *_data(folder / f"data.{part}"), "# exceptions", *irregular]
     return _parse(as_text(_parse("\n".join(lines))))  # the digest is that of the table in its one form
 
 
@@ -154,10 +130,6 @@ def _data(path: Path) -> Iterable[str]:
             ) from error
         if single := [word for word in words if "_" not in word]:
             yield " ".join(single)
-
-
-def _exceptions(path: Path) -> Iterable[str]:
-    return (line for line in _lines(path) if "_" not in line and len(line.split()) > 1)
 
 
 def _lines(path: Path) -> Iterable[str]:
@@ -216,12 +188,8 @@ class Meteor:
 
     Alpha is 0.9, beta 3, gamma 0.5; words match exactly, by their Porter stem, or as synonyms. A perfect caption of n
     words has 1 - 0.5 / n^3, one word alone 0.5. nltk looks synonyms up for stems, so that some pairs ("large" has the
-    stem "larg") are never found; that is kept.
-
-    Args:
-        tokenizer: ``words`` parts punctuation from words; ``space`` splits at white space alone, as the code of the
-            Sa2VA self-play summary does.
-        lexicon: Synonyms; the package's by default.
+    stem "larg") are never found; that is kept. The tokenizer ``words`` parts punctuation from words; ``space`` splits
+    at white space alone, as the code of the Sa2VA self-play summary does.
 
     Example:
         >>> meteor = Meteor()
@@ -236,22 +204,17 @@ class Meteor:
         from nltk.translate.meteor_score import meteor_score
 
         self._score: Callable[..., float] = meteor_score
-        self._split = _words if tokenizer == "words" else _space
+        self._split = _WORDS.findall if tokenizer == "words" else str.split
         self.lexicon = lexicon or load_lexicon()
         self._synonyms = lru_cache(_KNOWN)(self.lexicon.synonyms)
         self._stemmer = _Stemmer(lru_cache(_KNOWN)(PorterStemmer().stem))
 
     def __call__(self, text: str, references: Sequence[str]) -> float:
-        """Return the best score over the references, from 0 to 1.
-
-        Args:
-            text: A caption; an empty one scores 0.
-            references: At least one wanted caption.
-        """
-        words = self._split(text)
+        """Return the best score over the references, from 0 to 1; an empty text scores 0."""
+        words = self._split(text.lower())
         if not words:
             return 0.0
-        return max(self._pair(words, self._split(reference)) for reference in references)
+        return max(self._pair(words, self._split(reference.lower())) for reference in references)
 
     def _pair(self, words: list[str], wanted: list[str]) -> float:
         stem = self._stemmer.stem
@@ -262,11 +225,3 @@ class Meteor:
 @dataclass(frozen=True)
 class _Stemmer:
     stem: Callable[[str], Any]
-
-
-def _space(text: str) -> list[str]:
-    return text.strip().lower().split()
-
-
-def _words(text: str) -> list[str]:
-    return _WORDS.findall(text.lower())

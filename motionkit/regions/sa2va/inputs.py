@@ -27,13 +27,7 @@ _STD = torch.tensor([0.229, 0.224, 0.225])[:, None, None]
 
 
 def tiles_of(image: NDArray[np.uint8], side: int, most: int) -> Tensor:
-    """Return ``[T, 3, side, side]``: up to `most` tiles, row by row, and a thumbnail last where there are several.
-
-    Args:
-        image: ``[H, W, 3]``.
-        side: Pixels of a tile.
-        most: Most tiles.
-    """
+    """Return ``[T, 3, side, side]`` of ``[H, W, 3]``: up to `most` tiles, row by row, and if several a thumbnail."""
     picture = Image.fromarray(image)
     columns, rows = grid_of(picture.width, picture.height, side, most)
     whole = picture.resize((columns * side, rows * side))
@@ -89,17 +83,7 @@ _TEMPLATES = {
 
 
 class Words:
-    """Prompts and answers as tokens.
-
-    Args:
-        tokenizer: Of the model.
-        template: Name of its chat template.
-        vocabulary: Rows of the model's output.
-        longest: Tokens of the longest caption, its end included.
-
-    Raises:
-        MotionkitError: The template is unknown, or the tokenizer lacks a token of Sa2VA.
-    """
+    """Prompts and answers as tokens."""
 
     def __init__(self, tokenizer: Any, template: str, vocabulary: int, longest: int) -> None:
         if (name := template.replace("-", "_")) not in _TEMPLATES:
@@ -130,13 +114,7 @@ class Words:
         return int(number)
 
     def about_region(self, cells: int, region: int, question: str) -> list[int]:
-        """Return the prompt for a caption of a region.
-
-        Args:
-            cells: Tokens of the image.
-            region: Tokens of the region.
-            question: What is asked.
-        """
+        """Return the prompt for a caption of a region."""
         picture = f"{IMAGE_BEGIN}{IMAGE * cells}{IMAGE_END}"
         marked = f"\nThere are 1 part regions in the picture: region1{REGION_BEGIN}{IMAGE * region}{REGION_END}.\n"
         return self._ids(self._chat.format(picture + marked + question))

@@ -32,11 +32,8 @@ from motionkit.regions.sa2va.parts import (
     open_published,
     shims,
 )
-from motionkit.regions.sa2va.policy import DOCUMENT, Base, Sa2vaDocument, Sa2vaPolicy, read_document
+from motionkit.regions.sa2va.policy import DOCUMENT, Base, Sa2vaPolicy, read_document
 from motionkit.runs import OutputFolder, SavedModel, find_model
-
-# Where a model is: a folder or the Hugging Face hub, and what marks its files.
-
 
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py")
 
@@ -53,18 +50,7 @@ def mark_of(folder: Path) -> str:
 
 
 def refuse_other(source: object, mark: str, wanted: str, checkpoint: str, *, fix: str) -> None:
-    """Refuse a base that is not the one that a policy was trained on.
-
-    Args:
-        source: The base.
-        mark: Its mark; see `mark_of`.
-        wanted: The mark of the other one.
-        checkpoint: The policy.
-        fix: What to do.
-
-    Raises:
-        MotionkitError: The marks differ.
-    """
+    """Refuse a base that is not the one that a policy was trained on."""
     if mark != wanted:
         raise MotionkitError(
             f"{source} is not the model that {checkpoint} was trained on.",
@@ -73,17 +59,13 @@ def refuse_other(source: object, mark: str, wanted: str, checkpoint: str, *, fix
         )
 
 
-def find_base(source: str, revision: str, *, moved: str = "") -> tuple[Path, str]:
-    """Return the folder of a model, and its commit where it is on the hub.
-
-    Args:
-        source: Folder or hub id.
-        revision: Commit, branch or tag on the hub; empty for the newest.
-        moved: What to do where it is no longer in place.
-
-    Raises:
-        MotionkitError: It is nowhere.
-    """
+def find_base(
+    source: str,  # folder or hub id
+    revision: str,  # commit, branch or tag on the hub; empty for the newest
+    *,
+    moved: str = "",  # what to do where it is no longer in place
+) -> tuple[Path, str]:
+    """Return the folder of a model, and its commit where it is on the hub."""
     place = Path(source).expanduser()
     if (place / "config.json").is_file():
         return place, ""
@@ -126,9 +108,6 @@ def config_at_hand(options: Sa2vaOptions) -> tuple[Path, dict[str, Any]] | None:
     return folder, read_json(folder / "config.json", dict, fix="copy the folder again.")
 
 
-# A trained Sa2VA as a folder of Hugging Face: adapters merged, names of the base's weights, none of its code run.
-
-
 _DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
 _COPIED = (".json", ".txt", ".model", ".py", ".jinja")
 
@@ -137,9 +116,6 @@ def export_hf(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tupl
     """Write config.json, tokenizer and weights as the base has them; see `motionkit.plugins.Component.exports`.
 
     Weights keep the precision of the base. One file of the base is in memory at a time.
-
-    Raises:
-        MotionkitError: The checkpoint cannot be read, its base is not in place, or `folder` is in use.
     """
     place = OutputFolder(folder, "export.json", "motionkit-export", overwrite=overwrite)
     place.claim()
@@ -166,12 +142,7 @@ def export_hf(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tupl
 
 
 class Changes:
-    """What training changed of a base's weights.
-
-    Args:
-        trained: Trained weights by name; of an adapter the two factors.
-        scale: What the product of the factors is multiplied with.
-    """
+    """What training changed of a base's weights."""
 
     def __init__(self, trained: Mapping[str, Tensor], scale: float) -> None:
         self._trained, self._scale, self._done = trained, scale, set[str]()
@@ -199,9 +170,6 @@ class Changes:
         return (tensor.float() + added).to(tensor.dtype)
 
 
-# Checkpoints of the guide's code: pytorch_model.bin, ema_model.bin, training_state.bin. Nothing in them runs.
-
-
 _logger = logging.getLogger("motionkit.sa2va")
 _GUIDE_FILES = {"student": "pytorch_model.bin", "ema": "ema_model.bin"}
 _STATE = "training_state.bin"
@@ -211,11 +179,7 @@ _PARTS = ("mlp1", "language_model", "text_hidden_fcs", "grounding_encoder")
 
 
 def guide_file(place: Path, options: Sa2vaOptions) -> Path | None:
-    """Return the weights of a guide's checkpoint; None for any other folder.
-
-    Raises:
-        MotionkitError: The file that `options` asks for is missing, or it is not said what the model was trained from.
-    """
+    """Return the weights of a guide's checkpoint; None for any other folder."""
     if not any((place / name).is_file() for name in _GUIDE_FILES.values()) or (place / "config.json").is_file():
         return None
     path = place / _GUIDE_FILES[options.weights]
@@ -231,11 +195,7 @@ def guide_file(place: Path, options: Sa2vaOptions) -> Path | None:
 
 
 def load_guide(policy: Sa2vaPolicy, path: Path) -> None:
-    """Put the trained weights of a guide's checkpoint into a policy, by name, and say what was not found.
-
-    Raises:
-        MotionkitError: The file is no such checkpoint, nothing in it is trained here, or a shape differs.
-    """
+    """Put the trained weights of a guide's checkpoint into a policy, by name, and say what was not found."""
     found = _named(weights.read(path), path)
     own = policy.tensors()
     taken = {name: found[name].float() for name in own if name in found}
@@ -298,24 +258,21 @@ _MOVED = "--policy.base DIR says where it is now."
 
 
 def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> Sa2vaPolicy:
-    """Open the policy that `options` names.
-
-    Raises:
-        MotionkitError: It is missing or damaged, another kind of model, or its code is not trusted.
-    """
+    """Open the policy that `options` names."""
     place = Path(options.checkpoint).expanduser()
     guide = guide_file(place, options)
     saved = None if guide else find_model(place, REGION_ARTIFACT, DOCUMENT)
     document = None if saved is None else read_document(saved.document)
     if document is not None:
-        options = options.model_copy(update=_kept(options, document))
+        kept = {name: value for name, value in document.options.items() if name not in options.model_fields_set}
+        options = options.model_copy(update=kept)
     source = options.base or (document.base.place if document else options.checkpoint)
     revision = options.revision or (document.base.revision if document else "")
     folder, commit = find_base(source, revision, moved=_MOVED if document else "")
-    dtype = _dtype(options.dtype, torch.device(device))
+    half = options.dtype == "bfloat16" or (options.dtype == "auto" and torch.device(device).type == "cuda")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
-        parts = _open_parts(folder, dtype, options)
+        parts = _open_parts(folder, torch.bfloat16 if half else torch.float32, options)
     published = isinstance(parts, PublishedParts)
     code = code_of(folder) if published else ""
     base = Base(source if commit else str(folder.resolve()), commit, mark_of(folder), code)
@@ -330,17 +287,6 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
     if guide is not None:
         load_guide(policy, guide)
     return policy
-
-
-def _kept(options: Sa2vaOptions, document: Sa2vaDocument) -> dict[str, Any]:
-    """Return the options of a trained policy, but for those that were given."""
-    return {name: value for name, value in document.options.items() if name not in options.model_fields_set}
-
-
-def _dtype(name: str, device: torch.device) -> torch.dtype:
-    if name == "auto":
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
-    return torch.bfloat16 if name == "bfloat16" else torch.float32
 
 
 def _open_parts(folder: Path, dtype: torch.dtype, options: Sa2vaOptions) -> Parts:

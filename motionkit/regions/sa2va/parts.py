@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from io import StringIO
@@ -24,42 +23,26 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.regions.sa2va.sizes import CONFIG_ERRORS, check_variant, no_model
 
-# The parts of Sa2VA, whatever code they come from.
-
-
 Features = tuple[Tensor, ...]
 """What the grounding encoder saw of N images: maps ``[N, C, y, x]``, the finest first."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a model.
+    """Sizes of a model."""
 
-    Attributes:
-        tile: Pixels of a tile's side, for the vision encoder.
-        cells: Tokens of a tile's side, as the language model reads them.
-        grounding: Pixels of an image's side, for the grounding encoder.
-        mask: Pixels of a mask's side.
-        prompt: Numbers of a segmentation prompt.
-    """
-
-    tile: int
-    cells: int
-    grounding: int
-    mask: int
-    prompt: int
+    tile: int  # pixels of a tile's side, for the vision encoder
+    cells: int  # tokens of a tile's side, as the language model reads them
+    grounding: int  # pixels of an image's side, for the grounding encoder
+    mask: int  # pixels of a mask's side
+    prompt: int  # numbers of a segmentation prompt
 
 
 class Parts(Protocol):
-    """A model with ``vision_model``, ``mlp1``, ``language_model``, ``text_hidden_fcs`` and ``grounding_encoder``.
-
-    Attributes:
-        sizes: Its sizes.
-        template: Name of its chat template.
-    """
+    """A model with ``vision_model``, ``mlp1``, ``language_model``, ``text_hidden_fcs`` and ``grounding_encoder``."""
 
     sizes: Sizes
-    template: str
+    template: str  # name of its chat template
 
     @property
     def network(self) -> nn.Module:
@@ -75,12 +58,7 @@ class Parts(Protocol):
         ...
 
     def decode(self, features: Features, prompts: Tensor, *, several: bool) -> tuple[Tensor, Tensor]:
-        """Draw masks.
-
-        Args:
-            features: As `ground` returns them.
-            prompts: ``[N, Z]``.
-            several: Whether all of SAM's candidates are wanted, or one mask.
+        """Draw masks of prompts ``[N, Z]``: all of SAM's candidates, or one of each.
 
         Returns:
             Mask logits ``[N, K, mask, mask]`` and ``[N, K]`` expected IoU from 0 to 1.
@@ -88,23 +66,15 @@ class Parts(Protocol):
         ...
 
 
-def shuffled(cells: Tensor, factor: int) -> Tensor:
-    """Make one token of each square of ``factor ** 2`` cells (pixel shuffle of InternVL, its version 2).
-
-    Args:
-        cells: ``[T, V, C]``, V a square number, row by row.
-        factor: Side of a square.
-
-    Returns:
-        ``[T, V / factor ** 2, factor ** 2 * C]``.
-    """
+def shuffled(
+    cells: Tensor,  # [T, V, C], V a square number, row by row
+    factor: int,  # side of a square
+) -> Tensor:
+    """Make one token of each square of cells (InternVL's pixel shuffle, version 2): ``[T, V / f ** 2, f ** 2 * C]``."""
     count, cells_of, channels = cells.shape
     side = round(cells_of**0.5) // factor
     squares = cells.view(count, side, factor, side, factor, channels).transpose(2, 3)
     return squares.reshape(count, side * side, factor * factor * channels)
-
-
-# Sa2VA's parts from transformers' own models: no code comes with the folder.
 
 
 MODEL_TYPE = "motionkit_sa2va"
@@ -114,9 +84,8 @@ MODEL_TYPE = "motionkit_sa2va"
 class Composite(nn.Module):
     """InternVL's vision encoder, a projector, a causal language model and SAM 2; see `Parts`.
 
-    Args:
-        config: Content of config.json: ``vision_config``, ``llm_config`` and ``sam_config`` as transformers writes
-            them, ``downsample_ratio`` and ``template``.
+    Its config.json has ``vision_config``, ``llm_config`` and ``sam_config`` as transformers writes them,
+    ``downsample_ratio`` and ``template``.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -174,11 +143,7 @@ class CompositeParts:
 
 
 def open_composite(folder: Path, dtype: torch.dtype) -> CompositeParts:
-    """Open a folder of config.json and safetensors.
-
-    Raises:
-        MotionkitError: The configuration or the weights do not fit.
-    """
+    """Open a folder of config.json and safetensors."""
     config = read_json(folder / "config.json", dict, fix="copy the folder again.")
     try:
         network = Composite(config)
@@ -189,11 +154,7 @@ def open_composite(folder: Path, dtype: torch.dtype) -> CompositeParts:
 
 
 def load_safetensors(network: nn.Module, folder: Path) -> None:
-    """Load model.safetensors, or the parts that model.safetensors.index.json names; strict but for tied weights.
-
-    Raises:
-        MotionkitError: A file is missing or damaged, or holds other weights.
-    """
+    """Load model.safetensors, or the parts that model.safetensors.index.json names; strict but for tied weights."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -224,15 +185,6 @@ def load_safetensors(network: nn.Module, folder: Path) -> None:
         raise MotionkitError(f"{folder} lacks {missing[0]}, one of {len(missing):,} weights.")
 
 
-def write_composite(folder: Path, network: Composite, config: dict[str, Any]) -> None:
-    """Write config.json and model.safetensors."""
-    from safetensors.torch import save_model
-
-    folder.mkdir(parents=True, exist_ok=True)
-    save_model(network, str(folder / "model.safetensors"))
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-
-
 # What Sa2VA's published code needs of packages that its parts never use; in place while that code is imported only.
 
 
@@ -241,56 +193,28 @@ _logger = logging.getLogger("motionkit.sa2va")
 
 @contextmanager
 def shims() -> Iterator[None]:
-    """Hold all of them."""
-    with ExitStack() as stack:
-        stack.enter_context(quiet())
-        for shim in (without_torchvision, without_timm, without_einops):
-            stack.enter_context(shim())
-        yield
+    """Hold all of them, and keep what the code prints on import out of ours, which may be JSON; ``-v`` shows it.
 
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep what the code prints on import (its configuration, a missing flash-attn) out of ours, which may be JSON.
-
-    ``-v`` shows it.
-    """
-    said = StringIO()
-    try:
-        with redirect_stdout(said):
-            yield
-    finally:
-        for line in said.getvalue().splitlines():
-            _logger.debug("printed by the model's code: %s", line)
-
-
-@contextmanager
-def without_torchvision() -> Iterator[None]:
-    """Stand in for torchvision: its CPU build fits one version of torch, and fails on import beside others.
-
-    The code prepares pixels with it, which motionkit does by itself.
+    torchvision: its CPU build fits one version of torch, and fails on import beside others; pixels are prepared without
+    it. timm needs torchvision: DropPath alone is taken of it, which drops nothing in eval mode. einops: InternLM2
+    splits heads with its one function.
     """
     from transformers.utils import is_torchvision_available
 
     is_torchvision_available()  # transformers asks once and keeps the answer: it must not meet the stand-in
-    names = ("resize", "to_pil_image", "InterpolationMode", "Compose", "Lambda", "Resize", "ToTensor", "Normalize")
-    parts = ("torchvision.transforms", "torchvision.transforms.functional")
-    with _standing_in("torchvision", parts, dict.fromkeys(names)):
-        yield
-
-
-@contextmanager
-def without_timm() -> Iterator[None]:
-    """Stand in for timm, which needs torchvision: DropPath alone is taken of it, and drops nothing in eval mode."""
-    with _standing_in("timm", ("timm.models", "timm.models.layers"), {"DropPath": _Kept}):
-        yield
-
-
-@contextmanager
-def without_einops() -> Iterator[None]:
-    """Stand in for einops: InternLM2 splits heads with its one function, and motionkit does not ask for the package."""
-    with _standing_in("einops", (), {"rearrange": _rearranged}):
-        yield
+    pixels = ("resize", "to_pil_image", "InterpolationMode", "Compose", "Lambda", "Resize", "ToTensor", "Normalize")
+    said = StringIO()
+    try:
+        with (
+            redirect_stdout(said),
+            _standing_in("torchvision", ("transforms", "transforms.functional"), dict.fromkeys(pixels)),
+            _standing_in("timm", ("models", "models.layers"), {"DropPath": _Kept}),
+            _standing_in("einops", (), {"rearrange": _rearranged}),
+        ):
+            yield
+    finally:
+        for line in said.getvalue().splitlines():
+            _logger.debug("printed by the model's code: %s", line)
 
 
 def _rearranged(tensor: Tensor, pattern: str, **sizes: int) -> Tensor:
@@ -321,7 +245,7 @@ def _standing_in(package: str, parts: tuple[str, ...], names: dict[str, Any]) ->
     if _imports(package):
         yield
         return
-    made = {name: ModuleType(name) for name in (package, *parts)}
+    made = {name: ModuleType(name) for name in (package, *(f"{package}.{part}" for part in parts))}
     for name, module in made.items():
         module.__spec__ = ModuleSpec(name, None, is_package=True)
         module.__path__ = []
@@ -414,17 +338,7 @@ class PublishedParts:
 
 
 def open_published(folder: Path, dtype: torch.dtype, *, trusted: bool) -> PublishedParts:
-    """Open a published folder.
-
-    Args:
-        folder: config.json, Python files and safetensors.
-        dtype: Of the weights.
-        trusted: Whether its code may run.
-
-    Raises:
-        MotionkitError: Its code is not trusted or does not run, it is a variant that reads no region, or its weights
-            do not fit.
-    """
+    """Open a published folder of config.json, Python files, which run if they are trusted, and safetensors."""
     config = read_json(folder / "config.json", dict, fix="copy the folder again.")
     check_variant(folder, config)
     if not trusted:
@@ -467,7 +381,8 @@ def _network(folder: Path, named: str, dtype: torch.dtype) -> nn.Module:
         with shims():
             kind = get_class_from_dynamic_module(named, str(folder), local_files_only=True)
             config = kind.config_class.from_pretrained(str(folder), local_files_only=True)
-        _attend_plainly(config)
+        # The code asks for flash-attn or for the slow attention, by a name that transformers 5 overwrites.
+        config.llm_config._attn_implementation = "sdpa"
         _turn_as_written(config, folder)
         torch.set_default_dtype(dtype)  # weights of billions of numbers are made once, at their size
         with shims(), no_init_weights():  # drawing what is read next would take minutes
@@ -482,14 +397,6 @@ def _network(folder: Path, named: str, dtype: torch.dtype) -> nn.Module:
     finally:
         torch.set_default_dtype(default)
     return network
-
-
-def _attend_plainly(config: Any) -> None:
-    """Take PyTorch's attention for the language model: the code asks for flash-attn or for the slow one.
-
-    It sets a name that transformers 5 overwrites on construction, so it is set on the configuration as well.
-    """
-    config.llm_config._attn_implementation = "sdpa"
 
 
 def _turn_as_written(config: Any, folder: Path) -> None:

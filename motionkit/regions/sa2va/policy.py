@@ -12,12 +12,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from motionkit.contracts.policy import Candidates, Captions, WordScores
-from motionkit.documents import read_model
+from motionkit.documents import as_model, read_model
 from motionkit.errors import MotionkitError
 from motionkit.nn.lora import names_by_group
 from motionkit.regions.sa2va import Sa2vaOptions
@@ -26,9 +26,6 @@ from motionkit.regions.sa2va.parts import Features, Parts
 from motionkit.rl import categorical
 from motionkit.runs import write_model
 
-# A trained Sa2VA's folder: policy.json, which names the model that it was trained from, and the trained weights.
-
-
 DOCUMENT, KIND = "policy.json", "sa2va"
 _KEPT = ("lora_rank", "lora_alpha", "max_tiles", "max_words", "question", "seed")
 """Options that belong to the trained weights."""
@@ -36,19 +33,12 @@ _KEPT = ("lora_rank", "lora_alpha", "max_tiles", "max_words", "question", "seed"
 
 @dataclass(frozen=True)
 class Base:
-    """Where a model came from.
+    """Where a model came from."""
 
-    Attributes:
-        place: Folder or hub id.
-        revision: Commit on the hub; empty for a folder.
-        mark: Hash of its configuration, tokenizer and code, and of the names and sizes of its weights.
-        code: Hash of the code that ran; empty where none did.
-    """
-
-    place: str
-    revision: str
-    mark: str
-    code: str = ""
+    place: str  # folder or hub id
+    revision: str  # commit on the hub; empty for a folder
+    mark: str  # hash of its configuration, tokenizer and code, and of the names and sizes of its weights
+    code: str = ""  # hash of the code that ran; empty where none did
 
 
 class Sa2vaDocument(BaseModel):
@@ -61,33 +51,13 @@ class Sa2vaDocument(BaseModel):
     options: dict[str, Any]
 
 
-def write_document(folder: Path, base: Base, options: Sa2vaOptions, tensors: Mapping[str, Tensor] | None) -> None:
-    """Write the folder; with `tensors` None only policy.json."""
-    kept = {name: getattr(options, name) for name in _KEPT}
-    document = {"kind": KIND, "base": asdict(base), "options": kept}
-    write_model(folder, DOCUMENT, document, tensors)
-
-
 def read_document(path: Path) -> Sa2vaDocument:
-    """Read policy.json.
-
-    Raises:
-        MotionkitError: It is missing, damaged, or describes another kind of policy.
-    """
+    """Read policy.json."""
     found = read_model(path, Sa2vaDocument, KIND, f" policy, not {KIND}")
-    try:
-        Sa2vaOptions.model_validate({"checkpoint": found.base.place, **found.options})
-        if wrong := found.options.keys() - set(_KEPT):
-            raise MotionkitError(f"{path} is damaged.", why=f"options.{min(wrong)} is unknown.")
-        return found
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise MotionkitError(
-            f"{path} is damaged.", why=f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
-        ) from error
-
-
-# The language model: prompts of several lengths, sampling with a cache, and scores of given words.
+    as_model(path, Sa2vaOptions, {"checkpoint": found.base.place, **found.options})
+    if wrong := found.options.keys() - set(_KEPT):
+        raise MotionkitError(f"{path} is damaged.", why=f"options.{min(wrong)} is unknown.")
+    return found
 
 
 class Language:
@@ -95,10 +65,6 @@ class Language:
 
     Prompts are padded on the left, so that all answers begin at one place; positions count from a prompt's own start,
     so that a prompt says the same alone and in a batch.
-
-    Args:
-        model: ``...ForCausalLM``.
-        words: Its tokens.
     """
 
     def __init__(self, model: Any, words: Words) -> None:
@@ -197,17 +163,12 @@ _SURE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class SeenImages:
-    """What the frozen encoders saw of N images; see `motionkit.contracts.policy.RegionPolicy.see`.
+    """What the frozen encoders saw of N images; see `motionkit.contracts.policy.RegionPolicy.see`."""
 
-    Attributes:
-        tiles: Of each of M images ``[T * V, C]``: the tokens of its tiles, before the projector, which is trained.
-        drawn: ``[M, C, y, x]`` maps that masks are drawn from.
-        rows: ``[N]`` which of the M images each row is; images are not copied for their samples.
-    """
-
+    # Of each of M images [T * V, C]: the tokens of its tiles, before the projector, which is trained
     tiles: tuple[Tensor, ...]
-    drawn: Features
-    rows: Tensor
+    drawn: Features  # [M, C, y, x] maps that masks are drawn from
+    rows: Tensor  # [N] which of the M images each row is; images are not copied for their samples
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -218,15 +179,7 @@ class SeenImages:
 
 
 class Sa2vaPolicy:
-    """See `motionkit.contracts.policy.RegionPolicy`.
-
-    Args:
-        parts: The model.
-        tokenizer: Its tokenizer.
-        options: How prompts are made, and how many rows go through the language model at once.
-        base: Where the model came from.
-        device: Where it is.
-    """
+    """See `motionkit.contracts.policy.RegionPolicy`."""
 
     groups: Mapping[str, tuple[str, ...]] = {
         "projector": ("mlp1.*",),
@@ -239,7 +192,13 @@ class Sa2vaPolicy:
     }  # fmt: skip
 
     def __init__(
-        self, parts: Parts, tokenizer: Any, options: Sa2vaOptions, base: Base, *, device: torch.device | str = "cpu"
+        self,
+        parts: Parts,  # the model
+        tokenizer: Any,
+        options: Sa2vaOptions,  # how prompts are made, and how many rows go through the language model at once
+        base: Base,  # where the model came from
+        *,
+        device: torch.device | str = "cpu",  # where it is
     ) -> None:
         self.parts, self.options, self.base = parts, options, base
         self.device = torch.device(device)
@@ -405,7 +364,8 @@ class Sa2vaPolicy:
 
     def save(self, folder: Path, *, tensors: Mapping[str, Tensor] | None) -> None:
         """See `RegionPolicy.save`."""
-        write_document(folder, self.base, self.options, tensors)
+        kept = {name: getattr(self.options, name) for name in _KEPT}
+        write_model(folder, DOCUMENT, {"kind": KIND, "base": asdict(self.base), "options": kept}, tensors)
 
 
 def on_cells(masks: Tensor, side: int) -> Tensor:

@@ -14,9 +14,6 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.regions.sa2va import Sa2vaOptions
 
-# Which published variants self-play can use; read off the files, before any code runs.
-
-
 PARTS = ("vision_model", "mlp1", "language_model", "text_hidden_fcs", "grounding_encoder")
 """Parts of a network that captions regions and draws masks."""
 
@@ -28,11 +25,7 @@ _LANGUAGE = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "InternLM2ForCausalLM")
 
 
 def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
-    """Refuse what self-play cannot use.
-
-    Raises:
-        MotionkitError: It is no Sa2VA, a variant that reads no region, or one whose language model is not supported.
-    """
+    """Refuse what self-play cannot use."""
     names = weight_names(folder)
     lacking = [part for part in PARTS if not any(name.startswith(f"{part}.") for name in names)]
     if not isinstance(auto := config.get("auto_map"), dict) or "AutoModel" not in auto or "text_hidden_fcs" in lacking:
@@ -89,29 +82,17 @@ _PROMPT = 256
 
 @dataclass(frozen=True)
 class Dims:
-    """Sizes of a language model and of what it reads.
+    """Sizes of a language model and of what it reads."""
 
-    Attributes:
-        width: Numbers of a state.
-        layers: Layers.
-        inner: Numbers inside a layer's network.
-        queries: Numbers of all queries of a layer.
-        keys: Numbers of all keys of a layer.
-        vocabulary: Rows of the output.
-        tied: Whether input and output share them.
-        tile: Tokens of a tile.
-        seen: Numbers of a cell, as the projector reads it.
-    """
-
-    width: int
+    width: int  # numbers of a state
     layers: int
-    inner: int
-    queries: int
-    keys: int
-    vocabulary: int
-    tied: bool
-    tile: int
-    seen: int
+    inner: int  # numbers inside a layer's network
+    queries: int  # numbers of all queries of a layer
+    keys: int  # numbers of all keys of a layer
+    vocabulary: int  # rows of the output
+    tied: bool  # whether input and output share them
+    tile: int  # tokens of a tile
+    seen: int  # numbers of a cell, as the projector reads it
 
     def adapters(self, rank: int) -> int:
         """Return the parameters of adapters on every linear layer."""
@@ -124,12 +105,7 @@ CONFIG_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticE
 
 
 def no_model(where: str, error: Exception) -> MotionkitError:
-    """Return the error for a config.json from which no model can be built.
-
-    Args:
-        where: The file.
-        error: One of `CONFIG_ERRORS`.
-    """
+    """Return the error for a config.json from which no model can be built."""
     why = f"it has no {error.args[0]}." if isinstance(error, KeyError) else f"{str(error).partition(chr(10))[0][:200]}."
     return MotionkitError(
         f"{where} describes no Sa2VA model.", why=why, fix="copy the folder again, or name the folder of a Sa2VA model."
@@ -137,11 +113,7 @@ def no_model(where: str, error: Exception) -> MotionkitError:
 
 
 def dims_of(config: Mapping[str, Any]) -> Dims:
-    """Read the sizes off config.json.
-
-    Raises:
-        MotionkitError: One is missing.
-    """
+    """Read the sizes off config.json."""
     try:
         words, vision = config["llm_config"], config["vision_config"]
         heads = int(words["num_attention_heads"])
@@ -210,18 +182,15 @@ _SPEED = 4e14
 
 
 def plan(
-    folder: Path, config: Mapping[str, Any], options: Sa2vaOptions, *, regions: int, group: int, half: bool
+    folder: Path,  # of the model; its weights need not be there
+    config: Mapping[str, Any],  # its config.json
+    options: Sa2vaOptions,  # of the policy
+    *,
+    regions: int,  # regions of a step
+    group: int,  # samples of a region
+    half: bool,  # whether frozen weights are bfloat16
 ) -> list[str]:
-    """Return the lines of the plan.
-
-    Args:
-        folder: Of the model; its weights need not be there.
-        config: Its config.json.
-        options: Of the policy.
-        regions: Regions of a step.
-        group: Samples of a region.
-        half: Whether frozen weights are bfloat16.
-    """
+    """Return the lines of the plan."""
     dims, counts = dims_of(config), parameters(folder, config)
     adapters = dims.adapters(options.lora_rank)
     trained = adapters + counts["mlp1"] + counts["text_hidden_fcs"] + counts["mask_decoder"]

@@ -18,69 +18,44 @@ from motionkit.rl import RowNoise
 
 @dataclass(frozen=True)
 class Turn:
-    """What a loop is given beside its task.
+    """What a loop is given beside its task."""
 
-    Attributes:
-        partner: Weights of the partner, who closes the loop.
-        start: Weights of the policy as it started, which the KL is measured to.
-        noise: Random numbers, a row for each sample.
-        temperature: Of captions that are sampled.
-        measured: What the loop measured before training; see `Loop.measure`.
-    """
-
-    partner: Weights
-    start: Weights
-    noise: RowNoise
-    temperature: float = 1.0
+    partner: Weights  # weights of the partner, who closes the loop
+    start: Weights  # weights of the policy as it started, which the KL is measured to
+    noise: RowNoise  # random numbers, a row for each sample
+    temperature: float = 1.0  # of captions that are sampled
+    # What the loop measured before training; see `Loop.measure`
     measured: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Made:
-    """What a loop made of N samples.
+    """What a loop made of N samples."""
 
-    Attributes:
-        masks: Masks beside the wanted ones.
-        texts: Texts beside the wanted ones.
-    """
-
-    masks: MaskBatch
-    texts: TextBatch
+    masks: MaskBatch  # masks beside the wanted ones
+    texts: TextBatch  # texts beside the wanted ones
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Log-ratios of N samples, with graph.
+    """Log-ratios of N samples, with graph."""
 
-    Attributes:
-        log_ratio: ``[N, S]`` log-probability of each decision now minus that at sampling.
-        kl: ``[N, S]`` KL to the start, not negative.
-        mask: ``[N, S]`` bool, which decisions there are.
-        entropy: ``[N, S]``, or None where it does not change.
-    """
-
-    log_ratio: Tensor
-    kl: Tensor
-    mask: Tensor
-    entropy: Tensor | None = None
+    log_ratio: Tensor  # [N, S] log-probability of each decision now minus that at sampling
+    kl: Tensor  # [N, S] KL to the start, not negative
+    mask: Tensor  # [N, S] bool, which decisions there are
+    entropy: Tensor | None = None  # [N, S], or None where it does not change
 
 
 @dataclass(frozen=True)
 class Played:
-    """Actions of N samples and what came back.
+    """Actions of N samples and what came back."""
 
-    Attributes:
-        made: Masks and texts, for the rewards.
-        terms: Gives the log-ratios under the present weights.
-        metrics: Means worth logging, by name.
-        direct: Where the loop has no action: gives the loss ``[N]`` under the present weights, from rewards ``[N]``.
-        beside: Gives a loss ``[N]`` that is added to that of the action, from rewards ``[N]``.
-    """
-
-    made: Made
-    terms: Callable[[], Terms]
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    made: Made  # masks and texts, for the rewards
+    terms: Callable[[], Terms]  # gives the log-ratios under the present weights
+    metrics: Mapping[str, float] = field(default_factory=dict)  # means worth logging, by name
+    # Where the loop has no action: gives the loss [N] under the present weights, from rewards [N]
     direct: Callable[[Tensor], Tensor] | None = None
+    # Gives a loss [N] that is added to that of the action, from rewards [N]
     beside: Callable[[Tensor], Tensor] | None = None
 
 

@@ -20,13 +20,11 @@ from motionkit.metrics import region_iou
 from motionkit.plugins import reads_of
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import Task, Weights, open_task
+from motionkit.regions.pretrain import regions_of_part
 from motionkit.regions.self_play.loop import Loop, Made, Played, Turn
 from motionkit.regions.self_play.settings import CurriculumSettings, Sa2vaObjectiveSettings
 from motionkit.rl import Surrogate, group_std, shuffled, weighted_mean
 from motionkit.training.world import OneProcess, World, mean_over, of_main, rows_of, share_of, sum_over
-
-# Which regions a step gets, and in which order they are met: a function of seed and step alone.
-
 
 _TOLD = 1  # marks the order of the regions with captions
 
@@ -40,30 +38,20 @@ class RegionOrder:
     Without a curriculum every region is met once before any comes again. With one, a step draws several times the
     regions that it needs, ranks them by how easy they are, and takes its own from the easiest part of them; that part
     grows to all of them.
-
-    Args:
-        data: The data.
-        policy: Sees the images.
-        batch: Regions of a step.
-        seed: Seed of the run.
-        curriculum: What is easy, and for how long it comes first.
-        steps: Steps of the run.
-        start: Weights of the policy as it started, which says what is ambiguous.
-        world: The processes that share a step.
-        part: Numbers of the regions whose captions may be read; None where all may. The regions of a step then come
-            without captions.
     """
 
     def __init__(
         self,
         data: RegionDataset,
-        policy: RegionPolicy,
-        batch: int,
-        seed: int,
-        curriculum: CurriculumSettings,
-        steps: int,
-        start: Weights,
-        world: World | None = None,
+        policy: RegionPolicy,  # sees the images
+        batch: int,  # regions of a step
+        seed: int,  # seed of the run
+        curriculum: CurriculumSettings,  # what is easy, and for how long it comes first
+        steps: int,  # steps of the run
+        start: Weights,  # weights of the policy as it started, which says what is ambiguous
+        world: World | None = None,  # the processes that share a step
+        # Numbers of the regions whose captions may be read; None where all may. The regions of a step then come without
+        # captions.
         part: NDArray[np.int64] | None = None,
     ) -> None:
         self._data, self._policy, self._batch, self._seed = data, policy, batch, seed
@@ -86,7 +74,9 @@ class RegionOrder:
             absent: Share of them that get the caption of what their image does not show, and an empty mask. A region
                 whose data know that the image does show it keeps its own.
         """
-        index = self._index(step) if self._part is None else self._of_part(self._part, step)
+        index = self._index(step)
+        if self._part is not None:
+            index = regions_of_part(self._part, self._batch, step, self._seed, _TOLD)[self._share]
         task = self.open("train", index)
         first = np.arange(self._batch)[self._share] < round(absent * self._batch)  # whichever process has them
         if not first.any() or not isinstance(self._data, NamesAbsent):
@@ -96,11 +86,6 @@ class RegionOrder:
             if named:  # the image does not show it
                 masks[place], texts[place] = False, named
         return replace(task, masks=masks, captions=tuple(texts))
-
-    def _of_part(self, part: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        epoch, place = divmod((step - 1) * self._batch, max(1, len(part) // self._batch) * self._batch)
-        order = np.random.default_rng((self._seed, epoch, _TOLD)).permutation(part)
-        return np.resize(order[place:], self._batch)[self._share]  # fewer than a step takes come again
 
     def _index(self, step: int) -> NDArray[np.int64]:
         if step - 1 >= self._until:
@@ -144,39 +129,17 @@ class RegionOrder:
         return np.asarray(region_iou(drawn, task.masks).double().cpu().numpy())
 
 
-# The rewards of one loop: each reads what it reads of what the loop made.
-
-
 @dataclass(frozen=True)
 class LoopScores:
-    """Rewards of N samples.
+    """Rewards of N samples."""
 
-    Attributes:
-        total: ``[N]`` weighted sum; 0 where `finite` is False.
-        finite: ``[N]`` bool, False where a reward could not be computed.
-        metrics: Mean of each reward by its name, over the samples of all processes.
-    """
-
-    total: Tensor
-    finite: Tensor
-    metrics: Mapping[str, float]
+    total: Tensor  # [N] weighted sum; 0 where `finite` is False
+    finite: Tensor  # [N] bool, False where a reward could not be computed
+    metrics: Mapping[str, float]  # mean of each reward by its name, over the samples of all processes
 
 
 class LoopRewards:
-    """Several rewards as one.
-
-    Args:
-        chosen: The rewards with their weights.
-        loop: Name of the loop, for messages and metrics.
-        device: Where scores are.
-        world: The processes that share the samples.
-        data: Where regions come from.
-
-    Attributes:
-        rewards: The rewards by name.
-        reads_captions: Whether one of them compares texts with the data's captions; a reward of texts does, unless it
-            has ``reads_captions = False``.
-    """
+    """Several rewards as one."""
 
     def __init__(
         self, chosen: Sequence[Chosen], loop: str, device: torch.device, world: World | None = None,
@@ -185,8 +148,10 @@ class LoopRewards:
         self.loop = loop
         self._world = world or OneProcess()
         self.names = tuple(one.name for one in chosen)
-        self.rewards: dict[str, Reward] = {}
+        self.rewards: dict[str, Reward] = {}  # the rewards by name
         self._terms: list[tuple[Reward, float, str]] = []
+        # Whether one of them compares texts with the data's captions; a reward of texts does, unless it has
+        # ``reads_captions = False``
         self.reads_captions = False
         for one in chosen:
             reads = reads_of(one.kind, one.component)
@@ -201,11 +166,7 @@ class LoopRewards:
             self._terms.append((self.rewards[one.name], one.weight, reads))
 
     def __call__(self, made: Made) -> LoopScores:
-        """Return the scores of N samples, the share of this process.
-
-        Raises:
-            MotionkitError: A reward gave no sample of any process a finite score (exit code 1).
-        """
+        """Return the scores of N samples, the share of this process; some must be finite, of any process."""
         parts = []
         metrics = {}
         for reward, weight, reads in self._terms:
@@ -227,42 +188,31 @@ class LoopRewards:
 
 @dataclass(frozen=True)
 class Scored:
-    """A roll-out with what it earned.
+    """A roll-out with what it earned."""
 
-    Attributes:
-        played: The roll-out.
-        rewards: ``[N]``.
-        paid: ``[N]`` the same, for a loss that is weighted by rewards; as a negative control they change their samples.
-        advantages: ``[N]``.
-        alive: ``[N]`` bool: samples of groups with something to learn from.
-        metrics: What is logged of it.
-    """
-
-    played: Played
-    rewards: Tensor
+    played: Played  # the roll-out
+    rewards: Tensor  # [N]
+    # [N] the same, for a loss that is weighted by rewards; as a negative control they change their samples
     paid: Tensor
-    advantages: Tensor
-    alive: Tensor
-    metrics: dict[str, float]
+    advantages: Tensor  # [N]
+    alive: Tensor  # [N] bool: samples of groups with something to learn from
+    metrics: dict[str, float]  # what is logged of it
 
 
 def roll_out(
-    name: str, loop: Loop, rewards: LoopRewards, task: Task, turn: Turn, *, group: int, floor: float,
-    shuffle: tuple[int, int] | None = None, world: World | None = None,
-) -> Scored:  # fmt: skip
-    """Play a loop and compare the samples of each region with one another.
-
-    Args:
-        name: Of the loop, for metrics.
-        loop: The loop.
-        rewards: What it is paid for.
-        task: Regions of this process, each `group` times.
-        turn: Partner, start, noise.
-        group: Samples of a region.
-        floor: See `motionkit.rl.group_std`.
-        shuffle: Seed and step: as a negative control, advantages change their samples.
-        world: The processes that share the step; metrics are those of all samples, or means of the processes' own.
-    """
+    name: str,  # of the loop, for metrics
+    loop: Loop,
+    rewards: LoopRewards,  # what it is paid for
+    task: Task,  # regions of this process, each `group` times
+    turn: Turn,  # partner, start, noise
+    *,
+    group: int,  # samples of a region
+    floor: float,  # see `motionkit.rl.group_std`
+    shuffle: tuple[int, int] | None = None,  # seed and step: as a negative control, advantages change their samples
+    # The processes that share the step; metrics are those of all samples, or means of the processes' own
+    world: World | None = None,
+) -> Scored:
+    """Play a loop and compare the samples of each region with one another."""
     world = world or OneProcess()
     played = loop.play(task, turn)
     scores = rewards(played.made)

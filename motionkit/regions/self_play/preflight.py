@@ -39,25 +39,16 @@ Groups = Mapping[str, Sequence[tuple[str, nn.Parameter]]]
 
 
 class Preflight:
-    """Checks a trainer that is prepared.
-
-    Args:
-        settings: Its settings.
-        policy: The policy.
-        groups: Parameters to train by the name of their part.
-        loops: The loops.
-        rewards: What they are paid for.
-        task: Some regions.
-    """
+    """Checks a trainer that is prepared."""
 
     def __init__(
         self,
         settings: Sa2vaRlSettings,
         policy: RegionPolicy,
-        groups: Groups,
+        groups: Groups,  # parameters to train by the name of their part
         loops: Mapping[str, Loop],
-        rewards: Mapping[str, LoopRewards],
-        task: Task,
+        rewards: Mapping[str, LoopRewards],  # what they are paid for
+        task: Task,  # some regions
     ) -> None:
         self._settings, self._policy, self._groups = settings, policy, groups
         self._loops, self._rewards, self._task = loops, rewards, task
@@ -160,17 +151,11 @@ class Preflight:
             parameter.grad = None
         played = self._loops[name].play(rows, self._turn(name, len(rows.captions)))
         _objective(played, len(rows.captions)).backward()
-        reached = {
-            group
-            for group, own in self._groups.items()
-            if any(p.grad is not None and bool(p.grad.abs().sum() > 0) for _, p in own)
-        }
+        moved = {key for key, p in named if p.grad is not None and bool(p.grad.abs().sum() > 0)}
         finite = all(p.grad is None or bool(torch.isfinite(p.grad).all()) for _, p in named)
-        wanted = {
-            group
-            for group, own in self._groups.items()
-            if any(n.startswith(part) for n, _ in own for part in _OF_LOOP.get(name, ()))
-        }
+        reached = {group for group, own in self._groups.items() if any(key in moved for key, _ in own)}
+        parts = tuple(_OF_LOOP.get(name, ()))
+        wanted = {group for group, own in self._groups.items() if any(key.startswith(parts) for key, _ in own)}
         for _, parameter in named:
             parameter.grad = None
         missing = sorted(wanted - reached)

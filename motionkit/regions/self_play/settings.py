@@ -20,8 +20,6 @@ from motionkit.config import (
 )
 from motionkit.plugins import Component
 
-# Settings of `motionkit sa2va-rl`.
-
 
 class Sa2vaRunSettings(EpochRunSettings):
     """Where the run goes and how long it lasts."""

@@ -55,11 +55,7 @@ _WATCHED = ("attributes_wrong_greedy", "words_greedy", "no_target")
 
 
 class SelfPlayAlarms:
-    """Watches the metrics of a run; each thing is said once.
-
-    Args:
-        patience: Steps that are looked at together.
-    """
+    """Watches the metrics of a run; each thing is said once."""
 
     def __init__(self, patience: int = PATIENCE) -> None:
         self._patience = max(1, patience)
@@ -173,36 +169,19 @@ _ONCE = ("referring_iou", "no_target")
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A policy before and after training on the same regions, with the same draws.
+    """A policy before and after training on the same regions, with the same draws."""
 
-    Attributes:
-        greedy: Before and after, captions of the likeliest words.
-        sampled: Before and after, sampled captions.
-        equal: The policy before at the temperature of equal entropy.
-        temperature: Of the sampled captions.
-        equal_temperature: That of equal entropy.
-        nats: Mean entropy of a word that both have then.
-    """
-
-    greedy: tuple[RegionFigures, RegionFigures]
-    sampled: tuple[RegionFigures, RegionFigures]
-    equal: RegionFigures
-    temperature: float
-    equal_temperature: float
-    nats: float
+    greedy: tuple[RegionFigures, RegionFigures]  # before and after, captions of the likeliest words
+    sampled: tuple[RegionFigures, RegionFigures]  # before and after, sampled captions
+    equal: RegionFigures  # the policy before at the temperature of equal entropy
+    temperature: float  # of the sampled captions
+    equal_temperature: float  # that of equal entropy
+    nats: float  # mean entropy of a word that both have then
 
 
 @torch.no_grad()
 def measure_both(policy: RegionPolicy, task: Task, start: Weights, known: Known, temperature: float) -> HeldOut:
-    """Measure a trained policy, and the policy as it started.
-
-    Args:
-        policy: The policy with its trained weights.
-        task: Held-out regions.
-        start: Puts the weights of the start in place.
-        known: What is known of the regions.
-        temperature: Of sampled captions.
-    """
+    """Measure a trained policy, and the policy as it started."""
 
     def both(at: float) -> tuple[RegionFigures, RegionFigures]:
         after = measure(policy, task, start, known, temperature=at)
@@ -220,19 +199,15 @@ def measure_both(policy: RegionPolicy, task: Task, start: Weights, known: Known,
 
 
 def summary_of(
-    found: HeldOut, policy: RegionPolicy, task: Task, known: Known, name: str, best_step: int, seed: int
+    found: HeldOut,  # what was measured
+    policy: RegionPolicy,
+    task: Task,  # the regions
+    known: Known,  # what is known of them
+    name: str,  # name of the data
+    best_step: int,  # step of the policy that is kept
+    seed: int,  # of the intervals
 ) -> dict[str, object]:
-    """Return the parts of the summary document; see `motionkit.training.base.Trainer.train`.
-
-    Args:
-        found: What was measured.
-        policy: The policy.
-        task: The regions.
-        known: What is known of them.
-        name: Name of the data.
-        best_step: Step of the policy that is kept.
-        seed: Of the intervals.
-    """
+    """Return the parts of the summary document; see `motionkit.training.base.Trainer.train`."""
     blocks = _blocks(found, seed)
     data = of_data(task.captions, known)
     blocks = {key: {**one, "data": data[key]} if key in data else one for key, one in blocks.items()}

@@ -44,9 +44,6 @@ from motionkit.training.learner import Best, Learner, cosine_rate
 from motionkit.training.steps import AverageState, Kept, Parts, State, restore, run_steps
 from motionkit.training.world import OneProcess, World, of_main, rows_of, share_of, sum_over
 
-# How much the gradient of each loop counts, and whether the loops pull in different directions.
-
-
 _SMOOTH = 0.9
 _FAST, _SLOW = 0.9, 0.99
 _LEAST, _MOST = 0.1, 10.0
@@ -59,20 +56,14 @@ class Balance:
 
     gradient: each loop is scaled to the mean norm of all (factors from 0.1 to 10, averaged over about ten steps).
     progress: a loop counts by how fast its reward rises, the difference of a fast and a slow average of it.
-
-    Args:
-        named: The trained parameters.
-        how: What factors follow.
-        conflict_every: Steps between reports of the cosine between gradients; 0: none.
-        world: The processes whose gradients add up.
     """
 
     def __init__(
         self,
-        named: Sequence[tuple[str, nn.Parameter]],
-        how: Literal["none", "gradient", "progress"],
-        conflict_every: int,
-        world: World | None = None,
+        named: Sequence[tuple[str, nn.Parameter]],  # the trained parameters
+        how: Literal["none", "gradient", "progress"],  # what factors follow
+        conflict_every: int,  # steps between reports of the cosine between gradients; 0: none
+        world: World | None = None,  # the processes whose gradients add up
     ) -> None:
         self._parameters = [parameter for _, parameter in named]
         self._how, self._every, self._world = how, conflict_every, world or OneProcess()
@@ -93,16 +84,7 @@ class Balance:
         self.factors = {name: len(gains) * gain / total for name, gain in gains.items()}
 
     def backward(self, losses: Mapping[str, Tensor], anchor: Tensor | None, step: int) -> dict[str, float]:
-        """Add the gradients of the losses to the parameters.
-
-        Args:
-            losses: Weighted loss of each loop.
-            anchor: A loss that counts as it is.
-            step: Step of the run.
-
-        Returns:
-            ``grad/cos_A_B`` of each two loops where it is reported, and ``balance/A`` where factors are used.
-        """
+        """Add the gradients of the losses to the parameters; returns ``balance/A`` and, at times, ``grad/cos_A_B``."""
         report = self._every and step % self._every == 0
         if self._how != "gradient" and not report:
             scaled = [loss * self.factors.get(name, 1.0) for name, loss in losses.items()]
@@ -155,9 +137,6 @@ class Balance:
         self._averages = dict(state.values.get("averages", {}))
 
 
-# Settings that change over a run.
-
-
 def linear(first: float, last: float | None, step: int, steps: int) -> float:
     """Return the value at a step (counted from 1) of a line from `first` to `last`; None: constant."""
     if last is None:
@@ -165,15 +144,8 @@ def linear(first: float, last: float | None, step: int, steps: int) -> float:
     return first + (last - first) * (step - 1) / max(1, steps - 1)
 
 
-# Which parts of a region policy are trained.
-
-
 def trainable(policy: RegionPolicy) -> dict[str, list[tuple[str, nn.Parameter]]]:
-    """Return the parameters to train by the name of their part, and freeze all others.
-
-    Raises:
-        MotionkitError: A part has no parameter: the policy is not what it says.
-    """
+    """Return the parameters to train by the name of their part, and freeze all others."""
     parameters = dict(policy.network.named_parameters())
     groups = names_by_group(policy.groups, parameters)
     chosen = {name for own in groups.values() for name in own}
@@ -197,9 +169,6 @@ class Sa2vaRl:
     A step samples actions of both loops for the same regions, lets a partner close the loops, and follows the gradient
     of the clipped surrogate. The policy whose captions on watched regions were best is kept beside the last: by the IoU
     of the frozen judge's masks of them plus their METEOR.
-
-    Args:
-        settings: All settings.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -218,11 +187,7 @@ class Sa2vaRl:
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
-        """Open data, policy and rewards, and choose what is trained.
-
-        Raises:
-            MotionkitError: An input is missing, or the parts do not fit each other.
-        """
+        """Open data, policy and rewards, and choose what is trained."""
         settings = self.settings
         share_of(settings.rollout.batch_size, self.world, what="regions", flag="--batch-size")
         self.device = set_up(settings, small=True)
@@ -356,15 +321,10 @@ class Sa2vaRl:
             settings.run.num_steps, start.applied, self.world, self.part,
         )  # fmt: skip
         alarms = SelfPlayAlarms(min(PATIENCE, order.per_epoch))
+        averages = {"partner": AverageState(partner), "start": AverageState(start)}
         parts: Parts = {
-            **learner.parts(),
-            "partner": AverageState(partner),
-            "start": AverageState(start),
-            "best": best,
-            "before": kept,
-            "balance": balance,
-            "alarms": alarms,
-        }
+            **learner.parts(), **averages, "best": best, "before": kept, "balance": balance, "alarms": alarms
+        }  # fmt: skip
         held, watched = order.open("test", self.held), order.open("val", self.watched)
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)

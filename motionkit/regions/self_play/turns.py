@@ -22,17 +22,11 @@ from motionkit.rl import categorical, kl_k3
 
 @dataclass(frozen=True)
 class Action:
-    """Sampled masks.
+    """Sampled masks."""
 
-    Attributes:
-        logits: ``[N, h, w]``; above 0 is inside.
-        terms: See `Played.terms`.
-        direct: See `Played.direct`.
-    """
-
-    logits: Tensor
-    terms: Callable[[], Terms]
-    direct: Callable[[Tensor], Tensor] | None = None
+    logits: Tensor  # [N, h, w]; above 0 is inside
+    terms: Callable[[], Terms]  # see `Played.terms`
+    direct: Callable[[Tensor], Tensor] | None = None  # see `Played.direct`
 
 
 def gaussian(policy: RegionPolicy, task: Task, turn: Turn, sigma: float) -> Action:
@@ -127,9 +121,6 @@ def _single(log_ratio: Tensor, kl: Tensor, entropy: Tensor | None = None) -> Ter
     return Terms(log_ratio, kl, torch.ones_like(log_ratio, dtype=torch.bool), entropy)
 
 
-# Masks that a policy draws, with how sure it is of them.
-
-
 _MARGIN = 1.0
 
 
@@ -155,15 +146,7 @@ def batch_of(logits: Tensor, wanted: Tensor, others: Tensor | None = None) -> Ma
 
 
 class CaptionToMask:
-    """See `Loop`.
-
-    Args:
-        options: What is sampled.
-        policy: The policy.
-
-    Raises:
-        MotionkitError: The policy cannot do what the action asks.
-    """
+    """See `Loop`."""
 
     def __init__(self, options: CaptionToMaskOptions, *, policy: RegionPolicy) -> None:
         self._options, self._policy = options, policy
@@ -219,16 +202,8 @@ class CaptionToMask:
         return (bernoulli if options.action == "bernoulli" else supervised)(policy, task, turn)
 
 
-# Loop 1: captions of a region are sampled; the partner draws a mask of each caption; it should be the region.
-
-
 class MaskToCaption:
-    """See `Loop`.
-
-    Args:
-        options: How the KL is computed, and whether masks of captions are learned.
-        policy: The policy.
-    """
+    """See `Loop`."""
 
     reads_captions = False
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from motionkit.contracts.environment import Floats, Frames, Step
-from motionkit.success.environments.canvas import Canvas
+from motionkit.success.environments.canvas import CAMERA, Canvas, Drawn
 from motionkit.success.environments.tasks import ReachSettings
 
 # The two links of the arm: where its elbow and gripper are, and the joints that put the gripper somewhere.
@@ -52,33 +51,19 @@ def places_of(joints: Floats) -> tuple[Floats, Floats]:
     return elbow.astype(np.float32), gripper.astype(np.float32)
 
 
-# What the camera sees: an arm of two links, its gripper, the goal, and a disc that means nothing.
-
-
 _BACKGROUND = (30, 32, 40)
 _GREEN, _RED, _GREY, _YELLOW = (60, 190, 80), (205, 60, 55), (150, 152, 160), (240, 205, 60)
 _DISC, _THICKNESS, _GRIPPER = 0.12, 0.045, 0.07
 
 
 class Camera:
-    """Draws the arm from above.
-
-    Args:
-        size: Height and width in pixels.
-    """
+    """Draws the arm from above, `size` pixels wide and high."""
 
     def __init__(self, size: int) -> None:
         self._canvas = Canvas(size)
 
     def __call__(self, gripper: Floats, elbow: Floats, goal: Floats, distractor: Floats | None) -> NDArray[np.uint8]:
-        """Return pictures ``[N, H, W, 3]`` uint8 RGB.
-
-        Args:
-            gripper: ``[N, 2]``.
-            elbow: ``[N, 2]``.
-            goal: ``[N, 2]``.
-            distractor: ``[N, 2]``; None draws none.
-        """
+        """Return pictures ``[N, H, W, 3]`` uint8 RGB of places ``[N, 2]``; without a distractor none is drawn."""
 
         def draw(part: slice) -> Floats:
             return self._draw(gripper[part], elbow[part], goal[part], None if distractor is None else distractor[part])
@@ -99,55 +84,37 @@ class Camera:
         return canvas
 
 
-# The reaching task with a gripper that moves freely: N copies stepped together.
-
-
-CAMERA = "base_camera"
 STEP, EDGE = 0.12, 0.75
 _APART = 0.3  # smallest distance from the distractor to the goal
 _SHOWN = 6
 
 
-class Reach:
+class Reach(Drawn):
     """N grippers that move freely, ``--env.kind point``; see `motionkit.contracts.environment.Environment`.
 
     An action moves the gripper by up to `STEP` along each axis, inside ``[-EDGE, EDGE]^2``; the arm is drawn behind it.
     Nothing but the start of an episode is random. The state vector is the gripper, the goal, and the way from one to
     the other, each ``(x, y)``.
-
-    Args:
-        options: Settings.
-        num_envs: Copies N.
     """
 
     state_size = _SHOWN
 
     def __init__(self, options: ReachSettings, *, num_envs: int = 1) -> None:
-        self.options, self.num_envs, self.max_steps = options, num_envs, options.max_steps
+        super().__init__(options, num_envs)
         # A spec without a kind is a point's: so are those that were written when there was no other.
         self.spec: Mapping[str, object] = {"name": "reach", **options.model_dump(mode="json", exclude={"kind"})}
-        self.cameras = {CAMERA: (options.size, options.size)}
-        self.action_space = Box(-1.0, 1.0, (2,), np.float32)
         self._camera = Camera(options.size)
         # [N, 3, 2]: gripper, goal, distractor.
         self._places: Floats = np.zeros((num_envs, 3, 2), np.float32)
-        self._elapsed = np.zeros(num_envs, np.int64)
-        self._over = np.ones(num_envs, np.bool_)
 
-    def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
-        """Begin episodes; see `motionkit.contracts.environment.Environment.reset`."""
-        for copy, seed in zip(copies.tolist(), seeds.tolist(), strict=True):
-            self._places[copy] = self._start(seed)
-        self._elapsed[copies], self._over[copies] = 0, False
-
-    def _start(self, seed: int) -> Floats:
+    def _begin(self, copy: int, seed: int) -> None:
         draw = np.random.default_rng(seed)
         while True:
-            places = draw.uniform(-EDGE, EDGE, (3, 2)).astype(np.float32)
+            self._places[copy] = places = draw.uniform(-EDGE, EDGE, (3, 2)).astype(np.float32)
             gripper, goal, distractor = places
             far = np.linalg.norm(gripper - goal) >= self.options.min_distance
             if far and np.linalg.norm(distractor - goal) >= _APART:
-                return places
+                return
 
     def states(self) -> Floats:
         """Return ``[N, 6]``: gripper, goal, goal - gripper."""
@@ -164,16 +131,8 @@ class Reach:
 
     def step(self, actions: NDArray[Any]) -> Step:
         """Move the grippers of the episodes that are not over."""
-        moving = ~self._over
-        self._move(np.asarray(actions, np.float32).clip(-1, 1), moving)
-        self._elapsed += moving
-        distance = np.linalg.norm(self._places[:, 0] - self._places[:, 1], axis=1)
-        success = distance < self.options.radius
-        own = success.astype(np.float32) if self.options.reward == "sparse" else -distance
-        terminated = success & self.options.terminate_on_success
-        truncated = ~terminated & (self._elapsed >= self.max_steps)
-        self._over |= terminated | truncated
-        return Step(own.astype(np.float32), success, terminated, truncated, ({},) * self.num_envs)
+        self._move(np.asarray(actions, np.float32).clip(-1, 1), ~self._over)
+        return self._stepped(np.linalg.norm(self._places[:, 0] - self._places[:, 1], axis=1))
 
     def _move(self, actions: Floats, moving: NDArray[np.bool_]) -> None:
         """Move the grippers of some copies; `actions` are in [-1, 1]."""
@@ -193,9 +152,6 @@ class Reach:
         """Put it back."""
         self._places[:], self._elapsed[:], self._over[:] = state["places"], state["elapsed"], state["over"]
 
-    def close(self) -> None:
-        """Nothing is open."""
-
 
 SPEED, CHANGE = 0.16, 0.06
 """Largest speed of a joint, in radians a step, and most that a step changes it by."""
@@ -211,10 +167,6 @@ class Arm(Reach):
     by at most `CHANGE` and then moves the joint by it; at its limit a joint stops. The state vector is cosine and sine
     of both joints, their velocities as shares of `SPEED`, and the goal ``(x, y)``: where the gripper is, and which way
     the goal lies from there, is not in it. A picture shows no velocity.
-
-    Args:
-        options: Settings.
-        num_envs: Copies N.
     """
 
     state_size = 8

@@ -1,39 +1,36 @@
-"""Pictures of shapes with soft edges, from signed distances."""
+"""Pictures of shapes with soft edges, from signed distances, and what environments share that are drawn so."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from motionkit.contracts.environment import Floats
+from motionkit.contracts.environment import Floats, Step
 
+CAMERA = "base_camera"
 Colour = tuple[int, int, int]
 
 _AT_ONCE = 6  # pictures per pass: their arrays stay in the cache
 
 
 class Canvas:
-    """Draws pictures of the square ``[-1, 1]^2`` with y up.
+    """Draws pictures of the square ``[-1, 1]^2`` with y up."""
 
-    Args:
-        size: Height and width in pixels.
-    """
-
-    def __init__(self, size: int) -> None:
+    def __init__(
+        self,
+        size: int,  # height and width in pixels
+    ) -> None:
         self.size = size
         self._centres = ((np.arange(size, dtype=np.float32) + 0.5) / size) * 2 - 1
         # The first row of a picture is the highest.
         self._x, self._y = self._centres[None, None, :], -self._centres[None, :, None]
 
     def pictures(self, count: int, draw: Callable[[slice], Floats]) -> NDArray[np.uint8]:
-        """Return pictures ``[N, H, W, 3]`` uint8 RGB.
-
-        Args:
-            count: N.
-            draw: Returns the canvas of a part of them, a few at a time.
-        """
+        """Return pictures ``[N, H, W, 3]`` uint8 RGB; `draw` returns the canvas of a part of them, a few at a time."""
         found = np.empty((count, self.size, self.size, 3), np.uint8)
         for start in range(0, count, _AT_ONCE):
             part = slice(start, min(start + _AT_ONCE, count))
@@ -63,15 +60,7 @@ class Canvas:
         self._near(canvas, middle, radius, distance, colour)
 
     def square(self, canvas: Floats, middle: Floats, angle: Floats, half: float, colour: Colour) -> None:
-        """Paint squares.
-
-        Args:
-            canvas: ``[N, H, W, 3]``.
-            middle: ``[N, 2]``.
-            angle: ``[N]`` in radians, counterclockwise.
-            half: Half of the side.
-            colour: What with.
-        """
+        """Paint squares of side 2 `half` around ``[N, 2]``, turned by ``[N]`` radians counterclockwise."""
         cos, sin = np.cos(angle)[:, None, None], np.sin(angle)[:, None, None]
 
         def distance(x: Floats, y: Floats) -> Floats:
@@ -108,3 +97,40 @@ class Canvas:
         share = np.clip((along * ex + up * ey) / np.maximum(ex * ex + ey * ey, 1e-9), 0, 1)
         distance: Floats = np.sqrt((along - share * ex) ** 2 + (up - share * ey) ** 2)
         return distance
+
+
+class Drawn:
+    """N copies of a task that is drawn from above; see `motionkit.contracts.environment.Environment`.
+
+    Nothing but the start of an episode is random.
+    """
+
+    def __init__(self, options: Any, num_envs: int) -> None:
+        self.options, self.num_envs, self.max_steps = options, num_envs, options.max_steps
+        self.cameras = {CAMERA: (options.size, options.size)}
+        self.action_space = Box(-1.0, 1.0, (2,), np.float32)
+        self._elapsed = np.zeros(num_envs, np.int64)
+        self._over = np.ones(num_envs, np.bool_)
+
+    def _begin(self, copy: int, seed: int) -> None:
+        """Begin an episode in a copy."""
+        raise NotImplementedError
+
+    def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
+        """Begin episodes; see `motionkit.contracts.environment.Environment.reset`."""
+        for copy, seed in zip(copies.tolist(), seeds.tolist(), strict=True):
+            self._begin(copy, seed)
+        self._elapsed[copies], self._over[copies] = 0, False
+
+    def _stepped(self, distance: NDArray[Any], fallen: NDArray[np.bool_] | bool = False) -> Step:
+        """Return what a step brought that left things so far from their goal, or fallen."""
+        self._elapsed += ~self._over
+        success = (distance < self.options.radius) & ~np.asarray(fallen)
+        own = success.astype(np.float32) if self.options.reward == "sparse" else -distance
+        terminated = fallen | (success & self.options.terminate_on_success)
+        truncated = ~terminated & (self._elapsed >= self.max_steps)
+        self._over |= terminated | truncated
+        return Step(own.astype(np.float32), success, terminated, truncated, ({},) * self.num_envs)
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -17,12 +17,6 @@ def open_environment(chosen: Chosen, num_envs: int, *, workers: int = 0, backend
     With workers it offers what it offers without them, to the same bits; its state may be put back with another number
     of workers. Of `Step.infos` numbers, texts and arrays of numbers remain.
 
-    Args:
-        chosen: The plugin with its options.
-        num_envs: Copies N.
-        workers: Processes that share the copies; 0: this one.
-        backend: What workers are: processes of this machine, or actors of Ray.
-
     Raises:
         MotionkitError: A package, an option or a device of it is missing, or there are more workers than copies. Later,
             from any method, that a worker has died (exit code 1).

@@ -23,13 +23,7 @@ _VARIABLES = (*_AUTHENTICATION, "RAY_USAGE_STATS_ENABLED")
 
 
 class RayWorker:
-    """A worker in an actor; see `motionkit.success.environments.workers.Worker`.
-
-    Args:
-        actor: Handle of a `Work`.
-        number: Which worker it is.
-        workers: Of how many.
-    """
+    """A worker in an actor; see `motionkit.success.environments.workers.Worker`."""
 
     def __init__(self, actor: Any, number: int, workers: int) -> None:
         self._actor, self._number, self._workers = actor, number, workers
@@ -70,9 +64,6 @@ def start_ray(orders: Sequence[Order]) -> tuple[list[RayWorker], Callable[[], No
     """Start an actor for each order; returns them, and what ends Ray where it was started here.
 
     ``RAY_ADDRESS`` names a cluster to join; without it Ray is started on this machine and ended with the workers.
-
-    Raises:
-        MotionkitError: Ray is not installed or does not start, or the cluster has too few CPUs.
     """
     try:
         import ray

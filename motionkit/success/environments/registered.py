@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,24 +19,17 @@ from motionkit.contracts.environment import Floats, Frames, Step
 from motionkit.errors import MotionkitError
 from motionkit.plugins import in_words
 from motionkit.success.environments.tasks import GymnasiumSettings
-
-# Pictures as every environment gives them: uint8 RGB of one size.
-
+from motionkit.success.episodes.read import plain_name
 
 _FIX = "choose an environment that draws itself: render_mode 'rgb_array', or --env.image-keys KEY."
 
 
-def as_picture(value: Any, size: int, place: str) -> NDArray[np.uint8]:
-    """Return a picture ``[size, size, 3]`` uint8 RGB.
-
-    Args:
-        value: ``[H, W, 3]`` or ``[3, H, W]``, uint8, or floats in [0, 1]; a batch of one counts, too.
-        size: Height and width.
-        place: What was asked, for messages.
-
-    Raises:
-        MotionkitError: It is none.
-    """
+def as_picture(
+    value: Any,  # [H, W, 3] or [3, H, W], uint8, or floats in [0, 1]; a batch of one counts, too
+    size: int,  # height and width
+    place: str,  # what was asked, for messages
+) -> NDArray[np.uint8]:
+    """Return a picture ``[size, size, 3]`` uint8 RGB."""
     picture = np.asarray(value.cpu() if hasattr(value, "cpu") else value) if value is not None else np.zeros(0)
     if picture.ndim == 4 and len(picture) == 1:
         picture = picture[0]
@@ -56,9 +48,6 @@ def as_picture(value: Any, size: int, place: str) -> NDArray[np.uint8]:
     if picture.shape[:2] != (size, size):
         picture = np.asarray(Image.fromarray(np.ascontiguousarray(picture)).resize((size, size), Image.Resampling.BOX))
     return np.ascontiguousarray(picture)
-
-
-# The numbers of an observation.
 
 
 Reader = Callable[[Any], Floats]
@@ -88,23 +77,15 @@ def _readers(space: Space[Any]) -> Iterator[Reader]:
         yield lambda seen: np.eye(count, dtype=np.float32)[int(seen) - first]
 
 
-# Where an environment tells success.
-
-
 _USUAL = ("success", "is_success")
 
 
-def find_success(info: Mapping[str, Any], key: str, name: str = "") -> str:
-    """Return the entry of info that tells success.
-
-    Args:
-        info: Of the steps so far.
-        key: The entry, or ``auto``.
-        name: Name of the environment, where there must be one; empty returns an empty name for none.
-
-    Raises:
-        MotionkitError: There is none; says which entries there are.
-    """
+def find_success(
+    info: Mapping[str, Any],  # of the steps so far
+    key: str,  # the entry, or ``auto``
+    name: str = "",  # name of the environment, where there must be one; empty returns an empty name for none
+) -> str:
+    """Return the entry of info that tells success."""
     wanted = _USUAL if key == "auto" else (key,)
     for one in wanted:
         if one in info:
@@ -134,25 +115,20 @@ class Adapter:
 
     Nothing is reset by itself: gymnasium's vector environments would show the next episode's first picture at the end.
     A subclass says what the cameras see (`draw`).
-
-    Args:
-        make: Opens a copy.
-        num_envs: Copies N.
-        spec: What is opened, with its ``name``, and its ``id`` for messages.
-        cameras: Names of the cameras.
-        size: Height and width of the pictures.
-        success_key: Entry of info that tells success; ``auto``: a usual one.
-        max_steps: Steps of an episode; 0: the environment's own limit.
-        help: What to do when it does not open or draw, for messages.
-
-    Raises:
-        MotionkitError: It does not open or draw, tells no success, or has actions of another sort.
     """
 
     def __init__(
-        self, make: Callable[[], Env], num_envs: int, spec: Mapping[str, object], *, cameras: Sequence[str], size: int,
-        success_key: str = "auto", max_steps: int = 0, help: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        make: Callable[[], Env],  # opens a copy
+        num_envs: int,  # copies N
+        spec: Mapping[str, object],  # what is opened, with its ``name``, and its ``id`` for messages
+        *,
+        cameras: Sequence[str],  # names of the cameras
+        size: int,  # height and width of the pictures
+        success_key: str = "auto",  # entry of info that tells success; ``auto``: a usual one
+        max_steps: int = 0,  # steps of an episode; 0: the environment's own limit
+        help: str = "",  # what to do when it does not open or draw, for messages
+    ) -> None:
         self.num_envs, self.spec, self._size, self._help, self._code = num_envs, spec, size, help, 2
         self.name = str(spec.get("id") or spec["name"])
         self.envs: list[Env] = []
@@ -268,11 +244,7 @@ class Adapter:
 
 
 def _actions(space: Space[Any], name: str) -> tuple[Space[Any], Callable[[NDArray[Any]], Any]]:
-    """Return the space of actions that callers see, and how to make one of them the environment's.
-
-    Raises:
-        MotionkitError: They are neither a vector nor one of n choices.
-    """
+    """Return the space of actions that callers see, and how to make one of them the environment's."""
     if isinstance(space, Discrete):
         first, last = int(space.start), int(space.n) - 1
         return Discrete(last + 1), lambda action: first + int(np.clip(action, 0, last))
@@ -281,35 +253,21 @@ def _actions(space: Space[Any], name: str) -> tuple[Space[Any], Callable[[NDArra
     raise MotionkitError(f"the actions of {name} are {space}.", why="a vector or one of n choices is taken.")
 
 
-# Any environment of gymnasium's registry.
-
-
-_HELP = "choose an environment that draws itself: render_mode 'rgb_array', or --env.image-keys KEY."
-
-
 class GymnasiumEnvironment(Adapter):
-    """N copies of one registered environment.
-
-    Args:
-        options: Settings.
-        num_envs: Copies N.
-
-    Raises:
-        MotionkitError: The id is unknown, or the environment has no picture or tells no success.
-    """
+    """N copies of one registered environment."""
 
     def __init__(self, options: GymnasiumSettings, *, num_envs: int = 1) -> None:
         if not options.id:
             raise MotionkitError(
                 "no environment is named.", fix="--env.id ID; python -c 'import gymnasium; gymnasium.pprint_registry()'"
             )
-        self._keys = {_camera_of(key): key for key in options.image_keys}
+        self._keys = {plain_name(key): key for key in options.image_keys}
         if len(self._keys) < len(options.image_keys):
             raise MotionkitError(f"two of the image keys {', '.join(options.image_keys)} name one camera.")
         super().__init__(
             lambda: _make(options), num_envs, {"name": "gymnasium", **options.model_dump(mode="json")},
             cameras=tuple(self._keys) or (options.camera,), size=options.size, success_key=options.success_key,
-            max_steps=options.max_steps, help=_HELP,
+            max_steps=options.max_steps, help=_FIX,
         )  # fmt: skip
 
     def draw(self, copy: int) -> Mapping[str, Any]:
@@ -317,11 +275,6 @@ class GymnasiumEnvironment(Adapter):
         if self._keys:
             return {camera: _entry(self.seen(copy), key) for camera, key in self._keys.items()}
         return dict.fromkeys(self.cameras, self.envs[copy].render())
-
-
-def _camera_of(key: str) -> str:
-    """Return the name of the camera whose pictures are an entry of the observation; it names files, too."""
-    return re.sub(r"[^A-Za-z0-9_.-]", ".", key).lstrip("._-") or "camera"
 
 
 def _make(options: GymnasiumSettings) -> Env:

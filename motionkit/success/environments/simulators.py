@@ -23,19 +23,11 @@ from motionkit.success.environments.tasks import ManiskillSettings, MujocoSettin
 # Goals that can be seen: ManiSkill hides the marks of its goals from the cameras.
 
 
-def show_goal(env: Any, name: str) -> bool:
-    """Show the cameras what a task hides from them.
-
-    Args:
-        env: A task of ManiSkill, not wrapped, that has been reset once.
-        name: Its id, for messages.
-
-    Returns:
-        Whether anything was hidden.
-
-    Raises:
-        MotionkitError: What is hidden cannot be shown; without it pictures do not tell success.
-    """
+def show_goal(
+    env: Any,  # a task of ManiSkill, not wrapped, that has been reset once
+    name: str,  # its id, for messages
+) -> bool:
+    """Show the cameras what a task hides from them; returns whether anything was hidden."""
     try:
         hidden = list(env._hidden_objects)
         for thing in hidden:
@@ -46,17 +38,12 @@ def show_goal(env: Any, name: str) -> bool:
     return bool(hidden)
 
 
-def require_shown(hidden: Any, shown: Any, name: str) -> None:
-    """Refuse a task whose pictures are the same with what it hides and without.
-
-    Args:
-        hidden: Pictures ``[H, W, 3]`` of one start before `show_goal`.
-        shown: Those of the same start after.
-        name: Its id, for messages.
-
-    Raises:
-        MotionkitError: No picture differs.
-    """
+def require_shown(
+    hidden: Any,  # pictures [H, W, 3] of one start before `show_goal`
+    shown: Any,  # those of the same start after
+    name: str,  # its id, for messages
+) -> None:
+    """Refuse a task whose pictures are the same with what it hides and without."""
     if all(np.array_equal(one, other) for one, other in zip(hidden, shown, strict=True)):
         raise _invisible(name, "pictures are the same with the goal hidden and shown.")
 
@@ -66,9 +53,6 @@ def _invisible(name: str, why: str) -> MotionkitError:
         f"the goal of {name} stays invisible: its pictures do not tell success.", why=why,
         fix="pip install 'mani_skill>=3.0.1,<4', or choose another task.",
     )  # fmt: skip
-
-
-# A task of ManiSkill on the CPU, one scene per copy.
 
 
 CAMERA = "base_camera"
@@ -85,13 +69,6 @@ class Maniskill(Adapter):
     """N copies of a task of ManiSkill; see `motionkit.contracts.environment.Environment`.
 
     What the task hides from its camera, such as the goal, is shown.
-
-    Args:
-        options: Settings.
-        num_envs: Copies N.
-
-    Raises:
-        MotionkitError: It does not open or draw, such as for want of Vulkan, or its goal stays invisible.
     """
 
     def __init__(self, options: ManiskillSettings, *, num_envs: int = 1) -> None:
@@ -173,9 +150,6 @@ def _picture(seen: Any) -> Any:
     return seen["sensor_data"][CAMERA]["rgb"]
 
 
-# Drawing without a window: which OpenGL MuJoCo is told to use.
-
-
 VARIABLE = "MUJOCO_GL"
 HELP = "apt-get install -y libegl1 libgl1 (or libosmesa6, with MUJOCO_GL=osmesa); docs/environments.md has more."
 
@@ -207,15 +181,7 @@ STEP = 0.05
 
 
 class Fetch(Adapter):
-    """N copies of a task of the Fetch robot; see `motionkit.contracts.environment.Environment`.
-
-    Args:
-        options: Settings.
-        num_envs: Copies N.
-
-    Raises:
-        MotionkitError: It does not open or draw, such as for want of OpenGL.
-    """
+    """N copies of a task of the Fetch robot; see `motionkit.contracts.environment.Environment`."""
 
     def __init__(self, options: MujocoSettings, *, num_envs: int = 1) -> None:
         chosen = choose_drawing()

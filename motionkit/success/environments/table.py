@@ -6,15 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from motionkit.contracts.environment import Floats, Frames, Step
-from motionkit.success.environments.canvas import Canvas
+from motionkit.success.environments.canvas import CAMERA, Canvas, Drawn
 from motionkit.success.environments.tasks import PushSettings
-
-# How a block moves that a round finger pushes over a table, so slowly that friction stops it at once.
-
 
 Values = NDArray[np.float64]
 
@@ -28,7 +24,13 @@ SPREAD = 0.3826 * 2 * HALF
 """Largest frictional moment over largest frictional force of a square under even pressure, a length."""
 
 
-def push(block: Values, finger: Values, way: Values, friction: float, held: NDArray[np.bool_]) -> Values:
+def push(
+    block: Values,  # [N, 3] middle and angle in radians
+    finger: Values,  # [N, 2] the finger before
+    way: Values,  # [N, 2] how it moves, shorter than its radius
+    friction: float,  # coefficient between finger and block
+    held: NDArray[np.bool_],  # [N] blocks that are not touched
+) -> Values:
     """Move fingers by a short way and return the blocks ``[N, 3]`` that they touch, pushed out of the way.
 
     Quasi-static pushing (Lynch, Maekawa and Tanie 1992, "Manipulation and active sensing by pushing using tactile
@@ -36,13 +38,6 @@ def push(block: Values, finger: Values, way: Values, friction: float, held: NDAr
     along f and turns it by ``r x f / SPREAD**2``. The contact sticks where the force that gives the block's place of
     contact the finger's motion lies inside the friction cone; else it slides along the cone's edge. A block that
     nothing pushes stands still.
-
-    Args:
-        block: ``[N, 3]`` middle and angle in radians.
-        finger: ``[N, 2]`` the finger before.
-        way: ``[N, 2]`` how it moves, shorter than its radius.
-        friction: Coefficient between finger and block.
-        held: ``[N]`` blocks that are not touched.
     """
     place = finger + way
     normal, depth, touch = contact(block, place)
@@ -66,17 +61,11 @@ def push(block: Values, finger: Values, way: Values, friction: float, held: NDAr
     return moved
 
 
-def contact(block: Values, finger: Values) -> tuple[Values, Values, Values]:
-    """Return where a finger touches a block.
-
-    Args:
-        block: ``[N, 3]`` middle and angle.
-        finger: ``[N, 2]``.
-
-    Returns:
-        The normal ``[N, 2]`` from finger to block, the depth ``[N]`` of one in the other, below 0 for a gap, and the
-        block's place ``[N, 2]`` that is nearest to the finger.
-    """
+def contact(
+    block: Values,  # [N, 3] middle and angle
+    finger: Values,  # [N, 2]
+) -> tuple[Values, Values, Values]:
+    """Return normal ``[N, 2]`` to the block, depth ``[N]``, below 0 for a gap, and its nearest place ``[N, 2]``."""
     own = _turned(finger - block[:, :2], -block[:, 2])
     nearest = own.clip(-HALF, HALF)
     way = nearest - own
@@ -116,9 +105,6 @@ def _turned(vector: Values, angle: Values) -> Values:
     return np.stack([cos * vector[:, 0] - sin * vector[:, 1], sin * vector[:, 0] + cos * vector[:, 1]], axis=1)
 
 
-# What the camera sees of the table: the goal, the block and the finger.
-
-
 TABLE = 0.8
 """Half of the side of the table, whose middle is that of the picture."""
 
@@ -128,11 +114,7 @@ _DISC = 0.24
 
 
 class Camera:
-    """Draws the table from above.
-
-    Args:
-        size: Height and width in pixels.
-    """
+    """Draws the table from above, `size` pixels wide and high."""
 
     def __init__(self, size: int) -> None:
         self._canvas = Canvas(size)
@@ -140,15 +122,14 @@ class Camera:
         middle = np.zeros((1, 2), np.float32)
         self._canvas.square(self._table, middle, middle[:, 0], TABLE, _TABLE)
 
-    def __call__(self, block: Floats, finger: Floats, goal: Floats, fallen: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """Return pictures ``[N, H, W, 3]`` uint8 RGB.
-
-        Args:
-            block: ``[N, 3]`` middle and angle.
-            finger: ``[N, 2]``.
-            goal: ``[N, 2]``.
-            fallen: ``[N]`` blocks that lie beside the table, on the floor.
-        """
+    def __call__(
+        self,
+        block: Floats,  # [N, 3] middle and angle
+        finger: Floats,  # [N, 2]
+        goal: Floats,  # [N, 2]
+        fallen: NDArray[np.bool_],  # [N] blocks that lie beside the table, on the floor
+    ) -> NDArray[np.uint8]:
+        """Return pictures ``[N, H, W, 3]`` uint8 RGB."""
         return self._canvas.pictures(
             len(block), lambda part: self._draw(block[part], finger[part], goal[part], fallen[part])
         )
@@ -174,14 +155,13 @@ class Camera:
         return found
 
 
-CAMERA = "base_camera"
 STEP, EDGE = 0.2, 0.92
 _PARTS = 5  # of a step, so that each is much shorter than the finger
 _BLOCK, _GOAL = 0.45, 0.5  # where they begin at most, from the middle of the table along each axis
 _APART, _NEAR = 1.5 * HALF + FINGER, 0.5  # distances from the finger to the block at the start
 
 
-class Push:
+class Push(Drawn):
     """N tables with a block each; see `motionkit.contracts.environment.Environment`.
 
     An action moves a round finger by up to `STEP` along each axis, inside ``[-EDGE, EDGE]^2``. The block moves only
@@ -189,32 +169,18 @@ class Push:
     nothing brings it back, and the episode ends. Nothing but the start of an episode is random. The state vector is the
     block, the way from finger to block, the way from block to goal, each ``(x, y)``, and the cosine and sine of four
     times the block's angle, which a quarter of a turn does not change.
-
-    Args:
-        options: Settings.
-        num_envs: Copies N.
     """
 
     state_size = 8
 
     def __init__(self, options: PushSettings, *, num_envs: int = 1) -> None:
-        self.options, self.num_envs, self.max_steps = options, num_envs, options.max_steps
+        super().__init__(options, num_envs)
         self.spec: Mapping[str, object] = {"name": "push", **options.model_dump(mode="json")}
-        self.cameras = {CAMERA: (options.size, options.size)}
-        self.action_space = Box(-1.0, 1.0, (2,), np.float32)
         self._camera = Camera(options.size)
         self._finger, self._goal = np.zeros((num_envs, 2)), np.zeros((num_envs, 2))
         self._block = np.zeros((num_envs, 3))
-        self._elapsed = np.zeros(num_envs, np.int64)
-        self._over = np.ones(num_envs, np.bool_)
 
-    def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
-        """Begin episodes; see `motionkit.contracts.environment.Environment.reset`."""
-        for copy, seed in zip(copies.tolist(), seeds.tolist(), strict=True):
-            self._finger[copy], self._block[copy], self._goal[copy] = self._start(seed)
-        self._elapsed[copies], self._over[copies] = 0, False
-
-    def _start(self, seed: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _begin(self, copy: int, seed: int) -> None:
         draw = np.random.default_rng(seed)
         while True:
             block = draw.uniform(-_BLOCK, _BLOCK, 2)
@@ -224,7 +190,8 @@ class Push:
             goal = block + far * np.array([np.cos(first), np.sin(first)])
             finger = block + near * np.array([np.cos(second), np.sin(second)])
             if np.abs(goal).max() <= _GOAL and np.abs(finger).max() <= TABLE:
-                return finger, np.append(block, angle), goal
+                self._finger[copy], self._block[copy], self._goal[copy] = finger, np.append(block, angle), goal
+                return
 
     @property
     def _fallen(self) -> NDArray[np.bool_]:
@@ -250,15 +217,7 @@ class Push:
         for _ in range(_PARTS):
             self._block = push(self._block, self._finger, way, self.options.friction, self._fallen | self._over)
             self._finger = self._finger + way
-        self._elapsed += moving
-        fallen = self._fallen
-        distance = np.linalg.norm(self._block[:, :2] - self._goal, axis=1)
-        success = (distance < self.options.radius) & ~fallen
-        own = success.astype(np.float32) if self.options.reward == "sparse" else -distance
-        terminated = fallen | (success & self.options.terminate_on_success)
-        truncated = ~terminated & (self._elapsed >= self.max_steps)
-        self._over |= terminated | truncated
-        return Step(own.astype(np.float32), success, terminated, truncated, ({},) * self.num_envs)
+        return self._stepped(np.linalg.norm(self._block[:, :2] - self._goal, axis=1), self._fallen)
 
     def scripted(self) -> Floats:
         """Return actions that go round the block until it is between finger and goal, and then push."""
@@ -292,6 +251,3 @@ class Push:
             np.array(state[name], np.float64) for name in ("finger", "block", "goal")
         )
         self._elapsed[:], self._over[:] = state["elapsed"], state["over"]
-
-    def close(self) -> None:
-        """Nothing is open."""

@@ -10,8 +10,6 @@ from pydantic import Field
 from motionkit.config import Group
 from motionkit.plugins import Component
 
-# Settings of gymnasium's environments.
-
 
 class GymnasiumSettings(Group):
     """Options of ``--env gymnasium``."""
@@ -35,9 +33,6 @@ class GymnasiumSettings(Group):
         return {"id": "a module in the id is imported."} if ":" in self.id else {}
 
 
-# Settings of ManiSkill's tasks.
-
-
 class ManiskillSettings(Group):
     """Options of ``--env maniskill``."""
 
@@ -56,9 +51,6 @@ class ManiskillSettings(Group):
     terminate_on_success: bool = Field(False, description="End an episode with its first success.")
 
 
-# Settings of the Fetch robot's tasks.
-
-
 class MujocoSettings(Group):
     """Options of ``--env mujoco``."""
 
@@ -70,9 +62,6 @@ class MujocoSettings(Group):
     )
     max_steps: int = Field(50, ge=1, le=100_000, description="Steps of an episode.")
     size: int = Field(64, ge=16, le=1024, description="Height and width of the pictures in pixels.")
-
-
-# Settings of the pushing task.
 
 
 class PushSettings(Group):
@@ -98,9 +87,6 @@ class PushSettings(Group):
         """
         own = {"run.num_steps": 240, "objective.entropy": 0.005} if command == "ppo" else {"run.num_steps": 64}
         return {**own, "episodes.num_envs": 128, "episodes.steps": 32, "objective.batch_size": 512}
-
-
-# Settings of the reaching task.
 
 
 class ReachSettings(Group):
@@ -138,52 +124,30 @@ def as_recorded(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return spec
 
 
-# Any environment of gymnasium's registry that draws itself and tells success.
-
-
 gymnasium = Component(
-    summary="An environment of gymnasium's registry that has a picture and tells success.",
-    options=GymnasiumSettings,
+    summary="An environment of gymnasium's registry that has a picture and tells success.", options=GymnasiumSettings,
     factory="motionkit.success.environments.registered:GymnasiumEnvironment",
-)
-
-
-# Tasks of ManiSkill, simulated and drawn on the CPU. Extra ``maniskill``.
-
+)  # fmt: skip
 
 maniskill = Component(
     summary="A Panda arm brings a red cube to a green ball that is made visible; ManiSkill, on the CPU.",
-    options=ManiskillSettings,
-    factory="motionkit.success.environments.simulators:open_maniskill",
-    needs=("mani_skill",),
-    extra="maniskill",
-)
-
-
-# The Fetch robot of gymnasium-robotics, simulated by MuJoCo. Extra ``mujoco``.
-
+    options=ManiskillSettings, factory="motionkit.success.environments.simulators:open_maniskill",
+    needs=("mani_skill",), extra="maniskill",
+)  # fmt: skip
 
 mujoco = Component(
     summary="The Fetch robot reaches for a red ball, seen by two cameras; gymnasium-robotics, MuJoCo.",
-    options=MujocoSettings,
-    factory="motionkit.success.environments.simulators:open_fetch",
-    needs=("gymnasium_robotics", "mujoco"),
-    extra="mujoco",
-)
-
-
-# Push: a finger pushes a block to a green disc by contact and friction, seen by a camera. Needs no simulator.
-
+    options=MujocoSettings, factory="motionkit.success.environments.simulators:open_fetch",
+    needs=("gymnasium_robotics", "mujoco"), extra="mujoco",
+)  # fmt: skip
 
 push = Component(
     summary="A finger pushes a block to a green disc on a table that it can fall from; 64 x 64 camera.",
-    options=PushSettings,
-    factory="motionkit.success.environments.table:Push",
-)
+    options=PushSettings, factory="motionkit.success.environments.table:Push",
+)  # fmt: skip
 
 
 reach = Component(
     summary="A planar arm of two joints reaches for a green disc; 64 x 64 camera, thousands of frames a second.",
-    options=ReachSettings,
-    factory="motionkit.success.environments.arm:open_reach",
-)
+    options=ReachSettings, factory="motionkit.success.environments.arm:open_reach",
+)  # fmt: skip

@@ -34,19 +34,12 @@ Answer = tuple[bool, Any]
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker opens; plain values, so that nothing of a plugin travels between processes.
+    """What a worker opens; plain values, so that nothing of a plugin travels between processes."""
 
-    Attributes:
-        kind: Plugin kind.
-        name: Name that the plugin was chosen by; of a `Chosen`, so it may be a Python file.
-        options: Its options as JSON.
-        num_envs: Copies of this worker.
-    """
-
-    kind: str
-    name: str
-    options: str
-    num_envs: int
+    kind: str  # plugin kind
+    name: str  # name that the plugin was chosen by; of a `Chosen`, so it may be a Python file
+    options: str  # its options as JSON
+    num_envs: int  # copies of this worker
 
     @classmethod
     def of(cls, chosen: Chosen, num_envs: int) -> Order:
@@ -62,11 +55,7 @@ class Order:
 
 
 class Work:
-    """Answers questions about some copies; lives in the worker.
-
-    Args:
-        order: What to open, at the first question.
-    """
+    """Answers questions about some copies; lives in the worker."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -148,11 +137,7 @@ class Work:
 
 
 def space_document(space: Space[Any]) -> dict[str, Any]:
-    """Return an action space in plain values.
-
-    Raises:
-        MotionkitError: It is neither a ``Box`` nor a ``Discrete``.
-    """
+    """Return an action space in plain values."""
     if isinstance(space, Discrete):
         return {"n": int(space.n), "start": int(space.start)}
     if isinstance(space, Box):
@@ -190,11 +175,7 @@ class Worker(Protocol):
         ...
 
     def answer(self) -> Any:
-        """Wait for the answer. Arrays are valid until the next question.
-
-        Raises:
-            MotionkitError: The worker has died, or the environment raised an error.
-        """
+        """Wait for the answer. Arrays are valid until the next question."""
         ...
 
     def close(self) -> None:
@@ -203,12 +184,7 @@ class Worker(Protocol):
 
 
 class Team:
-    """Workers that are asked together.
-
-    Args:
-        workers: Workers that were started.
-        release: Called after they are closed.
-    """
+    """Workers that are asked together."""
 
     def __init__(self, workers: Sequence[Worker], release: Callable[[], None] = lambda: None) -> None:
         self.workers = tuple(workers)
@@ -233,11 +209,6 @@ class WorkerEnvironment:
 
     Copies go to workers in blocks, the first ones to the first worker. What a copy does depends on its seeds and
     actions alone, so the number of workers changes nothing.
-
-    Args:
-        team: The workers.
-        counts: Copies of each.
-        said: What one of them said when it opened.
     """
 
     def __init__(self, team: Team, counts: Sequence[int], said: Mapping[str, Any]) -> None:
@@ -341,15 +312,7 @@ _CLASSES = {
 
 
 def shared_environment(team: Team, counts: Sequence[int]) -> WorkerEnvironment:
-    """Return the environment that workers share; it offers ``Stored`` and ``Scripted`` where they do.
-
-    Args:
-        team: The workers.
-        counts: Copies of each.
-
-    Raises:
-        MotionkitError: One of them cannot open its part.
-    """
+    """Return the environment that workers share; it offers ``Stored`` and ``Scripted`` where they do."""
     said = team.ask("open")[0]
     return _CLASSES[said["stored"], said["scripted"]](team, counts, said)
 
@@ -386,11 +349,6 @@ class ProcessWorker:
     """A worker in a process of its own; see `motionkit.success.environments.workers.Worker`.
 
     The process is spawned, not forked: threads and GPU contexts of this one do not survive a fork.
-
-    Args:
-        order: What it opens.
-        number: Which worker it is.
-        workers: Of how many.
     """
 
     def __init__(self, order: Order, number: int, workers: int) -> None:
@@ -437,7 +395,8 @@ class ProcessWorker:
     def _share(self, cameras: Mapping[str, tuple[int, int]]) -> None:
         if not cameras:
             return
-        self._memory = SharedMemory(create=True, size=_bytes(cameras, self._copies))
+        size = sum(self._copies * height * width * 3 for height, width in cameras.values())
+        self._memory = SharedMemory(create=True, size=size)
         self._connection.send((_SHARE, (self._memory.name, cameras)))
         self._views = _views(self._memory, cameras, self._copies)
         try:
@@ -504,10 +463,6 @@ def serve(connection: Connection, order: Order) -> None:
 def start_processes(orders: Sequence[Order]) -> list[ProcessWorker]:
     """Start a process for each order."""
     return [ProcessWorker(order, number, len(orders)) for number, order in enumerate(orders)]
-
-
-def _bytes(cameras: Mapping[str, tuple[int, int]], copies: int) -> int:
-    return sum(copies * height * width * 3 for height, width in cameras.values())
 
 
 def _views(memory: SharedMemory, cameras: Mapping[str, tuple[int, int]], copies: int) -> dict[str, NDArray[np.uint8]]:

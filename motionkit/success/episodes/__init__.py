@@ -4,15 +4,16 @@ Needs numpy, no torch. docs/reward-models.md describes the files.
 """
 
 from motionkit.success.episodes.collector import Collector, Quota
-from motionkit.success.episodes.export import export_trajectories, open_whole
 from motionkit.success.episodes.labels import label_episodes
 from motionkit.success.episodes.lerobot import export_lerobot
 from motionkit.success.episodes.open import (
     Trajectories,
+    export_trajectories,
     import_trajectories,
     is_episodes,
     open_episodes,
     open_trajectories,
+    open_whole,
 )
 from motionkit.success.episodes.read import ARTIFACT, ColumnName, EpisodeRecord, Episodes, task_of
 

@@ -37,19 +37,12 @@ SHARD_BYTES = 256 * 2**20
 
 @dataclass(frozen=True)
 class Quota:
-    """How much of each class is kept; None: all.
+    """How much of each class is kept; None: all."""
 
-    Attributes:
-        positive: Episodes with a success.
-        negative: Episodes without.
-        positive_frames: Frames of episodes with a success.
-        negative_frames: Frames of episodes without.
-    """
-
-    positive: int | None = None
-    negative: int | None = None
-    positive_frames: int | None = None
-    negative_frames: int | None = None
+    positive: int | None = None  # episodes with a success
+    negative: int | None = None  # episodes without
+    positive_frames: int | None = None  # frames of episodes with a success
+    negative_frames: int | None = None  # frames of episodes without
 
     def reached(self, positive: bool, trajectories: int, frames: int) -> bool:
         """Return whether a class that has so much needs no more."""
@@ -71,22 +64,6 @@ class Collector:
     files an action stands beside the frame in which it was taken, so that the first one has no row, and the last row,
     in which nothing was done any more, is 0.
 
-    Args:
-        out: The folder; made when absent. Episodes that are there stay.
-        cameras: ``(height, width)`` in pixels by name.
-        environment: What is collected from; JSON-able.
-        quota: How much of each class is kept.
-        writer: Number of this process among several that write into one folder; each has files of its own.
-        licence: Licence of the pictures.
-        columns: Numbers of an ``action`` and of a ``state``, for those that are kept. A folder that has episodes
-            without them goes on without.
-        choices: Where an action is one of n choices, n.
-        fps: Frames a second, where it is known.
-        labelled: Whether it is known which frames are a success.
-
-    Raises:
-        MotionkitError: The folder holds something else, episodes of other cameras or columns, or is being written to.
-
     Example:
         >>> import tempfile
         >>> with Collector(Path(tempfile.mkdtemp()) / "data", cameras={"camera": (8, 8)}) as collector:
@@ -99,17 +76,19 @@ class Collector:
 
     def __init__(
         self,
-        out: str | Path,
+        out: str | Path,  # the folder; made when absent. Episodes that are there stay.
         *,
-        cameras: Mapping[str, Size],
-        environment: Mapping[str, object] | None = None,
-        quota: Quota | None = None,
-        writer: int = 0,
-        licence: str = "",
+        cameras: Mapping[str, Size],  # ``(height, width)`` in pixels by name
+        environment: Mapping[str, object] | None = None,  # what is collected from; JSON-able
+        quota: Quota | None = None,  # how much of each class is kept
+        writer: int = 0,  # number of this process among several that write into one folder; each has files of its own
+        licence: str = "",  # licence of the pictures
+        # Numbers of an ``action`` and of a ``state``, for those that are kept. A folder that has episodes without them
+        # goes on without.
         columns: Mapping[ColumnName, int] | None = None,
-        choices: int = 0,
-        fps: float = 0.0,
-        labelled: bool = True,
+        choices: int = 0,  # where an action is one of n choices, n
+        fps: float = 0.0,  # frames a second, where it is known
+        labelled: bool = True,  # whether it is known which frames are a success
     ) -> None:
         self.folder, self._quota, self._writer = Path(out), quota or Quota(), writer
         try:
@@ -335,11 +314,7 @@ class Collector:
         return arrays, {"episodes": len(self._records), "labels": labels, "left_out": dict(self.left_out)}
 
     def rewind(self, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> None:
-        """Go back to a `state`: episodes written after it are dropped.
-
-        Raises:
-            MotionkitError: Fewer episodes are there than then.
-        """
+        """Go back to a `state`: episodes written after it are dropped."""
         count = int(values["episodes"])
         if count > len(self._records):
             raise MotionkitError(

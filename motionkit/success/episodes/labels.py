@@ -19,17 +19,11 @@ _FIX = "the file has the columns episode, label (0 or 1) and, where frames are l
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of the file.
+    """A row of the file."""
 
-    Attributes:
-        number: Its line, the names being line 1.
-        label: Whether it is a success.
-        frame: First frame that it holds for; None for the whole episode.
-    """
-
-    number: int
-    label: bool
-    frame: int | None
+    number: int  # its line, the names being line 1
+    label: bool  # whether it is a success
+    frame: int | None  # first frame that it holds for; None for the whole episode
 
 
 def label_episodes(episodes: Episodes, path: Path) -> Episodes:
@@ -37,15 +31,8 @@ def label_episodes(episodes: Episodes, path: Path) -> Episodes:
 
     A row with a frame holds from that frame to the next row of its episode; frames before the first row are no success.
     A row without one is of the whole episode: 0 makes all of its frames failures; 1 keeps the frames that the data call
-    a success, and where there are none makes the last frame the one.
-
-    Args:
-        episodes: All episodes.
-        path: The file. An episode is named by its id, or by the number at the end of its id.
-
-    Raises:
-        MotionkitError: The file cannot be read; a column, an episode, a frame or a label is not one; an episode or a
-            frame comes twice; or no episode has a row.
+    a success, and where there are none makes the last frame the one. An episode is named by its id, or by the number at
+    the end of its id.
     """
     names = _names(episodes.records)
     rows: dict[int, list[_Row]] = {}

@@ -6,15 +6,15 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from motionkit.documents import read_json
+from motionkit.documents import as_model, read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import OutputFolder, disk_errors
 from motionkit.success.episodes.read import Episodes, Size, frame_bytes, task_of
@@ -39,21 +39,15 @@ _FEATURES = 1000
 
 
 class Feature(BaseModel):
-    """A column of the dataset, or a video.
-
-    Attributes:
-        dtype: ``video``, ``image``, or a type of numpy.
-        shape: Of one frame; a video's is ``(H, W, 3)``, or ``(3, H, W)`` with names that say so.
-        names: Names of its dimensions or numbers.
-        info: Of a video: codec and such.
-    """
+    """A column of the dataset, or a video."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    dtype: Annotated[str, Field(max_length=40)]
+    dtype: Annotated[str, Field(max_length=40)]  # ``video``, ``image``, or a type of numpy
+    # Of one frame; a video's is ``(H, W, 3)``, or ``(3, H, W)`` with names that say so
     shape: Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(max_length=8)]
-    names: Any = None
-    info: dict[str, Any] | None = None
+    names: Any = None  # names of its dimensions or numbers
+    info: dict[str, Any] | None = None  # of a video: codec and such
 
     @property
     def depth(self) -> bool:
@@ -70,27 +64,17 @@ class Feature(BaseModel):
 
 
 class Info(BaseModel):
-    """``meta/info.json``.
-
-    Attributes:
-        codebase_version: Version of the layout.
-        fps: Frames a second of all videos.
-        total_episodes: Number of episodes.
-        features: Columns and videos by name.
-        data_path: Where rows lie.
-        video_path: Where videos lie.
-        robot_type: What acted.
-    """
+    """``meta/info.json``."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    codebase_version: str
-    fps: float = Field(gt=0, le=100_000)
-    total_episodes: int = Field(ge=0, le=10_000_000)
-    features: dict[str, Feature] = Field(max_length=_FEATURES)
+    codebase_version: str  # version of the layout
+    fps: float = Field(gt=0, le=100_000)  # frames a second of all videos
+    total_episodes: int = Field(ge=0, le=10_000_000)  # number of episodes
+    features: dict[str, Feature] = Field(max_length=_FEATURES)  # columns and videos by name
     data_path: Literal["data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"] = DATA  # type: ignore[assignment]
     video_path: Literal["videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"] | None = VIDEO  # type: ignore[assignment]
-    robot_type: str | None = None
+    robot_type: str | None = None  # what acted
 
 
 def is_lerobot(place: Path) -> bool:
@@ -99,11 +83,7 @@ def is_lerobot(place: Path) -> bool:
 
 
 def read_info(folder: Path) -> Info:
-    """Read ``meta/info.json``.
-
-    Raises:
-        MotionkitError: It is of another version, damaged, or without videos.
-    """
+    """Read ``meta/info.json``."""
     content = read_json(folder / INFO, dict, fix="give the folder that holds meta, data and videos.")
     version = str(content.get("codebase_version", ""))[:20]
     if not version.startswith("v3."):
@@ -112,20 +92,11 @@ def read_info(folder: Path) -> Info:
             why=f"version 3 is read, as lerobot writes it since 0.4 ({VERSION}).",
             fix="python -m lerobot.scripts.convert_dataset_v21_to_v30 --repo-id=ID makes one of version 3.",
         )
-    try:
-        info = Info.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise MotionkitError(
-            f"{folder / INFO} is damaged.", why=f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
-        ) from error
+    info = as_model(folder / INFO, Info, content)
     for key in info.features:
         if "/" in key or "\\" in key or key.startswith(".") or len(key) > 200:
             raise MotionkitError(f"{folder / INFO} is damaged: the feature {key[:60]!r} names no folder.")
     return info
-
-
-# Pictures of a camera as MP4 and back, through the ffmpeg of imageio-ffmpeg.
 
 
 _LAST_LINES = 4
@@ -137,11 +108,7 @@ _RATES = 0.01  # share by which two frame rates that are the same may differ
 
 
 def require_video() -> Any:
-    """Return the module imageio_ffmpeg.
-
-    Raises:
-        MotionkitError: It is not installed, or has no program for this system.
-    """
+    """Return the module imageio_ffmpeg."""
     try:
         import imageio_ffmpeg
 
@@ -152,13 +119,7 @@ def require_video() -> Any:
 
 
 def write_film(path: Path, pictures: Iterable[NDArray[np.uint8]], size: Size, fps: int) -> None:
-    """Write pictures as H.264.
-
-    Args:
-        path: The file.
-        pictures: ``[M, H, W, 3]`` uint8 RGB, piece by piece.
-        size: Height and width.
-        fps: Pictures a second.
+    """Write pictures ``[M, H, W, 3]`` uint8 RGB, which come piece by piece, as H.264.
 
     Raises:
         MotionkitError: ffmpeg failed, or the disk is full (exit code 1).
@@ -169,19 +130,8 @@ def write_film(path: Path, pictures: Iterable[NDArray[np.uint8]], size: Size, fp
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
     codec = ["-c:v", "libx264", "-preset", "fast", "-crf", _QUALITY, "-g", "2", "-bf", "0", "-pix_fmt", layout]
     program = require_video().get_ffmpeg_exe()
-    command = [
-        program,
-        "-hide_banner",
-        "-loglevel",
-        "error",
-        "-y",
-        *source,
-        "-an",
-        *codec,
-        "-f",
-        "mp4",
-        str(path.absolute()),
-    ]
+    target = ["-an", *codec, "-f", "mp4", str(path.absolute())]
+    command = [program, "-hide_banner", "-loglevel", "error", "-y", *source, *target]
     with tempfile.TemporaryFile() as talk, subprocess.Popen(command, stdin=subprocess.PIPE, stderr=talk) as process:
         assert process.stdin is not None
         try:
@@ -200,16 +150,7 @@ def write_film(path: Path, pictures: Iterable[NDArray[np.uint8]], size: Size, fp
 
 
 class FilmReader:
-    """Reads the pictures of an MP4 file from the first to the last.
-
-    Args:
-        path: The file.
-        size: Height and width that it must have.
-        fps: Pictures a second that it must have.
-
-    Raises:
-        MotionkitError: It cannot be decoded, or has another size or rate.
-    """
+    """Reads the pictures of an MP4 file, which must have this size and rate, from the first to the last."""
 
     def __init__(self, path: Path, size: Size, fps: float) -> None:
         self._path, self._size, self._place = path, size, 0
@@ -249,9 +190,6 @@ class FilmReader:
         """Return pictures ``[M, H, W, 3]`` from number `first` on, which must not be behind what was read.
 
         Fewer than `count` where the file ends.
-
-        Raises:
-            MotionkitError: The file cannot be decoded.
         """
         assert self._process.stdout is not None
         found, length = [], frame_bytes(self._size)
@@ -297,11 +235,7 @@ _FIRST = {"chunk_index": 0, "file_index": 0}
 
 
 def require_parquet() -> Any:
-    """Return the module ``pyarrow.parquet``.
-
-    Raises:
-        MotionkitError: It is not installed.
-    """
+    """Return the module ``pyarrow.parquet``."""
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
@@ -313,13 +247,8 @@ def export_lerobot(episodes: Episodes, out: Path, *, fps: int = 0, overwrite: bo
     """Write episodes in the layout of LeRobot 3: rows as parquet, pictures as MP4.
 
     A row is a frame with what was done in it; the last action of an episode, which is not known, is 0. ``success`` is
-    of the frame, ``next.success`` of the one after the action. Pictures lose what H.264 leaves out.
-
-    Args:
-        episodes: The episodes.
-        out: The folder; it appears whole.
-        fps: Frames a second; 0: that of the episodes, else `USUAL_FPS`.
-        overwrite: Replace what an earlier export wrote there; other files stay.
+    of the frame, ``next.success`` of the one after the action. Pictures lose what H.264 leaves out. The folder appears
+    whole. `fps` 0 is that of the episodes, else `USUAL_FPS`.
 
     Returns:
         ``episodes``, ``frames``, ``fps`` and ``features``.
@@ -350,7 +279,8 @@ def export_lerobot(episodes: Episodes, out: Path, *, fps: int = 0, overwrite: bo
             for camera, size in episodes.cameras.items():
                 path = part / VIDEO.format(video_key=PICTURES + camera, **_FIRST)
                 path.parent.mkdir(parents=True)
-                write_film(path, _pieces(episodes, camera), size, fps)
+                pieces = np.split(np.arange(len(episodes)), range(_PIECE, len(episodes), _PIECE))
+                write_film(path, (episodes.read(piece)[camera] for piece in pieces), size, fps)
             parquet.write_table(_table(columns), part / DATA.format(**_FIRST))
             parquet.write_table(_episode_table(episodes, task, fps), part / EPISODES.format(**_FIRST))
             parquet.write_table(_task_table(task), part / TASKS)
@@ -448,11 +378,6 @@ def _task_table(task: str) -> Any:
     note = {"index_columns": ["task"], "column_indexes": [], "columns": columns, "creator": {"library": "motionkit"}}
     table = pa.table({"task_index": pa.array([0], pa.int64()), "task": pa.array([task], pa.string())})
     return table.replace_schema_metadata({"pandas": json.dumps(note)})
-
-
-def _pieces(episodes: Episodes, camera: str) -> Iterator[NDArray[np.uint8]]:
-    for start in range(0, len(episodes), _PIECE):
-        yield episodes.read(np.arange(start, min(start + _PIECE, len(episodes))))[camera]
 
 
 def _statistics(episodes: Episodes, columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from motionkit.config import cache_folder
-from motionkit.documents import read_json
+from motionkit.documents import as_model, read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import write_bytes_atomic
 from motionkit.success.episodes.collector import Collector
@@ -43,49 +42,30 @@ _AGAIN = "download or record the dataset again."
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the pictures of an episode lie.
+    """Where the pictures of an episode lie."""
 
-    Attributes:
-        path: The video.
-        first: Its first picture there.
-    """
-
-    path: Path
-    first: int
+    path: Path  # the video
+    first: int  # its first picture there
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a dataset holds, without its pictures.
+    """What a dataset holds, without its pictures."""
 
-    Attributes:
-        cameras: ``(height, width)`` by name.
-        keys: The dataset's name of each camera.
-        lengths: Rows of each episode.
-        places: Where the pictures of each episode lie, by camera.
-        columns: ``action`` and ``state`` of all rows, ``[F, W]``.
-        labels: ``[F]`` success of the moment that a row shows; None where nothing is said.
-        once: Whether an episode succeeds at some time, by their numbers.
-        notes: What was found odd.
-    """
-
-    cameras: dict[str, Size]
-    keys: dict[str, str]
-    lengths: list[int]
-    places: list[dict[str, _Place]]
-    columns: dict[str, NDArray[np.float32]]
-    labels: NDArray[np.bool_] | None
-    once: list[bool]
-    notes: list[str]
+    cameras: dict[str, Size]  # ``(height, width)`` by name
+    keys: dict[str, str]  # the dataset's name of each camera
+    lengths: list[int]  # rows of each episode
+    places: list[dict[str, _Place]]  # where the pictures of each episode lie, by camera
+    columns: dict[str, NDArray[np.float32]]  # ``action`` and ``state`` of all rows, [F, W]
+    labels: NDArray[np.bool_] | None  # [F] success of the moment that a row shows; None where nothing is said
+    once: list[bool]  # whether an episode succeeds at some time, by their numbers
+    notes: list[str]  # what was found odd
 
 
 def cached_lerobot(folder: Path) -> tuple[Path, list[str]]:
     """Return a folder of episodes with what a LeRobot dataset shows, and what was found odd in it.
 
     It is made once and lies in the cache: frames of a video cannot be read at random.
-
-    Raises:
-        MotionkitError: The dataset is of another version, damaged, or its parts do not fit each other.
     """
     mark = sha256("\0".join((_READING, str(folder.absolute()))).encode())
     for part in ("meta", "data", "videos"):
@@ -132,12 +112,7 @@ def _add(collector: Collector, plan: _Plan, pictures: Mapping[str, NDArray[np.ui
 def _own(folder: Path) -> Manifest | None:
     """Return what `export_lerobot` noted of its episodes; None for datasets of others."""
     path = folder / OWN
-    if not path.is_file():
-        return None
-    try:
-        return Manifest.model_validate(read_json(path, dict, fix=_AGAIN))
-    except ValidationError as error:
-        raise MotionkitError(f"{path} is damaged.", why=str(error.errors()[0]["msg"]), fix=_AGAIN) from error
+    return as_model(path, Manifest, read_json(path, dict, fix=_AGAIN), fix=_AGAIN) if path.is_file() else None
 
 
 def _plan(folder: Path, info: Info) -> _Plan:
@@ -251,11 +226,7 @@ def _data(
 def _rows_of(
     folder: Path, part: str, plain: Sequence[str], wide: Sequence[str], flags: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
-    """Return columns of all parquet files of a part: ``[F]`` of `plain` and `flags`, ``[F, W]`` of `wide`.
-
-    Raises:
-        MotionkitError: There is none, one is damaged, lacks a column, or is larger than what is read.
-    """
+    """Return columns of all parquet files of a part: ``[F]`` of `plain` and `flags`, ``[F, W]`` of `wide`."""
     parquet = require_parquet()
     paths = sorted(path for path in (folder / part).glob("chunk-*/file-*.parquet") if path.is_file())
     if not paths:

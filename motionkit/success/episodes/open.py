@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from motionkit.config import cache_folder
 from motionkit.errors import MotionkitError
-from motionkit.runs import fingerprint, write_bytes_atomic
+from motionkit.runs import OutputFolder, disk_errors, fingerprint, write_bytes_atomic
 from motionkit.success.episodes.collector import Collector
 from motionkit.success.episodes.lerobot import is_lerobot
 from motionkit.success.episodes.lerobot_read import cached_lerobot
@@ -41,17 +42,12 @@ _FIX = "give the folders that hold 000000.npy, ..."
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a file holds.
+    """What a file holds."""
 
-    Attributes:
-        images: ``[T, 3, H, W]`` by camera: whole numbers are of 0 to 255, others of 0 to 1 or of 0 to 255.
-        labels: ``[T]``.
-        called: What the file calls each camera.
-    """
-
+    # [T, 3, H, W] by camera: whole numbers are of 0 to 255, others of 0 to 1 or of 0 to 255
     images: Mapping[str, NDArray[Any]]
-    labels: NDArray[Any]
-    called: Mapping[str, str]
+    labels: NDArray[Any]  # [T]
+    called: Mapping[str, str]  # what the file calls each camera
 
     @property
     def highest(self) -> float | None:
@@ -78,11 +74,7 @@ class Trajectory:
 
 
 def list_files(positive: Path, negative: Path) -> list[tuple[bool, Path]]:
-    """Return the files of both folders, each with whether it is of the folder of successes.
-
-    Raises:
-        MotionkitError: A folder is missing or empty.
-    """
+    """Return the files of both folders, each with whether it is of the folder of successes."""
     found: list[tuple[bool, Path]] = []
     for folder, sign in ((positive.expanduser(), True), (negative.expanduser(), False)):
         if not folder.is_dir():
@@ -95,11 +87,7 @@ def list_files(positive: Path, negative: Path) -> list[tuple[bool, Path]]:
 
 
 def read_file(path: Path) -> Trajectory | None:
-    """Read a file; None for one that was cut off or damaged on its way.
-
-    Raises:
-        MotionkitError: It names code, or it is sound and no trajectory.
-    """
+    """Read a file; None for one that was cut off or damaged on its way."""
     from motionkit.weights import read_array
 
     size = path.stat().st_size
@@ -136,14 +124,7 @@ def read_file(path: Path) -> Trajectory | None:
 
 
 def open_episodes(*places: Path) -> Episodes:
-    """Open folders of episodes as one; runs of reward-collect hold theirs in ``RUN/episodes``.
-
-    Args:
-        places: Folders or runs, or LeRobot datasets of version 3, whose pictures are decoded into the cache once.
-
-    Raises:
-        MotionkitError: One is no such folder, holds none, or their cameras or their tasks differ.
-    """
+    """Open folders of episodes, runs of reward-collect and LeRobot datasets, whose videos are decoded once, as one."""
     opened = [_opened(Path(place).expanduser()) for place in places]
     manifest = opened[0][1]
     for folder, other, *_ in opened[1:]:
@@ -232,24 +213,12 @@ _READING = "2"  # how files are read; what was kept by another way is not used
 class Trajectories:
     """The files of two folders that are whole; every one is read once here, so that bad input is known at once.
 
-    Args:
-        positive: Folder of episodes with a success.
-        negative: Folder of the others.
-        cameras: Cameras that are wanted; empty: those of the first file.
-
-    Attributes:
-        cameras: ``(height, width)`` in pixels by name.
-        notes: What was found odd, a sentence each: files that were left out, the range of values, labels.
-        fingerprint: Of the files' content.
-
-    Raises:
-        MotionkitError: A folder is missing or empty, a file names code, is no trajectory, or has other cameras or
-            sizes than the first; or some files hold values of 0 to 1 and others of 0 to 255.
+    No cameras wanted: those of the first file.
     """
 
     def __init__(self, positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> None:
         self._files: list[tuple[bool, Path]] = []
-        self.cameras: dict[str, tuple[int, int]] = {}
+        self.cameras: dict[str, tuple[int, int]] = {}  # ``(height, width)`` in pixels by name
         cut: list[Path] = []
         positives, only_last = 0, 0
         highest: dict[Path, float] = {}
@@ -277,7 +246,8 @@ class Trajectories:
             if all(own is not sign for own, _ in self._files):
                 raise MotionkitError(f"no .npy file in {folder} is whole.", fix="copy the files again.")
         self._scale = _scale_of(highest, small)
-        self.fingerprint = fingerprint(*marks)
+        self.fingerprint = fingerprint(*marks)  # of the files' content
+        # What was found odd, a sentence each: files that were left out, the range of values, labels
         self.notes = _notes(cut, odd, suspicious=bool(positives) and only_last == positives)
         if highest and self._scale == 1.0:
             most = max(highest.values())
@@ -314,15 +284,7 @@ class Trajectories:
                 )
 
     def add(self, number: int, collector: Collector) -> None:
-        """Give the episode of a file to a collector, which keeps it if its class is wanted.
-
-        Args:
-            number: Which one, from 0.
-            collector: Of the same cameras.
-
-        Raises:
-            MotionkitError: The file has changed meanwhile, or the disk is full.
-        """
+        """Give the episode of a file to a collector, which keeps it if its class is wanted."""
         _, path = self._files[number]
         one = read_file(path)
         if one is None:
@@ -336,16 +298,7 @@ class Trajectories:
 
 
 def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> Episodes:
-    """Open the guide's folders; their frames are kept as bytes in the cache, since a file must be read whole.
-
-    Args:
-        positive: As for `Trajectories`.
-        negative: As for `Trajectories`.
-        cameras: As for `Trajectories`.
-
-    Raises:
-        MotionkitError: As `Trajectories`.
-    """
+    """Open the guide's folders; their frames are kept as bytes in the cache, since a file must be read whole."""
     mark = sha256("\0".join((_READING, *cameras)).encode())
     for _, path in list_files(positive, negative):
         status = path.stat()
@@ -361,17 +314,7 @@ def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] 
 
 
 def import_trajectories(positive: Path, negative: Path, out: Path, *, cameras: Sequence[str] = ()) -> list[str]:
-    """Write the guide's folders in motionkit's format; returns what was found odd, a sentence each.
-
-    Args:
-        positive: As for `Trajectories`.
-        negative: As for `Trajectories`.
-        out: The new folder.
-        cameras: As for `Trajectories`.
-
-    Raises:
-        MotionkitError: As `Trajectories`, or `out` holds something already.
-    """
+    """Write the guide's folders in motionkit's format; returns what was found odd, a sentence each."""
     if out.exists() and any(out.iterdir()):
         raise MotionkitError(f"{out} is not empty.", fix="choose a new folder.")
     return _convert(Trajectories(positive, negative, cameras=cameras), out)
@@ -386,15 +329,7 @@ def _convert(trajectories: Trajectories, out: Path) -> list[str]:
 
 
 def _scale_of(highest: Mapping[Path, float], small: Sequence[Path]) -> float:
-    """Return what float values are multiplied by; a dark file of whole numbers may be of 0 to 255, too.
-
-    Args:
-        highest: The highest value of each file.
-        small: Files of 0 to 1.
-
-    Raises:
-        MotionkitError: Some files are of 0 to 1, others of 0 to 255.
-    """
+    """Return what floats are multiplied by; `small` files are of 0 to 1, and so may be a dark one of whole numbers."""
     large = [path for path, value in highest.items() if value > _DARK]
     if large and small:
         raise MotionkitError(
@@ -420,3 +355,55 @@ def _notes(cut: Sequence[Path], odd: dict[str, int], *, suspicious: bool) -> lis
             "with automatic resets, that frame shows the next episode."
         )
     return notes
+
+
+_FOLDERS = {True: "positive", False: "negative"}
+_RECORD, _KIND = "export.json", "motionkit-trajectories"
+
+
+def export_trajectories(episodes: Episodes, out: Path, *, overwrite: bool = False) -> dict[str, int]:
+    """Write episodes as the guide's files: ``positive/000000.npy`` and ``negative/000000.npy``.
+
+    A file is a pickle, as the guide's code reads it; it holds arrays and plain tables alone. The folder appears whole,
+    with a record of what is in it.
+
+    Returns:
+        Files by the name of their folder.
+
+    Raises:
+        MotionkitError: `out` holds something else (exit code 2), or the disk is full (exit code 1).
+    """
+    place = OutputFolder(out, _RECORD, _KIND, overwrite=overwrite)
+    place.claim()
+    counts = dict.fromkeys(_FOLDERS.values(), 0)
+    with place.beside() as part:
+        with disk_errors("write trajectories", out):
+            for name in counts:
+                (part / name).mkdir()
+            for number, record in enumerate(episodes.records):
+                name = _FOLDERS[record.positive]
+                (part / name / f"{counts[name]:06d}.npy").write_bytes(_file(episodes, number))
+                counts[name] += 1
+        place.settle(part, {"schema": 1, "trajectories": dict(counts)})
+    return counts
+
+
+def open_whole(place: Path) -> Episodes:
+    """Open the episodes of a run of reward-collect, or of a folder, to export them."""
+    episodes = open_episodes(place)
+    episodes.require_whole()
+    return episodes
+
+
+def _file(episodes: Episodes, number: int) -> bytes:
+    own = np.flatnonzero(episodes.episode == number)
+    # [T, H, W, 3] uint8 -> [T, C, H, W] float32 in [0, 1].
+    images = {
+        name: np.ascontiguousarray(value.transpose(0, 3, 1, 2)).astype(np.float32) / 255
+        for name, value in episodes.read(own).items()
+    }
+    table = np.empty((), dtype=object)
+    table[()] = {"images": images, "labels": episodes.labels[own]}
+    found = io.BytesIO()
+    np.save(found, table, allow_pickle=True)
+    return found.getvalue()

@@ -13,14 +13,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from motionkit.documents import read_json
+from motionkit.documents import as_model, read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import MappedPages, fingerprint
-
-# The documents of a folder of episodes: manifest.json, and one line of episodes-WW.jsonl for each episode.
-
 
 ARTIFACT = "episodes"
 """Folder of a run that holds its episodes."""
@@ -56,61 +53,38 @@ def plain_name(text: str) -> str:
 
 
 class Manifest(BaseModel):
-    """What all episodes of a folder share.
-
-    Attributes:
-        kind: Always ``motionkit-episodes``.
-        schema_: Version of the format.
-        cameras: ``(height, width)`` in pixels by name.
-        environment: What was collected from; empty where it is not known.
-        label_rule: When a frame is a success.
-        licence: Licence of the pictures, if someone says.
-        columns: Numbers of a row of each column; empty where only frames are kept.
-        choices: Where an action is one of n choices, n; 0 where it is a vector.
-        fps: Frames a second; 0 where it is not known.
-        labelled: Whether it is known which frames are a success; else all labels are 0.
-    """
+    """What all episodes of a folder share."""
 
     model_config = _STRICT | ConfigDict(populate_by_name=True)
 
-    kind: Literal["motionkit-episodes"] = "motionkit-episodes"
-    schema_: Literal[1] = Field(1, alias="schema")
-    cameras: dict[Name, tuple[Side, Side]] = Field(min_length=1, max_length=64)
-    environment: dict[str, Any] = {}
-    label_rule: str = LABEL_RULE
-    licence: str = ""
-    columns: dict[ColumnName, Width] = {}
-    choices: int = Field(0, ge=0, le=1_000_000)
-    fps: float = Field(0.0, ge=0, le=100_000)
-    labelled: bool = True
+    kind: Literal["motionkit-episodes"] = "motionkit-episodes"  # always ``motionkit-episodes``
+    schema_: Literal[1] = Field(1, alias="schema")  # version of the format
+    cameras: dict[Name, tuple[Side, Side]] = Field(min_length=1, max_length=64)  # ``(height, width)`` in pixels by name
+    environment: dict[str, Any] = {}  # what was collected from; empty where it is not known
+    label_rule: str = LABEL_RULE  # when a frame is a success
+    licence: str = ""  # licence of the pictures, if someone says
+    columns: dict[ColumnName, Width] = {}  # numbers of a row of each column; empty where only frames are kept
+    choices: int = Field(0, ge=0, le=1_000_000)  # where an action is one of n choices, n; 0 where it is a vector
+    fps: float = Field(0.0, ge=0, le=100_000)  # frames a second; 0 where it is not known
+    labelled: bool = True  # whether it is known which frames are a success; else all labels are 0
 
 
 class EpisodeRecord(BaseModel):
-    """One episode.
-
-    Attributes:
-        id: Its name in the folder.
-        shard: Name of the files that hold its frames, without camera and ending.
-        offset: Its first frame there.
-        labels: A character per frame: ``1`` where the state it shows is a success.
-        success_once: The environment said so at some step.
-        seed: Seed of its start.
-        source: What acted.
-        sha256: Hash of its frames by camera.
-        columns: Hash of its numbers by column.
-    """
+    """One episode."""
 
     model_config = _STRICT
 
-    id: Name
+    id: Name  # its name in the folder
+    # Name of the files that hold its frames, without camera and ending
     shard: Annotated[str, StringConstraints(pattern=r"^frames-[0-9]{2}-[0-9]{4}$")]
-    offset: int = Field(ge=0, le=2**40)
+    offset: int = Field(ge=0, le=2**40)  # its first frame there
+    # A character per frame: ``1`` where the state it shows is a success
     labels: Annotated[str, StringConstraints(pattern=r"^[01]+$", max_length=10_000_000)]
-    success_once: bool
-    seed: int | None = None
-    source: str = ""
-    sha256: dict[Name, _Hash]
-    columns: dict[ColumnName, _Hash] = {}
+    success_once: bool  # the environment said so at some step
+    seed: int | None = None  # seed of its start
+    source: str = ""  # what acted
+    sha256: dict[Name, _Hash]  # hash of its frames by camera
+    columns: dict[ColumnName, _Hash] = {}  # hash of its numbers by column
 
     @property
     def frames(self) -> int:
@@ -163,26 +137,8 @@ def whole_frames(folder: Path, shard: str, cameras: Mapping[str, Size]) -> int:
     return min(counts)
 
 
-def read_rows(path: Path, width: int, first: int, count: int) -> bytes:
-    """Return rows of a column; fewer where the file ends before.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    row = 4 * width
-    with path.open("rb") as file:
-        file.seek(first * row)
-        return file.read(count * row)
-
-
 class ShardReader:
-    """Reads frames of several shards by their place; files are mapped, so that memory does not grow with them.
-
-    Args:
-        folders: Folder of each shard.
-        shards: Its name.
-        cameras: ``(height, width)`` by name.
-    """
+    """Reads frames of several shards by their place; files are mapped, so that memory does not grow with them."""
 
     def __init__(self, folders: Sequence[Path], shards: Sequence[str], cameras: Mapping[str, Size]) -> None:
         self._places = list(zip(folders, shards, strict=True))
@@ -228,23 +184,10 @@ FIX = "give a run of motionkit reward-collect, the folder that a Collector wrote
 class Episodes:
     """Frames of episodes, one episode after the other.
 
-    Args:
-        manifest: What they share.
-        records: The episodes.
-        shards: Number of each episode's shard in `reader`.
-        reader: Gives the frames.
-        notes: What was left out, and why.
-
     Attributes:
-        cameras: ``(height, width)`` in pixels by name.
         records: The episodes.
         environment: What they were collected from; empty where it is not known.
         label_rule: When a frame is a success.
-        labelled: Whether it is known which frames are a success.
-        columns: Numbers of a row of each column that all episodes have; see `column`.
-        labels: ``[F]`` float32, 1 for a success.
-        episode: ``[F]`` int64, index into `records`.
-        step: ``[F]`` int64, frame within its episode; frame 0 shows the state after the first action.
         notes: What was left out, and why.
     """
 
@@ -253,16 +196,19 @@ class Episodes:
         notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self.manifest, self.records, self.notes = manifest, tuple(records), tuple(notes)
-        self.cameras: Mapping[str, Size] = manifest.cameras
+        self.cameras: Mapping[str, Size] = manifest.cameras  # ``(height, width)`` in pixels by name
         self.environment, self.label_rule = manifest.environment, manifest.label_rule
-        self.labelled = manifest.labelled
+        self.labelled = manifest.labelled  # whether it is known which frames are a success
+        # Numbers of a row of each column that all episodes have; see `column`
         self.columns: Mapping[ColumnName, int] = manifest.columns
         self._shards, self._reader = np.array(shards, np.int64), reader
         counts = np.array([record.frames for record in records], np.int64)
-        self.episode: NDArray[np.int64] = np.repeat(np.arange(len(counts)), counts)
+        self.episode: NDArray[np.int64] = np.repeat(np.arange(len(counts)), counts)  # [F] int64, index into `records`
         starts = np.concatenate([[0], counts.cumsum()[:-1]]) if len(counts) else np.zeros(0, np.int64)
+        # [F] int64, frame within its episode; frame 0 shows the state after the first action
         self.step: NDArray[np.int64] = np.arange(counts.sum()) - starts[self.episode]
         text = "".join(record.labels for record in records).encode()
+        # [F] float32, 1 for a success
         self.labels: NDArray[np.float32] = (np.frombuffer(text, np.uint8) == ord("1")).astype(np.float32)
         self._offsets = np.array([record.offset for record in records], np.int64)
 
@@ -270,11 +216,7 @@ class Episodes:
         return len(self.labels)
 
     def read(self, index: NDArray[np.int64]) -> dict[str, NDArray[np.uint8]]:
-        """Return frames ``[M, H, W, 3]`` uint8 RGB of each camera.
-
-        Args:
-            index: ``[M]`` numbers of frames, in any order.
-        """
+        """Return frames ``[M, H, W, 3]`` uint8 RGB of each camera; `index` ``[M]`` is in any order."""
         episode = self.episode[index]
         shard, row = self._shards[episode], self._offsets[episode] + self.step[index]
         return {camera: self._reader.read(camera, shard, row) for camera in self.cameras}
@@ -284,12 +226,6 @@ class Episodes:
 
         A row of ``state`` is of the moment that the frame shows. A row of ``action`` is what was done in that moment;
         the last one of an episode, after which nothing was seen any more, means nothing.
-
-        Args:
-            name: One of `columns`.
-
-        Raises:
-            MotionkitError: A file is missing, cut off or changed, or a number is not finite.
         """
         width = self.columns[name]
         found = np.empty((len(self), width), np.float32)
@@ -298,7 +234,9 @@ class Episodes:
             folder, file = self._reader.place(shard)
             path = column_path(folder, file, name)
             try:
-                data = read_rows(path, width, record.offset, record.frames)
+                with path.open("rb") as rows:
+                    rows.seek(record.offset * 4 * width)
+                    data = rows.read(record.frames * 4 * width)
             except OSError as error:
                 raise MotionkitError(
                     f"{path} cannot be read.", why=f"{error.strerror or error}.", fix=_AGAIN
@@ -318,14 +256,7 @@ class Episodes:
         return Episodes(self.manifest, records, self._shards[list(numbers)].tolist(), self._reader, self.notes)
 
     def relabelled(self, numbers: Sequence[int], records: Sequence[EpisodeRecord], note: str, *, rule: str) -> Episodes:
-        """Return some of the episodes with other labels.
-
-        Args:
-            numbers: Their numbers in `records`.
-            records: What takes the place of each.
-            note: What is said of it.
-            rule: When a frame is a success.
-        """
+        """Return some of the episodes with other labels."""
         manifest = self.manifest.model_copy(update={"label_rule": rule, "labelled": True})
         return Episodes(manifest, records, self._shards[list(numbers)].tolist(), self._reader, (*self.notes, note))
 
@@ -349,11 +280,7 @@ class Episodes:
         return found
 
     def require_whole(self) -> None:
-        """Refuse frames that are not those that were written; reads all of them, at about 1 GB/s.
-
-        Raises:
-            MotionkitError: Some differ; the first are named.
-        """
+        """Refuse frames that are not those that were written; reads all of them, at about 1 GB/s."""
         if wrong := self.verify():
             more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
             raise MotionkitError(
@@ -398,18 +325,8 @@ class Episodes:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read ``manifest.json``.
-
-    Raises:
-        MotionkitError: It is missing, or no manifest.
-    """
-    content = read_json(folder / MANIFEST, dict, fix=FIX)
-    try:
-        return Manifest.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "it"
-        raise MotionkitError(f"{folder / MANIFEST} is damaged.", why=f"{where}: {first['msg']}.") from error
+    """Read ``manifest.json``."""
+    return as_model(folder / MANIFEST, Manifest, read_json(folder / MANIFEST, dict, fix=FIX))
 
 
 def read_records(path: Path) -> tuple[list[EpisodeRecord], int, list[str]]:

@@ -1,10 +1,9 @@
-"""PPO behind a small protocol; the one implementation is Stable-Baselines3's."""
+"""PPO by Stable-Baselines3, whose internals are touched here alone."""
 
 from __future__ import annotations
 
 import warnings
 from collections import deque
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -32,36 +31,8 @@ _NO_NUMBERS = "Expected parameter "
 """How torch's distributions begin when a mean, a scale or a logit is not finite."""
 
 
-class PolicyLearner(Protocol):
-    """Trains an actor by acting.
-
-    Attributes:
-        actor: What it trains.
-    """
-
-    actor: Actor
-
-    def update(self, *, critic_alone: bool = False) -> dict[str, float]:
-        """Gather one rollout and learn from it; returns metrics.
-
-        Args:
-            critic_alone: Leave the actor as it is.
-        """
-        ...
-
-    def parts(self) -> Parts:
-        """Return what a checkpoint holds of it."""
-        ...
-
-
 class Sb3Ppo:
-    """Stable-Baselines3's PPO, one rollout at a time; its state is kept by us, without pickles.
-
-    Args:
-        actor: What is trained.
-        env: Where it acts.
-        settings: Sizes, objective and optimiser.
-    """
+    """Stable-Baselines3's PPO, one rollout at a time; its state is kept by us, without pickles."""
 
     def __init__(self, actor: Actor, env: ScoredEnv, settings: PpoSettings) -> None:
         self.actor, self._env = actor, env
@@ -70,22 +41,14 @@ class Sb3Ppo:
             # It advises to run small networks on the CPU; the device is the user's choice.
             warnings.simplefilter("ignore", UserWarning)
             self._ppo = PPO(
-                "MlpPolicy" if kind == "mlp" else "CnnPolicy",
-                env,
-                learning_rate=settings.optim.learning_rate,
-                n_steps=settings.episodes.steps,
+                "MlpPolicy" if kind == "mlp" else "CnnPolicy", env,
+                learning_rate=settings.optim.learning_rate, max_grad_norm=settings.optim.grad_clip,
+                n_steps=settings.episodes.steps, n_epochs=objective.epochs or _EPOCHS[kind],
                 batch_size=min(objective.batch_size, settings.episodes.steps * env.num_envs),
-                n_epochs=objective.epochs or _EPOCHS[kind],
-                gamma=objective.gamma,
-                gae_lambda=objective.gae_lambda,
-                clip_range=objective.clip_range,
-                ent_coef=objective.entropy,
-                vf_coef=objective.value,
-                max_grad_norm=settings.optim.grad_clip,
-                target_kl=objective.kl_stop or None,
-                policy_kwargs=network_options(actor.spec),
-                device=actor.network.device,
-            )
+                gamma=objective.gamma, gae_lambda=objective.gae_lambda, clip_range=objective.clip_range,
+                ent_coef=objective.entropy, vf_coef=objective.value, target_kl=objective.kl_stop or None,
+                policy_kwargs=network_options(actor.spec), device=actor.network.device,
+            )  # fmt: skip
         self._ppo.policy.load_state_dict(actor.network.state_dict())
         actor.network = self._ppo.policy
         if isinstance(features := actor.network.features_extractor, PixelFeatures):
@@ -98,7 +61,7 @@ class Sb3Ppo:
         self._callback.init_callback(self._ppo)
 
     def update(self, *, critic_alone: bool = False) -> dict[str, float]:
-        """See `PolicyLearner.update`."""
+        """Gather one rollout and learn from it, or teach the critic alone; returns metrics."""
         ppo = self._ppo
         for name, values in ppo.policy.named_parameters():
             values.requires_grad_(_CRITIC in name or not critic_alone)

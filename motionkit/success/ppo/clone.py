@@ -30,23 +30,14 @@ _AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Pairs of what was seen and what was done, of episodes that succeed.
+    """Pairs of what was seen and what was done, of episodes that succeed."""
 
-    Attributes:
-        episodes: Theirs.
-        train: ``[M]`` frames to learn from, before their episode's first success.
-        val: ``[V]`` frames of other episodes, which say when to stop.
-        actions: ``[F, A]`` float32, or ``[F]`` int64 of choices, of all frames of `episodes`.
-        states: ``[F, S]``; None where the actor reads pictures.
-        notes: What was left out.
-    """
-
-    episodes: Episodes
-    train: NDArray[np.int64]
-    val: NDArray[np.int64]
-    actions: NDArray[Any]
-    states: NDArray[np.float32] | None
-    notes: tuple[str, ...]
+    episodes: Episodes  # theirs
+    train: NDArray[np.int64]  # [M] frames to learn from, before their episode's first success
+    val: NDArray[np.int64]  # [V] frames of other episodes, which say when to stop
+    actions: NDArray[Any]  # [F, A] float32, or [F] int64 of choices, of all frames of `episodes`
+    states: NDArray[np.float32] | None  # [F, S]; None where the actor reads pictures
+    notes: tuple[str, ...]  # what was left out
 
     @property
     def fingerprint(self) -> str:
@@ -62,17 +53,7 @@ class Demonstrations:
 
 
 def open_demonstrations(place: Path, spec: ActorSpec, settings: CloneSettings, *, seed: int) -> Demonstrations:
-    """Open episodes to clone, and refuse those that an actor of a spec cannot learn from.
-
-    Args:
-        place: A run of reward-collect, a folder of episodes, or a LeRobot dataset.
-        spec: What the actor reads and does, and where.
-        settings: How many of them, and the share that is held out.
-        seed: Fixes which are held out.
-
-    Raises:
-        MotionkitError: They have no actions, none or one of them succeeds, or they are of another task or robot.
-    """
+    """Open episodes to clone, and refuse those that an actor of a spec cannot learn from."""
     episodes = open_episodes(place)
     _require_fit(episodes, spec, place)
     notes = list(episodes.notes)
@@ -171,12 +152,6 @@ def clone(actor: Actor, data: Demonstrations, settings: CloneSettings, *, seed: 
     The loss is the squared error of the mean action in units of half its range, or the cross-entropy of a choice; that
     of the held-out episodes is looked at after every pass, and the best weights are kept. The spread that the actor
     explores with then is the held-out error of each number, and no less than `CloneSettings.spread`.
-
-    Args:
-        actor: The actor; its critic learns nothing here.
-        data: What is cloned.
-        settings: Passes, patience and optimiser.
-        seed: Fixes the order of the batches.
 
     Returns:
         ``episodes``, ``pairs``, ``epochs``, ``best_epoch``, ``loss`` and ``before`` (held-out).

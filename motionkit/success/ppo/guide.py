@@ -58,15 +58,8 @@ _PLACE = "episodes go to the run folder; motionkit export RUN OUT --to npy write
 _ROOTS: Mapping[str, str] = {
     "defaults": "it chooses an environment; --env does",
     "hydra": _HYDRA,
-    "cluster": _CLUSTER,
-    "rollout": _CLUSTER,
-    "critic": _OTHER,
-    "algorithm": _OTHER,
-    "actor": _OTHER,
-    "runner": _OTHER,
-    "env.group_name": _CLUSTER,
-    "env.channel": _CLUSTER,
-    "env.enable_offload": _CLUSTER,
+    **dict.fromkeys(("cluster", "rollout", "env.group_name", "env.channel", "env.enable_offload"), _CLUSTER),
+    **dict.fromkeys(("critic", "algorithm", "actor", "runner"), _OTHER),
     "env.train": "--env chooses an environment, --env.NAME its options",
     "env.eval": "held-out episodes use the environment of training",
     "reward.group_name": _CLUSTER,
@@ -118,15 +111,6 @@ def translate_stage(table: Mapping[str, Any], path: Path, command: Command) -> F
     """Return what a file of the guide means to a command; see `motionkit.config.Settings.translate`.
 
     ``use_reward_model`` chooses the reward of `ppo`; ``collect_data`` is what `reward-collect` does.
-
-    Args:
-        table: What the file holds.
-        path: The file.
-        command: Which command reads it.
-
-    Raises:
-        SettingsError: A key is unknown or given twice under two names, or a reference cannot be kept.
-        MotionkitError: Both switches are on, or the file is for the other command.
     """
     keys, left_out = (PPO, PPO_LEFT_OUT) if command == "ppo" else (COLLECT, COLLECT_LEFT_OUT)
     stop = closed(left_out, keys)

@@ -26,24 +26,16 @@ from motionkit.success.evaluation.report import measure_classifier
 from motionkit.success.ppo.settings import MineSettings
 from motionkit.success.reward_frames import SuccessReward
 from motionkit.success.train import choose, loss_of
-from motionkit.success.train_data import Augmentation, Images, all_logits, generator_of
-from motionkit.success.train_episodes import data_of, run_of
+from motionkit.success.train_data import Augmentation, Images, all_logits, data_of, generator_of, run_of
 from motionkit.success.train_settings import AugmentSettings, ThresholdSettings
 from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.steps import Kept, ModelState, Parts
-
-# The frames of a mining round: those that the classifier was trained on, and those of the policy's own episodes.
-
 
 Index = NDArray[np.int64]
 
 
 class Joined:
-    """Frames of several sets, one set after the other; what `motionkit.success.train_settings` reads frames from.
-
-    Args:
-        sets: They have the same cameras.
-    """
+    """Frames of several sets, one set after the other; what `motionkit.success.train_settings` reads frames from."""
 
     def __init__(self, sets: Sequence[Episodes]) -> None:
         self._sets = tuple(sets)
@@ -68,29 +60,22 @@ class Joined:
 
 @dataclass(frozen=True)
 class MinedParts:
-    """Frames of `Joined` by what they are for, each ascending.
+    """Frames of `Joined` by what they are for, each ascending."""
 
-    Attributes:
-        train: Learned from.
-        val: Choose calibration and threshold.
-        fresh: Those that this round adds, of both.
-    """
-
-    train: Index
-    val: Index
-    fresh: Index
+    train: Index  # learned from
+    val: Index  # choose calibration and threshold
+    fresh: Index  # those that this round adds, of both
 
 
-def divide(collected: Episodes, split: Split, mined: Episodes, *, known: int, val_share: float) -> MinedParts:
-    """Say what each frame of ``Joined([collected, mined])`` is for; test episodes of `collected` stay untouched.
-
-    Args:
-        collected: What the classifier was trained on.
-        split: Its parts.
-        mined: The policy's own episodes.
-        known: How many of them earlier rounds have seen.
-        val_share: Share of mined episodes that are for `Parts.val`: every so many-th, whatever the round.
-    """
+def divide(
+    collected: Episodes,  # what the classifier was trained on
+    split: Split,  # its parts
+    mined: Episodes,  # the policy's own episodes
+    *,
+    known: int,  # how many of them earlier rounds have seen
+    val_share: float,  # share of mined episodes that are for `Parts.val`: every so many-th, whatever the round
+) -> MinedParts:
+    """Say what each frame of ``Joined([collected, mined])`` is for; test episodes of `collected` stay untouched."""
     every = max(2, round(1 / val_share))
     held = mined.episode % every == every - 1
     start = len(collected)
@@ -106,19 +91,17 @@ def divide(collected: Episodes, split: Split, mined: Episodes, *, known: int, va
 
 
 class HardBatches:
-    """Batches of which a quarter are successes; the others are drawn where the classifier is wrong.
-
-    Args:
-        index: ``[N]`` frames to draw from.
-        labels: ``[N]`` their labels.
-        probabilities: ``[N]`` what the classifier says of them.
-        size: Frames of a batch.
-        floor: A frame without success is drawn in proportion to ``floor + p``.
-        name: Fixes the draws, with the number of the step.
-    """
+    """Batches of which a quarter are successes; the others are drawn where the classifier is wrong."""
 
     def __init__(
-        self, index: Index, labels: Tensor, probabilities: Tensor, *, size: int, floor: float, name: str
+        self,
+        index: Index,  # [N] frames to draw from
+        labels: Tensor,  # [N] their labels
+        probabilities: Tensor,  # [N] what the classifier says of them
+        *,
+        size: int,  # frames of a batch
+        floor: float,  # a frame without success is drawn in proportion to ``floor + p``
+        name: str,  # fixes the draws, with the number of the step
     ) -> None:
         self._index, self._name = torch.from_numpy(index), name
         positive = labels > 0.5
@@ -146,20 +129,16 @@ class Miner:
     A round measures the classifier on the frames of the stretch, which no part of it was trained on, trains it on all
     frames so far with negatives drawn where it is wrong, and chooses calibration and threshold anew on episodes that
     are held out.
-
-    Args:
-        rewards: The rewards of the run.
-        settings: How it mines.
-        total: Updates of the run.
-        seed: Fixes the draws.
-        device: Where the classifier is.
-
-    Raises:
-        MotionkitError: No reward is a classifier, or its data are not known, not there or not the same any more.
     """
 
     def __init__(
-        self, rewards: list[Any], settings: MineSettings, *, total: int, seed: int, device: torch.device
+        self,
+        rewards: list[Any],  # the rewards of the run
+        settings: MineSettings,  # how it mines
+        *,
+        total: int,  # updates of the run
+        seed: int,  # fixes the draws
+        device: torch.device,  # where the classifier is
     ) -> None:
         found = next((one for one in rewards if isinstance(one, SuccessReward)), None)
         if found is None:
@@ -306,14 +285,7 @@ class Miner:
              f"{one['precision']:.3f}", f"{one['recall']:.3f}", f"{one['threshold']:.3f}"]
             for place, one in enumerate(self.rounds, 1)
         ]  # fmt: skip
-        columns = [
-            "round",
-            "after update",
-            "frames mined",
-            "successes",
-            "precision before",
-            "recall before",
-            "threshold",
-        ]
+        columns = ["round", "after update", "frames mined", "successes"]
+        columns += ["precision before", "recall before", "threshold"]
         return {"title": "Mining: the classifier on the policy's own frames", "columns": columns, "rows": rows,
                 "numbers": list(range(7))}  # fmt: skip

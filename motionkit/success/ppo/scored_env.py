@@ -22,20 +22,13 @@ from motionkit.success.true_success import start_seeds
 from motionkit.text import Prompt
 from motionkit.training.steps import State
 
-# The motion of an episode, where its environment tells the body's joints.
-
-
 _FIX = "put joints [T, J, 3] in metres, Y up, J = 22 or 21, and fps into the info of an episode's last step."
 
 
 def motion_of(info: Mapping[str, Any]) -> MotionBatch:
     """Return the motion in the info of an episode's last step.
 
-    Args:
-        info: ``joints`` ``[T, J, 3]`` in metres, Y up: J = 22 as HumanML3D, 21 as KIT; ``fps``, 20 without.
-
-    Raises:
-        MotionkitError: There are no such joints (exit code 1).
+    That is ``joints`` ``[T, J, 3]`` in metres, Y up: J = 22 as HumanML3D, 21 as KIT; and ``fps``, 20 without.
     """
     given = info.get("joints")
     if given is None:
@@ -50,48 +43,30 @@ def motion_of(info: Mapping[str, Any]) -> MotionBatch:
     )  # fmt: skip
 
 
-# What a step is worth: the weighted sum of rewards that read images, the environment's own reward, or motions.
-
-
 PREDICTED = "success"
 """Part of an image reward's scores, 0 or 1: whether it sees success."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """A reward of the sum.
-
-    Attributes:
-        reward: It.
-        weight: Its weight.
-        reads: ``image``, ``step`` or ``motion``.
-    """
+    """A reward of the sum."""
 
     reward: Reward
     weight: float
-    reads: str
+    reads: str  # ``image``, ``step`` or ``motion``
 
 
 class Scorer:
-    """Scores the steps of N copies.
-
-    Args:
-        terms: The rewards.
-        settings: When image rewards pay.
-        num_envs: Copies N.
-        cameras: Names of the environment's cameras; a reward without `score_cameras` reads the first.
-        device: Where frames are scored.
-
-    Attributes:
-        needs_frames: Whether a reward reads frames.
-        predicts: Whether a reward says that it sees success.
-        means: Mean of each reward over the steps since `take_means`.
-    """
+    """Scores the steps of N copies."""
 
     def __init__(
-        self, terms: Sequence[Term], settings: ScoringSettings, num_envs: int, cameras: Sequence[str],
-        device: torch.device,
-    ) -> None:  # fmt: skip
+        self,
+        terms: Sequence[Term],  # the rewards
+        settings: ScoringSettings,  # when image rewards pay
+        num_envs: int,  # copies N
+        cameras: Sequence[str],  # names of the environment's cameras; a reward without `score_cameras` reads the first
+        device: torch.device,  # where frames are scored
+    ) -> None:
         self._terms, self._settings, self._device = tuple(terms), settings, device
         self._cameras = tuple(cameras)
         self._prompts = [Prompt(("fulfil the task",), (1,))] * num_envs
@@ -100,7 +75,7 @@ class Scorer:
         self._sums: dict[str, list[float]] = {}
         self._totals: list[Floats] = []
         self.needs_frames = any(term.reads == "image" for term in terms)
-        self.predicts = self.needs_frames
+        self.predicts = self.needs_frames  # whether a reward says that it sees success
 
     def predict(self, frames: Frames) -> Flags:
         """Return ``[N]``: the first image reward sees success in a frame."""
@@ -196,22 +171,13 @@ class Scorer:
         return value
 
 
-def refuse_unreadable(terms: Sequence[tuple[str, str]], environment: Any) -> None:
-    """Refuse rewards that cannot read what an environment shows.
-
-    Args:
-        terms: Name of each reward and what it reads.
-        environment: An open environment.
-
-    Raises:
-        MotionkitError: An image reward, and no camera.
-    """
-    for name, reads in terms:
-        if reads == "image" and not environment.cameras:
-            raise MotionkitError(
-                f"the reward {name} reads images, and the environment has no camera.",
-                fix="--reward env, or an environment with a camera: motionkit plugins list environments",
-            )
+def refuse_unreadable(name: str, reads: str, environment: Any) -> None:
+    """Refuse a reward that cannot read what an environment shows."""
+    if reads == "image" and not environment.cameras:
+        raise MotionkitError(
+            f"the reward {name} reads images, and the environment has no camera.",
+            fix="--reward env, or an environment with a camera: motionkit plugins list environments",
+        )
 
 
 Watch = Callable[[Step, Frames, NDArray[np.int64]], None]
@@ -225,18 +191,6 @@ class ScoredEnv(VecEnv):
 
     A reward looks at the state after the action. Where an episode ends, that is still its own last state: the next
     episode begins afterwards, and the observation of the last state goes along as ``terminal_observation``.
-
-    Args:
-        environment: The environment.
-        spec: What the actor reads.
-        scorer: The rewards.
-        seed: Seed of the starts.
-        watch: Called after each step with it and the frames, which are drawn for it; for a recorder.
-
-    Attributes:
-        episodes: Episodes begun.
-        actions: ``[N, A]`` or ``[N]``, the newest.
-        finished: ``(true, predicted)`` success of each finished episode since `take_finished`.
     """
 
     def __init__(
@@ -245,12 +199,13 @@ class ScoredEnv(VecEnv):
         self._environment, self._spec, self._scorer, self._seed, self._watch = environment, spec, scorer, seed, watch
         super().__init__(environment.num_envs, observation_space(spec), action_space(spec))
         self._draws = spec.kind == "pixels" or scorer.needs_frames or watch is not None
-        self.actions: NDArray[Any] = np.zeros(0)
-        self.episodes = 0
+        self.actions: NDArray[Any] = np.zeros(0)  # [N, A] or [N], the newest
+        self.episodes = 0  # episodes begun
         self._starts = np.zeros(self.num_envs, np.int64)
         # [N]: success so far in the running episodes, and what an image reward saw.
         self._true = np.zeros(self.num_envs, np.bool_)
         self._predicted = np.zeros(self.num_envs, np.bool_)
+        # ``(true, predicted)`` success of each finished episode since `take_finished`
         self.finished: list[tuple[bool, bool]] = []
 
     def reset(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -29,7 +29,7 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import Component, reads_of
 from motionkit.success.actor_settings import ActorSettings
 from motionkit.success.environments.tasks import as_recorded
-from motionkit.success.ppo.guide import is_foreign, translate_stage, translate_words
+from motionkit.success.ppo.guide import Command, is_foreign, translate_stage, translate_words
 
 # The environment that the inputs of a command come from: its default, instead of another task.
 
@@ -43,18 +43,11 @@ _MANIFESTS = ("manifest.json", "meta/motionkit.json")  # of episodes, and of tho
 
 
 def environment_of_inputs(
-    model: type[BaseModel], layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]
+    model: type[BaseModel],  # settings of the command
+    layers: Sequence[Layer],  # files, variables and the choices of the command line, lowest first
+    typed: Mapping[str, Sequence[str]],  # the command line's options, each with what stands behind it
 ) -> Layer | None:
-    """Return the environment of the actor or the classifier that is named; None where ``--env`` chooses one.
-
-    Args:
-        model: Settings of the command.
-        layers: Files, variables and the choices of the command line, lowest first.
-        typed: The command line's options, each with what stands behind it.
-
-    Raises:
-        MotionkitError: The classifier's document is damaged.
-    """
+    """Return the environment of the actor or the classifier that is named; None where ``--env`` chooses one."""
     if _chosen(model, layers, "env") is not None:
         return None
     actor = "init" if "init" in model.model_fields else "policy"
@@ -162,13 +155,9 @@ def _of_classifier(place: Path) -> Mapping[str, Any] | None:
 
 def _newest() -> str:
     """Return the newest finished run with a classifier; empty where there is none."""
-    from motionkit.runs import find
+    from motionkit.runs import newest_with
 
-    done = (info.directory for info in find(_TRAINED, "runs") if info.status == "done")
-    return next((str(place) for place in done if (place / _ARTIFACT / _DOCUMENT).is_file()), "")
-
-
-# Settings of `motionkit ppo`.
+    return str(newest_with(_TRAINED, Path(_ARTIFACT, _DOCUMENT)) or "")
 
 
 STEPS = {"mlp": 16, "pixels": 40}
@@ -299,12 +288,46 @@ class SuccessEvalSettings(Group):
 FLOAT32 = {"precision": "stable-baselines3 computes in float32"}
 
 
-def _reads(chosen: Chosen) -> str:
-    return reads_of(chosen.kind, plugins.get(chosen.kind, chosen.name))
+class ActingSettings(TrainerSettings):
+    """What the commands that act in an environment have in common: its settings, and files of the guide."""
+
+    command: ClassVar[Command]
+
+    @classmethod
+    def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
+        """Return the environment of the actor or the classifier that is named; see `Settings.inherited`."""
+        return environment_of_inputs(cls, layers, typed)
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return what the environment replaces defaults with; see `Settings.preset_of`."""
+        return usual_settings(cls.command, given, options)
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a run's settings with the environment that they meant; see `Translated.recorded`."""
+        return with_recorded_environment(table)
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what the guide's ``maniskill_ppo_cnn.yaml`` means; see `Settings.translate`."""
+        return translate_stage(table, path, cls.command)
+
+    @classmethod
+    def is_foreign(cls, key: str) -> bool:
+        """Whether it is a dotted name of the guide; see `Settings.is_foreign`."""
+        return is_foreign(key)
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
+        """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
+        return translate_words(sets, cls.command)
 
 
-class PpoSettings(TrainerSettings):
+class PpoSettings(ActingSettings):
     """Train a policy with PPO on a reward."""
+
+    command = "ppo"
 
     run: PpoRunSettings = PpoRunSettings()
     env: Chosen = slot("environments", "reach", gives="episodes", description="Which environment to act in.")
@@ -327,7 +350,7 @@ class PpoSettings(TrainerSettings):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        seen = [chosen for chosen in self.reward if _reads(chosen) == "image"]
+        seen = [one for one in self.reward if reads_of(one.kind, plugins.get(one.kind, one.name)) == "image"]
         found = {f"reward.{chosen.name}.mode": "ppo scores frame by frame; --reward-mode says when" for chosen in seen}
         if not seen:
             found |= dict.fromkeys(("scoring.mode", "scoring.k", "scoring.n"), "no reward looks at images")
@@ -339,16 +362,6 @@ class PpoSettings(TrainerSettings):
         return {**super().idle(), **FLOAT32, **found}
 
     @classmethod
-    def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
-        """Return the environment of the classifier's data, or of ``--init``; see `Settings.inherited`."""
-        return environment_of_inputs(cls, layers, typed)
-
-    @classmethod
-    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
-        """Return what the environment replaces defaults with; see `Settings.preset_of`."""
-        return usual_settings("ppo", given, options)
-
-    @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a run's settings with the environment that they meant; see `Translated.recorded`.
 
@@ -356,22 +369,7 @@ class PpoSettings(TrainerSettings):
         """
         before = {} if table.get("init") is None else {"critic": 0, "spread": 0.2}
         later = {"augment": {"shift": 0}, "clone": CloneSettings(**before).model_dump(mode="json")}
-        return with_later(with_recorded_environment(table), later)
-
-    @classmethod
-    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
-        """Return what the guide's ``maniskill_ppo_cnn.yaml`` means; see `Settings.translate`."""
-        return translate_stage(table, path, "ppo")
-
-    @classmethod
-    def is_foreign(cls, key: str) -> bool:
-        """Whether it is a dotted name of the guide; see `Settings.is_foreign`."""
-        return is_foreign(key)
-
-    @classmethod
-    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
-        """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
-        return translate_words(sets, "ppo")
+        return with_later(super().recorded(table), later)
 
 
 component = Component(

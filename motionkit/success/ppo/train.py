@@ -9,15 +9,12 @@ import shlex
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import closing, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
-from motionkit.contracts.environment import Floats, Frames
 from motionkit.errors import MotionkitError
 from motionkit.plugins import reads_of
 from motionkit.runs import Run, fingerprint_tensors, write_bytes_atomic
@@ -27,7 +24,7 @@ from motionkit.success.environments.open import open_environment
 from motionkit.success.environments.tasks import as_recorded
 from motionkit.success.episodes import ARTIFACT as EPISODES
 from motionkit.success.episodes import is_episodes, task_of
-from motionkit.success.ppo.backend import PolicyLearner, Sb3Ppo
+from motionkit.success.ppo.backend import Sb3Ppo
 from motionkit.success.ppo.clone import Demonstrations, clone, open_demonstrations, said_of
 from motionkit.success.ppo.mining import Miner
 from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term, refuse_unreadable
@@ -38,9 +35,6 @@ from motionkit.training.base import REWARD, Figure, inputs_of
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Best
 from motionkit.training.steps import Kept, Parts, State, restore, run_steps
-
-# The warning that predicted and true success part, or are not of the same episodes.
-
 
 _FEWEST = 32
 _HALF = 0.5
@@ -53,22 +47,13 @@ class SuccessAlarm:
     there is (reward hacking). A reward that misses much of the true success is seen as well. Where success is rare,
     neither makes a gap: then it counts that, beyond doubt, fewer than half of the episodes that succeed are seen, or
     fewer than half of those that are taken for successes are some.
-
-    Args:
-        gap: Difference from which it fires.
-        window: Newest episodes that count.
-
-    Attributes:
-        fired_at: Step in which it fired first; 0 before.
-        at: True and predicted success then.
-        why: What was wrong then, in words.
     """
 
     def __init__(self, gap: float, window: int) -> None:
         self._gap, self._newest = gap, deque[tuple[bool, bool]](maxlen=window)
-        self.fired_at = 0
-        self.at = (0.0, 0.0)
-        self.why = ""
+        self.fired_at = 0  # step in which it fired first; 0 before
+        self.at = (0.0, 0.0)  # true and predicted success then
+        self.why = ""  # what was wrong then, in words
 
     def add(self, episodes: Iterable[tuple[bool, bool]]) -> None:
         """Count finished episodes, ``(true, predicted)`` each."""
@@ -133,20 +118,12 @@ def _below_half(hits: int, count: int) -> bool:
     return count > 0 and rate_interval(hits, count)[1] < _HALF
 
 
-# Films of episodes, as animated WebP.
-
-
 _SHOWN = 192  # pixels; small pictures are enlarged
 _MILLISECONDS, _LAST = 80, 800
 
 
 def write_films(folder: Path, episodes: Episodes) -> None:
-    """Write the films of episodes and ``films.json``, which says how each ended.
-
-    Args:
-        folder: Created when absent; nothing is written where there are no films.
-        episodes: Episodes with films.
-    """
+    """Write the films of episodes and ``films.json``, which says how each ended."""
     if not episodes.films:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -164,20 +141,13 @@ def write_films(folder: Path, episodes: Episodes) -> None:
     write_bytes_atomic(folder / "films.json", (json.dumps(said, indent=2) + "\n").encode())
 
 
-# Whether a classifier judges the task that a policy is trained on.
-
-
-def compare_environments(trained: Mapping[str, Any], own: Mapping[str, Any], place: str) -> str:
-    """Return what a user should know of a classifier in an environment; empty where it is the one of its data.
-
-    Args:
-        trained: ``spec`` of the environment that the classifier's frames were made with; empty where it is not known.
-        own: That of this run.
-        place: Where the classifier is from.
-
-    Raises:
-        MotionkitError: They are two tasks.
-    """
+def compare_environments(
+    # ``spec`` of the environment that the classifier's frames were made with; empty where it is not known
+    trained: Mapping[str, Any],
+    own: Mapping[str, Any],  # that of this run
+    place: str,  # where the classifier is from
+) -> str:
+    """Return what a user should know of a classifier in an environment; empty where it is the one of its data."""
     theirs, here = task_of(trained), task_of(own)
     if theirs and theirs != here:
         words = ["--env", str(trained["name"]), *(("--env.id", str(trained["id"])) if trained.get("id") else ())]
@@ -191,9 +161,6 @@ def compare_environments(trained: Mapping[str, Any], own: Mapping[str, Any], pla
     trained, own = as_recorded(trained), as_recorded(own)
     odd = [f"{key} {trained[key]}, not {own[key]}" for key in trained if key in own and trained[key] != own[key]]
     return f"the classifier's frames were made with other options of {here}: {'; '.join(odd)}." if odd else ""
-
-
-# What a run of `motionkit ppo` comes to, in a sentence.
 
 
 _LEARNED = 0.5
@@ -228,9 +195,6 @@ class PpoTrainer:
 
     A step is a rollout of every copy of the environment and the passes over it. The actor that was best on watched
     starts, by true success where the environment tells it, is kept beside the last one.
-
-    Args:
-        settings: All settings.
     """
 
     unshared: ClassVar[str] = (
@@ -247,11 +211,7 @@ class PpoTrainer:
         self.settings = settings
 
     def prepare(self) -> None:
-        """Open the environment, the rewards and the actor.
-
-        Raises:
-            MotionkitError: An input is missing, or the parts do not fit each other.
-        """
+        """Open the environment, the rewards and the actor."""
         settings = self.settings
         self.device = set_up(settings, small=True)
         episodes = settings.episodes
@@ -262,7 +222,7 @@ class PpoTrainer:
         self.notes: list[str] = []
         for chosen in settings.reward:
             reads = reads_of(chosen.kind, chosen.component)
-            refuse_unreadable([(chosen.label, reads)], self.environment)
+            refuse_unreadable(chosen.label, reads, self.environment)
             reward = chosen.build(dataset=None, device=self.device)
             self.terms.append(Term(reward, chosen.weight, reads))
             if classifier := getattr(reward, "classifier", None):
@@ -320,7 +280,7 @@ class PpoTrainer:
             self.environment, self.actor.spec, self.scorer, seed=settings.seed,
             watch=self.miner.watch if self.miner is not None else None,
         )  # fmt: skip
-        self.learner: PolicyLearner = Sb3Ppo(self.actor, self.env, settings)
+        self.learner = Sb3Ppo(self.actor, self.env, settings)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -358,7 +318,8 @@ class PpoTrainer:
             cloned = self._clone()
             _logger.info("running %d held-out episodes before training", settings.heldout.episodes)
             first = self._held_out("eval", settings.heldout.episodes, films=_FILMS)
-            start.values = {**_kept(first), **cloned}
+            predicted = {} if first.predicted is None else {"predicted": first.predicted.tolist()}
+            start.values = {"success": first.success.tolist(), **predicted, **cloned}
             write_films(run.artifact(FILMS_BEFORE), first)
         save_actor(run.artifact(ARTIFACT), self.actor, tensors=False)
 
@@ -415,7 +376,7 @@ class PpoTrainer:
         try:
             return run_episodes(
                 other,
-                partial(_act, self.actor),
+                lambda states, frames: self.actor.act(self.actor.observe(states, frames), deterministic=True),
                 start_seeds(purpose, settings.seed, 0, episodes),
                 frames=self.actor.spec.kind == "pixels",
                 predict=scorer.predict if scorer.predicts and purpose == "eval" else None,
@@ -451,15 +412,6 @@ class PpoTrainer:
             "verdict": said,
             "best_step": step,
         }
-
-
-def _act(actor: Actor, states: Floats, frames: Frames) -> NDArray[Any]:
-    return actor.act(actor.observe(states, frames), deterministic=True)
-
-
-def _kept(found: Episodes) -> dict[str, Any]:
-    values = {"success": found.success.tolist()}
-    return values if found.predicted is None else {**values, "predicted": found.predicted.tolist()}
 
 
 def _parted(alarm: SuccessAlarm) -> str:

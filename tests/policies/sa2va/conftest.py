@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,9 @@ def write_model(folder: Path, *, seed: int = 0) -> Path:
     """Write a model of random weights."""
     import torch
     import transformers
+    from safetensors.torch import save_model
 
-    from motionkit.regions.sa2va.parts import MODEL_TYPE, Composite, write_composite
+    from motionkit.regions.sa2va.parts import MODEL_TYPE, Composite
 
     folder.mkdir(parents=True)
     vocabulary = write_tokenizer(folder)
@@ -72,7 +74,8 @@ def write_model(folder: Path, *, seed: int = 0) -> Path:
         "sam_config": sam.to_dict(), "downsample_ratio": 0.5, "template": "qwen_chat",
     }  # fmt: skip
     torch.manual_seed(seed)
-    write_composite(folder, Composite(config), config)
+    save_model(Composite(config), str(folder / "model.safetensors"))
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     return folder
 
 

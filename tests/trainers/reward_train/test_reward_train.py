@@ -17,8 +17,7 @@ from motionkit.nn import ResNet10
 from motionkit.success import train_data as opening
 from motionkit.success.classifier import load_classifier, read_card
 from motionkit.success.train import RewardTrain
-from motionkit.success.train_data import Augmentation, FrameBatches
-from motionkit.success.train_episodes import held_out, run_of
+from motionkit.success.train_data import Augmentation, FrameBatches, held_out, run_of
 from motionkit.success.train_settings import RewardTrainSettings
 from motionkit.training.execute import run_trainer
 from tests.made.episodes import make

@@ -17,7 +17,7 @@ from motionkit.errors import MotionkitError
 from motionkit.success.classifier import load_classifier
 from motionkit.success.episodes import Collector, export_trajectories, import_trajectories, open_episodes
 from motionkit.success.train import RewardTrain
-from motionkit.success.train_episodes import held_out
+from motionkit.success.train_data import held_out
 from motionkit.success.train_settings import RewardTrainSettings
 from motionkit.training.execute import run_trainer
 
