@@ -18,7 +18,8 @@ Figures = Mapping[str, Mapping[str, Any]]
 
 def explained() -> list[tuple[str, str]]:
     """Return every figure with its meaning; a row that says less belongs to the one before it."""
-    return [(label_of(name), _within(definition(f"regions/{name}").meaning)) for name in _EXPLAINED]
+    rows = {name: _within(definition(f"regions/{name}").meaning) for name in _EXPLAINED}
+    return [(label_of(name), "of sampled captions" if name in SAMPLED else text) for name, text in rows.items()]
 
 
 def _within(sentence: str) -> str:
