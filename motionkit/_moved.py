@@ -18,6 +18,17 @@ from types import ModuleType
 _PACKAGE = "motionkit."
 
 SEVERAL = {
+    "cli.commands._eval_models": (
+        "predictor.evaluation.protocol",
+        "success.evaluate",
+        "regions.evaluation.protocol",
+    ),
+    "cli.commands._eval_settings": (
+        "text_to_motion.evaluation.settings",
+        "predictor.evaluation.settings",
+        "success.evaluate_settings",
+        "regions.evaluation.settings",
+    ),
     "datasets.composite.api": (
         "text_to_motion.data.compose",
         "text_to_motion.data.joined",
@@ -131,8 +142,6 @@ TABLE = """
 cli._app: cli._lazy
 cli._stop: cli._together
 cli._translate: cli._guide_answer cli._translate_rules
-cli.commands._eval_models: cli.commands._eval_mpl cli.commands._eval_reward cli.commands._eval_sa2va
-cli.commands._eval_run: cli.commands._eval_sensitivity cli.commands._test_split
 cli.commands.generate: cli._prompts
 cli.commands.tune: cli.commands._tune_metrics
 cli.commands.tune_bayes: cli.commands._tune_run cli.commands._tune_settings
@@ -169,9 +178,10 @@ config.sources: config._recorded config._sources
 contracts.dataset: datasets.base datasets.content datasets.export datasets.pictures
 contracts.device: policies.device
 contracts.environment: environments.base
-contracts.evaluation: evaluation._data evaluation._folder
+contracts.evaluation: cli.commands._test_split evaluation._data evaluation._folder
 contracts.generating: policies.generating policies.sampling
 contracts.open_model: evaluation._opened evaluation._trained_on
+contracts.own_data: cli.commands._own_data
 contracts.policy: policies.base
 contracts.reward: rewards._records rewards.base
 documents: documents._csv documents._json documents._model documents._shape documents._text documents._toml
@@ -250,6 +260,7 @@ predictor.evaluation.long.measure: evaluation.mpl.long._figures evaluation.mpl.l
 predictor.evaluation.long.result: evaluation.mpl.long._result
 predictor.evaluation.measure: evaluation.mpl._by_clip evaluation.mpl._figures evaluation.mpl._horizons
     evaluation.mpl._measure
+predictor.evaluation.protocol: cli.commands._eval_mpl
 predictor.evaluation.run: evaluation.mpl._folder evaluation.mpl._result evaluation.mpl._run
 predictor.export: policies.mpl._export policies.mpl._legend
 predictor.features: policies.mpl._course policies.mpl._features policies.mpl._period policies.mpl._predicted
@@ -283,6 +294,7 @@ regions.evaluation.gallery: evaluation.regions._gallery evaluation.regions._pict
 regions.evaluation.known: evaluation.regions._absent evaluation.regions._known evaluation.regions._truth
 regions.evaluation.measure: evaluation.regions._measure evaluation.regions._task
 regions.evaluation.models: evaluation.regions._models
+regions.evaluation.protocol: cli.commands._eval_sa2va
 regions.evaluation.result: evaluation.regions._result
 regions.evaluation.split: evaluation.regions._entropy evaluation.regions._figures evaluation.regions._split
 regions.meteor: metrics.meteor
@@ -376,6 +388,7 @@ success.episodes.parquet: datasets.episodes._parquet_footer
 success.episodes.read: datasets.episodes._read datasets.episodes._records datasets.episodes._shards
 success.evaluation.checks: evaluation.reward._checks evaluation.reward._strips
 success.evaluation.data: evaluation.reward._data evaluation.reward._score
+success.evaluate: cli.commands._eval_reward
 success.evaluation.report: evaluation.reward._figures evaluation.reward._folder evaluation.reward._report
 success.ppo.backend: trainers.ppo._backend
 success.ppo.clone: trainers.ppo._clone
@@ -426,6 +439,7 @@ text_to_motion.evaluation.protocol.measure: evaluation.text_to_motion._how evalu
     evaluation.text_to_motion._questions
 text_to_motion.evaluation.protocol.run: evaluation.text_to_motion._doubt evaluation.text_to_motion._page
     evaluation.text_to_motion._run evaluation.text_to_motion._store
+text_to_motion.evaluation.protocols: cli.commands._eval_run cli.commands._eval_sensitivity
 text_to_motion.evaluation.quality: evaluation._quality evaluation._real evaluation._shown
 text_to_motion.evaluation.retrieval: evaluation._retrieval
 text_to_motion.evaluation.sensitivity.audit: evaluation.sensitivity._alone evaluation.sensitivity._audit

@@ -74,6 +74,7 @@ _ROWS = (
         gives={"algorithm": "motionkit.text_to_motion.grpo.algorithms.base:Algorithm"},
         runtime=("policy", "reference", "rewards", "seed", "precision", "shuffle", "world"),
         check="motionkit.testing:check_algorithm",
+        scaffold="motionkit.plugins._templates.algorithm:FILES",
     ),
     Kind(
         "loops",
@@ -106,6 +107,25 @@ _ROWS = (
         check="motionkit.testing:check_environment",
         alone=True,
         scaffold="motionkit.plugins._templates.environment:FILES",
+    ),
+    Kind(
+        "protocols",
+        "protocol",
+        gives={"result": "motionkit.contracts.protocol:EvaluationProtocol"},
+        reads={
+            "model": "",  # whatever its command is given; the protocol opens it
+            "diffusion": "motionkit.contracts.policy:DiffusionPolicy",
+            "several": "",  # several policies
+            "retrieval": "",
+            "reward": "motionkit.contracts.reward:Reward",
+            "predictor": "motionkit.contracts.policy:Predictor",
+            "regions": "motionkit.contracts.policy:RegionPolicy",
+            "classifier": "",
+        },
+        runtime=("console",),
+        check="motionkit.testing:check_protocol",
+        scaffold="motionkit.plugins._templates.protocol:FILES",
+        question="Which protocol to measure by.",
     ),
     Kind(
         "policies",

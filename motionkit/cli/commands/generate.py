@@ -13,10 +13,10 @@ from pydantic import Field
 
 from motionkit.cli import output
 from motionkit.cli._stop import working
-from motionkit.cli.commands._own_data import dataset_of
 from motionkit.cli.output import is_verbose, say
 from motionkit.cli.settings import settings_command
 from motionkit.config import Chosen, Cli, PromptSettings, SamplerSettings, Settings, slot
+from motionkit.contracts.own_data import dataset_of
 from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 

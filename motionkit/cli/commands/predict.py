@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import Field
 
-from motionkit.cli.commands._own_data import clips_of, retarget_of
 from motionkit.cli.output import say, warn
 from motionkit.cli.settings import settings_command
 from motionkit.config import Cli, Settings
+from motionkit.contracts.own_data import clips_of, retarget_of
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:

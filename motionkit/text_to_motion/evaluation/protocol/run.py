@@ -24,7 +24,7 @@ from motionkit.page import definitions, details, html_page, note
 from motionkit.page import table as page_table
 from motionkit.runs import LOCK, TrainedOn, disk_errors, fingerprint_tensors, hold, write_bytes_atomic
 from motionkit.text_to_motion.evaluation.judge import require_fit
-from motionkit.text_to_motion.evaluation.protocol.figures import TITLES, Sheet, explain, summarise, table, verdict
+from motionkit.text_to_motion.evaluation.protocol.figures import QUANTITIES, Sheet, explain, summarise, table, verdict
 from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Measurement, Questions, Replication, Sampling
 from motionkit.text_to_motion.evaluation.quality import RealMotions, single_clips
 from motionkit.text_to_motion.evaluator.files import is_native, open_evaluator
@@ -89,7 +89,7 @@ def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[
         definitions(facts),
     ]
     meaning = {name: f"{text} Unit {unit}; better: {better}." for name, unit, better, text in explain()}
-    assert len(meaning) == len(TITLES)
+    assert len(meaning) == len(QUANTITIES)
     body.append(details("What each figure means", definitions(meaning), opened=True))
     return html_page(title, "".join(body), made_by="eval")
 

@@ -10,7 +10,7 @@ from motionkit.config import Chosen, choose_from_file, slot_words
 from motionkit.errors import MotionkitError
 from motionkit.runs import made_by
 
-_STARTER = "starter"
+STARTER = "starter"
 
 
 def clips_of(model: str, given: Sequence[str], *, flag: str) -> tuple[str, ...]:
@@ -26,9 +26,9 @@ def clips_of(model: str, given: Sequence[str], *, flag: str) -> tuple[str, ...]:
     run = made_by(model) if model else None
     data = run.config.get("data") if run is not None else None
     if not isinstance(data, list) or not data:
-        return (_STARTER,)
+        return (STARTER,)
     for name in map(str, data):
-        if name != _STARTER and not Path(name).exists():
+        if name != STARTER and not Path(name).exists():
             raise MotionkitError(
                 f"the clips that {model} was trained on are not at {name}.",
                 why="they are what is used where none are named.",
@@ -45,7 +45,7 @@ def retarget_of(model: str, given: Sequence[str]) -> str:
 
 def dataset_of(model: str) -> Chosen | None:
     """Return the dataset of the run that made a model; None where no run did, or it has none."""
-    run = made_by(model) if model and model != _STARTER else None
+    run = made_by(model) if model and model != STARTER else None
     return None if run is None else choose_from_file("datasets", run.config.get("dataset"))
 
 

@@ -1,10 +1,10 @@
-"""What the commands of ``motionkit eval`` do with policies: open, measure, print."""
+"""The protocols of text-to-motion: policies, comparisons of policies, retrieval, and what a reward does not see."""
 
 from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -13,25 +13,17 @@ from typing import Any, cast
 import torch
 
 from motionkit import plugins
-from motionkit.cli import command_line
-from motionkit.cli._stop import working
-from motionkit.cli.commands._eval_settings import (
-    CompareSettings,
-    MotionSettings,
-    SensitivitySettings,
-    TextToMotionSettings,
-)
-from motionkit.cli.output import as_next, say, warn
 from motionkit.config import Chosen, choose_one, words_for
-from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.dataset import TextMotionDataset, clips_fingerprint, leave_out_clips
 from motionkit.contracts.device import resolve_device
 from motionkit.contracts.device import set_threads as limit_threads
-from motionkit.contracts.evaluation import claim, dataset_for
+from motionkit.contracts.evaluation import claim, dataset_for, tell_test_split
 from motionkit.contracts.open_model import FoundModel, open_model, trained_on
 from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.contracts.protocol import Console, Result
 from motionkit.errors import MotionkitError
-from motionkit.report import write_sensitivity
-from motionkit.runs import RunInfo, fingerprint_tensors, folder_of, generate_line, note_test_split
+from motionkit.motion import HasActions
+from motionkit.runs import fingerprint_tensors, folder_of, generate_line
 from motionkit.text_to_motion.evaluation.judge import open_judge, open_reward
 from motionkit.text_to_motion.evaluation.protocol.compare import (
     Comparison,
@@ -44,6 +36,7 @@ from motionkit.text_to_motion.evaluation.protocol.figures import COLUMNS, PUBLIS
 from motionkit.text_to_motion.evaluation.protocol.measure import Sampling, amount_of, common_guidance, sampling_of
 from motionkit.text_to_motion.evaluation.protocol.run import Opened, evaluate, open_all
 from motionkit.text_to_motion.evaluation.quality import real_motions
+from motionkit.text_to_motion.evaluation.retrieval import measure_retrieval, open_retrieval, read_nsim
 from motionkit.text_to_motion.evaluation.sensitivity.audit import audit
 from motionkit.text_to_motion.evaluation.sensitivity.bench import (
     SOURCES,
@@ -53,30 +46,76 @@ from motionkit.text_to_motion.evaluation.sensitivity.bench import (
     trained_kinds,
 )
 from motionkit.text_to_motion.evaluation.sensitivity.words import document, tables, verdict
+from motionkit.text_to_motion.evaluation.settings import (
+    CompareSettings,
+    MotionSettings,
+    RetrievalSettings,
+    SensitivitySettings,
+    TextToMotionSettings,
+)
 from motionkit.text_to_motion.rewards.ask import try_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
-# The test split: what every evaluation that opens it says and notes.
-
-
-def tell_test_split(split: str, made: Iterable[RunInfo | None]) -> None:
-    """Note in runs that their test split is opened, and say so; nothing for other splits.
-
-    Args:
-        split: What is measured on.
-        made: The run of each model, None where no run made it.
-    """
-    command = shlex.join(["motionkit", *command_line.get()])
-    for run in made if split == "test" else ():
-        if run is None:
-            continue
-        if problem := note_test_split(run.directory, command):
-            warn(f"the test split is opened, which could not be noted in the run: {problem}")
-        else:
-            say(f"the test split is opened; noted in {run.directory / 'run.json'}")
-
-
 _STARTER = "starter"
+
+
+class TextToMotion:
+    """``eval text-to-motion``."""
+
+    name = "text-to-motion"
+
+    def __init__(self, settings: TextToMotionSettings, *, console: Console) -> None:
+        self.settings, self.console = settings, console
+
+    @staticmethod
+    def explain() -> Result:
+        """Return the definition of every figure."""
+        return _explained()
+
+    def measure(self, policy: str) -> Result:
+        """Measure a policy, the starter's where it is empty."""
+        return _text_to_motion(self.settings, policy or _STARTER, self.console)
+
+
+class Compare:
+    """``eval compare``."""
+
+    name = "compare"
+
+    def __init__(self, settings: CompareSettings, *, console: Console) -> None:
+        self.settings, self.console = settings, console
+
+    def measure(self, policies: Sequence[str]) -> Result:
+        """Compare each policy with the first."""
+        return _compare(self.settings, policies, self.console)
+
+
+class Retrieval:
+    """``eval retrieval``."""
+
+    name = "retrieval"
+
+    def __init__(self, settings: RetrievalSettings, *, console: Console) -> None:
+        self.settings, self.console = settings, console
+
+    def measure(self, model: str) -> Result:
+        """Measure a TMR."""
+        return _retrieval(self.settings, model, self.console)
+
+
+class Sensitivity:
+    """``eval sensitivity``."""
+
+    name = "sensitivity"
+
+    def __init__(self, settings: SensitivitySettings, *, console: Console) -> None:
+        self.settings, self.console = settings, console
+
+    def measure(self) -> Result:
+        """Audit the rewards of the settings."""
+        return _sensitivity(self.settings, self.console)
+
+
 _MANY = 2000
 """Motions from which a shorter way is named."""
 
@@ -84,18 +123,15 @@ _SAME = ("dataset", "split", "protocol", "evaluator", "prompts", "sampler")
 """Settings of an evaluation that a comparison after it shares."""
 
 
-def explained() -> Mapping[str, Any]:
+def _explained() -> Result:
     """Return the definition of every figure, as a table."""
     rows = explain()
     metrics = {name: {"unit": unit, "better": better, "meaning": text} for name, unit, better, text in rows}
-    return {
-        "definitions": metrics,
-        "table": {"title": "", "columns": ["figure", "unit", "better", "meaning"], "rows": rows},
-    }
+    table = {"title": "", "columns": ["figure", "unit", "better", "meaning"], "rows": rows}
+    return Result({"definitions": metrics}, tables=[table])
 
 
-def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str, Any]:
-    """Measure a policy and print the result; returns the ``--json`` document with its table."""
+def _text_to_motion(settings: TextToMotionSettings, path: str, console: Console) -> Result:
     device = resolve_device(settings.device)
     found = find_policy(chosen_path(settings, path))
     label, dataset = open_data(settings, found)
@@ -113,14 +149,14 @@ def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str
     how = how_sampled(settings, found, policy, starter=starter, guidance=settings.sampler.guidance_scale)
     out = settings.out or folder_of("eval text-to-motion", "runs", None, None)
     total = amount.motions * amount.replications
-    say(
+    console.say(
         f"{amount.prompts} prompts x {amount.replications} of the {settings.split} split of {label}, {total} motions; "
         f"{how.words}"
     )
     if total > _MANY:
-        say("a quick look: --mode debug --limit 64 (320 motions, wider intervals)")
-    tell_test_split(settings.split, [found.run])
-    with working("eval text-to-motion", total, after=f"the same command with --out {out} goes on from there") as step:
+        console.say("a quick look: --mode debug --limit 64 (320 motions, wider intervals)")
+    tell_test_split(settings.split, [found.run], console)
+    with console.working(total, after=f"the same command with --out {out} goes on from there") as step:
         outcome = evaluate(
             found,
             policy,
@@ -135,12 +171,11 @@ def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str
             overwrite=settings.overwrite,
             progress=step,
         )
-    closing = [*outcome.notes, outcome.sentence, f"page: {outcome.document['page']}", *next_lines(found, settings)]
-    return {**outcome.document, "table": outcome.table, "closing": closing}
+    closing = [*outcome.notes, outcome.sentence, f"page: {outcome.document['page']}"]
+    return Result(outcome.document, tables=[outcome.table], closing=closing, next=next_lines(found, settings))
 
 
-def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any]:
-    """Compare policies and print the result; returns the ``--json`` document with its tables."""
+def _compare(settings: CompareSettings, paths: Sequence[str], console: Console) -> Result:
     if len(paths) < 2 and not settings.published:
         raise MotionkitError(
             "eval compare takes two policies or more.", fix="name another one, or --published for published figures."
@@ -166,16 +201,16 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
         "debug", settings.protocol, starter=starter, available=opened.questions.count, replications=1,
         limit=settings.prompts.limit,
     )  # fmt: skip
-    tell_test_split(settings.split, [found.run for found in models])
+    tell_test_split(settings.split, [found.run for found in models], console)
     words = ", ".join(dict.fromkeys(one.words for one in how.values()))
-    say(f"{amount.prompts} prompts of the {settings.split} split of {label} x {len(models)} policies; {words}")
+    console.say(f"{amount.prompts} prompts of the {settings.split} split of {label} x {len(models)} policies; {words}")
     if differs := _other_guidance(settings, models, policies, starter=starter, scale=scale):
-        say(differs)
+        console.say(differs)
     judge = [(open_reward(settings.judge, dataset, device=device), 1.0)] if settings.judge is not None else []
     measurement = opened.measurement(
         amount, seed=settings.seed, batch=settings.batch_size, rewards=RewardMix(judge) if judge else None
     )
-    with working("eval compare", amount.prompts * len(models)) as step:
+    with console.working(amount.prompts * len(models)) as step:
         found = compare_policies(
             {name: (policy, how[name]) for name, policy in policies.items()}, measurement, progress=step
         )
@@ -198,7 +233,7 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
         closing.append(note)
         document["published"] = {"rows": [vars(row) for row in PUBLISHED], "columns": list(COLUMNS), "note": note}
     text = formatted(tables, settings.format)
-    return {**document, **({"text": text} if text else {"table": tables}), "closing": closing}
+    return Result(document, tables=tables, text=text, closing=closing)
 
 
 def _other_guidance(
@@ -308,18 +343,50 @@ def next_lines(found: FoundModel, settings: MotionSettings) -> list[str]:
     if found.run is not None or found.path == _STARTER:
         lines.append(generate_line(found.path, config))
     lines.append(["eval", "text-to-motion", "--explain"])
-    return as_next([shlex.join(["motionkit", *line]) for line in lines])
+    return [shlex.join(["motionkit", *line]) for line in lines]
 
 
-# What ``motionkit eval sensitivity`` does: open, change, score, print, and write the page.
+# Retrieval.
+
+
+def _retrieval(settings: RetrievalSettings, model: str, console: Console) -> Result:
+    nsim = read_nsim(settings.nsim) if settings.nsim is not None else ()
+    found, tmr = open_retrieval(
+        model, stats=settings.stats, text_model=settings.text_model, device=resolve_device(settings.device)
+    )
+    chosen = dataset_for(found, settings.dataset)
+    dataset = chosen.build()
+    clips = dataset.clips(settings.split)
+    kept = leave_out_clips(trained_on(found.path), dataset, clips)
+    kept.require("clips", f"the {settings.split} split of {chosen.label}", "give --dataset with other clips.")
+    clips = [clips[place] for place in kept.places]
+    tell_test_split(settings.split, [found.run], console)
+    with console.working(len(clips)) as step:
+        action = dataset.action if isinstance(dataset, HasActions) else None
+        result = measure_retrieval(tmr, clips, threshold=settings.threshold, nsim=nsim, action=action, progress=step)
+    notes = [*filter(None, [kept.sentence("clips")]), *result.notes]
+    document = {
+        "model": found.path,
+        "dataset": chosen.label,
+        "split": settings.split,
+        "inputs": {"model": tmr.fingerprint(), "dataset": clips_fingerprint(clips)},
+        "candidates": result.candidates,
+        "protocols": result.protocols,
+        "right_action": dict(result.right_action),
+        "notes": notes,
+    }
+    title = f"{found.path}, {settings.split} split of {chosen.label}: retrieval in percent"
+    return Result(document, tables=[result.table(title)], closing=notes)
+
+
+# The audit of rewards: real clips are changed and scored again.
 
 
 _NONE, _AUTO = "none", "auto"
 _EVALUATOR = "mdm-matching"
 
 
-def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
-    """Audit rewards and print the result; returns the ``--json`` document with its tables."""
+def _sensitivity(settings: SensitivitySettings, console: Console) -> Result:
     out = settings.out or folder_of("eval sensitivity", "runs", None, None)
     claim(out, "sensitivity", overwrite=settings.overwrite)
     device = resolve_device(settings.device)
@@ -331,10 +398,12 @@ def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
         audited, notes = _audited(settings, dataset, device)
         _try_rewards(audited, dataset, settings, device)
     clips = Clips(dataset, settings.split, seed=settings.seed)
-    tell_test_split(settings.split, [one.run for one in found])
-    say(f"{len(clips)} clips of the {settings.split} split of {chosen.label}; {', '.join(one.name for one in audited)}")
+    tell_test_split(settings.split, [one.run for one in found], console)
+    console.say(
+        f"{len(clips)} clips of the {settings.split} split of {chosen.label}; {', '.join(one.name for one in audited)}"
+    )
     begun = time.process_time()
-    with working("eval sensitivity", len(SOURCES)) as step:
+    with console.working(len(SOURCES)) as step:
         result = audit(
             clips, audited, device=device, limit=settings.clips, seed=settings.seed, classify=True, progress=step
         )
@@ -352,9 +421,9 @@ def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
     how["cpu_seconds"] = round(time.process_time() - begun, 1)
     made = {**how, "opened_test": settings.split == "test", **document(result), "notes": notes}
     names = [chosen.label for chosen in settings.reward]
-    page = write_sensitivity(out, made, result, clips)
+    page = console.page(out, made, result, clips)
     closing = [*notes, _LEGEND, *sentences, f"{how['cpu_seconds']:.0f} CPU-seconds; page: {page}"]
-    return {**made, "page": str(page), "table": tables(result, title, names), "closing": closing}
+    return Result({**made, "page": str(page)}, tables=tables(result, title, names), closing=closing)
 
 
 def _try_rewards(
