@@ -18,6 +18,25 @@ from types import ModuleType
 _PACKAGE = "motionkit."
 
 SEVERAL = {
+    "cli.commands._eval_models": (
+        "predictor.commands",
+        "success.commands",
+        "regions.commands",
+    ),
+    "cli.commands._eval_settings": (
+        "text_to_motion.evaluation.settings",
+        "predictor.commands",
+        "success.commands",
+        "regions.commands",
+    ),
+    "cli.commands._own_data": (
+        "predictor.commands",
+        "contracts.evaluation",
+    ),
+    "report._source": (
+        "runs.source",
+        "report._facts",
+    ),
     "datasets.composite.api": (
         "text_to_motion.data.compose",
         "text_to_motion.data.joined",
@@ -135,9 +154,6 @@ TABLE = """
 cli._app: cli._lazy
 cli._stop: cli._together
 cli._translate: cli._guide_answer cli._translate_rules
-cli.commands._eval_models: cli.commands._eval_mpl cli.commands._eval_reward cli.commands._eval_sa2va
-cli.commands._eval_run: cli.commands._eval_sensitivity cli.commands._test_split
-cli.commands.generate: cli._prompts
 cli.commands.tune: cli.commands._tune_metrics
 cli.commands.tune_bayes: cli.commands._tune_run cli.commands._tune_settings
 cli.output: cli._table
@@ -224,7 +240,7 @@ nn._transformer: nn._film nn._keys nn._positions nn._unrolled nn._window_attenti
 nn.lora: nn._lora policies.groups
 page._charts: page._rose page._rows page._svg
 page._curves: page._parallel
-page._page: page._copy page._elements page._sorter page._wording
+page._page: page._copy page._elements page._sorter page._wording report._stored
 player._figure: player._camera player._track
 player._page: player._payload
 player.video._film: player.video._encode player.video._letters
@@ -237,6 +253,7 @@ predictor.batches: trainers.train_mpl._augment trainers.train_mpl._batches train
 predictor.bvh_file: policies.mpl.bvh_file
 predictor.checklist: trainers.train_mpl._checklist
 predictor.clips: datasets.motions._clips datasets.motions._content datasets.motions._windows
+predictor.commands: cli.commands._eval_mpl cli.commands.predict
 predictor.data: datasets.motions._one_skeleton datasets.motions._open datasets.motions._read datasets.motions._starter
 predictor.encoder: encoders.mpl encoders.mpl._find encoders.mpl._inputs encoders.mpl._native encoders.mpl._network
     encoders.mpl._scales
@@ -265,6 +282,7 @@ predictor.losses: trainers.train_mpl.losses trainers.train_mpl.losses._frames tr
     trainers.train_mpl.losses._motion trainers.train_mpl.losses._rotations
 predictor.network: policies.mpl._lively policies.mpl._network policies.mpl._roll_out policies.mpl._standing
 predictor.objective: trainers.train_mpl._adaptive trainers.train_mpl._objective
+predictor.pages: report._evaluation report._predictor
 predictor.policy: policies.mpl._factory policies.mpl._policy policies.mpl._store
 predictor.runtime: policies.mpl.runtime
 predictor.schedule: trainers.train_mpl._schedule trainers.train_mpl._values
@@ -274,6 +292,7 @@ predictor.stages: trainers.train_mpl._stages
 predictor.start: trainers.train_mpl._initialise trainers.train_mpl._model
 predictor.train: trainers.train_mpl._facts trainers.train_mpl._trainer trainers.train_mpl._validate
 predictor.train_settings: trainers.train_mpl trainers.train_mpl._preset trainers.train_mpl._settings
+regions.commands: cli.commands._eval_sa2va
 regions.datasets.dataset: datasets.regions._dataset datasets.regions._index datasets.regions._open
     datasets.regions._split
 regions.datasets.formats: datasets.regions._coco datasets.regions._finetune datasets.regions._lines
@@ -292,6 +311,7 @@ regions.evaluation.split: evaluation.regions._entropy evaluation.regions._figure
 regions.meteor: metrics.meteor
 regions.meteor.build: metrics.meteor.build
 regions.meteor.score: metrics.meteor._lexicon metrics.meteor._score
+regions.pages: report._region_evaluation report._regions
 regions.pretrain: trainers._regions trainers.pretrain.regions._eyes trainers.pretrain.regions._trainer
     trainers.pretrain.regions._words
 regions.pretrain_settings: trainers.pretrain.regions
@@ -317,10 +337,6 @@ regions.small: policies.regions._document policies.regions._network policies.reg
     policies.regions._words policies.regions.api
 regions.small_settings: policies.regions policies.regions._settings
 report._page: report._compare report._write
-report._predictor: report._evaluation
-report._regions: report._region_evaluation
-report._source: report._facts report._stored
-report._success: report._collected report._reward
 rigs._contacts: rigs._gait rigs._period
 rigs._fix_feet: rigs._two_bones
 rigs._solve_rotations: rigs._solve_twist
@@ -354,6 +370,7 @@ success.collect: trainers.reward_collect._acting trainers.reward_collect._import
     trainers.reward_collect._open trainers.reward_collect._trainer
 success.collect_settings: trainers.reward_collect trainers.reward_collect._settings
 success.collected: trainers._collected
+success.commands: cli.commands._eval_reward
 success.environments.arm: environments.reach._arm environments.reach._environment environments.reach._links
     environments.reach._picture
 success.environments.canvas: environments._canvas
@@ -381,6 +398,7 @@ success.episodes.read: datasets.episodes._read datasets.episodes._records datase
 success.evaluation.checks: evaluation.reward._checks evaluation.reward._strips
 success.evaluation.data: evaluation.reward._data evaluation.reward._score
 success.evaluation.report: evaluation.reward._figures evaluation.reward._folder evaluation.reward._report
+success.pages: report._collected report._reward report._success
 success.ppo.backend: trainers.ppo._backend
 success.ppo.clone: trainers.ppo._clone
 success.ppo.guide: trainers.ppo._guide_config trainers.ppo._guide_keys
@@ -406,6 +424,7 @@ text._named: text._limbs
 text._prompt: text._cache text._features
 text._sides: text._caption_changes
 text._stored: text._known text._nearest text._student
+text_to_motion.commands: cli._prompts cli.commands.compose cli.commands.generate
 text_to_motion.crops: encoders._crops
 text_to_motion.data.clip_sets: datasets.composite._sets datasets.composite._totals
 text_to_motion.data.compose: datasets.composite._captions datasets.composite._compose datasets.composite._draw
@@ -422,6 +441,7 @@ text_to_motion.data.starter_clips: datasets.starter._cache datasets.starter._dat
 text_to_motion.evaluation.export: evaluation._generate evaluation.export
 text_to_motion.evaluation.heldout: evaluation._heldout evaluation._sets
 text_to_motion.evaluation.judge: evaluation._calibrate evaluation._fit evaluation._judge evaluation._leaks
+text_to_motion.evaluation.pages: report._motions
 text_to_motion.evaluation.protocol.compare: evaluation.text_to_motion._compare evaluation.text_to_motion._policy
 text_to_motion.evaluation.protocol.figures: evaluation.text_to_motion._figures evaluation.text_to_motion._formats
     evaluation.text_to_motion._published evaluation.text_to_motion._summary
@@ -431,10 +451,12 @@ text_to_motion.evaluation.protocol.run: evaluation.text_to_motion._doubt evaluat
     evaluation.text_to_motion._run evaluation.text_to_motion._store
 text_to_motion.evaluation.quality: evaluation._quality evaluation._real evaluation._shown
 text_to_motion.evaluation.retrieval: evaluation._retrieval
+text_to_motion.evaluation.run: cli.commands._eval_run cli.commands._eval_sensitivity cli.commands._test_split
 text_to_motion.evaluation.sensitivity.audit: evaluation.sensitivity._alone evaluation.sensitivity._audit
     evaluation.sensitivity._figures
 text_to_motion.evaluation.sensitivity.bench: evaluation.sensitivity._bench evaluation.sensitivity._clips
     evaluation.sensitivity._rows
+text_to_motion.evaluation.sensitivity.pages: report._sensitivity
 text_to_motion.evaluation.sensitivity.quick: evaluation.sensitivity._quick
 text_to_motion.evaluation.sensitivity.words: evaluation.sensitivity._words
 text_to_motion.evaluator.files: encoders.t2m._beside encoders.t2m._layout encoders.t2m._load encoders.t2m._native

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from motionkit.config import Chosen, choose_from_file, choose_one
+from motionkit.config import Chosen, choose_from_file, choose_one, slot_words
+from motionkit.contracts.command import Console
 from motionkit.contracts.open_model import STARTER, FoundModel, gives_of_model, open_model
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs import disk_errors, write_bytes_atomic
+from motionkit.runs import RunInfo, disk_errors, made_by, note_test_split, write_bytes_atomic
 from motionkit.tracking import finite
 
 # The data that a model is measured on: those that were asked for, else those of the run that made it.
@@ -45,6 +46,42 @@ def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
     )
 
 
+def dataset_of(model: str) -> Chosen | None:
+    """Return the dataset of the run that made a model; None where no run did, or it has none."""
+    run = made_by(model) if model and model != STARTER else None
+    return None if run is None else choose_from_file("datasets", run.config.get("dataset"))
+
+
+def dataset_plan(model: str, chosen: object) -> dict[str, object]:
+    """Return the line of a dry run that says which dataset a model will be measured on: its run's, if it has one.
+
+    Args:
+        model: Run, checkpoint or folder of the model.
+        chosen: ``--dataset``, where it was given.
+    """
+    run = made_by(model) if model and chosen is None else None
+    table: Any = run.config.get("dataset") if run is not None else None
+    words = slot_words("dataset", table, "datasets")
+    return {"data": f"{' '.join(words)} (of the run)"} if words else {}
+
+
+def tell_test_split(console: Console, split: str, made: Iterable[RunInfo | None]) -> None:
+    """Note in runs that their test split is opened, and say so; nothing for other splits.
+
+    Args:
+        console: The terminal, which knows the command.
+        split: What is measured on.
+        made: The run of each model, None where no run made it.
+    """
+    for run in made if split == "test" else ():
+        if run is None:
+            continue
+        if problem := note_test_split(run.directory, console.typed):
+            console.warn(f"the test split is opened, which could not be noted in the run: {problem}")
+        else:
+            console.say(f"the test split is opened; noted in {run.directory / 'run.json'}")
+
+
 def protocol_of(path: str, names: Sequence[str]) -> str:
     """Return the protocol that suits a model.
 
@@ -69,7 +106,7 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
     return "retrieval" if model.kind == "rewards" and "evaluator" not in model.what else "text-to-motion"
 
 
-RECORD = "evaluation.json"
+RECORD, PAGE = "evaluation.json", "evaluation.html"
 KIND = "motionkit-evaluation"
 
 
@@ -114,20 +151,38 @@ def _something_else(path: Path) -> MotionkitError:
     return MotionkitError(f"{path} exists and holds something else.", fix="choose another --out.")
 
 
-def write_record(path: Path, protocol: str, document: Mapping[str, Any]) -> None:
-    """Write ``evaluation.json``; the folder is made.
+def write_evaluation(
+    folder: Path,
+    protocol: str,
+    document: Mapping[str, Any],
+    page: Callable[[], str],
+    *,
+    beside: Callable[[], None] | None = None,
+    name: str = PAGE,
+) -> Path:
+    """Write the folder of an evaluation that `claim` has allowed: ``evaluation.json``, then its other files, the page.
 
     Args:
-        path: The folder.
+        folder: Where; it is made.
         protocol: Name of the protocol.
         document: The result; ``table`` and ``closing``, which the console shows, are left out.
+        page: Returns the page, when the other files are there.
+        beside: Writes the other files.
+        name: Name of the page.
+
+    Returns:
+        The page.
 
     Raises:
-        MotionkitError: It cannot be written (exit code 1).
+        MotionkitError: Something cannot be written (exit code 1).
     """
     shown = {key: finite(value) for key, value in document.items() if key not in ("table", "closing")}
     record = {"kind": KIND, "schema": 1, "protocol": protocol, "result": shown}
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    with disk_errors("write the evaluation", path):
-        path.mkdir(parents=True, exist_ok=True)
-        write_bytes_atomic(path / RECORD, text.encode(errors="backslashreplace"))
+    with disk_errors("write the evaluation", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_bytes_atomic(folder / RECORD, text.encode(errors="backslashreplace"))
+        if beside is not None:
+            beside()
+        write_bytes_atomic(folder / name, page().encode(errors="replace"))
+    return folder / name

@@ -20,9 +20,9 @@ from motionkit.page import (
     figure,
     grid,
     hover_script,
-    html_page,
     note,
     parallel,
+    result_page,
     table,
     tiles,
 )
@@ -251,10 +251,7 @@ def study_page(result: Result) -> str:
     """Return the page as HTML that loads nothing."""
     plan = result.plan
     title = f"Search of {plan.trainer}: {plan.study}"
-    body = [
-        f"<h1>{escape(title)}</h1>",
-        f'<p class="sub">{escape(_how(result))}</p>',
-        f'<p class="lead-in">{escape(result.verdict)}</p>',
+    parts = [
         tiles(_figures(result)),
         "<h2>The search</h2>",
         grid([*_charts(result), *_parallel(result)]),
@@ -262,7 +259,7 @@ def study_page(result: Result) -> str:
         _trials(result),
         note(f"motionkit {__version__}. Numbers behind this page: history.json; settings: best.toml, best.json."),
     ]
-    return html_page(title, "".join(body), made_by="tune-bayes", scripts=hover_script())
+    return result_page(title, [result.verdict], parts, made_by="tune-bayes", sub=_how(result), scripts=hover_script())
 
 
 def _how(result: Result) -> str:

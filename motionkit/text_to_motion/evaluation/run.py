@@ -1,10 +1,10 @@
-"""What the commands of ``motionkit eval`` do with policies: open, measure, print."""
+"""What ``motionkit eval`` does with policies and rewards: open, measure, print."""
 
 from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -13,25 +13,16 @@ from typing import Any, cast
 import torch
 
 from motionkit import plugins
-from motionkit.cli import command_line
-from motionkit.cli._stop import working
-from motionkit.cli.commands._eval_settings import (
-    CompareSettings,
-    MotionSettings,
-    SensitivitySettings,
-    TextToMotionSettings,
-)
-from motionkit.cli.output import as_next, say, warn
 from motionkit.config import Chosen, choose_one, words_for
+from motionkit.contracts.command import Console
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.device import resolve_device
 from motionkit.contracts.device import set_threads as limit_threads
-from motionkit.contracts.evaluation import claim, dataset_for
+from motionkit.contracts.evaluation import claim, dataset_for, tell_test_split, write_evaluation
 from motionkit.contracts.open_model import FoundModel, open_model, trained_on
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
-from motionkit.report import write_sensitivity
-from motionkit.runs import RunInfo, fingerprint_tensors, folder_of, generate_line, note_test_split
+from motionkit.runs import fingerprint_tensors, folder_of, generate_line
 from motionkit.text_to_motion.evaluation.judge import open_judge, open_reward
 from motionkit.text_to_motion.evaluation.protocol.compare import (
     Comparison,
@@ -52,29 +43,16 @@ from motionkit.text_to_motion.evaluation.sensitivity.bench import (
     kinds_of_reward,
     trained_kinds,
 )
+from motionkit.text_to_motion.evaluation.sensitivity.pages import sensitivity_page
 from motionkit.text_to_motion.evaluation.sensitivity.words import document, tables, verdict
+from motionkit.text_to_motion.evaluation.settings import (
+    CompareSettings,
+    MotionSettings,
+    SensitivitySettings,
+    TextToMotionSettings,
+)
 from motionkit.text_to_motion.rewards.ask import try_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix
-
-# The test split: what every evaluation that opens it says and notes.
-
-
-def tell_test_split(split: str, made: Iterable[RunInfo | None]) -> None:
-    """Note in runs that their test split is opened, and say so; nothing for other splits.
-
-    Args:
-        split: What is measured on.
-        made: The run of each model, None where no run made it.
-    """
-    command = shlex.join(["motionkit", *command_line.get()])
-    for run in made if split == "test" else ():
-        if run is None:
-            continue
-        if problem := note_test_split(run.directory, command):
-            warn(f"the test split is opened, which could not be noted in the run: {problem}")
-        else:
-            say(f"the test split is opened; noted in {run.directory / 'run.json'}")
-
 
 _STARTER = "starter"
 _MANY = 2000
@@ -94,7 +72,7 @@ def explained() -> Mapping[str, Any]:
     }
 
 
-def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str, Any]:
+def run_text_to_motion(settings: TextToMotionSettings, console: Console, path: str) -> Mapping[str, Any]:
     """Measure a policy and print the result; returns the ``--json`` document with its table."""
     device = resolve_device(settings.device)
     found = find_policy(chosen_path(settings, path))
@@ -113,14 +91,16 @@ def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str
     how = how_sampled(settings, found, policy, starter=starter, guidance=settings.sampler.guidance_scale)
     out = settings.out or folder_of("eval text-to-motion", "runs", None, None)
     total = amount.motions * amount.replications
-    say(
+    console.say(
         f"{amount.prompts} prompts x {amount.replications} of the {settings.split} split of {label}, {total} motions; "
         f"{how.words}"
     )
     if total > _MANY:
-        say("a quick look: --mode debug --limit 64 (320 motions, wider intervals)")
-    tell_test_split(settings.split, [found.run])
-    with working("eval text-to-motion", total, after=f"the same command with --out {out} goes on from there") as step:
+        console.say("a quick look: --mode debug --limit 64 (320 motions, wider intervals)")
+    tell_test_split(console, settings.split, [found.run])
+    with console.working(
+        "eval text-to-motion", total, after=f"the same command with --out {out} goes on from there"
+    ) as step:
         outcome = evaluate(
             found,
             policy,
@@ -135,11 +115,12 @@ def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str
             overwrite=settings.overwrite,
             progress=step,
         )
-    closing = [*outcome.notes, outcome.sentence, f"page: {outcome.document['page']}", *next_lines(found, settings)]
-    return {**outcome.document, "table": outcome.table, "closing": closing}
+    closing = [*outcome.notes, outcome.sentence, f"page: {outcome.document['page']}"]
+    lines = next_lines(found, settings)
+    return {**outcome.document, "table": outcome.table, "closing": closing, "next": lines}
 
 
-def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any]:
+def run_compare(settings: CompareSettings, console: Console, paths: list[str]) -> Mapping[str, Any]:
     """Compare policies and print the result; returns the ``--json`` document with its tables."""
     if len(paths) < 2 and not settings.published:
         raise MotionkitError(
@@ -166,16 +147,16 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
         "debug", settings.protocol, starter=starter, available=opened.questions.count, replications=1,
         limit=settings.prompts.limit,
     )  # fmt: skip
-    tell_test_split(settings.split, [found.run for found in models])
+    tell_test_split(console, settings.split, [found.run for found in models])
     words = ", ".join(dict.fromkeys(one.words for one in how.values()))
-    say(f"{amount.prompts} prompts of the {settings.split} split of {label} x {len(models)} policies; {words}")
+    console.say(f"{amount.prompts} prompts of the {settings.split} split of {label} x {len(models)} policies; {words}")
     if differs := _other_guidance(settings, models, policies, starter=starter, scale=scale):
-        say(differs)
+        console.say(differs)
     judge = [(open_reward(settings.judge, dataset, device=device), 1.0)] if settings.judge is not None else []
     measurement = opened.measurement(
         amount, seed=settings.seed, batch=settings.batch_size, rewards=RewardMix(judge) if judge else None
     )
-    with working("eval compare", amount.prompts * len(models)) as step:
+    with console.working("eval compare", amount.prompts * len(models)) as step:
         found = compare_policies(
             {name: (policy, how[name]) for name, policy in policies.items()}, measurement, progress=step
         )
@@ -308,7 +289,7 @@ def next_lines(found: FoundModel, settings: MotionSettings) -> list[str]:
     if found.run is not None or found.path == _STARTER:
         lines.append(generate_line(found.path, config))
     lines.append(["eval", "text-to-motion", "--explain"])
-    return as_next([shlex.join(["motionkit", *line]) for line in lines])
+    return [shlex.join(["motionkit", *line]) for line in lines]
 
 
 # What ``motionkit eval sensitivity`` does: open, change, score, print, and write the page.
@@ -318,7 +299,7 @@ _NONE, _AUTO = "none", "auto"
 _EVALUATOR = "mdm-matching"
 
 
-def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
+def run_sensitivity(settings: SensitivitySettings, console: Console) -> Mapping[str, Any]:
     """Audit rewards and print the result; returns the ``--json`` document with its tables."""
     out = settings.out or folder_of("eval sensitivity", "runs", None, None)
     claim(out, "sensitivity", overwrite=settings.overwrite)
@@ -331,10 +312,11 @@ def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
         audited, notes = _audited(settings, dataset, device)
         _try_rewards(audited, dataset, settings, device)
     clips = Clips(dataset, settings.split, seed=settings.seed)
-    tell_test_split(settings.split, [one.run for one in found])
-    say(f"{len(clips)} clips of the {settings.split} split of {chosen.label}; {', '.join(one.name for one in audited)}")
+    tell_test_split(console, settings.split, [one.run for one in found])
+    whose = ", ".join(one.name for one in audited)
+    console.say(f"{len(clips)} clips of the {settings.split} split of {chosen.label}; {whose}")
     begun = time.process_time()
-    with working("eval sensitivity", len(SOURCES)) as step:
+    with console.working("eval sensitivity", len(SOURCES)) as step:
         result = audit(
             clips, audited, device=device, limit=settings.clips, seed=settings.seed, classify=True, progress=step
         )
@@ -352,7 +334,9 @@ def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
     how["cpu_seconds"] = round(time.process_time() - begun, 1)
     made = {**how, "opened_test": settings.split == "test", **document(result), "notes": notes}
     names = [chosen.label for chosen in settings.reward]
-    page = write_sensitivity(out, made, result, clips)
+    page = write_evaluation(
+        out, "sensitivity", made, lambda: sensitivity_page(made, result, clips), name="sensitivity.html"
+    )
     closing = [*notes, _LEGEND, *sentences, f"{how['cpu_seconds']:.0f} CPU-seconds; page: {page}"]
     return {**made, "page": str(page), "table": tables(result, title, names), "closing": closing}
 

@@ -1,13 +1,13 @@
-"""Settings of the commands of ``motionkit eval``."""
+"""Settings of ``motionkit eval`` of policies, retrieval models and rewards."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from motionkit.config import Chosen, Cli, Group, PromptSettings, Settings, slot, slots, split_commas
+from motionkit.config import Chosen, Cli, Group, PromptSettings, Settings, slot, slots
 
 Split = Annotated[Literal["val", "test"], Cli("--split", panel="What")]
 _SPLIT = "Split to measure on; that test was opened is noted in the run."
@@ -166,108 +166,6 @@ class TextToMotionSettings(MotionSettings):
     )
     overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
         False, description="Replace an evaluation in that folder."
-    )
-
-
-class MplSettings(Settings):
-    """Settings of `motionkit eval mpl`."""
-
-    policy: Chosen | None = slot("policies", None, description="Motion predictor to measure.", gives="predictor")
-    data: Annotated[tuple[str, ...], Cli("--data", panel="What")] = Field(
-        (), description="Folder or file of clips with rotations, repeatable; default: those of the run, or starter."
-    )
-    split: Split = Field("val", description="Split to measure on; baselines are fitted to train.")
-    horizons: Annotated[
-        tuple[Annotated[float, Field(gt=0, le=60_000)], ...],
-        BeforeValidator(split_commas),
-        Cli("--horizons", panel="What"),
-    ] = Field((100, 200, 400, 1000), min_length=1, description="How far ahead, in ms, comma-separated.")
-    command: Annotated[Literal["none", "path"], Cli("--command", panel="What")] = Field(
-        "none", description="What is known of the future; path: where the root goes, for model and baselines alike."
-    )
-    long: Annotated[
-        tuple[Annotated[float, Field(ge=1, le=600)], ...], BeforeValidator(split_commas), Cli("--long", panel="What")
-    ] = Field(
-        (2, 5, 10, 30),
-        max_length=8,
-        description="Seconds at which long runs are measured, freely and along paths, comma-separated; '' leaves out.",
-    )
-    fps: Annotated[float, Cli("--fps", panel="Windows")] = Field(
-        0.0, ge=0, description="Frames per second that clips are brought to; 0: the model's, else 30."
-    )
-    warmup: Annotated[int, Cli("--warmup", panel="Windows")] = Field(
-        25, ge=2, le=10_000, description="Known frames of a window."
-    )
-    horizon: Annotated[int, Cli("--horizon", panel="Windows")] = Field(
-        0, ge=0, le=10_000, description="Frames of a free run; 0: up to the furthest of --horizons."
-    )
-    stride: Annotated[int, Cli("--stride", panel="Windows")] = Field(
-        5, ge=1, le=10_000, description="Frames between windows that are measured."
-    )
-    train_stride: int = Field(2, ge=1, le=10_000, description="Frames between windows that baselines are fitted to.")
-    out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
-        None, description="Folder for the result, its page evaluation.html and predictions to look at; default: none."
-    )
-    overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
-        False, description="Replace an evaluation in that folder."
-    )
-    seed: Annotated[int, Cli("--seed", panel="Run")] = Field(0, ge=0, lt=2**63, description="Seed of the intervals.")
-    device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)
-
-
-class RewardSettings(Settings):
-    """Settings of `motionkit eval reward`."""
-
-    threshold: Annotated[float | None, Cli("--threshold", panel="What")] = Field(
-        None, ge=0, le=1, description="Probability from which a frame is a success; default: the classifier's own."
-    )
-    out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
-        None, description="Folder for the result and its page evaluation.html; default: none."
-    )
-    overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
-        False, description="Replace an evaluation in that folder."
-    )
-    seed: Annotated[int, Cli("--seed", panel="Run")] = Field(0, ge=0, lt=2**63, description="Seed of the intervals.")
-    device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)
-    threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
-        0, ge=0, le=1024, description="CPU threads; 0: one on a small machine, else torch's choice."
-    )
-
-
-class Sa2vaSettings(Settings):
-    """Settings of `motionkit eval sa2va`."""
-
-    policy: Chosen | None = slot(
-        "policies", None, description="Region policy to measure; default: that of the run.", gives="regions"
-    )
-    dataset: Chosen | None = slot(
-        "datasets", None, description="Where regions come from; default: that of the run, or shapes.", gives="regions"
-    )
-    split: Split = Field("val", description=_SPLIT)
-    regions: Annotated[int, Cli("--regions", panel="What")] = Field(
-        200, ge=0, description="Regions to measure, the first of the split; 0: all of them."
-    )
-    base: Annotated[str, Cli("--base", panel="What")] = Field(
-        "", description="Run, folder or starter to compare with, which also judges; default: what the run started from."
-    )
-    temperature: Annotated[float, Cli("--temperature", panel="Sampler")] = Field(
-        1.0, gt=0, le=10, description="Temperature of sampled captions."
-    )
-    batch_size: Annotated[int, Cli("--batch-size", panel="Sampler")] = Field(
-        32, ge=1, le=10_000, description="Regions at once; changes memory and time only."
-    )
-    seed: Annotated[int, Cli("--seed", panel="Sampler")] = Field(
-        0, ge=0, lt=2**31, description="Seed of sampled captions and of the intervals."
-    )
-    out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
-        None, description="Folder for the result, its pictures and its page evaluation.html; default: none."
-    )
-    overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
-        False, description="Replace an evaluation in that folder."
-    )
-    device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)
-    threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
-        0, ge=0, le=1024, description="CPU threads; 0: one on a small machine, else torch's choice."
     )
 
 
