@@ -238,9 +238,10 @@ motion.prediction: motion.prediction._motion motion.prediction._path motion.pred
 motion.skeleton: motion._skeleton
 nn._transformer: nn._film nn._keys nn._positions nn._unrolled nn._window_attention
 nn.lora: nn._lora policies.groups
-page._charts: page._rose page._rows page._svg
-page._curves: page._parallel
-page._page: page._copy page._elements page._sorter page._wording report._stored
+page.charts: page._charts page._rose page._rows page._svg
+page.curves: page._curves page._parallel
+page.histogram: page._histogram
+page.html: page._copy page._elements page._page page._sorter page._wording report._stored
 player._figure: player._camera player._track
 player._page: player._payload
 player.video._film: player.video._encode player.video._letters
@@ -336,7 +337,7 @@ regions.self_play.turns: trainers.sa2va_rl.loops._actions trainers.sa2va_rl.loop
 regions.small: policies.regions._document policies.regions._network policies.regions._policy policies.regions._store
     policies.regions._words policies.regions.api
 regions.small_settings: policies.regions policies.regions._settings
-report._page: report._compare report._write
+report.page: report._compare report._page report._write
 rigs._contacts: rigs._gait rigs._period
 rigs._fix_feet: rigs._two_bones
 rigs._solve_rotations: rigs._solve_twist
@@ -527,13 +528,13 @@ training.learner: trainers._best trainers._gradients trainers._learner
 training.steps: trainers._loop trainers._state
 training.together: trainers.together
 training.world: trainers._following trainers._world
-tuning._base: tuning._keys
-tuning._plan: tuning._names tuning._space
-tuning._result: tuning._page tuning._write
-tuning._search: tuning._processes
-tuning._storage: tuning._sampler
-tuning._work: tuning._trial
+tuning.base: tuning._base tuning._keys
+tuning.plan: tuning._names tuning._plan tuning._space
 tuning.recorded: tuning._recorded tuning._rules
+tuning.result: tuning._page tuning._result tuning._write
+tuning.search: tuning._processes tuning._search
+tuning.storage: tuning._sampler tuning._storage
+tuning.work: tuning._trial tuning._work
 version: _version
 weights._gate: weights._calls weights._names weights._node
 weights._pickles: weights._opcodes weights._walk weights._zip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from motionkit.cli import output
-from motionkit.page import duration
+from motionkit.page.html import duration
 from motionkit.runs import logging_into, next_commands, peek
 from motionkit.tracking import binned, headline, other_results, read_metrics, results, series, sparkline
 from motionkit.training.execute import Outcome

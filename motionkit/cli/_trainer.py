@@ -106,7 +106,7 @@ def _train(
     label: str, component: plugins.Component, trainer: Any, resolved: Resolved[TrainerSettings], *, as_json: bool
 ) -> None:
     from motionkit.cli._end import show_end
-    from motionkit.report import run_page
+    from motionkit.report.page import run_page
     from motionkit.training.base import figures_of
     from motionkit.training.execute import run_trainer
 

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.page import Curve, count, curves, definitions, details, figure, grid, note, result_page, table
+from motionkit.page.curves import Curve, curves
+from motionkit.page.html import count, definitions, details, figure, grid, note, result_page, table
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.predictor.evaluation.kept import FILE, KeptClip, KeptPath, Predictions
 from motionkit.runs import RunInfo

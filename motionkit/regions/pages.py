@@ -9,7 +9,7 @@ from typing import Any
 
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.page import definitions, note, result_page, sort_script, sorter, stored_picture, table
+from motionkit.page.html import definitions, note, result_page, sort_script, sorter, stored_picture, table
 from motionkit.regions.evaluation.gallery import GALLERY, INDEX
 from motionkit.regions.evaluation.result import explained
 from motionkit.runs.source import Source

@@ -5,7 +5,3 @@ and environment; held-out motions in ``heldout/before.npz`` and ``after.npz`` ar
 the same actions in ``real.npz``, and a motion predictor's in ``heldout/predictions.npz`` over the truth; a success
 classifier's worst errors are in ``figures``. A trainer that wants another page names it in its `Component`.
 """
-
-from motionkit.report._page import run_page, write_comparison, write_report
-
-__all__ = ["run_page", "write_comparison", "write_report"]

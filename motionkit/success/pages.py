@@ -14,19 +14,9 @@ from numpy.typing import NDArray
 
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.page import (
-    Curve,
-    curves,
-    definitions,
-    figure,
-    grid,
-    histogram,
-    note,
-    result_page,
-    stored_picture,
-    table,
-    tiles,
-)
+from motionkit.page.curves import Curve, curves
+from motionkit.page.histogram import histogram
+from motionkit.page.html import definitions, figure, grid, note, result_page, stored_picture, table, tiles
 from motionkit.runs.source import Source
 from motionkit.success.episodes import ARTIFACT, Episodes, open_episodes
 from motionkit.success.evaluation.checks import FILE, Strip, load_strips

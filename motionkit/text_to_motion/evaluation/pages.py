@@ -11,7 +11,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
-from motionkit.page import count, details, grid, note
+from motionkit.page.html import count, details, grid, note
 from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of
 from motionkit.runs import RunInfo
 from motionkit.runs.source import Source, not_shown

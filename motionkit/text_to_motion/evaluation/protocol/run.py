@@ -19,8 +19,8 @@ from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer
-from motionkit.page import definitions, details, note, result_page
-from motionkit.page import table as page_table
+from motionkit.page.html import definitions, details, note, result_page
+from motionkit.page.html import table as page_table
 from motionkit.runs import LOCK, TrainedOn, disk_errors, fingerprint_tensors, hold, write_bytes_atomic
 from motionkit.text_to_motion.evaluation.judge import require_fit
 from motionkit.text_to_motion.evaluation.protocol.figures import TITLES, Sheet, explain, summarise, table, verdict

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import JointMotion, features_to_joints
-from motionkit.page import definitions, details, note, result_page, table
+from motionkit.page.html import definitions, details, note, result_page, table
 from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of
 from motionkit.text_to_motion.evaluation.pages import mid_action
 from motionkit.text_to_motion.evaluation.sensitivity.audit import Audit, Measured

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from motionkit.page._page import percent
+from motionkit.page.html import percent
 
 # Elements of all charts: text, bars, lines, round values for axes.
 

@@ -9,13 +9,13 @@ from string import ascii_uppercase
 
 from motionkit import plugins
 from motionkit.errors import MotionkitError
-from motionkit.page import (
+from motionkit.page.curves import hover_script
+from motionkit.page.html import (
     columns_script,
     commands,
     copy_script,
     count,
     details,
-    hover_script,
     html_page,
     is_made_by,
     note,

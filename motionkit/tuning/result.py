@@ -11,26 +11,14 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
-from motionkit.page import (
-    Curve,
-    bars,
-    count,
-    curves,
-    details,
-    figure,
-    grid,
-    hover_script,
-    note,
-    parallel,
-    result_page,
-    table,
-    tiles,
-)
+from motionkit.page.charts import bars
+from motionkit.page.curves import Curve, curves, hover_script, parallel
+from motionkit.page.html import count, details, figure, grid, note, result_page, table, tiles
 from motionkit.runs import write_bytes_atomic
-from motionkit.tuning._base import Base, flat, with_values
-from motionkit.tuning._plan import BEST_JSON, BEST_TOML, HISTORY, Plan
-from motionkit.tuning._storage import make_pruner, make_sampler, open_study
-from motionkit.tuning._work import best_trial, counted
+from motionkit.tuning.base import Base, flat, with_values
+from motionkit.tuning.plan import BEST_JSON, BEST_TOML, HISTORY, Plan
+from motionkit.tuning.storage import make_pruner, make_sampler, open_study
+from motionkit.tuning.work import best_trial, counted
 from motionkit.version import __version__
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from motionkit.errors import MotionkitError
-from motionkit.tuning._plan import JOURNAL
+from motionkit.tuning.plan import JOURNAL
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
     from optuna.trial import FrozenTrial
 
-    from motionkit.tuning._plan import Plan
+    from motionkit.tuning.plan import Plan
 
 
 _PACKAGES = ("sqlalchemy", "optuna", "redis", "grpc", "filelock")

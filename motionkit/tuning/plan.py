@@ -17,7 +17,7 @@ from motionkit.config import Choice, Range, Search, Space
 from motionkit.documents import read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, write_bytes_atomic
-from motionkit.tuning._base import Base, require_known, value_at
+from motionkit.tuning.base import Base, require_known, value_at
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -186,7 +186,7 @@ class Plan(BaseModel):
 
     trainer: str  # Name of the trainer
     base: dict[str, Any]  # Its settings
-    space: dict[str, Any]  # What is searched, as `motionkit.tuning._plan.written` writes it
+    space: dict[str, Any]  # What is searched, as `motionkit.tuning.plan.written` writes it
     value: str  # Where the value stands in the summary of a run, dotted
     watch: str  # Metric that tells it on the way; empty for none
     direction: Literal["maximize", "minimize"]  # Whether higher or lower values are better

@@ -9,7 +9,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from motionkit.page._charts import WIDTH, cut, line, number, svg, text, ticks
+from motionkit.page.charts import WIDTH, cut, line, number, svg, text, ticks
 
 _COLOURS = 8
 _LEFT, _TOP, _BOTTOM, _BESIDE = 44, 12, 38, 108
