@@ -153,6 +153,7 @@ SEVERAL = {
 TABLE = """
 cli._app: cli._lazy
 cli._stop: cli._together
+cli._trainer: cli._end
 cli._translate: cli._guide_answer cli._translate_rules
 cli.commands.tune: cli.commands._tune_metrics
 cli.commands.tune_bayes: cli.commands._tune_run cli.commands._tune_settings

@@ -35,7 +35,6 @@ from motionkit.version import __version__
 # A command module exposes a `motionkit.contracts.command.Command`, or ``register(app: typer.Typer) -> None`` where a
 # command has no settings or several are a group.
 
-
 Register = Callable[[typer.Typer], None]
 
 
@@ -425,12 +424,7 @@ def root(
     verbose: Annotated[
         int,
         typer.Option(
-            "--verbose",
-            "-v",
-            count=True,
-            help="More messages; -vv: libraries' too.",
-            metavar="",
-            show_default=False,
+            "--verbose", "-v", count=True, help="More messages; -vv: libraries' too.", metavar="", show_default=False
         ),
     ] = 0,
     color: Annotated[

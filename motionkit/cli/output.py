@@ -23,7 +23,6 @@ from motionkit.errors import MotionkitError
 
 # The commands that are not trainers: name, where they are, one line, panel. Nothing here is imported to list them.
 
-
 MOTION, TRAIN, LOOK = "Motion", "Train", "Look and check"
 PANELS = (TRAIN, MOTION, LOOK)
 

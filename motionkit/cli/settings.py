@@ -15,19 +15,7 @@ import typer
 
 from motionkit import plugins
 from motionkit.cli import output, raw_arguments
-from motionkit.config import (
-    Draft,
-    Given,
-    Group,
-    Leaf,
-    Resolved,
-    Settings,
-    Slot,
-    dotted,
-    leaves,
-    read_layers,
-    slots_of,
-)
+from motionkit.config import Draft, Given, Group, Leaf, Resolved, Settings, Slot, dotted, leaves, read_layers, slots_of
 from motionkit.errors import MotionkitError
 
 # Options of a command, generated from its settings: one for each marked field and for each option of a chosen plugin.

@@ -189,7 +189,6 @@ def _apart(wanted: Sequence[float], floor: float) -> list[float]:
 
 # A chart with an axis for each quantity and a line through all of them for each thing.
 
-
 _AXIS_ROW, _AXIS_TOP, _AXIS_LEFT, _RIGHT = 27, 20, 88, 8
 _BEST = 0.1
 """Share of the lines that are drawn in colour."""

@@ -42,7 +42,6 @@ def _words(line: str) -> str:
 
 # Elements of a page: tiles, figures in a grid, tables that a telephone can show.
 
-
 _CLASSES = {"error": ["bad"], "warning": ["warn"], "better": ["good"], "worse": ["bad"]}
 """Cells that say how bad or good something is."""
 
@@ -384,7 +383,6 @@ def columns_script() -> str:
 
 
 # Figures as text: the same digits, units and plurals in the terminal and on pages.
-
 
 UNKNOWN = "not known"
 

@@ -36,7 +36,6 @@ from motionkit.version import __version__
 
 # The page that compares runs: results side by side, curves over common axes, settings that differ.
 
-
 _MOST = 8
 """Runs on one page: as many as there are colours."""
 

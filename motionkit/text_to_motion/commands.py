@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 # The texts of `motionkit generate`: from the command line, stdin or a file; the list of the starter's movements.
 
-
 STDIN = "-"
 _LIMIT = 16 << 20
 _STARTER = "starter"
@@ -151,8 +150,7 @@ def generate(
         ),
     ] = None,
     out: Annotated[
-        Path,
-        typer.Argument(metavar="OUT", help="Folder to make; or one .bvh, .glb, .html, .mp4, .gif, .npz or .npy."),
+        Path, typer.Argument(metavar="OUT", help="Folder to make; or one .bvh, .glb, .html, .mp4, .gif, .npz or .npy.")
     ],
     prompts: Annotated[
         Path | None, typer.Option("--prompts", metavar="FILE", help="File with one prompt a line.")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # Search spaces: files of the user's own, how a value is drawn, and the base's own values in it.
 
-
 _READERS = {".json": read_json, ".jsonc": read_json, ".yaml": read_yaml, ".yml": read_yaml}
 _EXAMPLE = '"optim.learning_rate" = [1e-5, 1e-3, "log"]'
 
@@ -161,7 +160,6 @@ def _shown(value: object) -> str:
 
 
 # Names in the folder of a study.
-
 
 PLAN = "study.json"
 JOURNAL = "journal.log"

@@ -230,7 +230,6 @@ def _short(value: object) -> str:
 
 # The page of a search: the verdict first, then history, what decides, all trials, and what changes.
 
-
 _SHOWN = 300
 """Trials in the table, and lines in the chart; the best ones where there are more."""
 

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 # Several processes at one search.
 
-
 _POLL = 0.3
 _GRACE = 60.0
 """Seconds that processes have to save after a signal."""

@@ -218,7 +218,6 @@ def _lock(path: Path, wait: float) -> Any:
 
 # Optuna's samplers and pruners by name, as if no trial was ever lost; and CMA-ES without pickles.
 
-
 LOST = "lost"
 """Attribute of a trial whose process died or was stopped; its settings were put back into the queue."""
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 # One trial: a training run in its own folder, watched, measured and tidied up.
 
-
 Report = Callable[[int, float], bool]
 """Takes the number of a value on the way, from 1, and the value; returns whether to go on."""
 

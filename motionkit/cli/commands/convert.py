@@ -38,8 +38,7 @@ class WriteSettings(Group):
         False, description="humanml, kit: also each clip's mirror image."
     )
     overwrite: Annotated[bool, Cli("--overwrite", "Writing")] = Field(
-        False,
-        description="Replace the file OUT, or what an earlier convert wrote in the folder OUT; other files stay.",
+        False, description="Replace the file OUT, or what an earlier convert wrote in the folder OUT; other files stay."
     )
 
 

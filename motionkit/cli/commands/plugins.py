@@ -30,12 +30,7 @@ def register(app: typer.Typer) -> None:
 def list_plugins(
     kind: Annotated[str, typer.Argument(help=f"{either(KINDS)}; all by default.")] = "",
     check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Load and build each one, and check it against its kind.",
-            metavar="",
-        ),
+        bool, typer.Option("--check", help="Load and build each one, and check it against its kind.", metavar="")
     ] = False,
     json: JsonFlag = False,
 ) -> None:
@@ -129,10 +124,7 @@ def show_plugin(
 def new_plugin(
     words: Annotated[
         list[str],
-        typer.Argument(
-            help="reward, dataset, policy or trainer; then a name, such as bounce.",
-            metavar="KIND NAME",
-        ),
+        typer.Argument(help="reward, dataset, policy or trainer; then a name, such as bounce.", metavar="KIND NAME"),
     ],
     parent: Annotated[Path, typer.Option("--in", help="Folder to make it in.", metavar="DIR")] = Path(),
     gives: Annotated[

@@ -84,13 +84,11 @@ class TuneBayesSettings(Settings):
     )
     device: Annotated[str | None, Cli("--device", panel="Run")] = Field(None, description="Device of the trainer.")
     write_config: Annotated[Path | None, Cli("--write-config")] = Field(
-        None,
-        description="Settings file that the result is merged into; the diff is printed. Comments stay in a copy.",
+        None, description="Settings file that the result is merged into; the diff is printed. Comments stay in a copy."
     )
 
 
 # What ``motionkit tune-bayes`` does: open, search, print.
-
 
 _COMMAND = "tune-bayes"
 

@@ -294,7 +294,6 @@ def next_lines(found: FoundModel, settings: MotionSettings) -> list[str]:
 
 # What ``motionkit eval sensitivity`` does: open, change, score, print, and write the page.
 
-
 _NONE, _AUTO = "none", "auto"
 _EVALUATOR = "mdm-matching"
 

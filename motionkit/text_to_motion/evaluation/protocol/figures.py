@@ -233,7 +233,6 @@ def _csv(table: Mapping[str, Any]) -> str:
 
 # Published figures on HumanML3D's test split, to be laid beside ours.
 
-
 COLUMNS = ("r_precision_1", "r_precision_2", "r_precision_3", "fid", "mm_dist", "diversity", "multimodality")
 _MDM = "fixed results of MDM's repository (evaluation of January 2024 on)"
 _LIST = "as cited by later papers"
@@ -311,7 +310,6 @@ def comparable(dataset: str, split: str, evaluator: str, protocol: str, *, width
 
 
 # Replications as a table: means with intervals, reasons where there is no figure, and one sentence about it all.
-
 
 TITLES = {
     "r_precision_1": "R@1", "r_precision_2": "R@2", "r_precision_3": "R@3", "mm_dist": "MM-Dist", "fid": "FID",

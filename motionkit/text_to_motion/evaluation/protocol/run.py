@@ -33,7 +33,6 @@ from motionkit.version import __version__
 
 # A check on real motions that the evaluator has its own statistics, not those of the dataset or of another body.
 
-
 _CLIPS = 256
 _LEAST, _MOST = 0.2, 5.0
 """Standard deviations of normalised real motions, median over the body's features; 1 in training."""
@@ -92,7 +91,6 @@ def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[
 
 
 # A folder with one file per replication, so that an evaluation that was stopped goes on where it was.
-
 
 PAGE, FOLDER = "evaluation.html", "replications"
 
