@@ -32,9 +32,8 @@ from motionkit.version import __version__
 # command is built in `make_context`, when the raw arguments are known, because the flags of a settings command follow
 # the plugins that those arguments choose.
 #
-# A command module exposes ``register(app: typer.Typer) -> None``. It decorates one function with ``@app.command()``
-# (or with `motionkit.cli.settings.settings_command`), or several plus ``@app.callback()`` for a group.
-
+# A command module exposes a `motionkit.contracts.command.Command`, or ``register(app: typer.Typer) -> None`` where a
+# command has no settings or several are a group.
 
 Register = Callable[[typer.Typer], None]
 
@@ -52,6 +51,8 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Build the real command for `args` and return its context."""
+        from motionkit.cli._command import Terminal
+
         wants_help = "--help" in args or "-h" in args
         if wants_help:
             show_whole_names()
@@ -68,7 +69,7 @@ class LazyCommand(TyperCommand):
 
                 refuse_old_options(path.removeprefix("motionkit "), words, options)
         try:
-            return command.make_context(info_name, args, parent, **extra)
+            return command.make_context(info_name, args, parent, obj=Terminal(), **extra)
         except typer.TyperException as error:
             if option := getattr(error, "option_name", ""):
                 # setattr: the name is ours, for the message
@@ -242,10 +243,13 @@ def _answer_script(args: Sequence[str]) -> MotionkitError | None:
 
 
 def load_register(target: str) -> Register:
-    """Import a command's module and return what ``module:register`` names."""
+    """Import a command's module and return what registers the command that ``module:name`` names."""
+    from motionkit.cli._command import register_command
+    from motionkit.contracts.command import Command
+
     module, _, attribute = target.partition(":")
-    register: Register = getattr(importlib.import_module(module), attribute)
-    return register
+    found: Register | Command = getattr(importlib.import_module(module), attribute)
+    return partial(register_command, found) if isinstance(found, Command) else found
 
 
 def _trainer(name: str) -> Register:
@@ -420,12 +424,7 @@ def root(
     verbose: Annotated[
         int,
         typer.Option(
-            "--verbose",
-            "-v",
-            count=True,
-            help="More messages; -vv: libraries' too.",
-            metavar="",
-            show_default=False,
+            "--verbose", "-v", count=True, help="More messages; -vv: libraries' too.", metavar="", show_default=False
         ),
     ] = 0,
     color: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
     return next(fitting, "text-to-motion")
 
 
-RECORD = "evaluation.json"
+RECORD, PAGE = "evaluation.json", "evaluation.html"
 KIND = "motionkit-evaluation"
 
 
@@ -115,23 +115,41 @@ def _something_else(path: Path) -> MotionkitError:
     return MotionkitError(f"{path} exists and holds something else.", fix="choose another --out.")
 
 
-def write_record(path: Path, protocol: str, document: Mapping[str, Any]) -> None:
-    """Write ``evaluation.json``; the folder is made.
+def write_evaluation(
+    folder: Path,
+    protocol: str,
+    document: Mapping[str, Any],
+    page: Callable[[], str],
+    *,
+    beside: Callable[[], None] | None = None,
+    name: str = PAGE,
+) -> Path:
+    """Write the folder of an evaluation that `claim` has allowed: ``evaluation.json``, then its other files, the page.
 
     Args:
-        path: The folder.
+        folder: Where; it is made.
         protocol: Name of the protocol.
         document: The result; ``table`` and ``closing``, which the console shows, are left out.
+        page: Returns the page, when the other files are there.
+        beside: Writes the other files.
+        name: Name of the page.
+
+    Returns:
+        The page.
 
     Raises:
-        MotionkitError: It cannot be written (exit code 1).
+        MotionkitError: Something cannot be written (exit code 1).
     """
     shown = {key: finite(value) for key, value in document.items() if key not in ("table", "closing")}
     record = {"kind": KIND, "schema": 1, "protocol": protocol, "result": shown}
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    with disk_errors("write the evaluation", path):
-        path.mkdir(parents=True, exist_ok=True)
-        write_bytes_atomic(path / RECORD, text.encode(errors="backslashreplace"))
+    with disk_errors("write the evaluation", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_bytes_atomic(folder / RECORD, text.encode(errors="backslashreplace"))
+        if beside is not None:
+            beside()
+        write_bytes_atomic(folder / name, page().encode(errors="replace"))
+    return folder / name
 
 
 # The test split: what every evaluation that opens it says and notes.

@@ -31,7 +31,7 @@ from motionkit.runs._listing import (
     peek,
     what_is,
 )
-from motionkit.runs._record import LOCK, PAGE, RunRecord, folder_of, hold, still_holds
+from motionkit.runs._record import LOCK, PAGE, folder_of, hold, still_holds
 from motionkit.runs._resume import locate, refuse_command
 from motionkit.runs._run import FollowingRun, Run, logging_into, open_run
 from motionkit.runs.atomic import OutputFolder, disk_errors, require_writable
@@ -49,7 +49,6 @@ __all__ = [
     "OutputFolder",
     "Run",
     "RunInfo",
-    "RunRecord",
     "SavedModel",
     "TrainedOn",
     "disk_errors",

@@ -29,7 +29,6 @@ from motionkit.tracking import finite
 # No git command is called: a `.git` folder that came with an archive may name programs (`core.fsmonitor`, filters)
 # that git starts. This module only reads a few small text files.
 
-
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LIMIT = 16 * 2**20
 """Most bytes read of a file; enough for packed-refs with 200,000 names."""
@@ -77,7 +76,6 @@ def _text(path: Path) -> str:
 
 
 # Records the environment of a run: time, versions, plugin packages; and lists changed versions.
-
 
 _PACKAGES = ("motionkit", "torch", "numpy", "safetensors", "pydantic", "peft", "transformers", "accelerate")
 
@@ -278,7 +276,6 @@ def first_problem(error: ValidationError) -> str:
 
 
 # Locks a folder for one process, and checks that the locked folder is still in its place.
-
 
 LOCK = ".lock"
 """Name of the lock file."""

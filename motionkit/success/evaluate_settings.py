@@ -58,6 +58,6 @@ component = Component(
     summary="Measure a success classifier, and check what ruins a reward",
     options=RewardSettings,
     factory="motionkit.success.evaluate:Reward",
-    page="motionkit.report:write_reward_evaluation",
+    page="motionkit.success.pages:write_folder",
     reads="classifier",
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.contracts.evaluation import RECORD, claim
+from motionkit.contracts.evaluation import RECORD, claim, write_evaluation
 from motionkit.errors import MotionkitError
 from motionkit.metrics import geodesic_degrees
 from motionkit.motion import Clip
@@ -19,10 +19,10 @@ from motionkit.predictor.clips import Windows, clip_set, cut_windows
 from motionkit.predictor.data import _motion
 from motionkit.predictor.evaluation.baselines import Extrapolation
 from motionkit.predictor.evaluation.data import EvalData
-from motionkit.predictor.evaluation.kept import KeptClip, Predictions
+from motionkit.predictor.evaluation.kept import FILE, KeptClip, Predictions
 from motionkit.predictor.evaluation.long.measure import DRAWN, LongSettings
 from motionkit.predictor.evaluation.measure import Horizons, by_error, chosen
-from motionkit.predictor.evaluation.run import evaluate, write_folder
+from motionkit.predictor.evaluation.run import evaluate
 from motionkit.starter import Order, perform
 
 HORIZONS = Horizons.at([400, 100], 30.0)  # the furthest first: nothing may rely on their order
@@ -229,7 +229,8 @@ def test_a_folder_is_claimed_only_where_nothing_is_lost(kept: tuple[dict, Predic
     out = tmp_path / "deep" / "out"
     claim(out, "mpl", overwrite=False)
     assert not out.exists()
-    write_folder(out, document, shown)
+    path = write_evaluation(out, "mpl", document, lambda: "<p>page", beside=lambda: shown.save(out / FILE))
+    assert path.read_text() == "<p>page"
     record = json.loads((out / RECORD).read_text())
     assert record["result"]["rows"].keys() == document["rows"].keys()
     assert "table" not in record["result"]

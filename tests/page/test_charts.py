@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from motionkit import page as charts
-from motionkit.page import drawing
-from motionkit.page._charts import WIDTH, ticks
+from motionkit.page.charts import WIDTH, ticks
+from motionkit.page.html import drawing
 
 
 def heights(chart: str) -> list[float]:

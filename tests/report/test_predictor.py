@@ -14,9 +14,8 @@ import pytest
 
 from motionkit.motion import HUMANML
 from motionkit.predictor.evaluation.kept import KeptClip, KeptPath, Predictions
-from motionkit.report import run_page, write_report
-from motionkit.report._page import compare_page
-from motionkit.report._predictor import error_curves, predictor_sections, worst_table
+from motionkit.predictor.pages import error_curves, predictor_sections, worst_table
+from motionkit.report.page import compare_page, run_page, write_report
 from motionkit.runs import next_commands, open_run, peek
 from motionkit.starter import generate
 from motionkit.tracking import results

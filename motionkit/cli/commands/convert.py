@@ -14,9 +14,9 @@ from pydantic import Field
 
 from motionkit.cli._inputs import InputSettings, open_inputs, open_table
 from motionkit.cli._stop import GOES_ON, NOTHING, working
-from motionkit.cli.output import is_verbose, say, warn, wrapped
-from motionkit.cli.settings import settings_command
+from motionkit.cli.output import say, warn, wrapped
 from motionkit.config import Cli, Group
+from motionkit.contracts.command import Command, Console
 from motionkit.errors import MotionkitError
 
 FORMATS = Literal["humanml", "kit", "mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
@@ -38,8 +38,7 @@ class WriteSettings(Group):
         False, description="humanml, kit: also each clip's mirror image."
     )
     overwrite: Annotated[bool, Cli("--overwrite", "Writing")] = Field(
-        False,
-        description="Replace the file OUT, or what an earlier convert wrote in the folder OUT; other files stay.",
+        False, description="Replace the file OUT, or what an earlier convert wrote in the folder OUT; other files stay."
     )
 
 
@@ -59,55 +58,52 @@ class ConvertSettings(InputSettings):
     write: WriteSettings = WriteSettings()
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
+def convert(
+    settings: ConvertSettings,
+    console: Console,
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="IN... OUT",
+            help="Motion files, folders of them, or the word starter; then the file or folder to make. "
+            "With --check every path is an input.",
+        ),
+    ],
+) -> Mapping[str, Any]:
+    """Convert motions between formats, check them, or build a dataset.
 
-    @settings_command(app, ConvertSettings, check=_refuse)
-    def convert(
-        settings: ConvertSettings,
-        paths: Annotated[
-            list[str],
-            typer.Argument(
-                metavar="IN... OUT",
-                help="Motion files, folders of them, or the word starter; then the file or folder to make. "
-                "With --check every path is an input.",
-            ),
-        ],
-    ) -> Mapping[str, Any]:
-        """Convert motions between formats, check them, or build a dataset.
+    Reads BVH, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D and
+    KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz.
+    """
+    from motionkit.clips.convert import (
+        OutputOptions,
+        messages,
+        plan_conversion,
+        run_conversion,
+        summary_line,
+        summary_rows,
+    )
 
-        Reads BVH, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D and
-        KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz.
-        """
-        from motionkit.clips.convert import (
-            OutputOptions,
-            messages,
-            plan_conversion,
-            run_conversion,
-            summary_line,
-            summary_rows,
+    workers = settings.jobs or os.cpu_count() or 1
+    if settings.check:
+        return _check(paths, settings, workers)
+    out = Path(paths[-1])
+    options = OutputOptions(fix=settings.fix, **settings.write.model_dump())
+    request = plan_conversion(out, paths[:-1], settings.to, options)
+    rows = open_table(settings.captions)
+    opened = open_inputs(paths[:-1], settings.read)
+    after = NOTHING if request.file else GOES_ON
+    with working("convert", len(opened.sources), after=after, workers=workers) as step:
+        report = run_conversion(
+            request, opened.sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key)
         )
-
-        workers = settings.jobs or os.cpu_count() or 1
-        if settings.check:
-            return _check(paths, settings, workers)
-        out = Path(paths[-1])
-        options = OutputOptions(fix=settings.fix, **settings.write.model_dump())
-        request = plan_conversion(out, paths[:-1], settings.to, options)
-        rows = open_table(settings.captions)
-        opened = open_inputs(paths[:-1], settings.read)
-        after = NOTHING if request.file else GOES_ON
-        with working("convert", len(opened.sources), after=after, workers=workers) as step:
-            report = run_conversion(
-                request, opened.sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key)
-            )
-        report.skipped = list(map(str, opened.skipped))
-        _talk(messages(report, fixed=settings.fix))
-        one = len(report.written) == 1 and not report.splits
-        table = {"title": f"wrote {out}", "columns": ("", ""), "rows": summary_rows(report)}
-        shown = {"text": f"wrote {out}: {summary_line(report, always=is_verbose())}"} if one else {"table": table}
-        bodies = [body.document() for body in opened.bodies]
-        return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "failure": report.failure(out)}
+    report.skipped = list(map(str, opened.skipped))
+    _talk(messages(report, fixed=settings.fix))
+    one = len(report.written) == 1 and not report.splits
+    table = {"title": f"wrote {out}", "columns": ("", ""), "rows": summary_rows(report)}
+    shown = {"text": f"wrote {out}: {summary_line(report, always=console.verbose)}"} if one else {"table": table}
+    bodies = [body.document() for body in opened.bodies]
+    return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "failure": report.failure(out)}
 
 
 def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
@@ -155,3 +151,6 @@ def _check(paths: Sequence[str], settings: ConvertSettings, workers: int) -> Map
 def _talk(messages: Iterable[tuple[Literal["info", "warning"], str]]) -> None:
     for level, text in messages:
         (warn if level == "warning" else say)(text)
+
+
+CONVERT = Command(convert, ConvertSettings, check=_refuse)

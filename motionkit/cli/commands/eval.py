@@ -16,8 +16,9 @@ from typer.core import TyperGroup
 from motionkit import plugins
 from motionkit.cli import command_line, output
 from motionkit.cli._app import LazyCommand
+from motionkit.cli._command import present
 from motionkit.cli._stop import NOTHING, working
-from motionkit.cli.settings import add_command, present, show_plan
+from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Resolved, require_places
 from motionkit.contracts.protocol import (
     Argument,
@@ -172,9 +173,8 @@ def _show(label: str, found: Result, *, as_json: bool) -> None:
     if found.figures:
         document["figures"] = dict(found.figures)
         tables = tables or [figure_table(found.figures)]
-    closing = [*found.closing, *output.as_next(found.next)]
     shown = {"text": found.text} if found.text else {"table": tables}
-    present(label, {**document, **shown, "closing": closing}, as_json=as_json)
+    present(label, {**document, **shown, "closing": found.closing, "next": found.next}, as_json=as_json)
 
 
 @dataclass(frozen=True)

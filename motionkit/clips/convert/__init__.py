@@ -2,7 +2,6 @@
 
 from motionkit.clips.bodies import write_joint_map
 from motionkit.clips.convert.feature_target import (
-    FeatureTarget,
     check_messages,
     finding_text,
     fit_text,
@@ -30,7 +29,6 @@ from motionkit.clips.sources import FileSource, generated_texts, load_clips
 
 __all__ = [
     "ConvertReport",
-    "FeatureTarget",
     "FileKind",
     "FileSource",
     "FileTarget",

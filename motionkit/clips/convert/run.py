@@ -27,7 +27,7 @@ from motionkit.clips.sources import FileSource, walk
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
-from motionkit.page import count
+from motionkit.page.html import count
 from motionkit.runs import require_writable
 from motionkit.version import __version__
 

@@ -6,15 +6,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from motionkit.contracts.evaluation import write_record
 from motionkit.contracts.policy import Predictor
 from motionkit.predictor.evaluation.data import EvalData, require_fit
-from motionkit.predictor.evaluation.kept import FILE, KeptPath, Predictions, keep_paths, keep_predictions
+from motionkit.predictor.evaluation.kept import KeptPath, Predictions, keep_paths, keep_predictions
 from motionkit.predictor.evaluation.long.measure import LongSettings, measure_long
 from motionkit.predictor.evaluation.long.result import long_document, long_tables, memory_note
 from motionkit.predictor.evaluation.measure import (
@@ -27,21 +25,9 @@ from motionkit.predictor.evaluation.measure import (
     measure_row,
     worst_document,
 )
-from motionkit.runs import disk_errors
 from motionkit.tracking import Metric, definition
 
 # The folder of an evaluation: its document, and predictions to look at.
-
-
-def write_folder(path: Path, document: Mapping[str, Any], predictions: Predictions) -> None:
-    """Write ``evaluation.json`` and ``predictions.npz``.
-
-    Raises:
-        MotionkitError: They cannot be written (exit code 1).
-    """
-    write_record(path, "mpl", document)
-    with disk_errors("write the evaluation", path):
-        predictions.save(path / FILE)
 
 
 # What ``eval mpl`` returns: the document, the tables, and one sentence about who wins.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.contracts.evaluation import write_record
 from motionkit.metrics import (
     AtThreshold,
     Reliability,
@@ -24,9 +22,8 @@ from motionkit.metrics import (
     pr_curve,
     roc_curve,
 )
-from motionkit.runs import disk_errors
 from motionkit.success.classifier import Check, SuccessClassifier
-from motionkit.success.evaluation.checks import FILE, Strip, run_checks, save_strips, verdict, worst_strips
+from motionkit.success.evaluation.checks import Strip, run_checks, verdict, worst_strips
 from motionkit.success.evaluation.data import Episodes, Scored, score
 from motionkit.tracking import definition
 
@@ -211,17 +208,3 @@ def measure_classifier(
         curves(scored),
         worst_strips(scored, episodes, camera, classifier.threshold),
     )
-
-
-# The folder of an evaluation of a classifier: its document, and the film strips of the worst errors.
-
-
-def write_reward_folder(path: Path, document: Mapping[str, Any], report: RewardReport) -> None:
-    """Write ``evaluation.json`` and ``strips.npz``.
-
-    Raises:
-        MotionkitError: They cannot be written (exit code 1).
-    """
-    write_record(path, "reward", document)
-    with disk_errors("write the evaluation", path):
-        save_strips(path / FILE, report.strips)

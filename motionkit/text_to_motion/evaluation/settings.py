@@ -239,6 +239,6 @@ sensitivity = Component(
     summary="Say what a reward does not see",
     options=SensitivitySettings,
     factory="motionkit.text_to_motion.evaluation.protocols:Sensitivity",
-    page="motionkit.report:write_sensitivity",
+    page="motionkit.text_to_motion.evaluation.sensitivity.pages:write_folder",
     reads="reward",
 )

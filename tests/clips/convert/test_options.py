@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from motionkit.clips.convert import FeatureTarget, FileTarget, OutputOptions, plan_conversion, refuse_for_check
+from motionkit.clips.convert import FileTarget, OutputOptions, plan_conversion, refuse_for_check
+from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.errors import MotionkitError
 
 from ...made.bvh_files import write_bvh

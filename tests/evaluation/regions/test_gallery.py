@@ -11,7 +11,7 @@ from PIL import Image
 
 from motionkit.regions.evaluation.gallery import GALLERY, INDEX, _edge, choose, picture, write_gallery
 from motionkit.regions.evaluation.measure import RegionFigures
-from motionkit.report._regions import gallery
+from motionkit.regions.pages import gallery
 
 from ...made.known_regions import SIZE, Blocks
 

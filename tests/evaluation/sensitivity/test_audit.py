@@ -17,11 +17,11 @@ from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch, joints_to_features
 from motionkit.motion.changes.registry import CHANGES
-from motionkit.report._sensitivity import sensitivity_page
 from motionkit.starter import CATALOGUE, generate
 from motionkit.text import CAPTION_CHANGES, Prompt, kinds_of
 from motionkit.text_to_motion.evaluation.sensitivity.audit import PLAIN, Columns, audit, text_alone
 from motionkit.text_to_motion.evaluation.sensitivity.bench import QUICK, SOURCES, Audited, Clips, Example, trained_kinds
+from motionkit.text_to_motion.evaluation.sensitivity.pages import sensitivity_page
 from motionkit.text_to_motion.evaluation.sensitivity.words import (
     ASKED,
     PHYSICS,

@@ -20,7 +20,7 @@ from motionkit.regions.self_play.settings import Sa2vaRlSettings
 from motionkit.regions.self_play.train import Sa2vaRl
 from motionkit.regions.small import open_regions
 from motionkit.regions.small_settings import RegionOptions
-from motionkit.report import run_page
+from motionkit.report.page import run_page
 
 from ...made.training import run_trainer
 

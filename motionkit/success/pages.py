@@ -12,20 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from motionkit.contracts.evaluation import write_evaluation
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.page import Curve, curves, definitions, figure, grid, histogram, html_page, note, table, tiles
-from motionkit.report._source import Source, stored_picture
-from motionkit.runs import disk_errors, write_bytes_atomic
+from motionkit.page.curves import Curve, curves
+from motionkit.page.histogram import histogram
+from motionkit.page.html import definitions, figure, grid, note, result_page, stored_picture, table, tiles
+from motionkit.runs.source import Source
 from motionkit.success.episodes import ARTIFACT, Episodes, open_episodes
-from motionkit.success.evaluation.checks import FILE, Strip, load_strips
-from motionkit.success.evaluation.report import RewardReport, write_reward_folder
-from motionkit.version import __version__
+from motionkit.success.evaluation.checks import FILE, Strip, load_strips, save_strips
+from motionkit.success.evaluation.report import RewardReport
 
 # What a success classifier comes to: checks, ROC, precision-recall, calibration, scores, and its worst errors.
 
 
-_FOLDER, _REPORT, _PAGE = "figures", "report.json", "evaluation.html"
+_FOLDER, _REPORT = "figures", "report.json"
 _MARKS = {"ok": "ok", "warn": "warning", "fail": "FAILS"}
 _TONES = {"ok": "good", "warn": "warn", "fail": "bad"}
 _HEADS = {
@@ -87,21 +88,19 @@ def film_strips(strips: Sequence[Strip]) -> str:
     return "<h2>Worst errors</h2>" + "".join(parts)
 
 
-def write_reward_evaluation(folder: Path, document: Mapping[str, Any], report: RewardReport) -> Path:
-    """Write the folder of ``eval reward``: document, strips, and the page of both.
+def write_folder(folder: Path, document: Mapping[str, Any], report: RewardReport) -> Path:
+    """Write the folder of ``eval reward``, the worst errors in it, and return the page."""
+    return write_evaluation(
+        folder,
+        "reward",
+        document,
+        lambda: evaluation_page(document, report),
+        beside=lambda: save_strips(folder / FILE, report.strips),
+    )
 
-    Args:
-        folder: Where; `motionkit.text_to_motion.evaluation.claim` has allowed it.
-        document: What was measured, and on what.
-        report: The measurement.
 
-    Returns:
-        The page.
-
-    Raises:
-        MotionkitError: It cannot be written (exit code 1).
-    """
-    write_reward_folder(folder, document, report)
+def evaluation_page(document: Mapping[str, Any], report: RewardReport) -> str:
+    """Return the page of ``eval reward`` from its document and the measurement."""
     title = f"eval reward: {document['model']}"
     facts = {
         "classifier": f"{document['architecture']}, {document['cameras']}",
@@ -109,17 +108,14 @@ def write_reward_evaluation(folder: Path, document: Mapping[str, Any], report: R
         "frames": f"{report.heldout['n']:,} of {report.heldout['episodes']} episodes, "
         f"{report.heldout['positives']:,} of success",
     }
-    body = [
-        f'<header><h1>{escape(title)}</h1></header><p class="lead-in">{escape(_upper(report.sentence))}</p>',
+    parts = [
         *(note(text) for text in document["notes"]),
         reward_sections(report.document(), report.strips, report.tables("Figures")[:1]),
         f"<h2>How it was measured</h2>{definitions(facts)}",
-        f'<p class="cap">Made by motionkit {__version__}; docs/reward-models.md says what each figure means.</p>',
     ]
-    path = folder / _PAGE
-    with disk_errors("write the page", path):
-        write_bytes_atomic(path, html_page(title, "".join(body), made_by="eval").encode(errors="replace"))
-    return path
+    see = "docs/reward-models.md says what each figure means."
+    sentence = report.sentence[:1].upper() + report.sentence[1:]
+    return result_page(title, [sentence], parts, made_by="eval", see=see)
 
 
 def png(image: NDArray[np.uint8]) -> str:
@@ -229,10 +225,6 @@ def _strip(strip: Strip) -> str:
     ]  # fmt: skip
     head = f"{strip.episode}, step {strip.step}, camera {strip.camera}: {strip.probability:.3f}"
     return f'<p class="cap">{escape(head)}</p><div class="strip">{"".join(cells)}</div>'
-
-
-def _upper(words: str) -> str:
-    return words[:1].upper() + words[1:]
 
 
 # What reward-collect collected: counts, when success comes, and film strips of both classes.

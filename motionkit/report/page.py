@@ -9,32 +9,32 @@ from string import ascii_uppercase
 
 from motionkit import plugins
 from motionkit.errors import MotionkitError
-from motionkit.page import (
+from motionkit.page.curves import hover_script
+from motionkit.page.html import (
     columns_script,
     commands,
     copy_script,
     count,
     details,
-    hover_script,
     html_page,
     is_made_by,
     note,
     table,
 )
-from motionkit.report import _source as facts
+from motionkit.predictor.pages import predictor, read_predictions
+from motionkit.regions.pages import regions
+from motionkit.report import _facts as facts
 from motionkit.report._charts import charts, compared
-from motionkit.report._motions import compared as motions_compared
-from motionkit.report._motions import motions
-from motionkit.report._predictor import predictor
-from motionkit.report._regions import regions
-from motionkit.report._source import Source, flat, read_source, typed
-from motionkit.report._success import collected, reward, success
+from motionkit.report._facts import flat, typed
 from motionkit.runs import PAGE, disk_errors, next_commands, peek, write_bytes_atomic
+from motionkit.runs.source import Source, read_source
+from motionkit.success.pages import collected, reward, success
+from motionkit.text_to_motion.evaluation.pages import compared as motions_compared
+from motionkit.text_to_motion.evaluation.pages import motions, read_motions
 from motionkit.tracking import compared_rows
 from motionkit.version import __version__
 
 # The page that compares runs: results side by side, curves over common axes, settings that differ.
-
 
 _MOST = 8
 """Runs on one page: as many as there are colours."""
@@ -57,17 +57,20 @@ def compare_page(folders: Sequence[Path]) -> str:
         raise MotionkitError("one run is named twice.", fix="name each run once.")
     names = _names(folders)
     sources = dict(zip(_LETTERS, (read_source(folder) for folder in folders), strict=False))
-    missing = "".join(
-        f"<li>{letter}: {escape(text)}</li>" for letter, source in sources.items() for text in source.missing
-    )
+    kept = {letter: read_motions(source.info) for letter, source in sources.items()}
+    missing = [
+        f"{letter}: {text}"
+        for letter, source in sources.items()
+        for text in (*source.missing, *kept[letter].missing, *read_predictions(source.info)[1])
+    ]
     body = "".join(
         [
             f"<header><h1>{escape(' and '.join(names) if len(names) == 2 else count(len(names), 'run'))}</h1>",
             f'<p class="sub">compared by motionkit {__version__}</p></header>',
             _legend(dict(zip(sources, names, strict=True)), sources),
-            f'<ul class="notes">{missing}</ul>' if missing else "",
+            facts.gaps(missing),
             _results(sources),
-            motions_compared(sources),
+            motions_compared(sources, kept),
             compared({letter: source.lines for letter, source in sources.items()}),
             _differences(sources),
         ]
@@ -141,19 +144,20 @@ def run_page(folder: Path) -> str:
         MotionkitError: There is no run there (exit code 2).
     """
     source = read_source(folder)
+    kept, (predictions, lost) = read_motions(source.info), read_predictions(source.info)
     body = "".join(
         [
             facts.head(source),
-            facts.gaps(source),
+            facts.gaps([*source.missing, *kept.missing, *lost]),
             facts.figures(source),
             facts.result_tables(source),
-            predictor(source),
+            predictor(source, predictions),
             reward(source),
             collected(source),
             success(source),
             regions(source),
             facts.sensitivity(source),
-            motions(source),
+            motions(kept),
             charts(source.lines),
             facts.alarms(source),
             facts.settings(source),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from motionkit.page._charts import WIDTH, bar, line, number, svg, text, ticks
+from motionkit.page.charts import WIDTH, bar, line, number, svg, text, ticks
 
 HEIGHT = 222
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 8, 42, 38

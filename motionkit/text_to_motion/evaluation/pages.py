@@ -11,9 +11,10 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
-from motionkit.page import count, details, grid, note
+from motionkit.page.html import count, details, grid, note
 from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of
-from motionkit.report._source import Source
+from motionkit.runs import RunInfo
+from motionkit.runs.source import Source, not_shown
 from motionkit.text_to_motion.evaluation.quality import Shown
 
 _LEGEND = (
@@ -40,23 +41,50 @@ class _Prompt:
         return self.rewards[-1] - self.rewards[0]
 
 
-def motions(source: Source) -> str:
+@dataclass(frozen=True)
+class HeldOutMotions:
+    """Held-out motions that a run has kept."""
+
+    before: Shown | None  # Before training
+    after: Shown | None  # The same prompts after it
+    real: Shown | None  # Real motions of the same actions
+    missing: Sequence[str]  # What a reader would expect and is not there, in sentences
+
+
+def read_motions(info: RunInfo) -> HeldOutMotions:
+    """Read the held-out motions of a run, as far as they are there and whole."""
+    shown: dict[str, Shown | None] = {}
+    missing = []
+    listed = info.record is not None and "heldout" in info.record.artifacts and "rows" not in info.summary
+    paired = not (measured := info.summary.get("heldout")) or "reward" in measured  # other trainers keep `after` alone
+    for name, wanted in {"before": paired, "after": info.status == "done", "real": False}.items():
+        file = info.directory / "heldout" / f"{name}.npz"
+        shown[name] = None
+        if file.exists() or (listed and wanted):
+            try:
+                shown[name] = Shown.load(file)
+            except MotionkitError:
+                missing.append(not_shown(file))
+    return HeldOutMotions(**shown, missing=missing)
+
+
+def motions(kept: HeldOutMotions) -> str:
     """Return the section of motions; empty where none were kept."""
-    shown = {name: found for name, found in (("before", source.before), ("after", source.after)) if found is not None}
-    return section(shown, source.real)
+    shown = {name: found for name, found in (("before", kept.before), ("after", kept.after)) if found is not None}
+    return section(shown, kept.real)
 
 
-def compared(sources: Mapping[str, Source]) -> str:
+def compared(sources: Mapping[str, Source], kept: Mapping[str, HeldOutMotions]) -> str:
     """Return players with the start and each run's motions; where they have no prompt in common, each run's own."""
-    shown = {name: source.after for name, source in sources.items() if source.after is not None}
+    shown = {name: one.after for name, one in kept.items() if one.after is not None}
     if not shown:
         return ""
-    first = next(iter(sources.values()))
+    first = next(iter(kept.values()))
     start = {} if first.before is None else {"before": first.before}
-    if len(shown) == len(sources) and _prompts({**start, **shown}, first.real):
+    if len(shown) == len(kept) and _prompts({**start, **shown}, first.real):
         return section({**start, **shown}, first.real)
     if len(shown) == 1:
-        why = f"No motions were kept of {', '.join(name for name in sources if name not in shown)}"
+        why = f"No motions were kept of {', '.join(name for name in kept if name not in shown)}"
     else:
         why = "These runs were measured on different prompts"
         segments = [(source.info.config.get("prompts") or {}).get("k_segments") for source in sources.values()]
@@ -64,8 +92,8 @@ def compared(sources: Mapping[str, Source]) -> str:
             why += f" (prompts.k_segments {', '.join(map(str, segments))})"
     columns = []
     for name, after in shown.items():
-        before = sources[name].before
-        mine = _prompts({"after": after} if before is None else {"before": before, "after": after}, sources[name].real)
+        before = kept[name].before
+        mine = _prompts({"after": after} if before is None else {"before": before, "after": after}, kept[name].real)
         players = "".join(_player(one, "") for one in mine[:_OWN])
         columns.append(f"<div><h3>{escape(name)}</h3>{players or note('Its motions cannot be read.')}</div>")
     words = note(f"{why}, so that each shows the first {count(_OWN, 'prompt')} of its own. {_LEGEND}")

@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 
+from motionkit.contracts.evaluation import write_evaluation
 from motionkit.errors import MotionkitError
-from motionkit.page import Curve, count, curves, definitions, details, figure, grid, html_page, note, table
+from motionkit.page.curves import Curve, curves
+from motionkit.page.html import count, definitions, details, figure, grid, note, result_page, table
 from motionkit.player import PlayerTrack, player_assets, player_fragment
-from motionkit.predictor.evaluation.kept import KeptClip, KeptPath, Predictions
-from motionkit.predictor.evaluation.run import write_folder
-from motionkit.report._source import Source
-from motionkit.runs import disk_errors, write_bytes_atomic
-from motionkit.version import __version__
+from motionkit.predictor.evaluation.kept import FILE, KeptClip, KeptPath, Predictions
+from motionkit.runs import RunInfo
+from motionkit.runs.source import Source, not_shown
 
 _MODEL = "model"
 _OPENED = 2
@@ -47,12 +47,22 @@ _LONG = (
 _SHOWN_SECONDS = 10.0
 
 
-def predictor(source: Source) -> str:
+def read_predictions(info: RunInfo) -> tuple[Predictions | None, list[str]]:
+    """Return the predictions that a run has kept, or None, and what a reader would expect and is not there."""
+    file = info.directory / "heldout" / FILE
+    listed = info.record is not None and "heldout" in info.record.artifacts and "rows" in info.summary
+    if not (file.exists() or listed):
+        return None, []
+    try:
+        return Predictions.load(file), []
+    except MotionkitError:
+        return None, [not_shown(file)]
+
+
+def predictor(source: Source, predictions: Predictions | None) -> str:
     """Return the sections of a motion predictor's run; empty for any other run."""
     summary = source.info.summary
-    return predictor_sections(
-        summary.get("rows"), summary.get("worst_clips"), source.predictions, summary.get("long")
-    )  # fmt: skip
+    return predictor_sections(summary.get("rows"), summary.get("worst_clips"), predictions, summary.get("long"))
 
 
 def predictor_sections(rows: object, worst: object, predictions: Predictions | None, long: object = None) -> str:
@@ -348,28 +358,15 @@ def _player(one: KeptClip, predictions: Predictions) -> str:
 # The page of ``eval mpl``: who wins, the tables, error against horizon, predictions in the player, the worst clips.
 
 
-PAGE = "evaluation.html"
-
-
-def write_evaluation(folder: Path, document: Mapping[str, Any], predictions: Predictions) -> Path:
-    """Write the folder of an evaluation of motion predictors: document, predictions, and the page of both.
-
-    Args:
-        folder: Where; `motionkit.text_to_motion.evaluation.claim` has allowed it.
-        document: What `motionkit.predictor.evaluation.run.evaluate` returned, and what was measured.
-        predictions: What was kept to be looked at.
-
-    Returns:
-        The page.
-
-    Raises:
-        MotionkitError: It cannot be written (exit code 1).
-    """
-    write_folder(folder, document, predictions)
-    path = folder / PAGE
-    with disk_errors("write the page", path):
-        write_bytes_atomic(path, evaluation_page(document, predictions).encode(errors="replace"))
-    return path
+def write_folder(folder: Path, document: Mapping[str, Any], predictions: Predictions) -> Path:
+    """Write the folder of ``eval mpl``, the predictions in it, and return the page."""
+    return write_evaluation(
+        folder,
+        "mpl",
+        document,
+        lambda: evaluation_page(document, predictions),
+        beside=lambda: predictions.save(folder / FILE),
+    )
 
 
 def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> str:
@@ -388,8 +385,7 @@ def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> st
         f"<h3>{escape(one['title'])}</h3>" + table(one["columns"], one["rows"], numbers=one["numbers"])
         for one in document["table"]
     )
-    body = [
-        f'<header><h1>{escape(title)}</h1></header><p class="lead-in">{escape(verdict[:1].upper() + verdict[1:])}</p>',
+    parts = [
         "<h2>Figures</h2>",
         note("In brackets: 95 % intervals by bootstrap over clips.") if document["ci95"] else "",
         tables,
@@ -397,6 +393,11 @@ def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> st
         predictor_sections(document["rows"], document["worst_clips"], predictions, document.get("long")),
         "<h2>How it was measured</h2>",
         definitions(facts),
-        f'<p class="cap">Made by motionkit {__version__}; docs/evaluation.md says what each figure means.</p>',
     ]
-    return html_page(title, "".join(body), made_by="eval")
+    return result_page(
+        title,
+        [verdict[:1].upper() + verdict[1:]],
+        parts,
+        made_by="eval",
+        see="docs/evaluation.md says what each figure means.",
+    )

@@ -17,14 +17,13 @@ from motionkit.config import Choice, Range, Search, Space
 from motionkit.documents import read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, write_bytes_atomic
-from motionkit.tuning._base import Base, require_known, value_at
+from motionkit.tuning.base import Base, require_known, value_at
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 
 # Search spaces: files of the user's own, how a value is drawn, and the base's own values in it.
-
 
 _READERS = {".json": read_json, ".jsonc": read_json, ".yaml": read_yaml, ".yml": read_yaml}
 _EXAMPLE = '"optim.learning_rate" = [1e-5, 1e-3, "log"]'
@@ -162,7 +161,6 @@ def _shown(value: object) -> str:
 
 # Names in the folder of a study.
 
-
 PLAN = "study.json"
 JOURNAL = "journal.log"
 TRIALS, SEEDS, WORKERS = "trials", "seeds", "workers"
@@ -186,7 +184,7 @@ class Plan(BaseModel):
 
     trainer: str  # Name of the trainer
     base: dict[str, Any]  # Its settings
-    space: dict[str, Any]  # What is searched, as `motionkit.tuning._plan.written` writes it
+    space: dict[str, Any]  # What is searched, as `motionkit.tuning.plan.written` writes it
     value: str  # Where the value stands in the summary of a run, dotted
     watch: str  # Metric that tells it on the way; empty for none
     direction: Literal["maximize", "minimize"]  # Whether higher or lower values are better

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+
+from motionkit.version import __version__
 
 # Commands of a page, each with a button that copies it.
 
@@ -38,7 +41,6 @@ def _words(line: str) -> str:
 
 
 # Elements of a page: tiles, figures in a grid, tables that a telephone can show.
-
 
 _CLASSES = {"error": ["bad"], "warning": ["warn"], "better": ["good"], "worse": ["bad"]}
 """Cells that say how bad or good something is."""
@@ -152,6 +154,51 @@ def html_page(title: str, body: str, *, made_by: str, scripts: str = "") -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main>{body}</main>{scripts}</body></html>\n"
     )
+
+
+def result_page(
+    title: str,
+    lead: Sequence[str],
+    parts: Iterable[str],
+    *,
+    made_by: str,
+    see: str = "",
+    sub: str = "",
+    scripts: str = "",
+) -> str:
+    """Return the page of a result: its title, the result in sentences, the parts, and the version that made it.
+
+    Args:
+        title: The title, as text.
+        lead: Sentences of the result, as text.
+        parts: HTML of the parts, in order.
+        made_by: The command that makes it; see `html_page`.
+        see: What else the last line says, such as which guide explains the figures; without it there is no such line.
+        sub: A line below the title.
+        scripts: Script elements of the parts.
+    """
+    below = f'<p class="sub">{escape(sub)}</p>' if sub else ""
+    body = [
+        f"<header><h1>{escape(title)}</h1>{below}</header>",
+        *(f'<p class="lead-in">{escape(text)}</p>' for text in lead),
+        *parts,
+        f'<p class="cap">Made by motionkit {__version__}; {see}</p>' if see else "",
+    ]
+    return html_page(title, "".join(body), made_by=made_by, scripts=scripts)
+
+
+def stored_picture(folder: Path, name: object, *, most: int) -> str:
+    """Return a WebP of a folder as an address for ``<img>``; empty where there is none.
+
+    Args:
+        folder: Where it lies.
+        name: Its name, of an untrusted document; other folders that it names are left out.
+        most: Bytes of the largest one.
+    """
+    path = folder / Path(str(name)).name
+    if path.suffix != ".webp" or not path.is_file() or path.stat().st_size > most:
+        return ""
+    return f"data:image/webp;base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def drawing(chart: str, *, width: int) -> str:
@@ -336,7 +383,6 @@ def columns_script() -> str:
 
 
 # Figures as text: the same digits, units and plurals in the terminal and on pages.
-
 
 UNKNOWN = "not known"
 

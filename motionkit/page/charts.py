@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from motionkit.page._page import percent
+from motionkit.page.html import percent
 
 # Elements of all charts: text, bars, lines, round values for axes.
-
 
 WIDTH = 300
 
@@ -122,7 +121,6 @@ def _side(angle: float) -> str:
 
 
 # Charts with a row or a column for each name: bars, spans between quantiles, shares of a whole.
-
 
 _RIGHT = 10
 

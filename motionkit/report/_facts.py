@@ -1,147 +1,15 @@
-"""What a page is made from: a run folder, read as far as it can be read, with what is missing in words."""
+"""The parts of a page that are words: the result, alarms, settings with their origins, the environment."""
 
 from __future__ import annotations
 
-import base64
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import Any
 
-from motionkit.errors import MotionkitError
-from motionkit.page import commands, definitions, details, duration, note, table, tiles
-from motionkit.predictor.evaluation.kept import FILE, Predictions
-from motionkit.runs import RunInfo, peek
-from motionkit.text_to_motion.evaluation.quality import Shown
-from motionkit.tracking import FEWEST, HELDOUT_TABLES, Result, headline, other_results, result_table, results, series
-
-_LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ([A-Z]+) (.*)")
-_MOST = 4 << 20  # bytes of log.txt that are read, from its end
-
-
-@dataclass(frozen=True)
-class Source:
-    """A run folder, read."""
-
-    info: RunInfo  # Its record and settings
-    lines: list[dict[str, Any]]  # Of metrics.jsonl
-    warnings: list[str]  # Warnings of log.txt, each once
-    before: Shown | None  # Held-out motions before training, or None
-    after: Shown | None  # The same prompts after it, or None
-    real: Shown | None  # Real motions of the same actions, or None
-    predictions: Predictions | None  # Of a motion predictor, or None
-    missing: list[str]  # What a reader would expect and is not there, in sentences
-
-    @property
-    def name(self) -> str:
-        """The run's name: the last part of its folder."""
-        return self.info.directory.resolve().name
-
-    @property
-    def results(self) -> list[Result]:
-        """What was measured before and after; empty for a run that has not finished."""
-        return results(self.info.summary.get("heldout"))
-
-    @property
-    def others(self) -> dict[str, list[Result]]:
-        """Further tables of before and after, by how their prompts were sampled."""
-        return other_results(self.info.summary)
-
-    @property
-    def steps(self) -> int:
-        """Steps that are logged or recorded."""
-        return max([self.info.steps, *(int(line["step"]) for line in self.lines)])
-
-
-def read_source(path: str | Path) -> Source:
-    """Read a run folder.
-
-    Raises:
-        MotionkitError: There is no run there (exit code 2).
-    """
-    info = peek(path)
-    missing = []
-    if info.problem:
-        missing.append(f"A part of the run is damaged: {info.problem}")
-    if info.status == "running":
-        missing.append("The run is still going on. Make this page again when it is done: motionkit report RUN.")
-    elif info.status in ("interrupted", "failed"):
-        missing.append("The run did not finish, so the final measurement is missing.")
-    lines = list(info.metrics())
-    missing += _lost_lines(info.directory / "metrics.jsonl", len(lines))
-    shown: dict[str, Shown | None] = {}
-    listed = info.record is not None and "heldout" in info.record.artifacts
-    paired = not (measured := info.summary.get("heldout")) or "reward" in measured  # other trainers keep `after` alone
-    predicts = "rows" in info.summary
-    wanted = {"before": paired, "after": info.status == "done", "real": False}
-    for name, wants in wanted.items():
-        file = info.directory / "heldout" / f"{name}.npz"
-        shown[name] = None
-        expected = listed and not predicts and wants
-        if file.exists() or expected:
-            try:
-                shown[name] = Shown.load(file)
-            except MotionkitError:
-                missing.append(_lost(file))
-    predictions, file = None, info.directory / "heldout" / FILE
-    if file.exists() or (listed and predicts):
-        try:
-            predictions = Predictions.load(file)
-        except MotionkitError:
-            missing.append(_lost(file))
-    warnings = _warnings(info.directory / "log.txt")
-    return Source(info, lines, warnings, shown["before"], shown["after"], shown["real"], predictions, missing)
-
-
-def _lost(file: Path) -> str:
-    what = "is damaged" if file.exists() else "is missing"
-    return f"heldout/{file.name} {what}, so its motions are not shown."
-
-
-def _lost_lines(path: Path, read: int) -> list[str]:
-    if not path.is_file():
-        return ["metrics.jsonl is missing, so there are no curves."]
-    with path.open("rb") as file:
-        written = sum(1 for _ in file)
-    if written > read:
-        lines = "1 line" if written - read == 1 else f"{written - read} lines"
-        return [f"{lines} of metrics.jsonl cannot be read and {'is' if written - read == 1 else 'are'} left out."]
-    return [] if read else ["metrics.jsonl is empty, so there are no curves."]
-
-
-def _warnings(path: Path) -> list[str]:
-    """Return the warnings and errors of a log, each once, in order."""
-    if not path.is_file():
-        return []
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _MOST))
-        text = file.read().decode(errors="replace")
-    found = (match for line in text.splitlines() if (match := _LOGGED.fullmatch(line)))
-    return list(dict.fromkeys(match[2] for match in found if match[1] in ("WARNING", "ERROR", "CRITICAL")))
-
-
-# Pictures that a run has written, for its page.
-
-
-def stored_picture(folder: Path, name: object, *, most: int) -> str:
-    """Return a WebP of a folder as an address for ``<img>``; empty where there is none.
-
-    Args:
-        folder: Where it lies.
-        name: Its name, of an untrusted document; other folders that it names are left out.
-        most: Bytes of the largest one.
-    """
-    path = folder / Path(str(name)).name
-    if path.suffix != ".webp" or not path.is_file() or path.stat().st_size > most:
-        return ""
-    return f"data:image/webp;base64,{base64.b64encode(path.read_bytes()).decode()}"
-
-
-# The parts of a page that are words: the result, alarms, settings with their origins, the environment.
-
+from motionkit.page.html import commands, definitions, details, duration, note, table, tiles
+from motionkit.runs.source import Source
+from motionkit.tracking import FEWEST, HELDOUT_TABLES, Result, headline, result_table, results, series
 
 _BETTER = {"up": "Higher is better.", "down": "Lower is better.", "one": "Best near 1.", "none": ""}
 
@@ -298,9 +166,9 @@ def alarms(source: Source) -> str:
     return f"<h2>Alarms</h2>{inside}"
 
 
-def gaps(source: Source) -> str:
+def gaps(missing: Sequence[str]) -> str:
     """Return what is missing."""
-    rows = "".join(f"<li>{escape(text)}</li>" for text in source.missing)
+    rows = "".join(f"<li>{escape(text)}</li>" for text in missing)
     return f'<ul class="notes">{rows}</ul>' if rows else ""
 
 

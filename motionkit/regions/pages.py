@@ -11,16 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.contracts.dataset import RegionDataset
-from motionkit.contracts.evaluation import write_record
+from motionkit.contracts.evaluation import write_evaluation
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.page import definitions, html_page, note, sort_script, sorter, table
+from motionkit.page.html import definitions, note, result_page, sort_script, sorter, stored_picture, table
 from motionkit.regions.evaluation.gallery import GALLERY, INDEX, write_gallery
 from motionkit.regions.evaluation.measure import RegionFigures
 from motionkit.regions.evaluation.result import explained
-from motionkit.report._source import Source, stored_picture
-from motionkit.runs import disk_errors, write_bytes_atomic
-from motionkit.version import __version__
+from motionkit.runs.source import Source
 
 _MOST, _BYTES = 48, 1 << 20
 """Regions that are shown, and the largest picture."""
@@ -121,13 +119,7 @@ def _number(found: object, name: str) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0
 
 
-# The folder of ``eval sa2va``: document, gallery, and the page of both.
-
-
-_PAGE = "evaluation.html"
-
-
-def write_region_evaluation(
+def write_folder(
     folder: Path,
     document: Mapping[str, Any],
     data: RegionDataset,
@@ -135,34 +127,28 @@ def write_region_evaluation(
     after: RegionFigures,
     before: RegionFigures | None,
 ) -> Path:
-    """Write the folder.
+    """Write the folder of ``eval sa2va`` and return the page.
 
     Args:
-        folder: Where; `motionkit.text_to_motion.evaluation.claim` has allowed it.
+        folder: Where.
         document: What was measured, with ``table`` and ``closing``.
         data: Where the regions come from.
         index: ``[R]`` the regions that were measured.
         after: What the policy says and draws of them.
         before: The same of the one that it is compared with.
-
-    Returns:
-        The page.
-
-    Raises:
-        MotionkitError: It cannot be written (exit code 1).
     """
-    write_record(folder, "sa2va", document)
-    with disk_errors("write the gallery", folder):
-        write_gallery(folder / GALLERY, data, document["split"], index, after, before)
-    path = folder / _PAGE
-    with disk_errors("write the page", path):
-        write_bytes_atomic(path, _page(folder, document).encode(errors="replace"))
-    return path
+    return write_evaluation(
+        folder,
+        "sa2va",
+        document,
+        lambda: evaluation_page(folder, document),
+        beside=lambda: write_gallery(folder / GALLERY, data, document["split"], index, after, before),
+    )
 
 
-def _page(folder: Path, document: Mapping[str, Any]) -> str:
+def evaluation_page(folder: Path, document: Mapping[str, Any]) -> str:
+    """Return the page of ``eval sa2va`` from its document and the gallery in its folder."""
     title = f"eval sa2va: {document['model']}"
-    verdict = str(document["verdict"])
     facts = {
         "policy": str(document["model"]),
         **({"compared with": str(document["base"])} if document["base"] else {}),
@@ -175,16 +161,17 @@ def _page(folder: Path, document: Mapping[str, Any]) -> str:
         + table(one["columns"], one["rows"], numbers=one["numbers"], kind=_kind(one["columns"]))
         for place, one in enumerate(document["table"])
     )
-    body = [
-        f'<header><h1>{escape(title)}</h1></header><p class="lead-in">{escape(verdict[:1].upper() + verdict[1:])}</p>',
+    parts = [
         f"<h2>Figures</h2>{note('Intervals: 95 % bootstrap over regions.')}{shown}",
         gallery(folder / GALLERY),
         f"<h2>How it was measured</h2>{definitions(facts)}",
         *(note(text[:1].upper() + text[1:]) for text in document["notes"]),
         f"<h2>What each figure means</h2>{definitions(dict(explained()))}",
-        f'<p class="cap">Made by motionkit {__version__}; docs/evaluation.md says more.</p>',
     ]
-    return html_page(title, "".join(body), made_by="eval")
+    verdict = str(document["verdict"])
+    return result_page(
+        title, [verdict[:1].upper() + verdict[1:]], parts, made_by="eval", see="docs/evaluation.md says more."
+    )
 
 
 def _kind(columns: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from motionkit.errors import MotionkitError
-from motionkit.tuning._plan import JOURNAL
+from motionkit.tuning.plan import JOURNAL
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
     from optuna.trial import FrozenTrial
 
-    from motionkit.tuning._plan import Plan
+    from motionkit.tuning.plan import Plan
 
 
 _PACKAGES = ("sqlalchemy", "optuna", "redis", "grpc", "filelock")
@@ -217,7 +217,6 @@ def _lock(path: Path, wait: float) -> Any:
 
 
 # Optuna's samplers and pruners by name, as if no trial was ever lost; and CMA-ES without pickles.
-
 
 LOST = "lost"
 """Attribute of a trial whose process died or was stopped; its settings were put back into the queue."""

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from motionkit.errors import MotionkitError
-from motionkit.page import duration
+from motionkit.page.html import duration
 from motionkit.runs import Run
 from motionkit.tracking import last_metrics
-from motionkit.tuning._base import Base
-from motionkit.tuning._plan import WORKERS, Plan
-from motionkit.tuning._result import Result
-from motionkit.tuning._storage import LOST, PLACE, open_study, place_of
-from motionkit.tuning._work import (
+from motionkit.tuning.base import Base
+from motionkit.tuning.plan import WORKERS, Plan
+from motionkit.tuning.result import Result
+from motionkit.tuning.storage import LOST, PLACE, open_study, place_of
+from motionkit.tuning.work import (
     Worker,
     best_trial,
     counted,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 
 # Several processes at one search.
-
 
 _POLL = 0.3
 _GRACE = 60.0

@@ -11,26 +11,14 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
-from motionkit.page import (
-    Curve,
-    bars,
-    count,
-    curves,
-    details,
-    figure,
-    grid,
-    hover_script,
-    html_page,
-    note,
-    parallel,
-    table,
-    tiles,
-)
+from motionkit.page.charts import bars
+from motionkit.page.curves import Curve, curves, hover_script, parallel
+from motionkit.page.html import count, details, figure, grid, note, result_page, table, tiles
 from motionkit.runs import write_bytes_atomic
-from motionkit.tuning._base import Base, flat, with_values
-from motionkit.tuning._plan import BEST_JSON, BEST_TOML, HISTORY, Plan
-from motionkit.tuning._storage import make_pruner, make_sampler, open_study
-from motionkit.tuning._work import best_trial, counted
+from motionkit.tuning.base import Base, flat, with_values
+from motionkit.tuning.plan import BEST_JSON, BEST_TOML, HISTORY, Plan
+from motionkit.tuning.storage import make_pruner, make_sampler, open_study
+from motionkit.tuning.work import best_trial, counted
 from motionkit.version import __version__
 
 if TYPE_CHECKING:
@@ -242,7 +230,6 @@ def _short(value: object) -> str:
 
 # The page of a search: the verdict first, then history, what decides, all trials, and what changes.
 
-
 _SHOWN = 300
 """Trials in the table, and lines in the chart; the best ones where there are more."""
 
@@ -251,10 +238,7 @@ def study_page(result: Result) -> str:
     """Return the page as HTML that loads nothing."""
     plan = result.plan
     title = f"Search of {plan.trainer}: {plan.study}"
-    body = [
-        f"<h1>{escape(title)}</h1>",
-        f'<p class="sub">{escape(_how(result))}</p>',
-        f'<p class="lead-in">{escape(result.verdict)}</p>',
+    parts = [
         tiles(_figures(result)),
         "<h2>The search</h2>",
         grid([*_charts(result), *_parallel(result)]),
@@ -262,7 +246,7 @@ def study_page(result: Result) -> str:
         _trials(result),
         note(f"motionkit {__version__}. Numbers behind this page: history.json; settings: best.toml, best.json."),
     ]
-    return html_page(title, "".join(body), made_by="tune-bayes", scripts=hover_script())
+    return result_page(title, [result.verdict], parts, made_by="tune-bayes", sub=_how(result), scripts=hover_script())
 
 
 def _how(result: Result) -> str:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from motionkit import plugins
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, hold, peek
-from motionkit.tuning._base import Base, flat, value_at
-from motionkit.tuning._plan import SEEDS, TRIALS, WORKERS, Plan, distributions
-from motionkit.tuning._storage import (
+from motionkit.tuning.base import Base, flat, value_at
+from motionkit.tuning.plan import SEEDS, TRIALS, WORKERS, Plan, distributions
+from motionkit.tuning.storage import (
     LOST,
     PLACE,
     make_pruner,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 
 # One trial: a training run in its own folder, watched, measured and tidied up.
-
 
 Report = Callable[[int, float], bool]
 """Takes the number of a value on the way, from 1, and the value; returns whether to go on."""

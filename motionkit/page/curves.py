@@ -9,7 +9,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from motionkit.page._charts import WIDTH, cut, line, number, svg, text, ticks
+from motionkit.page.charts import WIDTH, cut, line, number, svg, text, ticks
 
 _COLOURS = 8
 _LEFT, _TOP, _BOTTOM, _BESIDE = 44, 12, 38, 108
@@ -188,7 +188,6 @@ def _apart(wanted: Sequence[float], floor: float) -> list[float]:
 
 
 # A chart with an axis for each quantity and a line through all of them for each thing.
-
 
 _AXIS_ROW, _AXIS_TOP, _AXIS_LEFT, _RIGHT = 27, 20, 88, 8
 _BEST = 0.1

@@ -10,19 +10,16 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from motionkit.contracts.evaluation import write_record
+from motionkit.contracts.evaluation import write_evaluation
 from motionkit.errors import MotionkitError
 from motionkit.motion import JointMotion, features_to_joints
-from motionkit.page import definitions, details, html_page, note, table
+from motionkit.page.html import definitions, details, note, result_page, table
 from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of
-from motionkit.report._motions import mid_action
-from motionkit.runs import disk_errors, write_bytes_atomic
+from motionkit.text_to_motion.evaluation.pages import mid_action
 from motionkit.text_to_motion.evaluation.sensitivity.audit import Audit, Measured
 from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES, Clips
 from motionkit.text_to_motion.evaluation.sensitivity.words import ASKED, main_table, tables, verdict, worst_actions
-from motionkit.version import __version__
 
-_PAGE = "sensitivity.html"
 _SHOWN = 4
 """Clips in the player, for each reward."""
 
@@ -33,26 +30,11 @@ _TOLD_ALONE = (
 )
 
 
-def write_sensitivity(folder: Path, document: Mapping[str, Any], found: Audit, clips: Clips) -> Path:
-    """Write the folder.
-
-    Args:
-        folder: Where; `motionkit.text_to_motion.evaluation.claim` has allowed it.
-        document: What was measured and on what, as ``--json`` has it.
-        found: The audit.
-        clips: Its clips.
-
-    Returns:
-        The page.
-
-    Raises:
-        MotionkitError: It cannot be written (exit code 1).
-    """
-    write_record(folder, "sensitivity", document)
-    path = folder / _PAGE
-    with disk_errors("write the page", path):
-        write_bytes_atomic(path, sensitivity_page(document, found, clips).encode(errors="replace"))
-    return path
+def write_folder(folder: Path, document: Mapping[str, Any], found: Audit, clips: Clips) -> Path:
+    """Write the folder of ``eval sensitivity`` and return the page."""
+    return write_evaluation(
+        folder, "sensitivity", document, lambda: sensitivity_page(document, found, clips), name="sensitivity.html"
+    )
 
 
 def sensitivity_page(document: Mapping[str, Any], found: Audit, clips: Clips) -> str:
@@ -71,9 +53,7 @@ def sensitivity_page(document: Mapping[str, Any], found: Audit, clips: Clips) ->
         "in the sentence": "below 20 % a change is not seen, from 60 % on it is; of several changes the one that is "
         "seen least counts. Without text: 0.2 and 1 standard deviations",
     }
-    body = [
-        f"<header><h1>{escape(title)}</h1></header>",
-        *(f'<p class="lead-in">{escape(verdict(found, name).sentence)}</p>' for name in found.names),
+    parts = [
         "<h2>What is seen of each change</h2>",
         # The change comes first here: it is the head of an entry where the table becomes a list.
         table(
@@ -88,9 +68,9 @@ def sensitivity_page(document: Mapping[str, Any], found: Audit, clips: Clips) ->
         definitions(facts),
         *(note(_sentence(text, found.names)) for text in document["notes"]),
         details("What each change does", definitions(_meanings(found))),
-        f'<p class="cap">Made by motionkit {__version__}; docs/rewards.md says what each figure means.</p>',
     ]
-    return html_page(title, "".join(body), made_by="eval")
+    lead = [verdict(found, name).sentence for name in found.names]
+    return result_page(title, lead, parts, made_by="eval", see="docs/rewards.md says what each figure means.")
 
 
 def _sentence(text: str, names: Sequence[str]) -> str:
