@@ -117,9 +117,10 @@ class MplPredictor:
         """Put back what `tensors` returned, in place."""
         weights.load_strict(self.network, dict(tensors), "the checkpoint")
 
-    def save(self, folder: Path, *, tensors: bool = True) -> None:
+    def save(self, folder: Path, *, tensors: bool = True) -> Path:
         """Write the predictor as a folder that `eval mpl` opens; without `tensors` only its description."""
         write_model(folder, DOCUMENT, self.document(), self.tensors() if tensors else None)
+        return folder
 
     def to(self, device: torch.device | str) -> Self:
         """Move the network."""
