@@ -10,6 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
+from motionkit import plugins
 from motionkit.config import Cli, Settings
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
@@ -187,7 +188,30 @@ def measured(name: str, protocol: EvaluationProtocol, words: Sequence[Any]) -> R
         ProtocolError: It returned something else than a `Result`, a figure that is no number or is not defined, or a
             document that JSON cannot hold (exit code 1).
     """
-    found: object = protocol.measure(*words)
+    with plugins.catching(type(protocol).__module__, code=1):
+        found: object = protocol.measure(*words)
+    return _checked(name, found)
+
+
+def explained(name: str, component: Component) -> Result:
+    """Return what the class of a protocol says of its figures.
+
+    Raises:
+        ProtocolError: It has no `explain`, or that returns no `Result`; or as `Component.load`.
+    """
+    explain = getattr(component.load(), "explain", None)
+    if not callable(explain):
+        raise ProtocolError(
+            f"protocol {name!r} has no explain().",
+            why="its settings have explains = True.",
+            fix="add it as a static method, or leave explains out.",
+        )
+    with plugins.catching(component.factory.partition(":")[0]):
+        found: object = explain()
+    return _checked(name, found)
+
+
+def _checked(name: str, found: object) -> Result:
     if not isinstance(found, Result):
         raise _wrong(name, f"returned {type(found).__name__}", "return motionkit.contracts.protocol.Result(...)")
     try:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from motionkit.contracts.protocol import ProtocolError, ProtocolSettings, Quiet, Result, build_protocol, measured
+from motionkit.contracts.protocol import (
+    ProtocolError,
+    ProtocolSettings,
+    Quiet,
+    Result,
+    build_protocol,
+    explained,
+    measured,
+)
+from motionkit.plugins import Component
 from motionkit.testing._component import Findings, check_component, options_of
 
 
@@ -35,12 +43,14 @@ def check_protocol(name: str, *words: Any, settings: dict[str, Any] | None = Non
     model = component.options
     if not issubclass(model, ProtocolSettings):
         raise AssertionError(f"the settings of protocol {name!r} must extend ProtocolSettings.")
-    has_help = "__doc__" in vars(model) and bool(inspect.getdoc(model))
-    found.expect(has_help, "Its settings need a docstring: it is the help of the command.")
+    found.expect(bool(vars(model).get("__doc__")), "Its settings need a docstring: it is the help of the command.")
     chosen = options_of(component, settings)
     taken = len(model.arguments)
     found.expect(len(words) == taken, f"Its command takes {taken} words beside options; the check got {len(words)}.")
     found.close()
+    found.expect(isinstance(chosen.plan(*words), Mapping), "The plan of its settings must be a mapping.")
+    if model.explains:
+        _expect(found, lambda: explained(name, component))
     results = [_measured(found, name, component, chosen, words) for _ in range(2)]
     first = results[0]
     for metric, value in first.figures.items():
@@ -54,10 +64,13 @@ def check_protocol(name: str, *words: Any, settings: dict[str, Any] | None = Non
     return first
 
 
-def _measured(found: Findings, name: str, component: Any, settings: Any, words: Sequence[Any]) -> Result:
+def _measured(found: Findings, name: str, component: Component, settings: Any, words: Sequence[Any]) -> Result:
+    return _expect(found, lambda: measured(name, build_protocol(name, component, settings, Quiet(component)), words))
+
+
+def _expect(found: Findings, make: Callable[[], Result]) -> Result:
     try:
-        protocol = build_protocol(name, component, settings, Quiet(component))
-        return measured(name, protocol, words)
+        return make()
     except ProtocolError as error:
         found.expect(False, f"{error.message[:1].upper()}{error.message[1:]}")
         found.close()

@@ -29,7 +29,8 @@ from motionkit.config import Cli, {base}
 from motionkit.contracts.protocol import Argument, ProtocolSettings
 from motionkit.plugins import Component, Metric
 class Settings({base}):
-    '''Count steps.'''
+    {text}
+    {doc}
     arguments: ClassVar = (Argument("RUN", "A run.", ""), Argument("DATA...", "Data.", many=True, required=False))
     factor: Annotated[float, Cli("--factor")] = Field(2.0, description="What steps are multiplied with.")
     def plan(self, run, data):
@@ -55,9 +56,16 @@ GOOD = 'return Result({"run": run, "data": data}, figures={"steps/count": 3 * se
 
 
 def install(
-    site: Any, *, name: str = 'name = "steps"', measure: str = "measure", result: str = GOOD, base: str = ""
+    site: Any,
+    *,
+    name: str = 'name = "steps"',
+    measure: str = "measure",
+    result: str = GOOD,
+    base: str = "",
+    doc: str = "",
+    text: str = "'''Count steps.'''",
 ) -> None:
-    light = STEPS.format(base=base or "Settings").replace(
+    light = STEPS.format(base=base or "Settings", doc=doc, text=text).replace(
         "class Settings(Settings)", "class Settings(ProtocolSettings)"
     )
     heavy = HEAVY.format(name=name, measure=measure, result=result)
@@ -100,6 +108,8 @@ def test_help_names_it_and_does_not_import_it(cli: Cli, site: Any, monkeypatch: 
     assert "Count steps." in own
     assert "--factor" in own
     assert "DATA..." in own
+    settings = json.loads(cli("config", "show", "eval", "steps", "--json").stdout)
+    assert settings["settings"] == {"factor": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -116,6 +126,12 @@ def test_help_names_it_and_does_not_import_it(cli: Cli, site: Any, monkeypatch: 
         ({"result": "return Result({'x': object()})"}, 1, "protocol 'steps' returned a document that is not JSON"),
         ({"result": "raise RuntimeError('no data')"}, 1, "raised RuntimeError: no data"),
         ({"result": "import sys; sys.exit(0)"}, 1, "raised SystemExit: 0"),
+        ({"result": "return 1\n    def measure(self):\n        pass"}, 1, "raised TypeError: Steps.measure() takes 1"),
+        (
+            {"name": 'name = "steps"\n    def __new__(cls):\n        pass'},
+            2,
+            "raised TypeError: Steps.__new__() got an unexpected",
+        ),
     ],
 )
 def test_a_bad_protocol_ends_in_one_error(wrong: dict[str, str], code: int, said: str, cli: Cli, site: Any) -> None:
@@ -139,6 +155,7 @@ def test_the_check_passes_a_good_one_and_lists_what_is_wrong(site: Any) -> None:
     [
         ({"result": "return 3"}, "Protocol 'steps' returned int"),
         ({"name": "pass"}, "Protocol 'steps' has no name"),
+        ({"text": "pass"}, "Its settings need a docstring"),
         ({"base": "Group"}, "must extend ProtocolSettings"),
         ({"result": "return Result(figures={'my/x': float('nan')})"}, "The figure 'my/x' is nan"),
         ({"result": "return Result(figures={'other': 1.0})"}, "Metric 'other' is not defined"),
@@ -185,6 +202,23 @@ def test_what_is_neither_a_protocol_nor_a_model_is_refused_with_the_names(cli: C
     done = cli("eval", "stesp")
     assert done.exit_code == 2
     assert "text-to-motion, compare, retrieval, sensitivity, mpl, reward, sa2va, steps" in " ".join(done.stderr.split())
+
+
+def test_explain_is_offered_where_the_settings_say_so(cli: Cli, site: Any) -> None:
+    told = "return 1\n    @staticmethod\n    def explain():\n        return Result(text='what it means')"
+    install(site, result=told, doc="explains: ClassVar[bool] = True")
+    done = cli("eval", "steps", "--explain")
+    assert (done.exit_code, done.stdout.strip()) == (0, "what it means"), done.stderr
+    assert "--explain" not in cli("eval", "mpl", "--help").stdout
+
+
+def test_explain_without_the_method_is_refused(cli: Cli, site: Any) -> None:
+    install(site, doc="explains: ClassVar[bool] = True")
+    done = cli("eval", "steps", "--explain")
+    assert done.exit_code == 2
+    assert "protocol 'steps' has no explain()." in done.stderr
+    with pytest.raises(AssertionError, match=r"has no explain\(\)"):
+        check_protocol("steps", "r", [])
 
 
 def test_figures_become_a_table_by_their_definitions() -> None:

@@ -25,6 +25,7 @@ from motionkit.contracts.protocol import (
     ProtocolSettings,
     Result,
     build_protocol,
+    explained,
     figure_table,
     measured,
     write_page,
@@ -119,18 +120,26 @@ def protocol_command(name: str, app: typer.Typer) -> None:
             given[_name(place)] or [] if argument.many else given[_name(place)]
             for place, argument in enumerate(model.arguments)
         ]
-        with plugins.catching():
-            if dry_run:
-                show_plan(label, resolved, settings.plan(*words), as_json=as_json)
-                return
-            if given.get("explain"):
-                _show(label, component.load().explain(), as_json=as_json)
-                return
+        if dry_run:
+            with plugins.catching(component.factory.partition(":")[0]):
+                plan = dict(settings.plan(*words))
+            show_plan(label, resolved, plan, as_json=as_json)
+            return
+        if given.get("explain"):
+            _show(label, explained(plugins.label(name), component), as_json=as_json)
+            return
         output.say(f"{label}: loading torch, data and weights")
         protocol = build_protocol(plugins.label(name), component, settings, _Console(label, component))
         _show(label, measured(plugins.label(name), protocol, words), as_json=as_json)
 
-    add_command(app, model, run, label, like=_like(model), help=inspect.getdoc(model))
+    add_command(
+        app,
+        model,
+        run,
+        label,
+        like=_like(model),
+        help=inspect.cleandoc(vars(model).get("__doc__") or component.summary),
+    )
 
 
 def _name(place: int) -> str:
