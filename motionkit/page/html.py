@@ -144,7 +144,7 @@ def html_page(title: str, body: str, *, made_by: str, scripts: str = "") -> str:
         scripts: Script elements of its parts, such as `hover_script`; they come last.
 
     Example:
-        >>> from motionkit.page import bars, figure
+        >>> from motionkit.page.charts import bars
         >>> body = figure(bars([("walk", 3.0), ("jump", 1.0)], label="Clips by action"), "Clips of each action.")
         >>> html_page("Walks & jumps", body, made_by="report")[:29]
         '<!doctype html><html lang="en'
