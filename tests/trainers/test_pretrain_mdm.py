@@ -234,7 +234,7 @@ def test_it_learns_what_texts_mean(tmp_path: Path) -> None:
     train = {"batch_size": 16, "val_every": 0, "ema": 0.9, "clutter": 0.0, "velocity": 0.0, "joint_velocity": 0.0,
              "max_weight": 1.0}  # fmt: skip
     optim = {"learning_rate": 4e-3, "warmup_steps": 5, "weight_decay": 0.0}
-    settings = _settings(run={"num_steps": 450}, model=shape, train=train, optim=optim)
+    settings = _settings(run={"num_steps": 800}, model=shape, train=train, optim=optim)
     document = _train(settings, tmp_path / "run")
     loss = document["heldout"]["loss"]
     assert loss["after"] < 0.5 * loss["before"]
