@@ -18,7 +18,7 @@ from motionkit.starter import Order, perform
 TINY = {
     "train-mpl": (
         "--encoder none --num-steps 2 --set model.width=32 --set model.head=delta --set train.seq_len=34 "
-        "--set train.known=20 --batch-size 16 --set train.val_stride=20 --set checkpoint.every=1"
+        "--set train.known=20 --batch-size 16 --set train.val_stride=20 --set train.long=[] --set checkpoint.every=1"
     ),
     "pretrain mpl-encoder": "--num-steps 2 --set checkpoint.every=1",
 }
@@ -60,7 +60,7 @@ def test_eval_mpl_leaves_out_training_clips(clips: Path, tmp_path: Path, cli: Ca
     other.mkdir()
     for number in range(3):
         write(other, number, "val", seed=number)  # trained on
-    words = ["eval", "mpl", out, "--data", other, "--horizons", "100,200"]
+    words = ["eval", "mpl", out, "--data", other, "--horizons", "100,200", "--long", ""]
     refused = cli(*words)
     assert refused.exit_code == 2
     assert "the model was trained on all 3 clips of the val split" in refused.stderr

@@ -50,7 +50,7 @@ def settings(folder: Path, out: Path | None = None, **changes: Any) -> TrainMplS
         "data": [str(folder)],
         "encoder": "none",
         "model": {"head": "both", "width": 32, "window": 4, "heads": 2, "shot": 0.3, "cosines": 4, "dropout": 0.1},
-        "train": {"batch_size": 16, "seq_len": 34, "known": 20, "stride": 4, "val_stride": 8, "long": [2]},
+        "train": {"batch_size": 16, "seq_len": 34, "known": 20, "stride": 4, "val_stride": 8, "long": []},
         "freerun": {"horizon": 4, "first_horizon": 2},
         "teacher": {"frames": 3},
         "optim": {"learning_rate": 3e-3, "warmup_steps": 2},
@@ -77,7 +77,7 @@ def weights(out: Path) -> dict[str, torch.Tensor]:
 @pytest.fixture(scope="module")
 def finished(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Any]]:
     out = tmp_path_factory.mktemp("runs") / "whole"
-    _, parts = train(folder, out)
+    _, parts = train(folder, out, train={"long": [2]})
     return out, parts
 
 
@@ -128,12 +128,6 @@ def test_it_measures_long_runs_and_warns_of_them(finished: tuple[Path, Mapping[s
     assert long["alarms"], "three epochs of a tiny network follow no path"
     log = (out / "log.txt").read_text()
     assert all(text in log for text in long["alarms"])
-
-
-def test_long_runs_can_be_left_out(folder: Path, tmp_path: Path) -> None:
-    _, parts = train(folder, tmp_path / "short", run={"epochs": 1}, train={"long": []})
-    assert parts["long"] is None
-    assert not [name for name in parts["metrics"] if "long" in name]
 
 
 def test_eval_opens_the_run(folder: Path, finished: tuple[Path, Mapping[str, Any]]) -> None:
@@ -195,6 +189,8 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(
     first, second = weights(whole), weights(out)
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert rest["heldout"] == parts["heldout"]
+    assert rest["long"] is None  # long runs are left out here
+    assert not [name for name in rest["metrics"] if "long" in name]
 
 
 def test_a_run_of_before_other_paths_goes_on_in_the_same_bits(
@@ -203,7 +199,7 @@ def test_a_run_of_before_other_paths_goes_on_in_the_same_bits(
     """Its config.json knows neither curves, nor starts beside the path, nor where the root is: it had none of them."""
     small = settings(folder, loss={"place": 0.0}, augmentation={"bend": 0.0, "speed_scale_range": (1.0, 1.0)},
                      checkpoint={"every": 1}).model_dump(mode="json")  # fmt: skip
-    small["train"] |= {"path_off": 0.0, "long": []}
+    small["train"] |= {"path_off": 0.0}
     Path("small.json").write_text(json.dumps({name: small[name] for name in (
         "data", "encoder", "model", "train", "freerun", "teacher", "loss", "augmentation", "optim", "checkpoint")
     }))  # fmt: skip

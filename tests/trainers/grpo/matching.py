@@ -89,7 +89,6 @@ class Random(Height):
         self.draw = torch.Generator().manual_seed(0)
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        """Score."""
         scores = super().score(motions, prompts)
         assert scores.segments is not None
         return RewardScores(

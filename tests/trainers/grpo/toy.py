@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 
 import torch
@@ -34,7 +35,6 @@ class HashEncoder:
     fingerprint = "hash"
 
     def encode(self, texts: Sequence[str]) -> TextFeatures:
-        """Encode."""
         rows = [
             torch.randn(1, self.width, generator=torch.Generator().manual_seed(stable_hash(text) % 2**63))
             for text in texts
@@ -48,7 +48,6 @@ class Height:
     name = "height"
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        """Score."""
         bounds = segment_bounds(prompts, motions.features.device)
         owned = segment_frames(bounds, motions.features.shape[1]).float()
         sign = torch.zeros(owned.shape[:2])
@@ -85,7 +84,6 @@ class TableCondition:
         return len(self.rows)
 
     def select(self, index: torch.Tensor) -> TableCondition:
-        """Select."""
         return TableCondition(self.rows[index])
 
 
@@ -101,7 +99,6 @@ class TablePolicy:
         self.autocast: torch.dtype | None = None
 
     def frames(self, lengths: torch.Tensor) -> int:
-        """Longest."""
         return int(lengths.max())
 
     def condition(self, prompts: Sequence[Prompt]) -> TableCondition:
@@ -121,18 +118,15 @@ class TablePolicy:
         *,
         guidance: float = 1.0,
     ) -> torch.Tensor:
-        """Look up."""
         pose: torch.Tensor = self.network(condition.rows[:, : x.shape[1]])
         kept = self.schedule.alphas_cumprod[timestep].float()[:, None, None]
         gain = kept.sqrt() * 0.25 / (kept * 0.25 + 1 - kept)
         return pose + gain * (x - kept.sqrt() * pose)
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """State."""
         return self.network.state_dict()
 
     def load_tensors(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Load."""
         self.network.load_state_dict(dict(tensors))
 
 
@@ -150,3 +144,56 @@ def gain(grpo: GRPO, steps: int = 10) -> float:
     for _ in range(steps):
         grpo.step(PROMPTS)
     return reward() - before
+
+
+def rise(grpo: GRPO, steps: int = 10) -> float:
+    """Mean reward of the last three steps minus that of the first."""
+    curve = [grpo.step(PROMPTS)["reward/mean"] for _ in range(steps)]
+    return sum(curve[-3:]) / 3 - curve[0]
+
+
+def learns(make: Callable[..., GRPO], gain: Callable[[GRPO], float] = rise, *, apart: float = 0.2) -> None:
+    """Assert that the reward rises for each of three seeds, and does not with shuffled advantages."""
+    real = [gain(make(seed=seed)) for seed in range(3)]
+    shuffled = [gain(make(seed=seed, shuffle=True)) for seed in range(2)]
+    assert min(real) > 0.12, real
+    assert max(abs(value) for value in shuffled) < 0.12, shuffled
+    assert sum(real) / 3 - sum(shuffled) / 2 > apart / 3, (real, shuffled)
+
+
+def weights(grpo: GRPO) -> dict[str, torch.Tensor]:
+    """A copy of the policy's weights."""
+    return {name: value.clone() for name, value in grpo.policy.tensors().items()}
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    """Whether they are the same to the bit."""
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def hand_over(one: GRPO, other: GRPO) -> None:
+    """Put a checkpoint of one into the other."""
+    saved = {name: copy.deepcopy(part.state()) for name, part in one.parts().items()}
+    with torch.no_grad():
+        for name, part in other.parts().items():
+            part.load_state(saved[name])
+
+
+def resumes(make: Callable[[], GRPO], steps: int = 3) -> list[dict[str, float]]:
+    """Assert that an engine made of a checkpoint goes on as the first one does; return the metrics of these steps."""
+    whole, second = make(), make()
+    for _ in range(steps):
+        whole.step(PROMPTS)
+    hand_over(whole, second)
+    curves = [
+        [
+            {name: value for name, value in grpo.step(PROMPTS).items() if not name.startswith("time/")}
+            for _ in range(steps)
+        ]
+        for grpo in (whole, second)
+    ]
+    assert curves[0] == curves[1]
+    assert same(weights(whole), weights(second))
+    with whole.averaged(), second.averaged():
+        assert same(weights(whole), weights(second))
+    return curves[0]

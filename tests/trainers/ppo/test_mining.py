@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from motionkit.success.ppo.train import PpoTrainer
 from motionkit.success.train import RewardTrain
 from motionkit.success.train_settings import RewardTrainSettings
 
-from ...made.training import run_trainer
+from ...made.training import metric_lines, run_trainer
 
 
 def collect(folder: Path, *, episodes: int = 12, steps: int = 6, seed: int = 0, first: int = 0) -> Path:
@@ -72,23 +71,26 @@ def train(trained: Path, out: Path, *, stop_after: int = 0, **changes: Any) -> M
     return dict(found)
 
 
-def lines(folder: Path) -> list[dict[str, float]]:
-    found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in found]
+@pytest.fixture(scope="module")
+def whole(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Any]]:
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    return out, train(trained, out)
 
 
-def test_rounds_keep_the_policys_frames_and_a_classifier_that_learned_from_them(trained: Path, tmp_path: Path) -> None:
-    found = train(trained, tmp_path / "run")
+def test_rounds_keep_the_policys_frames_and_a_classifier_that_learned_from_them(
+    trained: Path, whole: tuple[Path, Mapping[str, Any]]
+) -> None:
+    out, found = whole
     rounds = found["mining"]["rounds"]
     assert [one["step"] for one in rounds] == [1, 2]  # of 4 updates: after a third, and after two
-    mined = open_episodes(tmp_path / "run" / "mined")
+    mined = open_episodes(out / "mined")
     assert mined.verify() == []
     # 60 steps an update of 4 copies, 6 of an episode: 2 whole ones of each copy in the first, and so on.
     assert rounds[0]["frames"] == 48
     assert rounds[1]["frames"] == 120
     assert {record.frames for record in mined.records} == {6}
     assert {record.source for record in mined.records} == {f"on-policy, round {n}" for n in (1, 2, 3)}
-    before, after = load_classifier(trained), load_classifier(tmp_path / "run")
+    before, after = load_classifier(trained), load_classifier(out)
     assert before.fingerprint() != after.fingerprint()
     assert after.card.step == before.card.step + 16
     assert after.card.checks
@@ -96,24 +98,25 @@ def test_rounds_keep_the_policys_frames_and_a_classifier_that_learned_from_them(
     assert after.trained_on.complete
     # Episodes that ended after the last round were not learned from.
     assert after.trained_on.items - own == {record.content for record in mined.records[: int(rounds[1]["episodes"])]}
-    logged = lines(tmp_path / "run")
+    logged = metric_lines(out)
     assert [("mining/precision" in line) for line in logged] == [True, True, False, False]
     assert [table["title"].split(":")[0] for table in found["table"]][-1] == "Mining"
 
 
 @pytest.mark.parametrize("stop_after", [1, 2, 3])
-def test_a_run_that_was_stopped_ends_in_the_same_bits(trained: Path, tmp_path: Path, stop_after: int) -> None:
-    train(trained, tmp_path / "whole")
-    train(trained, tmp_path / "parts", stop_after=stop_after)
-    again = settings(trained, None, run={"num_steps": 4, "resume": tmp_path / "parts"})
-    run_trainer(PpoTrainer, "ppo", again, tmp_path / "parts")
-    one, two = load_actor(tmp_path / "whole"), load_actor(tmp_path / "parts")
+def test_a_run_that_was_stopped_ends_in_the_same_bits(
+    trained: Path, whole: tuple[Path, Mapping[str, Any]], tmp_path: Path, stop_after: int
+) -> None:
+    out, parts = whole[0], tmp_path / "parts"
+    train(trained, parts, stop_after=stop_after)
+    run_trainer(PpoTrainer, "ppo", settings(trained, None, run={"num_steps": 4, "resume": parts}), parts)
+    one, two = load_actor(out), load_actor(parts)
     assert all(torch.equal(one.tensors()[name], two.tensors()[name]) for name in one.tensors())
-    first, second = load_classifier(tmp_path / "whole"), load_classifier(tmp_path / "parts")
+    first, second = load_classifier(out), load_classifier(parts)
     assert first.fingerprint() == second.fingerprint()
     assert first.card == second.card
-    assert open_episodes(tmp_path / "whole/mined").fingerprint == open_episodes(tmp_path / "parts/mined").fingerprint
-    assert lines(tmp_path / "whole") == lines(tmp_path / "parts")
+    assert open_episodes(out / "mined").fingerprint == open_episodes(parts / "mined").fingerprint
+    assert metric_lines(out) == metric_lines(parts)
 
 
 def test_what_mining_needs_is_said(trained: Path, tmp_path: Path) -> None:

@@ -23,16 +23,20 @@ from motionkit.training.execute import run_trainer
 from tests.made.episodes import make
 
 
-@pytest.fixture
-def data(monkeypatch):
-    """Made episodes by the name of their folder."""
-    sets = {
+@pytest.fixture(scope="module")
+def sets():
+    return {
         "good": make(80),
         "large": make(240),
         "bug": make(80, bug=True),
         "none": replace(make(10), labels=np.zeros(200, dtype=np.float32)),
         "two": make(40, second=True),
     }
+
+
+@pytest.fixture
+def data(sets, monkeypatch):
+    """Made episodes by the name of their folder."""
     monkeypatch.setattr(opening, "open_episodes", lambda *places: sets[Path(places[0]).name])
     return sets
 

@@ -59,12 +59,12 @@ def test_a_step_of_both_loops_is_saved_opened_and_exported(model: Path, cli: Cli
 
 
 def test_a_stopped_run_ends_as_an_unstopped_one(model: Path, cli: Cli) -> None:
-    whole = cli(*line(model, "--num-steps", 3, "--name", "whole", "--set", "checkpoint.every=2"))
+    whole = cli(*line(model, "--num-steps", 2, "--name", "whole", "--set", "checkpoint.every=1"))
     assert whole.exit_code == 0, whole.stderr
     stopped = Path("runs/sa2va-rl/two")
     shutil.copytree("runs/sa2va-rl/whole", stopped)
     (stopped / "policy-last/model.safetensors").unlink()
-    rest = cli("sa2va-rl", "--resume", stopped / "checkpoints/step-00000002")
+    rest = cli("sa2va-rl", "--resume", stopped / "checkpoints/step-00000001")
     assert rest.exit_code == 0, rest.stderr
     one, other = (
         load_file(Path("runs/sa2va-rl") / name / "policy-last/model.safetensors") for name in ("whole", "two")

@@ -24,7 +24,7 @@ def test_a_finished_run_shows_its_predictions(tmp_path: Path, cli: Callable[...,
         split = "train" if number < 6 else "val"
         write_mpl_npz(tmp_path / f"clip{number:02d}.npz", Clip(made, split=split), source_hash="")
     words = ("train-mpl", "--data", tmp_path, "--epochs", 1, "--encoder", "none", "--device", "cpu", "--out", "run")
-    done = cli(*words, "--set", "model.width=32", "--set", "train.stride=5", "--json")
+    done = cli(*words, "--set", "model.width=32", "--set", "train.stride=5", "--set", "train.long=2", "--json")
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
     kept = Predictions.load(Path("run/heldout/predictions.npz"))
