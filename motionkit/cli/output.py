@@ -48,6 +48,7 @@ ROWS = (
     _own("tune-bayes", "Search a trainer's settings with Optuna: the same as tune --bayes.", TRAIN, hidden=True),
     _own("generate", "Make motions from text with a policy.", MOTION),
     _own("predict", "Continue a motion with a predictor, freely or along a path.", MOTION),
+    _own("view", "Look at motions in a browser: files, folders, datasets.", MOTION),
     _own("convert", "Convert motions between formats; build datasets.", MOTION),
     _own("compose", "Join single clips into prompts of several actions.", MOTION),
     _own("profile", "Measure a dataset; suggest settings for it.", MOTION),
@@ -87,11 +88,10 @@ ELSEWHERE = {
     "end": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
     "in-place": "no command takes the path out of a motion",
     "loop": "no command makes a motion loop",
-    "play": "motionkit convert FILE PAGE.html makes a page that plays it",
+    "play": "motionkit view FILE plays it",
     "retarget": "no command puts a motion on another rig",
     "start": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
     "trim": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
-    "view": "motionkit convert FILE PAGE.html makes a page that plays it",
 }
 """Words that are looked for as commands or options and are neither: what there is instead."""
 
