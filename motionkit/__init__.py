@@ -19,7 +19,7 @@ The whole of `motionkit grpo`, from Python::
 A reward may be a plain function, and a dataset a list::
 
     def low(motions, prompts):  # motions.joints: [N, T, J, 3], metres, Y up
-        return -motions.joints[..., 0, 1].nanmean(1)
+        return -(motions.joints[..., 0, 1] * motions.mask).sum(1) / motions.lengths
 
     grpo = GRPO(policy, low)
     dataset = load_dataset([(motion, "a person crouches") for motion in motions])

@@ -34,6 +34,7 @@ function figureParts(axes, look, track, pose, overlay, body = null) {
     const a = seen[from];
     const b = seen[to];
     if (a[2] < look.near || b[2] < look.near) continue;
+    if (body && from === track.roles.head && to === track.head?.[0]) continue; // it is inside the ball of the head
     const trunk = body ? body.trunk[to] : track.sides[to] === '-';
     // Where a limb of a thin figure leaves the trunk it is thinner, so that its colour does not cover the trunk.
     const start = body || track.sides[from] === track.sides[to] ? radii[from] : 0.55 * radii[to];
