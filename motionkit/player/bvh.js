@@ -44,7 +44,7 @@ function bvhTree(text) {
       const brace = text.indexOf('{', word.lastIndex);
       const name = text.slice(word.lastIndex, brace).trim();
       if (brace < 0 || name.includes('\n') || name.length > 1000) refuse(`there is no { after ${said}`);
-      if ((said === 'ROOT') !== !open.length) refuse('a brace is missing or too many');
+      if ((said === 'ROOT') !== !open.length) refuse('its braces do not match');
       if (said === 'ROOT' && tree.names.length) refuse('there is a second ROOT');
       if (tree.names.length >= MOST_JOINTS) refuse(`there are more than ${MOST_JOINTS} joints`);
       word.lastIndex = brace + 1;
@@ -66,7 +66,7 @@ function bvhTree(text) {
       });
     } else refuse(`${said.slice(0, 40)} is not expected`);
   }
-  if (open.length || !tree.names.length) refuse('a brace is missing or too many');
+  if (open.length || !tree.names.length) refuse('its braces do not match');
   return { tree, at: word.lastIndex };
 }
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,9 +10,10 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field
 
+from motionkit.cli._browser import open_page
 from motionkit.cli._inputs import STARTER, InputSettings, open_inputs, open_table
 from motionkit.cli._stop import working
-from motionkit.cli.output import say, warn
+from motionkit.cli.output import warn
 from motionkit.cli.settings import settings_command
 from motionkit.config import Cli
 from motionkit.errors import MotionkitError
@@ -63,8 +62,8 @@ def register(app: typer.Typer) -> None:
             warn(f"not shown: {name}: {reason}")
         if len(made.failed) > _NAMED:
             warn(f"not shown: {len(made.failed) - _NAMED} more.")
-        if settings.open and not _open(made.page):
-            say("there is no browser here: open the page on a machine that has one.")
+        if settings.open:
+            open_page(made.page)
         return {
             "page": str(made.page),
             "folder": None if made.folder is None else str(made.folder),
@@ -83,9 +82,3 @@ def _refuse(settings: ViewSettings, paths: Sequence[str] | None) -> None:
 
     if settings.out is not None:
         plan_view(paths or [STARTER], settings.out, browse=True)
-
-
-def _open(page: Path) -> bool:
-    """Open a page in a browser with windows; one in the terminal would show nothing."""
-    windows = sys.platform in ("darwin", "win32") or any(os.environ.get(key) for key in ("DISPLAY", "WAYLAND_DISPLAY"))
-    return bool(windows or os.environ.get("BROWSER")) and webbrowser.open(page.resolve().as_uri())
