@@ -50,12 +50,13 @@ ROWS = (
     _own(
         "predict", "Continue a motion with a predictor, freely or along a path.", MOTION, "predictor.commands:PREDICT"
     ),
+    _own("view", "Look at motions in a browser: files, folders, datasets.", MOTION, "cli.commands.view:VIEW"),
     _own("convert", "Convert motions between formats; build datasets.", MOTION, "cli.commands.convert:CONVERT"),
     _own("compose", "Join single clips into prompts of several actions.", MOTION, "text_to_motion.commands:COMPOSE"),
     _own("profile", "Measure a dataset; suggest settings for it.", MOTION, "cli.commands.profile:PROFILE"),
     _own("eval", "Measure a policy or a run by a named protocol.", MOTION),
     _own("export", "Write a run's model, or its episodes, for another tool.", MOTION, "cli.commands.export:EXPORT"),
-    _own("runs", "List runs, show one, compare several.", LOOK),
+    _own("runs", "List runs, show, open, compare, tag and remove them.", LOOK),
     _own("report", "Make the page of a run, or of several to compare.", LOOK),
     _own("config", "Show every setting of a command, or explain one.", LOOK),
     _own("plugins", "List, show, check and start plugins.", LOOK),
@@ -89,11 +90,10 @@ ELSEWHERE = {
     "end": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
     "in-place": "no command takes the path out of a motion",
     "loop": "no command makes a motion loop",
-    "play": "motionkit convert FILE PAGE.html makes a page that plays it",
+    "play": "motionkit view FILE plays it",
     "retarget": "no command puts a motion on another rig",
     "start": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
     "trim": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
-    "view": "motionkit convert FILE PAGE.html makes a page that plays it",
 }
 """Words that are looked for as commands or options and are neither: what there is instead."""
 

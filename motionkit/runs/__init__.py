@@ -31,6 +31,7 @@ from motionkit.runs._listing import (
     peek,
     what_is,
 )
+from motionkit.runs._manage import change_tags, check_removable, data_of, remove_run, size_of, tags_of, users_of
 from motionkit.runs._record import LOCK, PAGE, folder_of, hold, still_holds
 from motionkit.runs._resume import locate, refuse_command
 from motionkit.runs._run import FollowingRun, Run, logging_into, open_run
@@ -51,6 +52,9 @@ __all__ = [
     "RunInfo",
     "SavedModel",
     "TrainedOn",
+    "change_tags",
+    "check_removable",
+    "data_of",
     "disk_errors",
     "find",
     "find_model",
@@ -72,9 +76,13 @@ __all__ = [
     "open_run",
     "peek",
     "refuse_command",
+    "remove_run",
     "require_writable",
     "restore_optimizer",
+    "size_of",
     "still_holds",
+    "tags_of",
+    "users_of",
     "what_is",
     "write_bytes_atomic",
     "write_model",

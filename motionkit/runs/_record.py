@@ -339,7 +339,10 @@ def _lock(descriptor: int) -> bool:
 PAGE = "report.html"
 """Name of a run's page in its folder."""
 
-_OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", PAGE)
+TAGS = "tags.json"
+"""File of a run's tags, a list of words."""
+
+_OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", PAGE, TAGS)
 """Names in every run folder, besides run.json."""
 
 _UNLISTED = ("policy", "tmr")
@@ -378,9 +381,13 @@ def claim_new(folder: Path, *, overwrite: bool) -> None:
         ) from error
 
 
-def own_names(record: RunRecord) -> set[str]:
-    """Return the names that motionkit may replace in a run's folder, besides run.json and the lock."""
-    return {*_OWN, *(record.artifacts or _UNLISTED)} - {RECORD, LOCK}
+def own_names(record: RunRecord | None) -> set[str]:
+    """Return the names that motionkit may replace in a run's folder, besides run.json and the lock.
+
+    Args:
+        record: Its record; None where it cannot be read.
+    """
+    return {*_OWN, *((record and record.artifacts) or _UNLISTED)} - {RECORD, LOCK}
 
 
 def _refuse_or_clear(folder: Path, overwrite: bool) -> None:

@@ -209,4 +209,4 @@ def _track(name: str, shown: Shown, row: int) -> PlayerTrack:
     if len(scores) != len(segments):
         scores = ()
     motion = JointMotion(body.joint_names, body.parents, joints, shown.fps)
-    return track_of(motion, name, segments=segments, scores=scores, features=features)
+    return track_of(motion, name, segments=segments, scores=scores)

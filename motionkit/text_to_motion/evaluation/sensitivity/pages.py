@@ -158,4 +158,4 @@ def _track(clips: Clips, title: str, features: Tensor, caption: str, score: floa
     motion = JointMotion(body.joint_names, body.parents, features_to_joints(features, body).double(), clips.fps)
     segments = [(caption, 0.0, len(features) / clips.fps)]
     scores = [score] if np.isfinite(score) else []
-    return track_of(motion, f"{title} {score:.2f}", segments=segments, scores=scores, features=features)
+    return track_of(motion, f"{title} {score:.2f}", segments=segments, scores=scores)
