@@ -100,9 +100,9 @@ def read(
     """Read a motion file of any known format.
 
     Args:
-        path: BVH, Unreal / MPL JSON, AMASS or SMPL npz, joints or features as .npy, motionkit npz.
-        up: Vertical axis of BVH files and joint arrays; ``auto`` looks at the rest pose.
-        units: Unit of BVH files and joint arrays; ``auto`` looks at the length of the legs.
+        path: BVH, GLB, Unreal / MPL JSON, AMASS or SMPL npz, joints or features as .npy, motionkit npz.
+        up: Vertical axis of BVH and GLB files and joint arrays; ``auto`` looks at the rest pose.
+        units: Unit of BVH and GLB files and joint arrays; ``auto`` looks at the length of the legs.
         source_fps: Frames per second of files that do not say; 0 takes 20.
 
     Returns:

@@ -45,7 +45,9 @@ _SIDES = {"left": "left", "l": "left", "right": "right", "r": "right"}
 _SHORT = re.compile(f"([lr])({'|'.join(sorted({alias for aliases in SIDED.values() for alias in aliases}))})")
 """Sides as Poser and CMU write them, all in lower case: ``lfemur``, ``rshldr``."""
 
-_PREFIX = re.compile(r"^(Character\d*|Bip\d*|J_Bip|mixamorig\d*|CC_Base|def|DEF|b|[mf]_avg)[_\s-]+")
+_PREFIX = re.compile(
+    r"^(Character\d*|Bip\d*|J_Bip|mixamorig\d*|CC_Base|def|DEF|b|[mf]_avg)[_\s-]+|^mixamorig\d*(?=[A-Z])"
+)
 _SAYS_NOTHING = ("joint", "jnt", "jt", "bone", "bend", "stretch")
 _MIDDLE = ("c", "m", "x")
 """How rigs mark what is on neither side: ``Root_M``, Auto-Rig Pro's ``root.x``."""

@@ -76,8 +76,9 @@ def register(app: typer.Typer) -> None:
     ) -> Mapping[str, Any]:
         """Convert motions between formats, check them, or build a dataset.
 
-        Reads BVH, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D and
-        KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz.
+        Reads BVH, GLB, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D
+        and KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints,
+        npz.
         """
         from motionkit.clips.convert import (
             OutputOptions,
