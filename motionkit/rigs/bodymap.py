@@ -490,8 +490,10 @@ def mirror_order(names: Sequence[str]) -> tuple[int, ...]:
     """
     pairs = _pairs(names)
     partner = pairs | {right: left for left, right in pairs.items()}
-    place = {_plain_side(name): joint for joint, name in enumerate(names)}
-    return tuple(place[partner.get(name, name)] for name in map(_plain_side, names))
+    # An end site has its joint's name and another partner.
+    place = {(_plain_side(name), name.endswith(END)): joint for joint, name in enumerate(names)}
+    plain = [(_plain_side(name), name.endswith(END)) for name in names]
+    return tuple(place.get((partner.get(name, name), end), joint) for joint, (name, end) in enumerate(plain))
 
 
 def _pairs(names: Sequence[str]) -> dict[str, str]:
