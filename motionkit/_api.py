@@ -125,7 +125,7 @@ class Run:
     def _repr_html_(self) -> str:
         from html import escape
 
-        from motionkit.report import run_page
+        from motionkit.report.page import run_page
 
         # A frame of its own: the style of a page is not to change a notebook.
         page = escape(run_page(self.folder))
@@ -176,9 +176,9 @@ def read(
     """Read a motion file of any known format.
 
     Args:
-        path: BVH, Unreal / MPL JSON, AMASS or SMPL npz, joints or features as .npy, motionkit npz.
-        up: Vertical axis of BVH files and joint arrays; ``auto`` looks at the rest pose.
-        units: Unit of BVH files and joint arrays; ``auto`` looks at the length of the legs.
+        path: BVH, GLB, Unreal / MPL JSON, AMASS or SMPL npz, joints or features as .npy, motionkit npz.
+        up: Vertical axis of BVH and GLB files and joint arrays; ``auto`` looks at the rest pose.
+        units: Unit of BVH and GLB files and joint arrays; ``auto`` looks at the length of the legs.
         source_fps: Frames per second of files that do not say; 0 takes 20.
 
     Returns:
@@ -247,8 +247,15 @@ def convert(
     to: Literal["humanml", "kit", "mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"] | None = None,
     fps: float = 0.0,
     captions: str | Path | None = None,
-    fix: bool = False,
+    fix: bool | str = False,
     mirror: bool = False,
+    start: float = 0.0,
+    end: float = 0.0,
+    height: float = 0.0,
+    yaw: float = 0.0,
+    loop: bool = False,
+    in_place: bool = False,
+    floor: bool = False,
     overwrite: bool = False,
     up: Literal["auto", "y", "z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
@@ -262,8 +269,16 @@ def convert(
         to: Format to write.
         fps: Frames per second to write; 0 keeps each clip's own.
         captions: CSV with a row per clip.
-        fix: Keep the longest clean run of each clip.
-        mirror: Datasets: also each clip's mirror image.
+        fix: Repairs: ``clean`` (True too) keeps the longest clean run of each clip, ``feet`` holds feet where they
+            stand, ``jitter`` filters; joined by commas.
+        mirror: Left and right swapped; datasets: also each clip's mirror image.
+        start: Seconds to cut off before.
+        end: Second of the clip at which it ends; 0 keeps its end.
+        height: Metres that the body is tall; 0 keeps it.
+        yaw: Degrees to turn it to its left.
+        loop: Cut it where it can be repeated best, and bend both ends to meet.
+        in_place: Take away its path over the ground.
+        floor: Bring standing feet to height 0.
         overwrite: Replace the file, or what an earlier conversion wrote in the folder.
         up: See `read`.
         units: See `read`.
@@ -281,11 +296,21 @@ def convert(
         >>> motionkit.convert(clip.save("jump.bvh"), "jump.glb").frames
         120
     """
-    from motionkit.clips.convert import OutputOptions, open_sources, plan_conversion, refuse_idle, run_conversion
+    from motionkit.clips.convert import (
+        Edits,
+        OutputOptions,
+        open_sources,
+        plan_conversion,
+        read_fixes,
+        refuse_idle,
+        run_conversion,
+    )
     from motionkit.motion import ReadOptions, read_caption_table
 
     paths = [Path(inputs)] if isinstance(inputs, (str, Path)) else [Path(path) for path in inputs]
-    options = OutputOptions(fps=fps, mirror=mirror, fix=fix, overwrite=overwrite)
+    fixes = read_fixes(fix if isinstance(fix, str) else "clean" * fix)
+    edits = Edits(start, end, fixes, height, False, yaw, loop, in_place, floor)
+    options = OutputOptions(fps=fps, mirror=mirror, edits=edits, overwrite=overwrite)
     request = plan_conversion(Path(out), [str(path) for path in paths], to, options)
     reading = ReadOptions(up=up, unit=units)
     sources = open_sources(paths, reading).sources

@@ -196,7 +196,7 @@ formats.arrays: formats.arrays._features formats.arrays._joints formats.arrays._
 formats.bvh.euler: formats.bvh._euler
 formats.bvh.read: formats.bvh._frames formats.bvh._hierarchy formats.bvh._read
 formats.bvh.write: formats.bvh._write
-formats.glb: formats.glb._mesh formats.glb._write
+formats.glb.write: formats.glb._mesh formats.glb._write
 formats.mpl.build: formats.mpl._bones formats.mpl._build formats.mpl._find_bones formats.mpl._root formats.mpl.bones
 formats.mpl.fields: formats.mpl._conventions formats.mpl._fields
 formats.mpl.npz: formats.mpl._read_npz formats.mpl._trajectory formats.mpl._write

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import metadata
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -342,7 +343,7 @@ class Root(CommandTree):
         """Parse `args`, run the command, exit with 0, 1, 2, 130 or 143."""
         typed = list(sys.argv[1:] if args is None else args)
         command_line.set(tuple(typed))
-        line = hoist(typed)
+        line = hoist(bare_fix(typed))
         options = line[: line.index("--")] if "--" in line else line
         try:
             with hearing_signals():
@@ -374,6 +375,28 @@ class Root(CommandTree):
                 raise
             message = f"something in this process asked Python to exit with {error.code!r}."
             raise MotionkitError(message, why="the command had not come to its end.", code=1) from error
+
+
+_REPAIRS = ("clean", "feet", "jitter")
+
+
+def bare_fix(args: list[str]) -> list[str]:
+    """Give ``convert --fix`` its value ``clean`` where none follows: it was a switch before it named repairs."""
+    if "convert" not in args:
+        return args
+    following = [*args[1:], ""]
+    return [
+        f"{item}=clean" if item == "--fix" and not _names_repairs(after) else item
+        for item, after in zip(args, following, strict=True)
+    ]
+
+
+def _names_repairs(word: str) -> bool:
+    """Return whether a word names repairs, or means to; a path does not."""
+    parts = word.split(",")
+    if all(part in _REPAIRS for part in parts):
+        return True
+    return all(did_you_mean(part, _REPAIRS) for part in parts) and not Path(word).exists()
 
 
 def hoist(args: list[str]) -> list[str]:

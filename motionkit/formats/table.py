@@ -45,6 +45,7 @@ FORMATS = {
     entry.name: entry
     for entry in (
         Format("bvh", "BVH", ".bvh", "bvh:read_bvh", (*_PLACED, "joint_map")),
+        Format("glb", "GLB", ".glb", "glb:read_glb", (*_PLACED, "joint_map")),
         Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl.read_json:read_mpl_json", _EXPORTED, TABLES),
         Format("mpl-npz", "MPL npz", ".npz", "mpl.npz:read_mpl_npz", _EXPORTED, TABLES),
         Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass", ("fps", "up", "smpl_model")),
@@ -100,6 +101,8 @@ def recognise(path: Path) -> Format | None:
     suffix = path.suffix.lower()
     if suffix == ".bvh":
         return FORMATS["bvh"]
+    if suffix == ".glb":
+        return FORMATS["glb"]
     if suffix == ".json":
         return FORMATS["unreal-json"] if _is_motion_json(path) else None
     if suffix == ".npz":

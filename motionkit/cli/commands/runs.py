@@ -150,7 +150,7 @@ def open_run(
     """
     from motionkit import runs
     from motionkit.cli._browser import open_page
-    from motionkit.report import write_report
+    from motionkit.report.page import write_report
 
     info = runs.find_one(run, root) if run else _newest(root)
     info = runs.load(info.directory)  # refuses a damaged one

@@ -142,6 +142,11 @@ class Target(Protocol):
         """Return whether models train on the files: a rest pose before the motion is then cut off."""
         ...
 
+    @property
+    def rate(self) -> float:
+        """Return the frames per second to write; 0 keeps the clip's own."""
+        ...
+
     def describe(self) -> dict[str, Any]:
         """Return all that the files depend on besides the clips, as plain data."""
         ...
