@@ -52,7 +52,7 @@ READ_FIRST = [row for row in REFUSED if row[1] in ("p.bvh", "p.npy", "p.pt")]
 @pytest.mark.parametrize(
     ("make", "words", "name"),
     [*((pipe, *row) for row in REFUSED), *((endless, *row) for row in READ_FIRST)],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else getattr(value, "__name__", ""),
 )
 def test_it_is_refused_by_name(cli: Cli, make: Callable[[str], None], words: tuple[str, ...], name: str) -> None:
     write_bvh(Path("a.bvh"), 60)

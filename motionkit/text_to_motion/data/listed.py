@@ -12,7 +12,8 @@ from weakref import finalize
 
 from torch import Tensor
 
-from motionkit.clips.convert.feature_target import FeatureTarget, convert
+from motionkit.clips.convert import convert
+from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.clips.motion_clip import LoadedClip
 from motionkit.config import choose_one
 from motionkit.contracts.dataset import TextMotionDataset

@@ -28,7 +28,7 @@ from motionkit.text_to_motion.rewards.ranked import (
     place,
 )
 
-from ..made.evaluators import WORDS, networks, release
+from ...made.evaluators import WORDS, networks, release
 
 SIZES = EvaluatorSizes(263, 12, 10, 8, 8, 6)
 VERBS = ("walk", "jump", "wave")

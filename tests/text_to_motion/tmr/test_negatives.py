@@ -32,10 +32,10 @@ from motionkit.text_to_motion.tmr.model import encode_captions, encode_clips
 from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
 from motionkit.text_to_motion.tmr.train import PretrainTMR, contrastive, scores
 
-from ..made.toy_clips import ACTIONS, write_toy
-from ..made.training import run_trainer
+from ...made.toy_clips import ACTIONS, write_toy
+from ...made.training import run_trainer
+from ...training.test_together import Member, in_threads
 from .test_pretrain_tmr import settings as toy_settings
-from .test_together import Member, in_threads
 
 ALL = "all"
 

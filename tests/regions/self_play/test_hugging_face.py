@@ -15,7 +15,7 @@ from typer.testing import Result
 from motionkit.regions.sa2va import Sa2vaOptions
 from motionkit.regions.sa2va.open import open_sa2va
 
-from ...policies.sa2va.conftest import write_model
+from ..sa2va.conftest import write_model
 
 pytest.importorskip("transformers")
 Cli = Callable[..., Result]

@@ -21,8 +21,8 @@ from motionkit.text_to_motion.tmr.model import Latent
 from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
 from motionkit.text_to_motion.tmr.train import PretrainTMR, contrastive, kl_latents, reconstruction
 
-from ..made.toy_clips import ACTIONS, write_toy
-from ..made.training import run_trainer
+from ...made.toy_clips import ACTIONS, write_toy
+from ...made.training import run_trainer
 
 
 @pytest.mark.parametrize("name", ["tiny", "real_L2"])

@@ -26,9 +26,9 @@ from motionkit.text_to_motion.evaluator.train import (
     starter_words,
 )
 
-from ..made.evaluators import vocabulary
-from ..made.toy_clips import ACTIONS, write_toy
-from ..made.training import run_trainer
+from ...made.evaluators import vocabulary
+from ...made.toy_clips import ACTIONS, write_toy
+from ...made.training import run_trainer
 
 
 def test_losses_by_hand():

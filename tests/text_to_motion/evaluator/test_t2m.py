@@ -23,7 +23,7 @@ from motionkit.text_to_motion.evaluator.model import (
     WordTable,
 )
 
-from ..made.evaluators import WORDS, networks
+from ...made.evaluators import WORDS, networks
 
 KINDS = {"movement_encoder": MovementEncoder, "text_encoder": TextEncoder, "motion_encoder": MotionEncoder}
 

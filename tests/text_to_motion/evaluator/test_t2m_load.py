@@ -16,7 +16,7 @@ from motionkit.text_to_motion.evaluator.files import is_native, load_evaluator, 
 from motionkit.text_to_motion.evaluator.model import EvaluatorSizes, T2MEvaluator, WordTable
 from motionkit.text_to_motion.tmr.files import load_tmr
 
-from ..made.evaluators import WORDS, networks, release, statistics, vocabulary
+from ...made.evaluators import WORDS, networks, release, statistics, vocabulary
 
 LENGTHS = torch.tensor([40, 24, 60])
 

@@ -17,7 +17,7 @@ from motionkit.success.collect import ImportEpisodes
 from motionkit.success.collect_settings import RewardCollectSettings
 from motionkit.success.episodes import open_episodes
 
-from ...made.training import run_trainer
+from ..made.training import run_trainer
 
 Cli = Callable[..., Result]
 

@@ -90,7 +90,7 @@ def test_few_clips_have_no_batches_of_32_and_say_so(clips: list[TextClip], tmp_p
 
 def test_what_is_no_tmr_is_refused_by_name() -> None:
     with pytest.raises(MotionkitError, match="retrieval measures a TMR") as error:
-        open_retrieval(str(Path(__file__).parents[2] / "motionkit" / "starter" / "weights" / "mdm"))
+        open_retrieval(str(Path(__file__).parents[3] / "motionkit" / "starter" / "weights" / "mdm"))
     assert "eval text-to-motion" in error.value.fix
 
 

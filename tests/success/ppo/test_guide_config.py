@@ -40,7 +40,7 @@ def test_stage_3_is_ppo_on_the_classifier(tmp_path):
     assert [(one.name, one.options.checkpoint, one.options.output) for one in s.reward] == [
         ("success-classifier", "./a/checkpoint.pt", "continuous")
     ]
-    assert s.reward[0].options.hidden == 256  # held against the checkpoint, see tests/rewards/test_success.py
+    assert s.reward[0].options.hidden == 256  # held against the checkpoint, see tests/success/test_reward.py
     assert (s.policy.kind, s.seed, s.optim.learning_rate) == ("pixels", 1234, 3e-4)
     assert (s.objective.gamma, s.objective.clip_range, s.episodes.num_envs) == (0.8, 0.1, 8)
     assert found.origins["objective.gamma"] == f"{path}: algorithm.gamma"

@@ -22,7 +22,7 @@ from motionkit.success.environments.arm import open_reach
 from motionkit.success.environments.tasks import ReachSettings
 from motionkit.success.episodes import open_episodes
 
-from ...made.training import run_trainer
+from ..made.training import run_trainer
 
 
 def settings(out: Path | None = None, **changes: Any) -> RewardCollectSettings:
