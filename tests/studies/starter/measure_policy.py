@@ -1,7 +1,7 @@
 """Measure the starter's policy on captions of the test split, beside real clips and beside the first weights.
 
-    python docs/starter/measure_policy.py             # measure, then write policy.json, the table and the plot
-    python docs/starter/measure_policy.py --write     # table and plot of what the two .json files hold
+    python tests/studies/starter/measure_policy.py             # measure, then write policy.json, the table and the plot
+    python tests/studies/starter/measure_policy.py --write     # table and plot of what the two .json files hold
 
 Every caption is sampled once, as `motionkit generate --dataset starter --k-segments 1 --limit 512 OUT` samples it:
 nothing is smoothed or chosen afterwards. Clip i of the split shows class i % 144, so that 512 clips show each class
@@ -13,7 +13,7 @@ first-policy.json holds the same figures of the weights that this repository had
     mkdir first
     git show 27763cd:motionkit/starter/weights/mdm/policy.json > first/policy.json
     git show 27763cd:motionkit/starter/weights/mdm/model.safetensors > first/model.safetensors
-    python docs/starter/measure_policy.py --checkpoint first --out docs/starter/first-policy.json
+    python tests/studies/starter/measure_policy.py --checkpoint first --out tests/studies/starter/first-policy.json
 
 `--checkpoint` and `--out` measure any other policy; they write no table and no plot.
 """
@@ -51,8 +51,9 @@ from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.text_to_motion.tmr.model import TMR
 
 HERE = Path(__file__).resolve().parent
-FIRST, NOW, PLOT = HERE / "first-policy.json", HERE / "policy.json", HERE / "movement.svg"
-TABLE = HERE.parents[1] / "motionkit" / "starter" / "README.md"
+FIRST, NOW = HERE / "first-policy.json", HERE / "policy.json"
+PLOT = HERE.parents[2] / "docs" / "media" / "starter-movement.svg"
+TABLE = HERE.parents[2] / "motionkit" / "starter" / "README.md"
 CAPTIONS = 512
 BATCH = 64
 BAND = (0.6, 1.5)

@@ -1,6 +1,6 @@
 """Measure how much real motions of one prompt differ: the row `diversity` of a run's table, of real motions.
 
-    python docs/algorithms/real_diversity.py
+    python tests/studies/algorithms/real_diversity.py
 
 The prompts are the 64 that a run of `motionkit grpo` on the starter is measured on. Each is performed four times, as
 often as a run samples it: every action anew with another seed, in the prompt's own lengths, and joined as

@@ -1,8 +1,8 @@
 """Compare the algorithms of `motionkit grpo` on the starter pack: same held-out prompts, same noise, three seeds.
 
-    python docs/algorithms/study.py RUNS                        # run what is missing, continue what was stopped
-    python docs/algorithms/study.py RUNS --only awm --seeds 0   # some of it
-    python docs/algorithms/study.py RUNS --write                # table and plot of what results.json holds
+    python tests/studies/algorithms/study.py RUNS                      # run what is missing, continue what was stopped
+    python tests/studies/algorithms/study.py RUNS --only awm --seeds 0 # some of it
+    python tests/studies/algorithms/study.py RUNS --write              # table and plot of what results.json holds
 
 Every training run is one command with the algorithm's own defaults and one thread, kept in RUNS/NAME-SEED. Its figures
 go into results.json beside this file as soon as it has ended, so the study may be stopped at any time, and RUNS may be
@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results.json"
+RESULTS = Path(__file__).resolve().parent / "results.json"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "algorithms" / "README.md"
 QUANTITIES = ("reward", "judge", "jerk", "skate", "diversity")
 
 
@@ -215,13 +215,12 @@ def supervised(folder: Path, seed: int) -> dict[str, Any]:
 
 
 def write(results: Mapping[str, Any]) -> None:
-    """Write the table into README.md, between its marks, and both plots."""
-    page = HERE / "README.md"
-    head, _, rest = page.read_text().partition("<!-- table -->\n")
+    """Write the table into docs/algorithms/README.md, between its marks, and both plots beside it."""
+    head, _, rest = PAGE.read_text().partition("<!-- table -->\n")
     _, _, tail = rest.partition("<!-- end of table -->\n")
-    page.write_text(f"{head}<!-- table -->\n{table(results)}<!-- end of table -->\n{tail}")
+    PAGE.write_text(f"{head}<!-- table -->\n{table(results)}<!-- end of table -->\n{tail}")
     for column, name in ((1, "reward"), (2, "judge")):
-        (HERE / f"{name}.svg").write_text(plot(results, column, name))
+        (PAGE.parent / f"{name}.svg").write_text(plot(results, column, name))
 
 
 def of_row(results: Mapping[str, Any], row: Row) -> list[dict[str, Any]]:

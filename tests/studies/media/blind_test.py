@@ -1,6 +1,6 @@
 """Write a page of pairs: a real clip beside one that the starter's policy made of the same caption; which is real?
 
-    python docs/media/blind_test.py OUT.html
+    python tests/studies/media/blind_test.py OUT.html
 
 The captions are those of the test split, each of another action, drawn by the seed. The policy's motions are made as
 `motionkit generate` makes them, one for each caption and as long as the real clip; none is chosen. Sides are shuffled
@@ -72,7 +72,7 @@ def page(policy: DiffusionPolicy, dataset: TextMotionDataset, count: int, seed: 
     script = f"<script>{_SCRIPT}</script>"
     tally = '<p class="card count" role="status"></p>'
     whole = style + body + player_assets() + "".join(cards) + tally
-    return html_page("Which one is real?", whole, made_by="docs/media/blind_test.py", scripts=script)
+    return html_page("Which one is real?", whole, made_by="tests/studies/media/blind_test.py", scripts=script)
 
 
 def chosen(dataset: TextMotionDataset, count: int, rng: np.random.Generator) -> list[int]:

@@ -1,7 +1,7 @@
 """Ask whether trained policies are better and nothing got worse, on one split of the starter pack.
 
-    python docs/algorithms/acceptance.py RUN [RUN ...]                # validation prompts
-    python docs/algorithms/acceptance.py RUN [RUN ...] --split test   # the test split, which nothing was chosen on
+    python tests/studies/algorithms/acceptance.py RUN [RUN ...]              # validation prompts
+    python tests/studies/algorithms/acceptance.py RUN [RUN ...] --split test # the test split, nothing was chosen on it
 
 Beside what every run reports it measures, in the space of the judge and by segment: the Frechet distance (FID) to real
 clips of the same split, and how often the judge finds a segment's own text among 32 (R@1, R@3). The starter policy and

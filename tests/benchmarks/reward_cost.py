@@ -1,7 +1,7 @@
 """CPU time of each reward at the released networks' sizes, relative to tmr-cosine: the column of docs/rewards.md.
 
-Run as ``OMP_NUM_THREADS=1 python docs/reward_cost.py``. Weights are random, texts are encoded beforehand (a run encodes
-each once), and the rewards take turns, so that a busy machine slows all of them alike.
+Run as ``OMP_NUM_THREADS=1 python tests/benchmarks/reward_cost.py``. Weights are random, texts are encoded beforehand
+(a run encodes each once), and the rewards take turns, so that a busy machine slows all of them alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Film prompts of a finished run before training, after it, and real clips of the same actions, side by side.
 
-    python docs/media/before_after.py RUN OUT.gif
-    python docs/media/before_after.py RUN            # print the prompts that it chooses from
+    python tests/studies/media/before_after.py RUN OUT.gif
+    python tests/studies/media/before_after.py RUN            # print the prompts that it chooses from
 
 Three prompts in which the whole body moves, one below the other: of the first 15 held-out prompts that ask for a kick
 the one of median gain in reward, and likewise for a jump, and for a walk with a turn (`KINDS`); a prompt that is shown
