@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from ..rewards.test_function import FILE
+from ..text_to_motion.rewards.test_function import FILE
 from .conftest import Tiny
 
 Run = Callable[..., Result]

@@ -11,6 +11,7 @@ import torch
 from motionkit import runs, starter
 from motionkit.contracts.open_model import export_model, open_model
 from motionkit.errors import MotionkitError
+from motionkit.runs._record import RunRecord
 from motionkit.text_to_motion.evaluator.files import load_evaluator, save_evaluator
 from motionkit.text_to_motion.mdm.open import open_policy
 from motionkit.text_to_motion.mdm.settings import MDMOptions
@@ -31,7 +32,7 @@ def run(tmp_path: Path) -> Path:
     (folder / "checkpoints" / "last").write_text("step-00000007\n")
     policy.save(tmp_path / "whole")
     (step / runs.TENSORS).write_bytes((tmp_path / "whole" / runs.TENSORS).read_bytes())
-    record = runs.RunRecord.new("grpo", {})
+    record = RunRecord.new("grpo", {})
     record.write(folder)
     (folder / "config.json").write_text("{}")
     return folder
@@ -71,7 +72,7 @@ def test_what_is_no_model_is_named(tmp_path: Path) -> None:
         open_model(str(tmp_path / "no"))
     with pytest.raises(MotionkitError, match="neither a model's folder nor a run"):
         open_model(str(tmp_path))
-    runs.RunRecord.new("pretrain tmr", {}).write(tmp_path)
+    RunRecord.new("pretrain tmr", {}).write(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({}))
     with pytest.raises(MotionkitError, match=r"a run of `motionkit pretrain tmr`.* holds no model"):
         open_model(str(tmp_path))

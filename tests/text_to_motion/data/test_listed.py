@@ -12,7 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, JointMotion, features_to_joints
 from motionkit.starter import generate
 
-from ..made.bvh_files import write_bvh
+from ...made.bvh_files import write_bvh
 
 
 def walk(seed: int, frames: int = 60) -> torch.Tensor:
