@@ -16,6 +16,16 @@ The whole of `motionkit grpo`, from Python::
     motions = load_policy("tuned").generate("a person walks | a person waves")
     motions[0].save("wave.html")  # or .bvh, .glb, .mp4, .gif, .npz, .npy
 
+A reward may be a plain function, and a dataset a list::
+
+    def low(motions, prompts):  # motions.joints: [N, T, J, 3], metres, Y up
+        return -(motions.joints[..., 0, 1] * motions.mask).sum(1) / motions.lengths
+
+    grpo = GRPO(policy, low)
+    dataset = load_dataset([(motion, "a person crouches") for motion in motions])
+
+In a notebook a motion, a list of motions and a run (`load_run`) show themselves.
+
 Motions of files, from any format to any other::
 
     motion = motionkit.read("walk.bvh")
@@ -41,7 +51,7 @@ from motionkit.errors import MotionkitError
 from motionkit.version import __version__
 
 if TYPE_CHECKING:
-    from motionkit._api import convert, load_dataset, load_policy, load_reward, read, read_all
+    from motionkit._api import convert, load_dataset, load_policy, load_reward, load_run, read, read_all
     from motionkit.clips.motion_clip import MotionClip
     from motionkit.success.episodes import Collector
     from motionkit.text_to_motion.grpo.api import GRPO
@@ -54,6 +64,7 @@ _HOMES = {
     "load_dataset": "motionkit._api",
     "load_policy": "motionkit._api",
     "load_reward": "motionkit._api",
+    "load_run": "motionkit._api",
     "read": "motionkit._api",
     "read_all": "motionkit._api",
 }
@@ -68,6 +79,7 @@ __all__ = [
     "load_dataset",
     "load_policy",
     "load_reward",
+    "load_run",
     "read",
     "read_all",
 ]

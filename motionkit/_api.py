@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,10 +12,12 @@ from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
     from motionkit.clips.convert import ConvertReport
-    from motionkit.clips.motion_clip import MotionClip
+    from motionkit.clips.motion_clip import MotionClip, Motions
     from motionkit.contracts.dataset import TextMotionDataset
     from motionkit.contracts.generating import TextToMotionPolicy
     from motionkit.contracts.reward import Reward
+    from motionkit.runs import RunInfo
+    from motionkit.text_to_motion.data.listed import Item
 
 
 def load_policy(
@@ -74,8 +77,13 @@ def load_reward(
     return reward
 
 
-def load_dataset(name: str = "starter", **options: Any) -> TextMotionDataset:
-    """Open a text-motion dataset by name, such as ``load_dataset("humanml", root="dataset/HumanML3D")``.
+def load_dataset(name: str | Sequence[Item] = "starter", **options: Any) -> TextMotionDataset:
+    """Open a text-motion dataset by name, such as ``load_dataset("humanml", root="dataset/HumanML3D")``, or a list.
+
+    Args:
+        name: Dataset plugin; or pairs of a motion and its captions, ``[(motion, "a person walks"), ...]``. A motion is
+            what `read` and a policy's ``generate`` return, or a tensor ``[T, 22, 3]`` in metres, Y up, 20 fps.
+        **options: Options of the plugin; of ``humanml`` for a list.
 
     Raises:
         MotionkitError: An option or the data is refused.
@@ -86,8 +94,76 @@ def load_dataset(name: str = "starter", **options: Any) -> TextMotionDataset:
         >>> dataset.prompts("train")[0].segments
         ('someone makes a back kick with the right foot.', 'a man is waving the left hand in the air.')
     """
+    if not isinstance(name, str):
+        from motionkit.text_to_motion.data.listed import open_list
+
+        return open_list(name, **options)
     dataset: TextMotionDataset = choose_one("datasets", name, options, typed=True).build()
     return dataset
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """A run, as Python users have it; a notebook shows its page: result, motions before and after, curves, alarms.
+
+    Example:
+        >>> from motionkit import load_run
+        >>> from motionkit.runs import open_run
+        >>> with open_run("grpo", {"run": {"name": "first"}}) as run:
+        ...     run.log(1, {"reward/mean": 0.5})
+        ...     _ = run.finish()
+        >>> run = load_run("first")
+        >>> run, [line["reward/mean"] for line in run.metrics()]
+        (Run('runs/grpo/first', grpo, done), [0.5])
+    """
+
+    info: RunInfo  # What is known of it
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r}, {self.info.command}, {self.info.status})"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from motionkit.report.page import run_page
+
+        # A frame of its own: the style of a page is not to change a notebook.
+        page = escape(run_page(self.folder))
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 760px; border: 0"></iframe>'
+
+    @property
+    def folder(self) -> Path:
+        """Its folder."""
+        return self.info.directory
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Its settings."""
+        return self.info.config
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What came out of it; empty while it goes on."""
+        return self.info.summary
+
+    def metrics(self) -> Iterator[dict[str, Any]]:
+        """Yield the lines of metrics.jsonl."""
+        return self.info.metrics()
+
+
+def load_run(name: str | Path, *, root: str | Path = "runs") -> Run:
+    """Open a run that was trained here or elsewhere.
+
+    Args:
+        name: Its folder, or the last part of that below `root`.
+        root: Parent of all runs.
+
+    Raises:
+        MotionkitError: There is no such run, several have that name, or it is damaged.
+    """
+    from motionkit.runs import find_one, load
+
+    return Run(load(find_one(name, root).directory))
 
 
 def read(
@@ -100,9 +176,9 @@ def read(
     """Read a motion file of any known format.
 
     Args:
-        path: BVH, Unreal / MPL JSON, AMASS or SMPL npz, joints or features as .npy, motionkit npz.
-        up: Vertical axis of BVH files and joint arrays; ``auto`` looks at the rest pose.
-        units: Unit of BVH files and joint arrays; ``auto`` looks at the length of the legs.
+        path: BVH, GLB, Unreal / MPL JSON, AMASS or SMPL npz, joints or features as .npy, motionkit npz.
+        up: Vertical axis of BVH and GLB files and joint arrays; ``auto`` looks at the rest pose.
+        units: Unit of BVH and GLB files and joint arrays; ``auto`` looks at the length of the legs.
         source_fps: Frames per second of files that do not say; 0 takes 20.
 
     Returns:
@@ -131,7 +207,7 @@ def read_all(
     up: Literal["auto", "y", "z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
     source_fps: float = 0.0,
-) -> list[MotionClip]:
+) -> Motions:
     """Read all motions of a file, or of a folder with its sub-folders (HumanML3D and KIT folders too).
 
     Args:
@@ -153,7 +229,7 @@ def read_all(
         [40, 40]
     """
     from motionkit.clips.convert import open_sources
-    from motionkit.clips.motion_clip import MotionClip
+    from motionkit.clips.motion_clip import MotionClip, Motions
     from motionkit.motion import ReadOptions
 
     opened = open_sources([Path(path)], ReadOptions(up=up, unit=units, fps=source_fps))
@@ -161,7 +237,7 @@ def read_all(
     for clip in clips:
         if clip.fault is not None:
             raise clip.fault
-    return [MotionClip.of(clip) for clip in clips]
+    return Motions(MotionClip.of(clip) for clip in clips)
 
 
 def convert(
@@ -171,8 +247,15 @@ def convert(
     to: Literal["humanml", "kit", "mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"] | None = None,
     fps: float = 0.0,
     captions: str | Path | None = None,
-    fix: bool = False,
+    fix: bool | str = False,
     mirror: bool = False,
+    start: float = 0.0,
+    end: float = 0.0,
+    height: float = 0.0,
+    yaw: float = 0.0,
+    loop: bool = False,
+    in_place: bool = False,
+    floor: bool = False,
     overwrite: bool = False,
     up: Literal["auto", "y", "z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
@@ -186,8 +269,16 @@ def convert(
         to: Format to write.
         fps: Frames per second to write; 0 keeps each clip's own.
         captions: CSV with a row per clip.
-        fix: Keep the longest clean run of each clip.
-        mirror: Datasets: also each clip's mirror image.
+        fix: Repairs: ``clean`` (True too) keeps the longest clean run of each clip, ``feet`` holds feet where they
+            stand, ``jitter`` filters; joined by commas.
+        mirror: Left and right swapped; datasets: also each clip's mirror image.
+        start: Seconds to cut off before.
+        end: Second of the clip at which it ends; 0 keeps its end.
+        height: Metres that the body is tall; 0 keeps it.
+        yaw: Degrees to turn it to its left.
+        loop: Cut it where it can be repeated best, and bend both ends to meet.
+        in_place: Take away its path over the ground.
+        floor: Bring standing feet to height 0.
         overwrite: Replace the file, or what an earlier conversion wrote in the folder.
         up: See `read`.
         units: See `read`.
@@ -205,11 +296,21 @@ def convert(
         >>> motionkit.convert(clip.save("jump.bvh"), "jump.glb").frames
         120
     """
-    from motionkit.clips.convert import OutputOptions, open_sources, plan_conversion, refuse_idle, run_conversion
+    from motionkit.clips.convert import (
+        Edits,
+        OutputOptions,
+        open_sources,
+        plan_conversion,
+        read_fixes,
+        refuse_idle,
+        run_conversion,
+    )
     from motionkit.motion import ReadOptions, read_caption_table
 
     paths = [Path(inputs)] if isinstance(inputs, (str, Path)) else [Path(path) for path in inputs]
-    options = OutputOptions(fps=fps, mirror=mirror, fix=fix, overwrite=overwrite)
+    fixes = read_fixes(fix if isinstance(fix, str) else "clean" * fix)
+    edits = Edits(start, end, fixes, height, False, yaw, loop, in_place, floor)
+    options = OutputOptions(fps=fps, mirror=mirror, edits=edits, overwrite=overwrite)
     request = plan_conversion(Path(out), [str(path) for path in paths], to, options)
     reading = ReadOptions(up=up, unit=units)
     sources = open_sources(paths, reading).sources

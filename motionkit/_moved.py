@@ -18,6 +18,21 @@ from types import ModuleType
 _PACKAGE = "motionkit."
 
 SEVERAL = {
+    "cli.commands._eval_models": (
+        "predictor.evaluation.protocol",
+        "success.evaluate",
+        "regions.evaluation.protocol",
+    ),
+    "cli.commands._eval_settings": (
+        "text_to_motion.evaluation.settings",
+        "predictor.evaluation.settings",
+        "success.evaluate_settings",
+        "regions.evaluation.settings",
+    ),
+    "report._source": (
+        "runs.source",
+        "report._facts",
+    ),
     "datasets.composite.api": (
         "text_to_motion.data.compose",
         "text_to_motion.data.joined",
@@ -130,10 +145,8 @@ SEVERAL = {
 TABLE = """
 cli._app: cli._lazy
 cli._stop: cli._together
+cli._trainer: cli._end
 cli._translate: cli._guide_answer cli._translate_rules
-cli.commands._eval_models: cli.commands._eval_mpl cli.commands._eval_reward cli.commands._eval_sa2va
-cli.commands._eval_run: cli.commands._eval_sensitivity cli.commands._test_split
-cli.commands.generate: cli._prompts
 cli.commands.tune: cli.commands._tune_metrics
 cli.commands.tune_bayes: cli.commands._tune_run cli.commands._tune_settings
 cli.output: cli._table
@@ -169,9 +182,10 @@ config.sources: config._recorded config._sources
 contracts.dataset: datasets.base datasets.content datasets.export datasets.pictures
 contracts.device: policies.device
 contracts.environment: environments.base
-contracts.evaluation: evaluation._data evaluation._folder
+contracts.evaluation: cli.commands._test_split evaluation._data evaluation._folder
 contracts.generating: policies.generating policies.sampling
 contracts.open_model: evaluation._opened evaluation._trained_on
+contracts.own_data: cli.commands._own_data
 contracts.policy: policies.base
 contracts.reward: rewards._records rewards.base
 documents: documents._csv documents._json documents._model documents._shape documents._text documents._toml
@@ -182,7 +196,7 @@ formats.arrays: formats.arrays._features formats.arrays._joints formats.arrays._
 formats.bvh.euler: formats.bvh._euler
 formats.bvh.read: formats.bvh._frames formats.bvh._hierarchy formats.bvh._read
 formats.bvh.write: formats.bvh._write
-formats.glb: formats.glb._mesh formats.glb._write
+formats.glb.write: formats.glb._mesh formats.glb._write
 formats.mpl.build: formats.mpl._bones formats.mpl._build formats.mpl._find_bones formats.mpl._root formats.mpl.bones
 formats.mpl.fields: formats.mpl._conventions formats.mpl._fields
 formats.mpl.npz: formats.mpl._read_npz formats.mpl._trajectory formats.mpl._write
@@ -218,9 +232,10 @@ motion.prediction: motion.prediction._motion motion.prediction._path motion.pred
 motion.skeleton: motion._skeleton
 nn._transformer: nn._film nn._keys nn._positions nn._unrolled nn._window_attention
 nn.lora: nn._lora policies.groups
-page._charts: page._rose page._rows page._svg
-page._curves: page._parallel
-page._page: page._copy page._elements page._sorter page._wording
+page.charts: page._charts page._rose page._rows page._svg
+page.curves: page._curves page._parallel
+page.histogram: page._histogram
+page.html: page._copy page._elements page._page page._sorter page._wording report._stored
 player._figure: player._camera player._track
 player._page: player._payload
 player.video._film: player.video._encode player.video._letters
@@ -233,6 +248,7 @@ predictor.batches: trainers.train_mpl._augment trainers.train_mpl._batches train
 predictor.bvh_file: policies.mpl.bvh_file
 predictor.checklist: trainers.train_mpl._checklist
 predictor.clips: datasets.motions._clips datasets.motions._content datasets.motions._windows
+predictor.commands: cli.commands.predict
 predictor.data: datasets.motions._one_skeleton datasets.motions._open datasets.motions._read datasets.motions._starter
 predictor.encoder: encoders.mpl encoders.mpl._find encoders.mpl._inputs encoders.mpl._native encoders.mpl._network
     encoders.mpl._scales
@@ -250,6 +266,7 @@ predictor.evaluation.long.measure: evaluation.mpl.long._figures evaluation.mpl.l
 predictor.evaluation.long.result: evaluation.mpl.long._result
 predictor.evaluation.measure: evaluation.mpl._by_clip evaluation.mpl._figures evaluation.mpl._horizons
     evaluation.mpl._measure
+predictor.evaluation.protocol: cli.commands._eval_mpl
 predictor.evaluation.run: evaluation.mpl._folder evaluation.mpl._result evaluation.mpl._run
 predictor.export: policies.mpl._export policies.mpl._legend
 predictor.features: policies.mpl._course policies.mpl._features policies.mpl._period policies.mpl._predicted
@@ -261,6 +278,7 @@ predictor.losses: trainers.train_mpl.losses trainers.train_mpl.losses._frames tr
     trainers.train_mpl.losses._motion trainers.train_mpl.losses._rotations
 predictor.network: policies.mpl._lively policies.mpl._network policies.mpl._roll_out policies.mpl._standing
 predictor.objective: trainers.train_mpl._adaptive trainers.train_mpl._objective
+predictor.pages: report._evaluation report._predictor
 predictor.policy: policies.mpl._factory policies.mpl._policy policies.mpl._store
 predictor.runtime: policies.mpl.runtime
 predictor.schedule: trainers.train_mpl._schedule trainers.train_mpl._values
@@ -283,11 +301,13 @@ regions.evaluation.gallery: evaluation.regions._gallery evaluation.regions._pict
 regions.evaluation.known: evaluation.regions._absent evaluation.regions._known evaluation.regions._truth
 regions.evaluation.measure: evaluation.regions._measure evaluation.regions._task
 regions.evaluation.models: evaluation.regions._models
+regions.evaluation.protocol: cli.commands._eval_sa2va
 regions.evaluation.result: evaluation.regions._result
 regions.evaluation.split: evaluation.regions._entropy evaluation.regions._figures evaluation.regions._split
 regions.meteor: metrics.meteor
 regions.meteor.build: metrics.meteor.build
 regions.meteor.score: metrics.meteor._lexicon metrics.meteor._score
+regions.pages: report._region_evaluation report._regions
 regions.pretrain: trainers._regions trainers.pretrain.regions._eyes trainers.pretrain.regions._trainer
     trainers.pretrain.regions._words
 regions.pretrain_settings: trainers.pretrain.regions
@@ -312,11 +332,7 @@ regions.self_play.turns: trainers.sa2va_rl.loops._actions trainers.sa2va_rl.loop
 regions.small: policies.regions._document policies.regions._network policies.regions._policy policies.regions._store
     policies.regions._words policies.regions.api
 regions.small_settings: policies.regions policies.regions._settings
-report._page: report._compare report._write
-report._predictor: report._evaluation
-report._regions: report._region_evaluation
-report._source: report._facts report._stored
-report._success: report._collected report._reward
+report.page: report._compare report._page report._write
 rigs._contacts: rigs._gait rigs._period
 rigs._fix_feet: rigs._two_bones
 rigs._solve_rotations: rigs._solve_twist
@@ -376,7 +392,9 @@ success.episodes.parquet: datasets.episodes._parquet_footer
 success.episodes.read: datasets.episodes._read datasets.episodes._records datasets.episodes._shards
 success.evaluation.checks: evaluation.reward._checks evaluation.reward._strips
 success.evaluation.data: evaluation.reward._data evaluation.reward._score
+success.evaluate: cli.commands._eval_reward
 success.evaluation.report: evaluation.reward._figures evaluation.reward._folder evaluation.reward._report
+success.pages: report._collected report._reward report._success
 success.ppo.backend: trainers.ppo._backend
 success.ppo.clone: trainers.ppo._clone
 success.ppo.guide: trainers.ppo._guide_config trainers.ppo._guide_keys
@@ -403,6 +421,7 @@ text._named: text._limbs
 text._prompt: text._cache text._features
 text._sides: text._caption_changes
 text._stored: text._known text._nearest text._student
+text_to_motion.commands: cli._prompts cli.commands.compose cli.commands.generate
 text_to_motion.crops: encoders._crops
 text_to_motion.data.clip_sets: datasets.composite._sets datasets.composite._totals
 text_to_motion.data.compose: datasets.composite._captions datasets.composite._compose datasets.composite._draw
@@ -419,6 +438,7 @@ text_to_motion.data.starter_clips: datasets.starter._cache datasets.starter._dat
 text_to_motion.evaluation.export: evaluation._generate evaluation.export
 text_to_motion.evaluation.heldout: evaluation._heldout evaluation._sets
 text_to_motion.evaluation.judge: evaluation._calibrate evaluation._fit evaluation._judge evaluation._leaks
+text_to_motion.evaluation.pages: report._motions
 text_to_motion.evaluation.protocol.compare: evaluation.text_to_motion._compare evaluation.text_to_motion._policy
 text_to_motion.evaluation.protocol.figures: evaluation.text_to_motion._figures evaluation.text_to_motion._formats
     evaluation.text_to_motion._published evaluation.text_to_motion._summary
@@ -426,12 +446,14 @@ text_to_motion.evaluation.protocol.measure: evaluation.text_to_motion._how evalu
     evaluation.text_to_motion._questions
 text_to_motion.evaluation.protocol.run: evaluation.text_to_motion._doubt evaluation.text_to_motion._page
     evaluation.text_to_motion._run evaluation.text_to_motion._store
+text_to_motion.evaluation.protocols: cli.commands._eval_run cli.commands._eval_sensitivity
 text_to_motion.evaluation.quality: evaluation._quality evaluation._real evaluation._shown
 text_to_motion.evaluation.retrieval: evaluation._retrieval
 text_to_motion.evaluation.sensitivity.audit: evaluation.sensitivity._alone evaluation.sensitivity._audit
     evaluation.sensitivity._figures
 text_to_motion.evaluation.sensitivity.bench: evaluation.sensitivity._bench evaluation.sensitivity._clips
     evaluation.sensitivity._rows
+text_to_motion.evaluation.sensitivity.pages: report._sensitivity
 text_to_motion.evaluation.sensitivity.quick: evaluation.sensitivity._quick
 text_to_motion.evaluation.sensitivity.words: evaluation.sensitivity._words
 text_to_motion.evaluator.files: encoders.t2m._beside encoders.t2m._layout encoders.t2m._load encoders.t2m._native
@@ -502,13 +524,13 @@ training.learner: trainers._best trainers._gradients trainers._learner
 training.steps: trainers._loop trainers._state
 training.together: trainers.together
 training.world: trainers._following trainers._world
-tuning._base: tuning._keys
-tuning._plan: tuning._names tuning._space
-tuning._result: tuning._page tuning._write
-tuning._search: tuning._processes
-tuning._storage: tuning._sampler
-tuning._work: tuning._trial
+tuning.base: tuning._base tuning._keys
+tuning.plan: tuning._names tuning._plan tuning._space
 tuning.recorded: tuning._recorded tuning._rules
+tuning.result: tuning._page tuning._result tuning._write
+tuning.search: tuning._processes tuning._search
+tuning.storage: tuning._sampler tuning._storage
+tuning.work: tuning._trial tuning._work
 version: _version
 weights._gate: weights._calls weights._names weights._node
 weights._pickles: weights._opcodes weights._walk weights._zip

@@ -30,7 +30,6 @@ __all__ = [
     "parse_json",
     "parse_toml",
     "parse_yaml",
-    "plain_json",
     "read_csv",
     "read_json",
     "read_jsonl",

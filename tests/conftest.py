@@ -199,7 +199,7 @@ def dry(monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Result]) -> Callable
 
     monkeypatch.setattr(TyperCommand, "invoke", stop)
     monkeypatch.setattr(Component, "build", lambda *_, **__: Idle())
-    for caller in ("_trainer", "settings"):  # what the commands name is the reader's, and not here
+    for caller in ("_trainer", "_command"):  # what the commands name is the reader's, and not here
         monkeypatch.setattr(f"motionkit.cli.{caller}.require_places", lambda settings: None)
     monkeypatch.chdir(ROOT)
 

@@ -24,7 +24,7 @@ from motionkit.kernels import physics_terms
 from motionkit.metrics import classifier_auroc, geodesic_degrees, region_iou
 from motionkit.motion import Clip
 from motionkit.predictor.data import _motion as motion
-from motionkit.regions.meteor import Meteor
+from motionkit.regions.meteor.score import Meteor
 from motionkit.rl import leave_one_out
 from motionkit.starter import Order, perform
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import metadata
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -32,9 +33,8 @@ from motionkit.version import __version__
 # command is built in `make_context`, when the raw arguments are known, because the flags of a settings command follow
 # the plugins that those arguments choose.
 #
-# A command module exposes ``register(app: typer.Typer) -> None``. It decorates one function with ``@app.command()``
-# (or with `motionkit.cli.settings.settings_command`), or several plus ``@app.callback()`` for a group.
-
+# A command module exposes a `motionkit.contracts.command.Command`, or ``register(app: typer.Typer) -> None`` where a
+# command has no settings or several are a group.
 
 Register = Callable[[typer.Typer], None]
 
@@ -52,6 +52,8 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Build the real command for `args` and return its context."""
+        from motionkit.cli._command import Terminal
+
         wants_help = "--help" in args or "-h" in args
         if wants_help:
             show_whole_names()
@@ -68,7 +70,7 @@ class LazyCommand(TyperCommand):
 
                 refuse_old_options(path.removeprefix("motionkit "), words, options)
         try:
-            return command.make_context(info_name, args, parent, **extra)
+            return command.make_context(info_name, args, parent, obj=Terminal(), **extra)
         except typer.TyperException as error:
             if option := getattr(error, "option_name", ""):
                 # setattr: the name is ours, for the message
@@ -242,10 +244,13 @@ def _answer_script(args: Sequence[str]) -> MotionkitError | None:
 
 
 def load_register(target: str) -> Register:
-    """Import a command's module and return what ``module:register`` names."""
+    """Import a command's module and return what registers the command that ``module:name`` names."""
+    from motionkit.cli._command import register_command
+    from motionkit.contracts.command import Command
+
     module, _, attribute = target.partition(":")
-    register: Register = getattr(importlib.import_module(module), attribute)
-    return register
+    found: Register | Command = getattr(importlib.import_module(module), attribute)
+    return partial(register_command, found) if isinstance(found, Command) else found
 
 
 def _trainer(name: str) -> Register:
@@ -338,7 +343,7 @@ class Root(CommandTree):
         """Parse `args`, run the command, exit with 0, 1, 2, 130 or 143."""
         typed = list(sys.argv[1:] if args is None else args)
         command_line.set(tuple(typed))
-        line = hoist(typed)
+        line = hoist(bare_fix(typed))
         options = line[: line.index("--")] if "--" in line else line
         try:
             with hearing_signals():
@@ -370,6 +375,28 @@ class Root(CommandTree):
                 raise
             message = f"something in this process asked Python to exit with {error.code!r}."
             raise MotionkitError(message, why="the command had not come to its end.", code=1) from error
+
+
+_REPAIRS = ("clean", "feet", "jitter")
+
+
+def bare_fix(args: list[str]) -> list[str]:
+    """Give ``convert --fix`` its value ``clean`` where none follows: it was a switch before it named repairs."""
+    if "convert" not in args:
+        return args
+    following = [*args[1:], ""]
+    return [
+        f"{item}=clean" if item == "--fix" and not _names_repairs(after) else item
+        for item, after in zip(args, following, strict=True)
+    ]
+
+
+def _names_repairs(word: str) -> bool:
+    """Return whether a word names repairs, or means to; a path does not."""
+    parts = word.split(",")
+    if all(part in _REPAIRS for part in parts):
+        return True
+    return all(did_you_mean(part, _REPAIRS) for part in parts) and not Path(word).exists()
 
 
 def hoist(args: list[str]) -> list[str]:
@@ -420,12 +447,7 @@ def root(
     verbose: Annotated[
         int,
         typer.Option(
-            "--verbose",
-            "-v",
-            count=True,
-            help="More messages; -vv: libraries' too.",
-            metavar="",
-            show_default=False,
+            "--verbose", "-v", count=True, help="More messages; -vv: libraries' too.", metavar="", show_default=False
         ),
     ] = 0,
     color: Annotated[

@@ -46,7 +46,7 @@ class ReadSettings(Group):
         None, description="Your SMPL, SMPL-H or SMPL-X file, for AMASS; default: an average body."
     )
     joint_map: Annotated[Path | None, Cli("--joint-map", "Reading")] = Field(
-        None, description="Table of BVH joint names, made by convert --check --write-joint-map."
+        None, description="Table of BVH or GLB joint names, made by convert --check --write-joint-map."
     )
     clips: Annotated[int, Cli("--clips", "Reading")] = Field(
         _STARTER_CLIPS, ge=1, description="starter: training clips; val and test in proportion."
@@ -85,7 +85,7 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
         settings: Options of the readers, and the number of the starter's clips.
 
     Returns:
-        The clips, the skeletons of BVH files, and the files that hold no motion.
+        The clips, the skeletons of BVH and GLB files, and the files that hold no motion.
     """
     from motionkit.clips.convert import Opened, listed, open_sources, refuse_idle
     from motionkit.motion import ReadOptions, read_joint_map

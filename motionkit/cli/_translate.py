@@ -158,7 +158,6 @@ def _is_option(word: str) -> bool:
 
 # What no table says of a guide's command: options that only together mean something, and defaults that differ.
 
-
 ROOTS = {"humanml": "dataset/HumanML3D", "kit": "dataset/KIT-ML"}
 """Where the guides expect the datasets."""
 
@@ -508,7 +507,6 @@ RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {
 
 # The answer to a command of the training guides: the motionkit command that means the same, and what differs.
 
-
 _VARIABLE = re.compile(r"[A-Z_]+=")
 """The shell's ``NAME=value`` before a command."""
 
@@ -609,10 +607,7 @@ def _launch(draft: Draft, before: Sequence[str]) -> None:
 
 def _error(draft: Draft, message: str, *, count: int = 0) -> MotionkitError:
     if draft.changes:
-        why = [
-            "options have new names; the command keeps your values (defaults: right):",
-            *_table(draft.changes),
-        ]
+        why = ["options have new names; the command keeps your values (defaults: right):", *_table(draft.changes)]
     else:
         old = ["", "that is an old name, from the training guides.", "those are old names, from the training guides."]
         why = [old[min(count, 2)]] if count else []

@@ -23,7 +23,6 @@ from motionkit.errors import MotionkitError
 
 # The commands that are not trainers: name, where they are, one line, panel. Nothing here is imported to list them.
 
-
 MOTION, TRAIN, LOOK = "Motion", "Train", "Look and check"
 PANELS = (TRAIN, MOTION, LOOK)
 
@@ -33,27 +32,31 @@ class CommandRow:
     """One command."""
 
     name: str  # Its name
-    target: str  # ``module:register``; ``register(app)`` adds the command to a Typer app of its own
+    target: str  # ``module:name`` of a `Command`, or of ``register(app)``, which adds it to a Typer app of its own
     summary: str  # One line for the list of commands
     panel: str  # Heading it stands under
     hidden: bool = False  # Keep it out of the list, because another command does the same
 
 
-def _own(name: str, summary: str, panel: str, *, hidden: bool = False) -> CommandRow:
-    return CommandRow(name, f"motionkit.cli.commands.{name.replace('-', '_')}:register", summary, panel, hidden)
+def _own(name: str, summary: str, panel: str, target: str = "", *, hidden: bool = False) -> CommandRow:
+    here = f"cli.commands.{name.replace('-', '_')}:register"
+    return CommandRow(name, f"motionkit.{target or here}", summary, panel, hidden)
 
 
 ROWS = (
     _own("tune", "Search a trainer's settings (--bayes, or tune-bayes), or adjust them by a run.", TRAIN),
     _own("tune-bayes", "Search a trainer's settings with Optuna: the same as tune --bayes.", TRAIN, hidden=True),
-    _own("generate", "Make motions from text with a policy.", MOTION),
-    _own("predict", "Continue a motion with a predictor, freely or along a path.", MOTION),
-    _own("convert", "Convert motions between formats; build datasets.", MOTION),
-    _own("compose", "Join single clips into prompts of several actions.", MOTION),
-    _own("profile", "Measure a dataset; suggest settings for it.", MOTION),
+    _own("generate", "Make motions from text with a policy.", MOTION, "text_to_motion.commands:GENERATE"),
+    _own(
+        "predict", "Continue a motion with a predictor, freely or along a path.", MOTION, "predictor.commands:PREDICT"
+    ),
+    _own("view", "Look at motions in a browser: files, folders, datasets.", MOTION, "cli.commands.view:VIEW"),
+    _own("convert", "Convert motions between formats; build datasets.", MOTION, "cli.commands.convert:CONVERT"),
+    _own("compose", "Join single clips into prompts of several actions.", MOTION, "text_to_motion.commands:COMPOSE"),
+    _own("profile", "Measure a dataset; suggest settings for it.", MOTION, "cli.commands.profile:PROFILE"),
     _own("eval", "Measure a policy or a run by a named protocol.", MOTION),
-    _own("export", "Write a run's model, or its episodes, for another tool.", MOTION),
-    _own("runs", "List runs, show one, compare several.", LOOK),
+    _own("export", "Write a run's model, or its episodes, for another tool.", MOTION, "cli.commands.export:EXPORT"),
+    _own("runs", "List runs, show, open, compare, tag and remove them.", LOOK),
     _own("report", "Make the page of a run, or of several to compare.", LOOK),
     _own("config", "Show every setting of a command, or explain one.", LOOK),
     _own("plugins", "List, show, check and start plugins.", LOOK),
@@ -87,11 +90,10 @@ ELSEWHERE = {
     "end": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
     "in-place": "no command takes the path out of a motion",
     "loop": "no command makes a motion loop",
-    "play": "motionkit convert FILE PAGE.html makes a page that plays it",
+    "play": "motionkit view FILE plays it",
     "retarget": "no command puts a motion on another rig",
     "start": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
     "trim": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
-    "view": "motionkit convert FILE PAGE.html makes a page that plays it",
 }
 """Words that are looked for as commands or options and are neither: what there is instead."""
 

@@ -15,20 +15,7 @@ import typer
 
 from motionkit import plugins
 from motionkit.cli import output, raw_arguments
-from motionkit.config import (
-    Draft,
-    Given,
-    Group,
-    Leaf,
-    Resolved,
-    Settings,
-    Slot,
-    dotted,
-    leaves,
-    read_layers,
-    require_places,
-    slots_of,
-)
+from motionkit.config import Draft, Given, Group, Leaf, Resolved, Settings, Slot, dotted, leaves, read_layers, slots_of
 from motionkit.errors import MotionkitError
 
 # Options of a command, generated from its settings: one for each marked field and for each option of a chosen plugin.
@@ -190,68 +177,6 @@ models: dict[str, type[Group]] = {}
 """Settings of every command built so far, by its name; `motionkit config` looks here."""
 
 
-def settings_command(
-    app: typer.Typer,
-    model: type[S],
-    *,
-    name: str = "",
-    check: Callable[..., None] | None = None,
-    plan: Callable[..., Mapping[str, Any]] | None = None,
-) -> Callable[[Handler], Handler]:
-    """Register a command whose first parameter is a resolved `model`.
-
-    Further parameters are ordinary Typer parameters. What the command returns is printed as the ``--json`` document,
-    after ``schema``, ``command`` and ``status``. Its ``text`` and ``table`` (see `motionkit.cli.output.tables`) are
-    printed without ``--json``, then its ``closing``, lines for people on stderr, and its ``failure``, a
-    `MotionkitError` or None, ends the command after that.
-    ``--dry-run`` prints the settings and does not call it, only `check` and `plan`.
-
-    Args:
-        app: The Typer app given to ``register``.
-        model: Settings; its slots, and its fields marked with `Cli`, become options.
-        name: Name of the command in documents; the function's own by default.
-        check: Refuses what can be seen before any input is opened. Called with what the command is called with, always.
-        plan: Says what a dry run adds to the settings, such as data that follow from a run; called likewise.
-    """
-
-    def decorate(handler: Handler) -> Handler:
-        label = name or handler.__name__.replace("_", "-")
-
-        def run(resolved: Resolved[S], dry_run: bool, as_json: bool, arguments: dict[str, Any]) -> None:
-            require_places(resolved.settings)
-            if check is not None:
-                check(resolved.settings, **arguments)
-            if dry_run:
-                found = plan(resolved.settings, **arguments) if plan is not None else {}
-                show_plan(label, resolved, found, as_json=as_json)
-                return
-            present(label, handler(resolved.settings, **arguments) or {}, as_json=as_json)
-
-        add_command(app, model, run, label, like=handler)
-        return handler
-
-    return decorate
-
-
-def present(label: str, found: Mapping[str, Any], *, as_json: bool) -> None:
-    """Print what a command found: ``text``, ``table`` and ``closing`` for people, everything else as the document.
-
-    Args:
-        label: Name of the command in the document.
-        found: The document with these parts; ``failure`` ends the command with exit code 1.
-        as_json: Print the document alone.
-    """
-    document = dict(found)
-    text, tables, closing, failure = (document.pop(key, None) for key in ("text", "table", "closing", "failure"))
-    if text and not as_json:
-        output.write(text)
-    if not as_json:
-        output.tables(tables)
-        for line in closing or ():
-            output.say(line, whole=line.startswith(("next: ", "      ")))
-    output.finish({"command": label, **document}, failure, json=as_json)
-
-
 def add_command(
     app: typer.Typer,
     model: type[S],
@@ -268,13 +193,14 @@ def add_command(
         model: Settings.
         run: What to call.
         name: Name of the command, for hints.
-        like: Function whose parameters after the first become parameters of the command, and whose docstring its help.
+        like: Function with its other parameters, after ``settings`` and ``console``; its docstring is the help.
         help: Help, instead of that docstring.
     """
     models[name] = model
     draft, unreadable = _draft(model, raw_arguments.get(), name)
     options = flags(draft)
-    own = list(inspect.signature(like, eval_str=True).parameters.values())[1:] if like is not None else []
+    found = inspect.signature(like, eval_str=True).parameters.values() if like is not None else ()
+    own = [parameter for parameter in found if parameter.name not in ("settings", "console")]
     parameters = [option.parameter(index) for index, option in enumerate(options)]
     paths = {parameter.name: option.path for parameter, option in zip(parameters, options, strict=True)}
 

@@ -1,4 +1,4 @@
-"""One decision on unit and vertical axis for all BVH files of a skeleton, from their joints and first frames."""
+"""One decision on unit and vertical axis for all files of a skeleton (BVH, GLB), from their joints and first frames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from typing import cast
 from motionkit.clips.faults import HEIGHT_RANGE, is_plausible
 from motionkit.clips.sources import FileSource
 from motionkit.errors import MotionkitError
-from motionkit.formats.bvh import read_bvh, read_bvh_pose
+from motionkit.formats.bvh import read_bvh_pose
+from motionkit.formats.glb import read_glb_pose
+from motionkit.formats.glb.read import glb_unit
+from motionkit.formats.table import FORMATS
 from motionkit.motion.clip import BODY, MAPPED, Unit, joint_map_text
 from motionkit.motion.motion import END, Motion
 from motionkit.rigs import body_height
@@ -34,6 +37,9 @@ _BESIDE = 64
 
 _ADULT, _NEAREST = 1.7, 3
 """An adult's height in metres, and the number of units that are named where the one that was taken makes no adults."""
+
+_POSES = {"bvh": read_bvh_pose, "glb": read_glb_pose}
+"""Readers of the first pose, by format, for the formats that are voted on."""
 
 Pose = tuple[FileSource, Motion]
 
@@ -91,13 +97,13 @@ class Body:
 
 
 def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[Body, ...]]:
-    """Decide unit and vertical axis once for all BVH files of a skeleton; options that were given stay.
+    """Decide unit and vertical axis once for all BVH or GLB files of a skeleton; options that were given stay.
 
-    Files are of one skeleton when names and parents of their joints are equal, their rest poses stand along one axis,
-    and their bodies are people of one unit (`_PEOPLE`). The unit follows from the median length of their legs, the axis
-    from `_up`: neither depends on the order of the files. Files that cannot be read are passed over. Where the unit
-    makes no adults of the bodies, the other files of the skeleton in their folders have a say (at most `_BESIDE`): a
-    file alone is read as its folder is.
+    Files are of one skeleton when they have one format, names and parents of their joints are equal, their rest
+    poses stand along one axis, and their bodies are people of one unit (`_PEOPLE`). The unit follows from the
+    median length of their legs, the axis from `_up`: neither depends on the order of the files. Files that cannot
+    be read are passed over. Where the unit makes no adults of the bodies, the other files of the skeleton in their
+    folders have a say (at most `_BESIDE`): a file alone is read as its folder is.
 
     Returns:
         The sources in their order, with the unit and the axis as options, and the skeletons, the most used first.
@@ -128,7 +134,9 @@ def _body(poses: Sequence[Pose], up: Axis, beside: Sequence[Pose] = ()) -> Body:
     motions = [motion for _, motion in poses]
     first, given = motions[0], poses[0][0].options
     voters = sorted((motion for _, motion in (*poses, *beside)), key=_size)
-    unit, doubt = (given.unit, "") if given.unit != "auto" else find_unit(voters[(len(voters) - 1) // 2])
+    middle = voters[(len(voters) - 1) // 2]
+    found = (glb_unit(middle)[0], "") if poses[0][0].format == "glb" else find_unit(middle)
+    unit, doubt = (given.unit, "") if given.unit != "auto" else found
     scale = UNITS[unit].metres
     heights = [scale * body_height(one.names, one.parents, one.positions()[0]) for one in motions]
     tall = (min(heights), max(heights)) if min(heights) > 0 else None
@@ -143,7 +151,8 @@ def _beside(poses: Sequence[Pose], sources: Sequence[FileSource]) -> list[Pose]:
     found: list[Path] = []
     for folder in sorted({source.path.parent for source, _ in poses}):
         with suppress(OSError):
-            names = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".bvh" and path.is_file())
+            suffix = FORMATS[poses[0][0].format].suffix
+            names = sorted(path for path in folder.iterdir() if path.suffix.lower() == suffix and path.is_file())
             found += [path for path in names if path.resolve() not in given]
     others = [replace(poses[0][0], path=path, key=str(path)) for path in found[:_BESIDE]]
     own = {source.key for source, _ in poses}
@@ -175,7 +184,9 @@ def write_joint_map(path: Path, bodies: Sequence[Body]) -> str:
         MotionkitError: There is no skeleton, or the file cannot be written (exit code 1).
     """
     if not bodies:
-        raise MotionkitError("there is no skeleton to write a table of names for.", why="tables are for BVH files.")
+        raise MotionkitError(
+            "there is no skeleton to write a table of names for.", why="tables are for BVH and GLB files."
+        )
     found = [(body, find_roles(body.names, body.parents)) for body in bodies]
     body, roles = next((one for one in found if _gaps(one[1])), found[0])
     try:
@@ -194,15 +205,15 @@ def _gaps(roles: Mapping[str, int]) -> list[str]:
 
 def _skeletons(sources: Iterable[FileSource]) -> Iterator[list[Pose]]:
     """Yield the files of each skeleton in the order of their sizes, with their first poses."""
-    found: dict[tuple[str, bool], list[Pose]] = {}
+    found: dict[tuple[str, str, bool], list[Pose]] = {}
     for source in sources:
-        if source.format != "bvh":
+        if source.format not in _POSES:
             continue
         try:
-            motion = read_bvh_pose(source.path, source.options)
+            motion = _POSES[source.format](source.path, source.options)
         except MotionkitError:
             continue  # its reader raises the same error
-        key = skeleton_mark(motion.names, motion.parents), rest_up(motion) == "z"
+        key = source.format, skeleton_mark(motion.names, motion.parents), rest_up(motion) == "z"
         found.setdefault(key, []).append((source, motion))
     for poses in found.values():
         yield from _of_one_unit(poses)
@@ -240,5 +251,6 @@ def _up(poses: Sequence[Pose]) -> Axis | None:
     found: list[str] = []
     for source in sources[:: -(-len(sources) // _LOOKS)]:
         with suppress(MotionkitError):
-            found.append(read_bvh(source.path, replace(source.options, unit="m"))[0].notes["up"])
+            clips = FORMATS[source.format].read(source.path, replace(source.options, unit="m"))
+            found.append(clips[0].notes["up"])
     return "y" if found.count("y") > found.count("z") else "z"

@@ -93,7 +93,7 @@ class Opened:
 
     # The clips, in a fixed order; then files and folders that cannot be opened, whose `load` raises.
     sources: tuple[ClipSource, ...] = ()
-    bodies: tuple[Body, ...] = ()  # How the BVH files of each skeleton are read
+    bodies: tuple[Body, ...] = ()  # How the BVH and GLB files of each skeleton are read
     # Files of a known ending that hold no motion, such as statistics and settings.
     skipped: list[Path] = field(default_factory=list)
     # Folders inside the given ones that `convert` wrote; skipped, because they hold the same motions again.
@@ -105,7 +105,7 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
 
     A folder in HumanML3D's layout, or one that `motionkit generate` made, gives its features with their captions and
     splits; its joints are the same motions again and are not read twice. A file that several paths or links lead to
-    is read once. Unit and vertical axis of BVH files are decided once for each skeleton (`vote`). Folders that
+    is read once. Unit and vertical axis of BVH and GLB files are decided once for each skeleton (`vote`). Folders that
     `convert` wrote are skipped if the given folder holds anything else; give them by name to read them. Ids are file
     names without ending; see `unique_keys`.
 

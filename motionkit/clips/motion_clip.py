@@ -10,6 +10,7 @@ from typing import Literal, Self
 from torch import Tensor
 
 from motionkit.clips.convert import ConvertReport, convert_file, kind_of, refuse_foreign
+from motionkit.clips.convert.targets import shown_track
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip
 
@@ -49,6 +50,9 @@ class MotionClip(Clip):
         """Return joint positions ``[T, J, 3]`` float64 in metres, Y up."""
         return self.motion.positions()
 
+    def _repr_html_(self) -> str:
+        return _played([self])
+
     def save(self, path: str | Path, *, fps: float = 0.0, unit: Literal["m", "cm"] = "cm") -> Path:
         """Write the clip as one file, replacing what is there; the ending of its name chooses the format.
 
@@ -68,8 +72,36 @@ class MotionClip(Clip):
         return Path(path)
 
 
+class Motions(list[MotionClip]):
+    """A list of motions; a notebook shows them side by side in the player.
+
+    Example:
+        >>> from motionkit import load_policy
+        >>> motions = load_policy().generate(["walk", "jump up"], durations=[2], inference_timesteps=2)
+        >>> type(motions).__name__, len(motions), "motionkit-player" in motions._repr_html_()
+        ('Motions', 2, True)
+    """
+
+    def _repr_html_(self) -> str | None:
+        return _played(self) if self else None
+
+
+_HEIGHT = 560
+"""Pixels of a player in a notebook."""
+
+
+def _played(clips: Sequence[MotionClip]) -> str:
+    """Return the player of some motions for a notebook."""
+    from motionkit.player import MAX_TRACKS, player_fragment
+
+    tracks = [shown_track(clip, f"motion {number}") for number, clip in enumerate(clips[:MAX_TRACKS])]
+    player = player_fragment(tracks, attributes=("drop", f'style="height: {_HEIGHT}px"'))
+    more = len(clips) - len(tracks)
+    return f"<div>{player}</div>{f'<p>and {more} more</p>' if more else ''}"
+
+
 @dataclass(frozen=True)
-class _Loaded:
+class LoadedClip:
     """A `ClipSource` of a clip that is in memory."""
 
     key: str
@@ -77,12 +109,15 @@ class _Loaded:
 
     @property
     def origin(self) -> str:
+        """Return the id: it is from no file."""
         return self.key
 
     def fingerprint(self) -> str:
+        """Return an empty text: it is taken anew each time."""
         return ""
 
     def load(self) -> Sequence[Clip]:
+        """Return the clip."""
         return (self.clip,)
 
 
@@ -114,5 +149,5 @@ def save_clips(
             fix="end the name in .bvh, .glb, .html, .mp4, .gif, .npz or .npy.",
         )
     keys = [out.stem] if len(clips) == 1 else [f"{number:04d}" for number in range(len(clips))]
-    sources = [_Loaded(key, clip) for key, clip in zip(keys, clips, strict=True)]
+    sources = [LoadedClip(key, clip) for key, clip in zip(keys, clips, strict=True)]
     return convert_file(sources, out, kind, fps=fps, unit=unit, overwrite=overwrite)

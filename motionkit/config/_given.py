@@ -207,7 +207,6 @@ def _merged(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
 
 # The references ``${a.b}`` of OmegaConf's files, and no more of it.
 
-
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 _NAME = re.compile(r"[\w-]+(\.[\w-]+)*")
 _MOST = 4096

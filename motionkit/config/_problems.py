@@ -17,7 +17,6 @@ from motionkit.errors import MotionkitError
 
 # Files and folders that settings name: all that are not there are said at once, before any of them is opened.
 
-
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 

@@ -16,7 +16,6 @@ from motionkit.errors import MotionkitError, did_you_mean
 
 # Settings that came later: runs recorded before have none, and go on with what was so then.
 
-
 _LATER: tuple[tuple[str, str, str, Any], ...] = (
     ("dataset", "shapes", "scenes", "simple"),
     ("dataset", "shapes", "images", 80_000),  # this one and the next three have no effect there

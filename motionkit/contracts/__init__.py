@@ -1,1 +1,1 @@
-"""Contracts: what a reward, a dataset, a policy and an environment are, and what they return."""
+"""Contracts: what a reward, dataset, policy, environment and evaluation protocol are, and what they return."""

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence, Set
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from motionkit import plugins
 from motionkit.config import Chosen, choose_from_file, choose_one
 from motionkit.contracts.open_model import STARTER, FoundModel, gives_of_model, open_model
+from motionkit.contracts.protocol import Console
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs import disk_errors, write_bytes_atomic
+from motionkit.runs import RunInfo, disk_errors, note_test_split, write_bytes_atomic
 from motionkit.tracking import finite
 
 # The data that a model is measured on: those that were asked for, else those of the run that made it.
-
-
-_PROTOCOLS = {"predictor": "mpl", "regions": "sa2va"}
-"""Evaluation protocol by policy kind (all kinds but text-to-motion)."""
 
 
 def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
@@ -46,7 +45,7 @@ def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
 
 
 def protocol_of(path: str, names: Sequence[str]) -> str:
-    """Return the protocol that suits a model.
+    """Return the protocol of motionkit that reads what a model is.
 
     Args:
         path: What was given in place of a name.
@@ -63,13 +62,15 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
     if path.startswith(f"{STARTER}:"):
         return "retrieval"
     model = open_model(path)
-    protocol = _PROTOCOLS.get(gives_of_model(model))
-    if protocol:
-        return protocol
-    return "retrieval" if model.kind == "rewards" and "evaluator" not in model.what else "text-to-motion"
+    if model.kind == "rewards":
+        return "text-to-motion" if "evaluator" in model.what else "retrieval"
+    wanted = gives_of_model(model)
+    own = [entry for entry in plugins.available("protocols") if entry.builtin]
+    fitting = (one.name for one in own if plugins.reads_of("protocols", plugins.get("protocols", one.name)) == wanted)
+    return next(fitting, "text-to-motion")
 
 
-RECORD = "evaluation.json"
+RECORD, PAGE = "evaluation.json", "evaluation.html"
 KIND = "motionkit-evaluation"
 
 
@@ -114,20 +115,59 @@ def _something_else(path: Path) -> MotionkitError:
     return MotionkitError(f"{path} exists and holds something else.", fix="choose another --out.")
 
 
-def write_record(path: Path, protocol: str, document: Mapping[str, Any]) -> None:
-    """Write ``evaluation.json``; the folder is made.
+def write_evaluation(
+    folder: Path,
+    protocol: str,
+    document: Mapping[str, Any],
+    page: Callable[[], str],
+    *,
+    beside: Callable[[], None] | None = None,
+    name: str = PAGE,
+) -> Path:
+    """Write the folder of an evaluation that `claim` has allowed: ``evaluation.json``, then its other files, the page.
 
     Args:
-        path: The folder.
+        folder: Where; it is made.
         protocol: Name of the protocol.
         document: The result; ``table`` and ``closing``, which the console shows, are left out.
+        page: Returns the page, when the other files are there.
+        beside: Writes the other files.
+        name: Name of the page.
+
+    Returns:
+        The page.
 
     Raises:
-        MotionkitError: It cannot be written (exit code 1).
+        MotionkitError: Something cannot be written (exit code 1).
     """
     shown = {key: finite(value) for key, value in document.items() if key not in ("table", "closing")}
     record = {"kind": KIND, "schema": 1, "protocol": protocol, "result": shown}
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    with disk_errors("write the evaluation", path):
-        path.mkdir(parents=True, exist_ok=True)
-        write_bytes_atomic(path / RECORD, text.encode(errors="backslashreplace"))
+    with disk_errors("write the evaluation", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_bytes_atomic(folder / RECORD, text.encode(errors="backslashreplace"))
+        if beside is not None:
+            beside()
+        write_bytes_atomic(folder / name, page().encode(errors="replace"))
+    return folder / name
+
+
+# The test split: what every evaluation that opens it says and notes.
+
+
+def tell_test_split(split: str, made: Iterable[RunInfo | None], console: Console) -> None:
+    """Note in runs that their test split is opened, and say so; nothing for other splits.
+
+    Args:
+        split: What is measured on.
+        made: The run of each model, None where no run made it.
+        console: Says so, and holds the command that is noted.
+    """
+    command = shlex.join(["motionkit", *console.command])
+    for run in made if split == "test" else ():
+        if run is None:
+            continue
+        if problem := note_test_split(run.directory, command):
+            console.warn(f"the test split is opened, which could not be noted in the run: {problem}")
+        else:
+            console.say(f"the test split is opened; noted in {run.directory / 'run.json'}")

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from motionkit.clips.motion_clip import MotionClip
+from motionkit.clips.motion_clip import MotionClip, Motions
 from motionkit.contracts.policy import BlockwisePolicy, Condition, DiffusionPolicy, StoresSteps, guidance_of
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, JointMotion, MotionBatch
@@ -282,7 +282,7 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
         inference_timesteps: int = 0,
         seed: int = 0,
         batch_size: int = 64,
-    ) -> list[MotionClip]:
+    ) -> Motions:
         """Make motions from text, the same as ``motionkit generate``.
 
         Args:
@@ -297,7 +297,7 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
             batch_size: Motions that are sampled at once.
 
         Returns:
-            ``len(texts) * num_samples`` motions, those of a prompt in a row.
+            ``len(texts) * num_samples`` motions, those of a prompt in a row; a notebook shows them in the player.
 
         Raises:
             MotionkitError: A prompt is empty, too long, or has words that the text encoder does not know.
@@ -314,6 +314,6 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
         prompts = typed_prompts(self, texts, durations)
         plan = plan_steps(self, sampler, inference_timesteps)
         guidance = guidance_of(self) if guidance_scale is None else guidance_scale
-        return list(
+        return Motions(
             generate_motions(self, prompts, plan, samples=num_samples, guidance=guidance, seed=seed, batch=batch_size)
         )

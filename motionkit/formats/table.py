@@ -45,8 +45,9 @@ FORMATS = {
     entry.name: entry
     for entry in (
         Format("bvh", "BVH", ".bvh", "bvh:read_bvh", (*_PLACED, "joint_map")),
-        Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl:read_mpl_json", _EXPORTED, TABLES),
-        Format("mpl-npz", "MPL npz", ".npz", "mpl:read_mpl_npz", _EXPORTED, TABLES),
+        Format("glb", "GLB", ".glb", "glb:read_glb", (*_PLACED, "joint_map")),
+        Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl.read_json:read_mpl_json", _EXPORTED, TABLES),
+        Format("mpl-npz", "MPL npz", ".npz", "mpl.npz:read_mpl_npz", _EXPORTED, TABLES),
         Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass", ("fps", "up", "smpl_model")),
         Format("motionkit", "motionkit npz", ".npz", "native:read_native"),
         Format("joints", "joints .npy [T, 22 or 21, 3]", ".npy", "arrays:read_joints", ("fps", *_PLACED)),
@@ -100,6 +101,8 @@ def recognise(path: Path) -> Format | None:
     suffix = path.suffix.lower()
     if suffix == ".bvh":
         return FORMATS["bvh"]
+    if suffix == ".glb":
+        return FORMATS["glb"]
     if suffix == ".json":
         return FORMATS["unreal-json"] if _is_motion_json(path) else None
     if suffix == ".npz":

@@ -128,9 +128,9 @@ Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]
 class ReadOptions:
     """Facts about a motion file that the file itself may not hold."""
 
-    # Vertical axis of BVH files and joint arrays; ``auto`` looks at the rest pose.
+    # Vertical axis of BVH and GLB files and joint arrays; ``auto`` looks at the rest pose.
     up: Literal["auto", "y", "z"] = "auto"
-    # Unit of BVH files and joint arrays; ``auto`` looks at the length of the legs, ``asf`` is CMU's (5.64 cm).
+    # Unit of BVH and GLB files and joint arrays; ``auto`` looks at the length of the legs, ``asf`` is CMU's (5.64 cm).
     unit: Unit = "auto"
     fps: float = 0.0  # Frames per second of files without (joint arrays); 0 takes 20
     # Which two columns of a rotation matrix the six numbers of a JSON file are; ``auto`` takes what ``meta.rot6d_spec``
@@ -139,7 +139,7 @@ class ReadOptions:
     hierarchy: Path | None = None  # FullHierarchy.json for JSON files without a skeleton
     offsets: Path | None = None  # FullOffsets.json for the same
     smpl_model: Path | None = None  # The user's own SMPL file for AMASS motions; None uses a default body
-    joint_map: JointMap | None = None  # Names of the body's joints in BVH files
+    joint_map: JointMap | None = None  # Names of the body's joints in BVH and GLB files
 
 
 @dataclass(frozen=True)

@@ -6,68 +6,7 @@ so that their type has one size everywhere. Nothing here knows what is shown: th
 of a run use it.
 """
 
-from motionkit.page._charts import bars, rose, shares, spans
-from motionkit.page._curves import Curve, curves, hover_script, parallel
-from motionkit.page._histogram import histogram
-from motionkit.page._page import (
-    UNKNOWN,
-    capped,
-    columns_script,
-    commands,
-    copy_script,
-    count,
-    definitions,
-    degrees,
-    details,
-    drawing,
-    duration,
-    figure,
-    grid,
-    html_page,
-    is_made_by,
-    joined,
-    metres,
-    note,
-    plain,
-    share,
-    sort_script,
-    sorter,
-    table,
-    tiles,
-)
+from motionkit.page.curves import Curve, curves
+from motionkit.page.html import drawing, html_page
 
-__all__ = [
-    "UNKNOWN",
-    "Curve",
-    "bars",
-    "capped",
-    "columns_script",
-    "commands",
-    "copy_script",
-    "count",
-    "curves",
-    "definitions",
-    "degrees",
-    "details",
-    "drawing",
-    "duration",
-    "figure",
-    "grid",
-    "histogram",
-    "hover_script",
-    "html_page",
-    "is_made_by",
-    "joined",
-    "metres",
-    "note",
-    "parallel",
-    "plain",
-    "rose",
-    "share",
-    "shares",
-    "sort_script",
-    "sorter",
-    "spans",
-    "table",
-    "tiles",
-]
+__all__ = ["Curve", "curves", "drawing", "html_page"]

@@ -1,11 +1,13 @@
 """The one player: motions as a self-contained page, or as a part of a report."""
 
 from motionkit.player._figure import PlayerTrack, track_of
-from motionkit.player._page import MAX_TRACKS, player_assets, player_fragment, write_player
+from motionkit.player._page import MAX_TRACKS, document, inert, player_assets, player_fragment, write_player
 
 __all__ = [
     "MAX_TRACKS",
     "PlayerTrack",
+    "document",
+    "inert",
     "player_assets",
     "player_fragment",
     "track_of",

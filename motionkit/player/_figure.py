@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.motion import feature_layout
 from motionkit.motion.motion import JointMotion, Motion, nearest_finite
 from motionkit.motion.skeleton import HUMANML, KIT
-from motionkit.rigs import Side, find_feet, head_joint, sides, soft_contacts
+from motionkit.rigs import Side, head_joint, sides
 from motionkit.rigs.bodymap import find_roles
 from motionkit.rigs.rest import rig_names
 
@@ -92,42 +91,6 @@ def panels(count: int, width: float, height: float) -> tuple[int, int]:
 # What the player and the video writer show: moving joints with titles, segments and foot contacts.
 
 
-def shown_contacts(motion: Motion | JointMotion, features: Tensor | None = None) -> tuple[Tensor | None, bool]:
-    """Return contacts ``[T, 2]`` left, right in [0, 1], and whether they are made here.
-
-    A track ``contacts`` of the motion comes first, then the contacts of its features, unless no foot ever stands in
-    them (in public KIT clips it nearly never does). Else they are made from height and speed (`soft_contacts`) where
-    feet are known by the joints' names; other bodies have none.
-
-    Args:
-        motion: What moves; frames that are not finite have no contacts of their own.
-        features: ``[T, 263]`` or ``[T, 251]`` of the same frames, not normalised.
-    """
-    own = motion.tracks.get("contacts")
-    if own is not None and tuple(own.shape) == (motion.frames, 2):  # more feet than two have no lanes
-        return own if bool(own.isfinite().all()) else own.nan_to_num(0.0, 0.0, 0.0), False
-    if features is not None and len(features) == motion.frames:
-        read = _of_features(features)
-        if read is not None:
-            return read, False
-    feet = find_feet(rig_names(motion.names), motion.parents)
-    positions = motion.positions().detach().double().cpu()
-    finite = positions.isfinite().flatten(1).all(dim=1)
-    if feet is None or not bool(finite.any()):
-        return None, False
-    return soft_contacts(positions[nearest_finite(finite)], motion.fps, feet), True
-
-
-def _of_features(features: Tensor) -> Tensor | None:
-    """Return the better of heel and toe for each foot, ``[T, 2]``, or None when no foot ever stands."""
-    skeleton = {body.width: body for body in (HUMANML, KIT)}.get(features.shape[-1])
-    if skeleton is None:
-        return None
-    values = features[:, feature_layout(skeleton).contacts].detach().double().cpu()
-    contacts = values.nan_to_num(0.0).clamp(0.0, 1.0).unflatten(-1, (2, 2)).amax(dim=-1)
-    return contacts if bool((contacts > 0.5).any()) else None
-
-
 FARTHEST = 10_000.0
 """Metres from the origin up to which positions are taken; beyond, a unit is wrong."""
 
@@ -146,13 +109,14 @@ class PlayerTrack:
     # ``(text, start, end)`` in seconds, such as the actions of a prompt.
     segments: Sequence[tuple[str, float, float]] = ()
     scores: Sequence[float] = ()  # One number per segment, or none
-    contacts: Tensor | None = None  # ``[T, 2]`` soft foot contacts left, right in [0, 1], or None
+    # ``[T, 2]`` soft foot contacts left, right in [0, 1], or None. They are shown where the feet are not known by the
+    # joints' names; elsewhere contacts are measured.
+    contacts: Tensor | None = None
     colour: str = ""  # ``#rrggbb`` of its swatch, and of the figure where several are overlaid; empty picks one
     # Joint names, from which left, right and the head are known; without them the bodies of HumanML3D and KIT are
     # recognised by their parents, and any other is drawn in one colour. KIT's become those of the side that they are on
     # (`rig_names`).
     names: tuple[str, ...] = ()
-    contacts_made: bool = False  # They are motionkit's, from heights and speeds; the page shows a note
     # ``[T, 2]`` metres x and z that the root was asked to be at, drawn as a dashed line; or None.
     path: Tensor | None = None
 
@@ -229,9 +193,8 @@ def track_of(
     segments: Sequence[tuple[str, float, float]] = (),
     scores: Sequence[float] = (),
     colour: str = "",
-    features: Tensor | None = None,
 ) -> PlayerTrack:
-    """Return the track of a motion with foot contacts: its own, else those of its features, else ours.
+    """Return the track of a motion.
 
     Args:
         motion: What moves.
@@ -239,17 +202,20 @@ def track_of(
         segments: ``(text, start, end)`` in seconds.
         scores: One number per segment, or none.
         colour: ``#rrggbb``, or empty.
-        features: HumanML3D or KIT features of the same frames, ``[T, D]``, for their contacts; see `shown_contacts`.
 
     Example:
         >>> from motionkit.starter import generate
         >>> walk = generate("walk", frames=40)
         >>> motion = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.from_numpy(walk.joints), walk.fps)
         >>> track = track_of(motion, "walk", segments=[("walk", 0.0, 2.0)])
-        >>> track.duration, track.contacts_made
-        (2.0, True)
+        >>> track.duration, track.frames
+        (2.0, 40)
     """
-    contacts, made = shown_contacts(motion, features)
+    contacts = motion.tracks.get("contacts")
+    if contacts is not None:
+        # More feet than two have no lanes.
+        two = tuple(contacts.shape) == (motion.frames, 2)
+        contacts = contacts.nan_to_num(0.0, 0.0, 0.0) if two else None
     path = motion.tracks.get("path")
     if path is not None and (tuple(path.shape) != (motion.frames, 2) or not float(path.abs().max()) <= FARTHEST):
         path = None  # a file's track of that name is something else
@@ -263,7 +229,6 @@ def track_of(
         contacts=contacts,
         colour=colour,
         names=tuple(motion.names),
-        contacts_made=made,
         path=path,
     )
 

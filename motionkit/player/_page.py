@@ -21,6 +21,9 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.motion.motion import ranges
 from motionkit.player._figure import Figure, PlayerTrack, figure_of
+from motionkit.rigs import find_feet, soft_contacts
+from motionkit.rigs.bodymap import CENTRE, SIDED, find_roles
+from motionkit.rigs.rest import PERSON_LEG, UNITS
 from motionkit.runs import write_bytes_atomic
 
 # Tracks as the page carries them: whole tenths of a millimetre, second differences, variable-length bytes.
@@ -36,8 +39,6 @@ MAX_VALUES = 12_000_000
 """Stored numbers on one page: about 16 MB of file and 50 MB in a browser."""
 
 _RATES = (60.0, 30.0, 20.0, 15.0, 10.0)
-
-_MADE = "Foot contacts are motionkit's, from the height and speed of the feet."
 
 _WANTED = "The dashed line is the path that was asked for; the ring is where it has the root now."
 
@@ -61,16 +62,21 @@ def encode(values: Ints) -> str:
     return base64.b64encode(((groups & 127) | (more << 7))[written].astype(np.uint8).tobytes()).decode("ascii")
 
 
-def document(tracks: Sequence[PlayerTrack], *, title: str) -> dict[str, Any]:
+def document(tracks: Sequence[PlayerTrack], *, title: str, fps: float = math.inf) -> dict[str, Any]:
     """Return everything one player needs, as plain JSON values.
 
     More than a browser can show is thinned out; the document's `notes` list how.
+
+    Args:
+        tracks: What to show.
+        title: What it is called.
+        fps: Frames per second that are kept at most.
     """
     if not tracks:
         raise MotionkitError("there is no motion to show.")
     notes = []
     kept = list(tracks[:MAX_TRACKS])
-    rate = _rate(kept)
+    rate = min(_rate(kept), fps)
     while _values(kept, rate) > MAX_VALUES and len(kept) > 1:
         kept.pop()
     if len(kept) < len(tracks):
@@ -78,7 +84,7 @@ def document(tracks: Sequence[PlayerTrack], *, title: str) -> dict[str, Any]:
     parts = []
     about: dict[str, list[str]] = {}
     for track in kept:
-        part, remarks = _track(track, rate)
+        part, remarks = _track(track, rate, wanted=fps)
         parts.append(part)
         for remark in remarks:
             about.setdefault(remark, []).append(part["title"])
@@ -109,11 +115,11 @@ def _values(tracks: Sequence[PlayerTrack], rate: float) -> int:
     return sum(math.ceil(track.frames / _stride(track, rate)) * len(track.parents) * 3 for track in tracks)
 
 
-def _track(track: PlayerTrack, rate: float) -> tuple[dict[str, Any], list[str]]:
-    """Return one track's part of the document, and notes for the viewer."""
+def _track(track: PlayerTrack, rate: float, *, wanted: float) -> tuple[dict[str, Any], list[str]]:
+    """Return one track's part of the document, and notes for the viewer where it has less than was wanted."""
     notes = []
     stride = _stride(track, rate)
-    if stride > 1:
+    if stride > _stride(track, wanted):
         notes.append(f"Every {_ordinal(stride)} frame is shown, {track.fps / stride:g} of {track.fps:g} per second.")
     limit = max(1, MAX_VALUES // (len(track.parents) * 3)) * stride
     if track.frames > limit:
@@ -126,8 +132,6 @@ def _track(track: PlayerTrack, rate: float) -> tuple[dict[str, Any], list[str]]:
         more = f" and {len(gaps) - 5} more" if len(gaps) > 5 else ""
         plural = "s" if len(gaps) > 1 or gaps[0][1] - gaps[0][0] > 1 else ""
         notes.append(f"Frame{plural} {named}{more} have no finite positions; the figure disappears there.")
-    if track.contacts is not None and track.contacts_made:
-        notes.append(_MADE)
     if track.path is not None:
         notes.append(_WANTED)
     part = {
@@ -140,7 +144,10 @@ def _track(track: PlayerTrack, rate: float) -> tuple[dict[str, Any], list[str]]:
         "joints": len(track.parents),
         "positions": encode(_units(figure.positions[keep])),
         "gaps": [list(run) for run in ranges(~figure.shown[keep])],
-        "contacts": _contacts(track, keep),
+        "names": [plain_text(name) for name in track.names or ("",) * len(track.parents)],
+        "roles": find_roles(track.names, track.parents),
+        "feet": find_feet(track.names, track.parents),
+        "contacts": _contacts(_stands(track, figure), keep),
         "path": "" if track.path is None else encode(_units(track.path[keep].detach().cpu().double())),
         "segments": [
             {"text": plain_text(text), "start": float(start), "end": float(end), "score": score}
@@ -175,11 +182,17 @@ def _units(values: torch.Tensor) -> Ints:
     return (values.flatten(1) / STEP).round().numpy().astype(np.int64)
 
 
-def _contacts(track: PlayerTrack, keep: slice) -> str:
+def _stands(track: PlayerTrack, figure: Figure) -> torch.Tensor | None:
+    """Return measured contacts ``[T, 2]``; the track's own where its feet are not known by name."""
+    feet = find_feet(track.names, track.parents)
+    return track.contacts if feet is None else soft_contacts(figure.positions, track.fps, feet)
+
+
+def _contacts(contacts: torch.Tensor | None, keep: slice) -> str:
     """Return soft contacts as one byte each, base64; empty when there are none."""
-    if track.contacts is None:
+    if contacts is None:
         return ""
-    soft = (track.contacts[keep].detach().cpu().double().clamp(0, 1) * 255).round()
+    soft = (contacts[keep].detach().cpu().double().clamp(0, 1) * 255).round()
     return base64.b64encode(soft.numpy().astype(np.uint8).tobytes()).decode("ascii")
 
 
@@ -192,7 +205,10 @@ def _ordinal(number: int) -> str:
     return f"{number}{'th' if number % 100 in (11, 12, 13) else last}"
 
 
-_IDEAS = ("codec", "camera", "figure", "scene", "panels", "labels", "edges", "lanes", "input")
+_IDEAS = (
+    *("codec", "camera", "names", "bvh", "glb", "feet", "measure", "body", "figure", "scene"),
+    *("panels", "labels", "edges", "lanes", "save", "input"),
+)
 _PARTS = tuple(f"{idea}.js" for idea in _IDEAS)
 _SCRIPTS = (*_PARTS, "player.js")
 
@@ -239,7 +255,7 @@ def player_fragment(
     data = json.dumps(document(tracks, title=title), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     before = player_assets() if assets else ""
     element = " ".join(["motionkit-player", *attributes])
-    script = f'<script type="application/json">{_inert(data)}</script>'
+    script = f'<script type="application/json">{inert(data)}</script>'
     return f"{before}<{element}>{script}{_NO_SCRIPT}</motionkit-player>"
 
 
@@ -284,12 +300,20 @@ def _resource(name: str) -> str:
 def _script() -> str:
     """Join the player's sources into one script that leaves nothing behind but its element."""
     ui = f"<style>{_resource('player.css')}</style>{_resource('player.html')}"
-    constants = f"const LOOK = {json.dumps(look())};\nconst UI = {_inert(json.dumps(ui))};"
+    constants = (
+        f"const LOOK = {json.dumps(look())};\nconst NAMES = {known_names()};\nconst UI = {inert(json.dumps(ui))};"
+    )
     sources = "\n".join(_resource(name) for name in _SCRIPTS)
     return f"(() => {{\n'use strict';\n{constants}\n{sources}\n}})();"
 
 
-def _inert(text: str) -> str:
+def known_names() -> str:
+    """Return what the script knows of rigs and units, as JSON: the same tables that the readers here use."""
+    units = {name: unit.metres for name, unit in UNITS.items()}
+    return json.dumps({"sided": SIDED, "centre": CENTRE, "units": units, "leg": PERSON_LEG, "most": MAX_TRACKS})
+
+
+def inert(text: str) -> str:
     """Write JSON so that no HTML parser sees markup in it."""
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

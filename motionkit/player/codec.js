@@ -37,14 +37,27 @@ function decodeTrack(part, step) {
   const shown = new Uint8Array(part.frames).fill(1);
   for (const [start, stop] of part.gaps) shown.fill(0, start, stop);
   const contacts = part.contacts ? decodeBytes(part.contacts) : null;
-  return {
+  const parents = new Array(part.joints).fill(-1);
+  for (const [from, to] of part.bones) parents[to] = from;
+  return measured({
     ...part,
+    parents,
     shown,
     contacts,
     positions: decodeRows(part.positions, part.frames, part.joints * 3, step),
     follow: decodeRows(part.follow, part.frames, 2, step),
     path: part.path ? decodeRows(part.path, part.frames, 2, step) : null,
-  };
+  });
+}
+
+// A track with what is measured on this page: its feet, and its skin.
+function measured(track) {
+  const feet = footMotion(track);
+  if (!track.contacts && feet) {
+    const soft = Uint8Array.from({ length: track.frames * 2 }, (_, i) => Math.round(255 * feet[i & 1].stands[i >> 1]));
+    return { ...track, footing: feet, contacts: soft, body: bodyOf(track) };
+  }
+  return { ...track, footing: feet, body: bodyOf(track) };
 }
 
 // Frames before and after a time, and the part of the way between them; the last frame stays until the end.

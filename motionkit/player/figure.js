@@ -24,7 +24,8 @@ function boneColour(look, track, side, overlay) {
 
 // What a figure is made of, for the sorting: bones and head with their depths, in pixels. A rim of the background
 // beside a bone keeps crossing limbs apart; the trunk is one piece and has none, or it would cut itself.
-function figureParts(axes, look, track, pose, overlay) {
+function figureParts(axes, look, track, pose, overlay, body = null) {
+  const radii = body ? body.radii : track.radii;
   const seen = [];
   for (let i = 0; i < track.joints; i += 1) seen.push(see(axes, pose[i * 3], pose[i * 3 + 1], pose[i * 3 + 2]));
   const parts = [];
@@ -33,20 +34,36 @@ function figureParts(axes, look, track, pose, overlay) {
     const a = seen[from];
     const b = seen[to];
     if (a[2] < look.near || b[2] < look.near) continue;
-    // Where a limb leaves the trunk it is thin, so that its colour does not cover the trunk.
-    const start = track.sides[from] === track.sides[to] ? track.radii[from] : 0.55 * track.radii[to];
+    if (body && from === track.roles.head && to === track.head?.[0]) continue; // it is inside the ball of the head
+    const trunk = body ? body.trunk[to] : track.sides[to] === '-';
+    // Where a limb of a thin figure leaves the trunk it is thinner, so that its colour does not cover the trunk.
+    const start = body || track.sides[from] === track.sides[to] ? radii[from] : 0.55 * radii[to];
     parts.push({
       depth: (a[2] + b[2]) / 2,
-      ends: [...place(axes, a), (axes.focal * start) / a[2], ...place(axes, b), (axes.focal * track.radii[to]) / b[2]],
-      colour: boneColour(look, track, track.sides[to], overlay),
-      rim: !sided || track.sides[to] !== '-',
+      ends: [...place(axes, a), (axes.focal * start) / a[2], ...place(axes, b), (axes.focal * radii[to]) / b[2]],
+      colour: boneColour(look, track, body && trunk ? '-' : track.sides[to], overlay),
+      rim: !sided || !trunk,
+      body,
     });
   }
   for (const joint of track.lone) {
     if (seen[joint][2] < look.near) continue;
     const [x, y] = place(axes, seen[joint]);
-    const r = (axes.focal * track.radii[joint]) / seen[joint][2];
+    const r = (axes.focal * radii[joint]) / seen[joint][2];
     parts.push({ depth: seen[joint][2], ends: [x, y, r, x, y, r], colour: boneColour(look, track, track.sides[joint], overlay) });
+  }
+  for (const [wrist, elbow, length] of body?.hands ?? []) {
+    const d = unit([0, 1, 2].map((i) => pose[wrist * 3 + i] - pose[elbow * 3 + i])) ?? [0, 0, 0];
+    const tip = see(axes, ...d.map((value, i) => pose[wrist * 3 + i] + value * length));
+    if (tip[2] < look.near || seen[wrist][2] < look.near) continue;
+    const radius = (at, size) => (axes.focal * size * radii[wrist]) / at[2];
+    parts.push({
+      depth: (seen[wrist][2] + tip[2]) / 2,
+      ends: [...place(axes, seen[wrist]), radius(seen[wrist], 1.15), ...place(axes, tip), radius(tip, 0.75)],
+      colour: boneColour(look, track, track.sides[wrist], overlay),
+      rim: true,
+      body,
+    });
   }
   if (track.head) {
     const [at, origin, reach, radius] = track.head;
@@ -56,7 +73,7 @@ function figureParts(axes, look, track, pose, overlay) {
     if (ball[2] > look.near) {
       const [x, y] = place(axes, ball);
       const r = (axes.focal * radius) / ball[2];
-      parts.push({ depth: ball[2], ends: [x, y, r, x, y, r], colour: boneColour(look, track, '-', overlay) });
+      parts.push({ depth: ball[2], ends: [x, y, r, x, y, r], colour: boneColour(look, track, '-', overlay), body });
     }
   }
   // The far side of a body is paler.
@@ -69,7 +86,8 @@ function figureParts(axes, look, track, pose, overlay) {
 }
 
 // Vertical light: every bone's shadow on the floor, as one shape so that crossings are not darker.
-function drawShadow(context, axes, look, track, pose) {
+function drawShadow(context, axes, look, track, pose, body = null) {
+  const radii = body ? body.radii : track.radii;
   const path = new Path2D();
   let width = 1;
   for (const [from, to] of track.bones) {
@@ -77,7 +95,7 @@ function drawShadow(context, axes, look, track, pose) {
     const b = see(axes, pose[to * 3], 0, pose[to * 3 + 2]);
     const ends = placeLine(axes, a, b, look.near);
     if (!ends) continue;
-    width = Math.max(width, (axes.focal * track.radii[to] * 1.7) / Math.max(a[2], look.near));
+    width = Math.max(width, (axes.focal * radii[to] * 1.7) / Math.max(a[2], look.near));
     path.moveTo(...ends[0]);
     path.lineTo(...ends[1]);
   }
@@ -90,7 +108,7 @@ function drawShadow(context, axes, look, track, pose) {
 
 function drawParts(context, look, parts) {
   parts.sort((a, b) => b.depth - a.depth);
-  for (const { ends, colour, rim } of parts) {
+  for (const { ends, colour, rim, body } of parts) {
     const [x1, y1, r1, x2, y2, r2] = ends;
     // The rim ends before the joints.
     const length = Math.hypot(x2 - x1, y2 - y1);
@@ -104,7 +122,7 @@ function drawParts(context, look, parts) {
       context.lineTo(x2 - (x2 - x1) * inset, y2 - (y2 - y1) * inset);
       context.stroke();
     }
-    context.fillStyle = colour;
+    context.fillStyle = body ? shaded(context, colour, ends) : colour;
     capsule(context, x1, y1, Math.max(r1, 0.9), x2, y2, Math.max(r2, 0.9));
   }
 }

@@ -72,6 +72,26 @@ function listenScrub(element, axis, seek) {
   });
 }
 
+// Files that are dropped on a place, or chosen with an input.
+function listenFiles(where, input, take) {
+  const holds = (event) => event.dataTransfer?.types.includes('Files');
+  for (const name of ['dragenter', 'dragover']) {
+    where.addEventListener(name, (event) => {
+      if (holds(event)) event.preventDefault();
+    });
+  }
+  where.addEventListener('drop', (event) => {
+    if (!holds(event)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    take([...event.dataTransfer.files]);
+  });
+  input.addEventListener('change', () => {
+    take([...input.files]);
+    input.value = '';
+  });
+}
+
 // What a key does; null for keys that are not ours.
 function keyAction(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
@@ -87,6 +107,9 @@ function keyAction(event) {
     l: ['flip', 'loop'],
     f: ['flip', 'follow'],
     o: ['flip', 'overlay'],
+    b: ['flip', 'thick'],
+    g: ['flip', 'ghosts'],
+    d: ['save'],
     r: ['reset'],
     '?': ['help'],
   };

@@ -66,5 +66,6 @@ function legendOf(tracks, overlay, look) {
   const step = make('span', 'step');
   if (!tracks.some((track) => track.sides.includes('L'))) return [step];
   if (overlay) return ['left darker, right lighter', step];
-  return [entry('left', look.left), entry('right', look.right), step];
+  const slides = tracks.some((track) => track.footing?.some((foot) => foot.slides.includes(1)));
+  return [entry('left', look.left), entry('right', look.right), ...(slides ? [entry('a foot slides', look.slide)] : []), step];
 }

@@ -1,4 +1,4 @@
-// What lies below the picture: the time axis, and for each track its segments, scores and contacts.
+// What lies below the picture: the time axis, and for each track its segments, scores and feet.
 
 function secondsText(seconds) {
   if (seconds < 60) return `${seconds.toFixed(2)} s`;
@@ -83,9 +83,11 @@ function laneOf(track, name, duration, scale, many) {
   if (track.contacts) {
     const strip = make('div', 'feet');
     strip.setAttribute('role', 'img');
-    strip.setAttribute('aria-label', `Foot contacts of ${name.full}: left above, right below`);
+    strip.setAttribute('aria-label', `Feet of ${name.full}, left above, right below: ${footingText(track)}`);
+    strip.title = footingText(track);
     row.contacts = document.createElement('canvas');
-    strip.append(row.contacts, make('span', 'foot left', 'L'), make('span', 'foot right', 'R'));
+    row.numbers = ['left', 'right'].map((side) => make('span', `now ${side}`));
+    strip.append(row.contacts, make('span', 'foot left', 'L'), make('span', 'foot right', 'R'), ...row.numbers);
     lane.append(strip);
   }
   if (!track.segments.length && !track.contacts) {
@@ -98,8 +100,17 @@ function laneOf(track, name, duration, scale, many) {
   return row;
 }
 
-// Soft contacts as two rows of marks, the stronger the surer.
-function paintContacts(canvas, track, duration, look, scale) {
+// What the lane of the feet shows, in words.
+function footingText(track) {
+  if (!track.footing) return 'contacts with the floor';
+  const most = (key) => Math.max(...track.footing.map((foot) => foot[key].reduce((a, b) => Math.max(a, b), 0)));
+  const slid = track.footing.map((foot) => foot.slides.reduce((a, b) => a + b, 0) / track.fps);
+  const slide = slid[0] + slid[1] > 0 ? `; slides for ${slid[0].toFixed(2)} s left, ${slid[1].toFixed(2)} s right` : '; no foot slides';
+  return `area: height, up to ${(100 * most('height')).toFixed(0)} cm; line: speed along the floor, up to ${most('speed').toFixed(1)} m/s; bar: contact, measured${slide}`;
+}
+
+// For each foot its contact as a bar, red where it slides; in a tall lane its height and speed above the bar.
+function paintFeet(canvas, track, duration, look, scale) {
   const width = Math.max(1, Math.round(canvas.clientWidth * scale));
   const height = Math.max(2, Math.round(canvas.clientHeight * scale));
   canvas.width = width;
@@ -107,13 +118,46 @@ function paintContacts(canvas, track, duration, look, scale) {
   const context = canvas.getContext('2d');
   const gap = Math.round(2 * scale);
   const tall = Math.floor((height - gap) / 2);
+  const bar = tall > 14 * scale ? Math.round(4 * scale) : tall;
+  const frameOf = (x) => Math.floor(((x + 0.5) / width) * duration * track.fps);
+  const most = (key, least) => Math.max(least, ...track.footing.map((foot) => foot[key].reduce((a, b) => Math.max(a, b), 0)));
   for (const foot of [0, 1]) {
-    context.fillStyle = foot ? look.right : look.left;
+    const top = foot * (tall + gap);
+    const floor = top + tall - bar;
+    const own = track.footing?.[foot];
+    const colour = foot ? look.right : look.left;
     for (let x = 0; x < width; x += 1) {
-      const frame = Math.floor(((x + 0.5) / width) * duration * track.fps);
+      const frame = frameOf(x);
       if (frame >= track.frames) break;
-      context.globalAlpha = track.contacts[frame * 2 + foot] / 255;
-      if (context.globalAlpha > 0.02) context.fillRect(x, foot * (tall + gap), 1, tall);
+      const slides = own?.slides[frame];
+      context.fillStyle = slides ? look.slide : colour;
+      context.globalAlpha = slides ? 1 : track.contacts[frame * 2 + foot] / 255;
+      if (context.globalAlpha > 0.02) context.fillRect(x, floor, 1, bar);
+    }
+    context.globalAlpha = 1;
+    if (!own || bar === tall) continue;
+    const rows = { height: most('height', 0.1), speed: most('speed', 1) };
+    const y = (key, frame) => floor - 1 - (Math.max(own[key][frame], 0) / rows[key]) * (floor - top - 3);
+    const across = (frame) => ((frame + 0.5) / (duration * track.fps)) * width;
+    const line = (key) => {
+      const path = new Path2D();
+      const every = Math.max(1, Math.floor(track.frames / width));
+      for (let frame = 0; frame < track.frames; frame += every) path.lineTo(across(frame), y(key, frame));
+      return path;
+    };
+    const area = line('height');
+    area.lineTo(across(track.frames - 1), floor - 1);
+    area.lineTo(across(0), floor - 1);
+    context.fillStyle = clear(colour, 0.38);
+    context.fill(area);
+    context.lineWidth = scale;
+    context.strokeStyle = clear(look.text, 0.75);
+    context.stroke(line('speed'));
+    // The speed of a foot that slides is red as its bar is.
+    context.fillStyle = look.slide;
+    for (let x = 0; x < width; x += 1) {
+      const frame = frameOf(x);
+      if (frame < track.frames && own.slides[frame]) context.fillRect(x, y('speed', frame) - scale, 1, 2 * scale);
     }
   }
 }

@@ -91,7 +91,7 @@ function drawPanels(context, shot, look, ratio) {
     context.beginPath();
     context.rect(0, 0, ...panel);
     context.clip();
-    drawScene(context, panelCamera(group, shot), look, group, time, overlay);
+    drawScene(context, panelCamera(group, shot), look, group, time, overlay, shot.state);
     context.restore();
   });
   context.fillStyle = mix(look.stage, look.grid, 0.55);

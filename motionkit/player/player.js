@@ -7,22 +7,21 @@ const SPEEDS = [0.1, 0.25, 0.5, 1, 1.5, 2, 4];
 class MotionkitPlayer extends HTMLElement {
   connectedCallback() {
     if (this.shadowRoot) return;
-    if (this.querySelector('script')) this.start();
+    if (this.given || this.querySelector('script')) this.start();
     else document.addEventListener('DOMContentLoaded', () => this.start(), { once: true });
   }
 
   start() {
-    const data = JSON.parse(this.querySelector('script[type="application/json"]').textContent);
-    this.tracks = data.tracks.map((part) => decodeTrack(part, data.step));
-    this.duration = Math.max(...this.tracks.map((track) => track.duration));
-    this.scale = scoreScale(this.tracks);
+    const data = this.given ?? JSON.parse(this.querySelector('script[type="application/json"]').textContent);
+    this.tracks = data.tracks.map((part) => (part.shown ? part : decodeTrack(part, data.step)));
     this.whole = this.hasAttribute('page');
-    this.state = { time: 0, playing: false, speed: 1, loop: true, follow: true, overlay: false };
+    this.state = { time: 0, playing: false, speed: 1, loop: true, follow: true, overlay: false, thick: true, ghosts: false };
     this.state.overlay = this.hasAttribute('overlay') && this.tracks.length > 1;
     this.order = this.tracks.map((_, i) => i).slice(0, FIRST).reverse(); // the longest shown first
     this.attachShadow({ mode: 'open' }).innerHTML = UI;
     this.find = (selector) => this.shadowRoot.querySelector(selector);
     this.canvas = this.find('canvas');
+    for (const speed of SPEEDS) this.find('select').append(new Option(`${speed}×`, String(speed), speed === 1, speed === 1));
     this.build(data);
     this.listen();
     this.resetView();
@@ -37,29 +36,33 @@ class MotionkitPlayer extends HTMLElement {
   }
 
   build({ title, notes }) {
+    this.heading = title;
+    this.duration = Math.max(...this.tracks.map((track) => track.duration));
+    this.scale = scoreScale(this.tracks);
     const many = this.tracks.length > 1;
     const names = namesOf(this.tracks.map((track) => track.title));
     const heading = title || (many ? '' : names[0].full);
     this.find('h2').textContent = heading;
     this.find('.about').textContent = many || names[0].full === heading ? '' : names[0].full;
     this.canvas.setAttribute('aria-label', `3D view: ${[title, ...names.map((name) => name.full)].join(', ')}`);
-    this.find('.notes').append(...notes.map((note) => make('li', '', note)));
+    this.find('.notes').replaceChildren(...notes.map((note) => make('li', '', note)));
     this.find('.player').classList.toggle('single', !many);
     this.find('.player').classList.toggle('feet-lanes', this.tracks.some((track) => track.contacts));
     this.chips = names.map(chipOf);
     this.chips.forEach((chip, i) => chip.addEventListener('click', () => this.show(i)));
-    if (many) this.find('.chips').append(...this.chips);
+    this.find('.chips').replaceChildren(...(many ? this.chips : []));
     this.find('.chips').classList.toggle('many', this.tracks.length > 6);
     this.rows = this.tracks.map((track, i) => laneOf(track, names[i], this.duration, this.scale, many));
-    this.find('.lanes').append(...this.rows.map((row) => row.lane));
+    this.find('.lanes').replaceChildren(...this.rows.map((row) => row.lane));
+    this.find('.lanes').classList.toggle('tall', this.tracks.length < 3);
     const bare = !many && !this.tracks[0].segments.length && !this.tracks[0].contacts;
     this.find('.lanes').hidden = bare;
     this.find('[data-do=overlay]').hidden = !many;
+    this.find('[data-do=thick]').hidden = !this.tracks.some((track) => track.body);
+    this.find('[data-do=open]').hidden = !this.takesFiles();
     const said = (name) => (!many || name.full === heading ? '' : this.tracks.length > 6 ? name.short : name.title);
     this.labels = names.map((name) => labelOf(name, said(name)));
-    this.find('.labels').append(...this.labels);
-    const select = this.find('select');
-    for (const speed of SPEEDS) select.append(new Option(`${speed}×`, String(speed), speed === 1, speed === 1));
+    this.find('.labels').replaceChildren(...this.labels);
   }
 
   listen() {
@@ -77,6 +80,7 @@ class MotionkitPlayer extends HTMLElement {
     this.find('select').addEventListener('change', (event) => {
       this.state.speed = Number(event.target.value);
     });
+    if (this.takesFiles()) listenFiles(this.whole ? window : this, this.find('input'), (files) => this.open(files));
     new ResizeObserver(() => this.arrange()).observe(this.find('.stage'));
     new IntersectionObserver(([entry]) => {
       this.seen = entry.isIntersecting;
@@ -106,10 +110,12 @@ class MotionkitPlayer extends HTMLElement {
       flip: (name) => {
         if (name === 'overlay' && this.tracks.length < 2) return;
         state[name] = !state[name];
-        if (name !== 'loop') this.view.pan = [0, 0, 0];
+        if (name === 'overlay' || name === 'follow') this.view.pan = [0, 0, 0];
         this.arrange();
       },
       reset: () => this.resetView(),
+      save: () => this.shown().forEach((track) => saveFile(`${fileName(track.title)}.bvh`, bvhText(track))),
+      open: () => this.find('input').click(),
       help: () => (this.find('dialog').open ? this.find('dialog').close() : this.find('dialog').showModal()),
       touched: () => this.canvas.focus({ preventScroll: true }),
       takesWheel: () => this.whole || this.shadowRoot.activeElement !== null,
@@ -142,7 +148,7 @@ class MotionkitPlayer extends HTMLElement {
     const name = asked === 'dark' || asked === 'light' ? asked : system;
     this.look = { ...LOOK[name], near: LOOK.near };
     const { style } = this.find('.player');
-    for (const key of ['stage', 'text', 'quiet', 'left', 'right']) style.setProperty(`--${key}`, this.look[key]);
+    for (const key of ['stage', 'text', 'quiet', 'left', 'right', 'slide']) style.setProperty(`--${key}`, this.look[key]);
     style.setProperty('--line', mix(this.look.stage, this.look.grid, 0.55));
     style.setProperty('--soft', mix(this.look.stage, this.look.grid, 0.24));
     style.setProperty('--accent', this.look.trail);
@@ -156,6 +162,31 @@ class MotionkitPlayer extends HTMLElement {
       }
     });
     this.arrange();
+  }
+
+  // Whether BVH and GLB files may be dropped here: on a page that is a player, and where it is asked for.
+  takesFiles() {
+    return this.whole || this.hasAttribute('drop');
+  }
+
+  // Show the motions of files beside those that are here.
+  async open(files) {
+    const notes = [];
+    const before = this.tracks.length;
+    for (const file of files) {
+      try {
+        if (this.tracks.length >= NAMES.most) refuse(`a page shows ${NAMES.most} motions`);
+        this.tracks.push(readMotion(file.name, new Uint8Array(await file.arrayBuffer())));
+        this.order.push(this.tracks.length - 1);
+      } catch (error) {
+        notes.push(`${file.name} is not shown: ${error.message}.`);
+      }
+    }
+    if (this.tracks.length > before) {
+      this.build({ title: this.heading, notes });
+      this.theme();
+      this.play(true);
+    } else this.find('.notes').replaceChildren(...notes.map((note) => make('li', '', note)));
   }
 
   shown() {
@@ -191,11 +222,11 @@ class MotionkitPlayer extends HTMLElement {
       this.rows[i].lane.classList.toggle('off', !on);
       this.chips[i].setAttribute('aria-pressed', String(on));
       const { contacts } = this.rows[i];
-      if (contacts) paintContacts(contacts, track, this.duration, this.look, this.ratio);
+      if (contacts) paintFeet(contacts, track, this.duration, this.look, this.ratio);
     });
     const count = tracks.length < this.tracks.length ? `${tracks.length} of ${this.tracks.length} shown` : '';
     if (this.find('.count').textContent !== count) this.find('.count').textContent = count;
-    for (const name of ['overlay', 'follow', 'loop']) {
+    for (const name of ['overlay', 'follow', 'loop', 'thick', 'ghosts']) {
       this.find(`[data-do=${name}]`).setAttribute('aria-pressed', String(state[name]));
     }
     this.find('.legend').replaceChildren(...legendOf(tracks, state.overlay, this.look));
@@ -297,6 +328,12 @@ class MotionkitPlayer extends HTMLElement {
       const now = segmentAt(track, time);
       const segment = track.segments[now];
       this.rows[i].segments.forEach((block, k) => block.classList.toggle('now', k === now));
+      this.rows[i].numbers?.forEach((place, side) => {
+        const foot = track.footing?.[side];
+        const ended = time >= track.duration || !foot;
+        place.textContent = ended ? '' : `${(100 * Math.max(foot.height[before], 0)).toFixed(0)} cm  ${foot.speed[before].toFixed(1)} m/s`;
+        place.classList.toggle('slides', !ended && foot.slides[before] === 1);
+      });
       if (this.order.includes(i)) {
         const [head, caption] = this.labels[i].children;
         head.lastChild.textContent = this.tracks.length > 1 || state ? `${words}${state}` : '';
@@ -310,6 +347,47 @@ class MotionkitPlayer extends HTMLElement {
     });
   }
 }
+
+// A still picture of a track in a canvas, with poses of the past; `theme` is light or dark.
+MotionkitPlayer.thumbnail = (canvas, part, step, theme) => {
+  const track = part.shown ? part : decodeTrack(part, step);
+  const ratio = Math.min(window.devicePixelRatio || 1, 2);
+  const size = [canvas.clientWidth, canvas.clientHeight];
+  [canvas.width, canvas.height] = size.map((length) => Math.max(1, Math.round(length * ratio)));
+  const look = { ...LOOK[theme], near: LOOK.near };
+  const context = canvas.getContext('2d');
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.fillStyle = look.stage;
+  context.fillRect(0, 0, ...size);
+  const poses = Array.from({ length: track.frames }, (_, frame) => frame / track.fps);
+  const spots = poses.map((_, k) => [0, 2].map((i) => track.positions[(k * track.joints + track.root) * 3 + i]));
+  const centre = [0, 1].map((i) => (Math.min(...spots.map((spot) => spot[i])) + Math.max(...spots.map((spot) => spot[i]))) / 2);
+  const reach = Math.max(...spots.map((spot) => Math.hypot(spot[0] - centre[0], spot[1] - centre[1]))) + 0.35 * track.height;
+  const camera = {
+    target: [centre[0], track.middle, centre[1]], yaw: LOOK.yaw, pitch: LOOK.pitch, width: size[0], height: size[1],
+    distance: fitDistance(...size, LOOK.fov, track.height, reach, 10), fov: LOOK.fov, shift: 0,
+  };
+  const axes = cameraAxes(camera);
+  drawFloor(context, axes, look, centre, camera.distance);
+  poses.forEach((time, k) => {
+    const pose = new Float32Array(track.joints * 3);
+    if (!poseAt(track, time, pose)) return;
+    const last = k === poses.length - 1;
+    if (last) drawShadow(context, axes, look, track, pose, track.body);
+    const faint = 0.75 - (0.25 * k) / poses.length;
+    const parts = figureParts(axes, look, track, pose, false, track.body);
+    drawParts(context, look, last ? parts : parts.map((p) => ({ ...p, body: null, colour: mix(p.colour, look.stage, faint) })));
+  });
+};
+MotionkitPlayer.read = readMotion;
+// A track of four poses of a track, for a thumbnail.
+MotionkitPlayer.poses = (track) => {
+  const size = track.joints * 3;
+  const frames = [0.15, 0.38, 0.62, 0.85].map((part) => Math.min(Math.trunc(part * track.frames), track.frames - 1));
+  const positions = new Float32Array(frames.length * size);
+  frames.forEach((frame, k) => positions.set(track.positions.subarray(frame * size, (frame + 1) * size), k * size));
+  return { ...track, positions, frames: frames.length, fps: 1, shown: new Uint8Array(frames.length).fill(1) };
+};
 
 function round(value) {
   return Number(value.toFixed(2));

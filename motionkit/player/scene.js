@@ -138,8 +138,29 @@ function drawWanted(context, axes, look, track, time, colour, distance) {
   }
 }
 
-// A picture of some tracks at a time; `camera` has the size of the panel.
-function drawScene(context, camera, look, tracks, time, overlay) {
+const GHOSTS = 5;
+const GHOST_EVERY = 0.3; // seconds between the poses of the past that are shown
+
+// Times of the past whose poses are shown at a time, the oldest first: they stay what they are while time goes on.
+function ghostTimes(time) {
+  const last = Math.ceil(time / GHOST_EVERY - 1e-6) - 1;
+  return Array.from({ length: GHOSTS }, (_, k) => (last - GHOSTS + 1 + k) * GHOST_EVERY).filter((at) => at >= -1e-9);
+}
+
+// Poses of the past, the fainter the older, behind what is now.
+function drawGhosts(context, axes, look, track, time, overlay, body) {
+  const times = ghostTimes(time);
+  times.forEach((at, k) => {
+    const pose = new Float32Array(track.joints * 3);
+    if (!poseAt(track, at, pose)) return;
+    const parts = figureParts(axes, look, track, pose, overlay, body);
+    const faint = 0.62 + 0.26 * (1 - (k + 1) / times.length);
+    drawParts(context, look, parts.map((part) => ({ ...part, body: null, colour: mix(part.colour, look.stage, faint) })));
+  });
+}
+
+// A picture of some tracks at a time; `camera` has the size of the panel, `drawn` says what of `thick` and `ghosts` is on.
+function drawScene(context, camera, look, tracks, time, overlay, drawn = {}) {
   const axes = cameraAxes(camera);
   drawFloor(context, axes, look, [camera.target[0], camera.target[2]], camera.distance);
   const parts = [];
@@ -147,9 +168,11 @@ function drawScene(context, camera, look, tracks, time, overlay) {
     drawTrail(context, axes, look, track, time, overlay ? track.shade : look.trail);
     if (track.path) drawWanted(context, axes, look, track, time, overlay ? track.shade : look.quiet, camera.distance);
     const pose = new Float32Array(track.joints * 3);
+    const body = drawn.thick ? track.body : null;
     if (!poseAt(track, time, pose)) continue;
-    drawShadow(context, axes, look, track, pose);
-    parts.push(...figureParts(axes, look, track, pose, overlay));
+    drawShadow(context, axes, look, track, pose, body);
+    if (drawn.ghosts) drawGhosts(context, axes, look, track, time, overlay, body);
+    parts.push(...figureParts(axes, look, track, pose, overlay, body));
   }
   drawParts(context, look, parts);
 }

@@ -6,6 +6,7 @@ from motionkit.plugins._guard import catching, in_use, in_words, package_of
 from motionkit.plugins._lookup import (
     CodeError,
     available,
+    check_signature,
     code_error,
     find,
     get,
@@ -27,6 +28,7 @@ __all__ = [
     "Metric",
     "available",
     "catching",
+    "check_signature",
     "code_error",
     "declared",
     "either",

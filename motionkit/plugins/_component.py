@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,16 +28,60 @@ FREE = "my/"
 
 _NAME = re.compile(r"(?:[\w.:+-]+|<\w+>)(?:/(?:[\w.:+-]+|<\w+>))*")
 _PARTS = re.compile(r"(<\w+>)")
+_DIGITS, _MOST_DIGITS = 3, 10
+_SUPERSCRIPT = str.maketrans({"^": "", "2": "²", "3": "³"})
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One logged quantity."""
+    """One logged quantity.
+
+    Example:
+        >>> error = Metric("my/error/<ms>", "deg", "down", "Angle so far ahead.", label="error at <ms> ms", digits=1)
+        >>> error.title("my/error/400"), error.shown_unit, error.text(3.14159)
+        ('error at 400 ms', '°', '3.1')
+    """
 
     name: str  # Key in metrics.jsonl; ``<...>`` stands for any single part, such as a reward's name
     unit: str  # Unit, or "1" for a pure number
     better: Direction  # Which way is an improvement; "one" where values near 1 are best, "none" where nothing is
     meaning: str  # What is measured, over what
+    # What people call it; ``<...>`` is filled in from the name. Empty: the last part of the name.
+    label: str = ""
+    digits: int | None = None  # Decimals of its values in tables; None where each table chooses them by size
+
+    def title(self, name: str = "") -> str:
+        """Return what people call it.
+
+        Args:
+            name: The logged name that it defines, with or without its first part; the free parts of the label are
+                taken from it.
+        """
+        if not self.label:
+            return (name or self.name).rpartition("/")[2]
+        first = self.name.partition("/")[0]
+        keys = re.findall(r"<\w+>", self.name)
+        found = self.pattern.fullmatch(name) or self.pattern.fullmatch(f"{first}/{name}")
+        label = self.label
+        for key, part in zip(keys, found.groups() if found is not None else keys, strict=True):
+            label = label.replace(key, part)
+        return label
+
+    @property
+    def shown_unit(self) -> str:
+        """The unit as people write it; empty for a pure number."""
+        if self.unit == "deg":
+            return "°"
+        return "" if self.unit == "1" else self.unit.translate(_SUPERSCRIPT) if "^" in self.unit else self.unit
+
+    @property
+    def heading(self) -> str:
+        """Its title and unit, for the head of a column."""
+        return f"{self.title()} {self.shown_unit}".strip()
+
+    def text(self, value: float) -> str:
+        """Return a value with the decimals of tables; ``n/a`` where it is not finite."""
+        return f"{value:.{_DIGITS if self.digits is None else self.digits}f}" if math.isfinite(value) else "n/a"
 
     @property
     def fault(self) -> str:
@@ -45,13 +90,15 @@ class Metric:
             return "name, unit and meaning are texts of at least one letter"
         if not _NAME.fullmatch(self.name):
             return "a name has letters, digits and _.:+- in parts between slashes, as in loss/mine"
+        if not isinstance(self.label, str) or not (self.digits is None or self.digits in range(_MOST_DIGITS)):
+            return f"label is a text, and digits a whole number below {_MOST_DIGITS} or None"
         return "" if self.better in get_args(Direction) else f"better is one of {', '.join(get_args(Direction))}"
 
     @property
     def pattern(self) -> re.Pattern[str]:
         """What the names that it defines look like."""
         parts = _PARTS.split(self.name)
-        return re.compile("".join(r"[\w.:+-]+" if part.startswith("<") else re.escape(part) for part in parts))
+        return re.compile("".join(r"([\w.:+-]+)" if part.startswith("<") else re.escape(part) for part in parts))
 
 
 _declared: dict[str, Metric] = {}

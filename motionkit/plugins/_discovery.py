@@ -37,6 +37,8 @@ class Kind:
     scaffold: str = ""  # Templates of ``motionkit plugins new`` as ``module:NAME``; empty when there are none
     # Those of plugins that give something else than the first of `gives`, by that word.
     scaffolds: Mapping[str, str] = field(default_factory=dict)
+    # What makes a plugin of a plain function ``./file.py:name``, as ``module:attribute``; empty where none does.
+    function: str = ""
     weighted: bool = False  # Whether several can be chosen together, each with a weight
     question: str = ""  # Help of a slot of this kind; empty for "Which NAME to use."
     note: str = ""  # Why no plugin of this kind can be written yet; empty for all others
@@ -58,6 +60,7 @@ _ROWS = (
         check="motionkit.testing:check_reward",
         alone=True,
         scaffold="motionkit.plugins._templates.reward:FILES",
+        function="motionkit.contracts.function_reward:of_file",
         weighted=True,
         question="What to reward, repeatable.",
     ),
@@ -74,6 +77,7 @@ _ROWS = (
         gives={"algorithm": "motionkit.text_to_motion.grpo.algorithms.base:Algorithm"},
         runtime=("policy", "reference", "rewards", "seed", "precision", "shuffle", "world"),
         check="motionkit.testing:check_algorithm",
+        scaffold="motionkit.plugins._templates.algorithm:FILES",
     ),
     Kind(
         "loops",
@@ -106,6 +110,25 @@ _ROWS = (
         check="motionkit.testing:check_environment",
         alone=True,
         scaffold="motionkit.plugins._templates.environment:FILES",
+    ),
+    Kind(
+        "protocols",
+        "protocol",
+        gives={"result": "motionkit.contracts.protocol:EvaluationProtocol"},
+        reads={
+            "model": "",  # whatever its command is given; the protocol opens it
+            "diffusion": "motionkit.contracts.policy:DiffusionPolicy",
+            "several": "",  # several policies
+            "retrieval": "",
+            "reward": "motionkit.contracts.reward:Reward",
+            "predictor": "motionkit.contracts.policy:Predictor",
+            "regions": "motionkit.contracts.policy:RegionPolicy",
+            "classifier": "",
+        },
+        runtime=("console",),
+        check="motionkit.testing:check_protocol",
+        scaffold="motionkit.plugins._templates.protocol:FILES",
+        question="Which protocol to measure by.",
     ),
     Kind(
         "policies",

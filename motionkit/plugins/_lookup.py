@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import logging
 import os
 import shlex
@@ -13,11 +14,15 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._component import Component, Metric, declare
 from motionkit.plugins._discovery import HOME, KINDS, Entry, either, normalise, scan
 from motionkit.plugins._guard import claim, in_words, is_stop
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 _logger = logging.getLogger("motionkit.plugins")
 
@@ -64,7 +69,7 @@ def get(kind: str, name: str, *, typed: bool = False) -> Component:
     if is_file(name):
         if not typed:
             raise code_error("the file", name, ["--" + KINDS[kind].singular, name])
-        component = _from_file(name)
+        component = _from_file(kind, name)
     else:
         component = _load(find(kind, name))
     declare(component.metrics)
@@ -174,17 +179,67 @@ def _load(entry: Entry) -> Component:
     return component
 
 
-def _from_file(name: str) -> Component:
+def _from_file(kind: str, name: str) -> Component:
     path_text, _, attribute = name.rpartition(":") if not name.endswith(".py") else (name, "", "component")
     path = Path(os.path.realpath(Path(path_text).expanduser()))
     if not path.is_file():
         raise MotionkitError(f"plugin file {path_text} does not exist.", fix="give ./file.py:attribute")
     module = _module_of(path)
     if not hasattr(module, attribute):
-        close = [key for key, value in vars(module).items() if isinstance(value, Component)]
+        own = {key: value for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+        close = [key for key, value in own.items() if _is_plain(kind, value)]
+        close += [key for key, value in vars(module).items() if isinstance(value, Component)]
         fix = f"it has: {', '.join(close)}" if close else "define `component = Component(...)` in it."
         raise MotionkitError(f"{path_text} has no {attribute!r}.", fix=fix)
-    return _checked(getattr(module, attribute), name)
+    found = getattr(module, attribute)
+    return _of_function(kind, module, attribute, name) if _is_plain(kind, found) else _checked(found, name)
+
+
+def _is_plain(kind: str, value: object) -> bool:
+    """Whether a value is a function that may be a plugin of this kind as it is."""
+    return bool(KINDS[kind].function) and inspect.isfunction(value)
+
+
+def _of_function(kind: str, module: ModuleType, attribute: str, name: str) -> Component:
+    """Return the component of a plain function; its factory lies beside it in the file's module."""
+    from pydantic import create_model
+
+    function, target = getattr(module, attribute), KINDS[kind].function
+    check_signature(function)
+
+    def factory(options: BaseModel, **runtime: Any) -> Any:
+        place, _, maker = target.partition(":")
+        return getattr(importlib.import_module(place), maker)(function, label(name), **runtime)
+
+    setattr(module, f"_{attribute}_factory", factory)
+    summary = (inspect.getdoc(function) or attribute).partition("\n")[0]
+    options = create_model("NoOptions", __config__={"extra": "forbid"})
+    return Component(summary, options, f"{module.__name__}:_{attribute}_factory")
+
+
+def check_signature(function: object) -> None:
+    """Refuse what cannot be called as a reward's function is, with samples and their prompts.
+
+    Raises:
+        MotionkitError: It is no function, or takes other arguments.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    called = name if name.isidentifier() else "my_reward"
+    fix = f"def {called}(motions, prompts): ... return a tensor, a number per motion"
+    if not callable(function) or isinstance(function, type):
+        what = f"the class {name}" if isinstance(function, type) else f"a {name}"
+        raise MotionkitError(f"{what} is no reward.", why="a reward has score(), or is a function.", fix=fix)
+    try:
+        signature = inspect.signature(function)
+        signature.bind(None, None)
+    except ValueError:  # a builtin that does not say
+        return
+    except TypeError as error:
+        raise MotionkitError(
+            f"{name}{signature} cannot be a reward.",
+            why=f"it is called as {name}(motions, prompts): {error}.",
+            fix=fix,
+        ) from error
 
 
 @lru_cache(maxsize=32)

@@ -5,19 +5,3 @@ and environment; held-out motions in ``heldout/before.npz`` and ``after.npz`` ar
 the same actions in ``real.npz``, and a motion predictor's in ``heldout/predictions.npz`` over the truth; a success
 classifier's worst errors are in ``figures``. A trainer that wants another page names it in its `Component`.
 """
-
-from motionkit.report._page import run_page, write_comparison, write_report
-from motionkit.report._predictor import write_evaluation
-from motionkit.report._regions import write_region_evaluation
-from motionkit.report._sensitivity import write_sensitivity
-from motionkit.report._success import write_reward_evaluation
-
-__all__ = [
-    "run_page",
-    "write_comparison",
-    "write_evaluation",
-    "write_region_evaluation",
-    "write_report",
-    "write_reward_evaluation",
-    "write_sensitivity",
-]

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from motionkit.page import Curve, count, curves, details, figure, grid
+from motionkit.page.curves import Curve, curves
+from motionkit.page.html import count, details, figure, grid
 from motionkit.tracking import Metric, binned, definition, series, smoothed
 
 _POINTS = 200

@@ -10,7 +10,9 @@ from motionkit.rigs._contacts import (
     soft_gait,
     soft_period,
 )
-from motionkit.rigs._fix_feet import fix_feet
+from motionkit.rigs._fix_feet import fix_feet, standing_slide
+from motionkit.rigs._loops import Loop, Step, make_loop, repeated, seam_of, turned
+from motionkit.rigs._placing import in_place, mirrored, scaled, without_jitter
 from motionkit.rigs.bodymap import Side, body_height, body_yaw, head_joint, mirror_order, sides, to_body
 from motionkit.rigs.rest import kit_bones
 from motionkit.rigs.solver import Retarget, solve
@@ -18,21 +20,32 @@ from motionkit.rigs.solver import Retarget, solve
 __all__ = [
     "GAITS",
     "ContactSpec",
+    "Loop",
     "Retarget",
     "Side",
+    "Step",
     "body_height",
     "body_yaw",
     "contact_score",
     "find_feet",
     "fix_feet",
     "head_joint",
+    "in_place",
     "kit_bones",
     "leg_length",
+    "make_loop",
     "mirror_order",
+    "mirrored",
+    "repeated",
+    "scaled",
+    "seam_of",
     "sides",
     "soft_contacts",
     "soft_gait",
     "soft_period",
     "solve",
+    "standing_slide",
     "to_body",
+    "turned",
+    "without_jitter",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -130,7 +132,7 @@ class _Leg:
         return knee - hip, ankle - knee
 
 
-def fix_feet(motion: Motion) -> FixedFeet:
+def fix_feet(motion: Motion, *, fastest: float = math.inf) -> FixedFeet:
     """Return a motion whose feet stay in their places while they stand.
 
     When a foot stands is measured by height and speed (`soft_contacts`). Of a foot that stands, the toe is held where
@@ -142,6 +144,7 @@ def fix_feet(motion: Motion) -> FixedFeet:
 
     Args:
         motion: Any rig with hips, knees and ankles that are found by their names, in metres, Y up.
+        fastest: m/s of a foot in the mean over the time that it stands; one that goes faster swings low and is left.
 
     Raises:
         MotionkitError: A joint of the legs is not found, or is not below the one that it should hang on; values that
@@ -169,7 +172,7 @@ def fix_feet(motion: Motion) -> FixedFeet:
     rotations = motion.rotations.clone()
     feet, short, held = [], 0, 0
     for side, leg in enumerate(legs):
-        foot = _hold(positions, leg, scores[:, side], fps)
+        foot = _hold(positions, leg, scores[:, side], fps, fastest)
         target, part = _reachable(positions, leg, foot.shift)
         hinge = _hinge(world[:, leg.hip], positions, leg, across)
         turned = _turned(motion, world, positions, leg, target, hinge)
@@ -182,6 +185,26 @@ def fix_feet(motion: Motion) -> FixedFeet:
     before, after = (_slide(values, feet, fps) for values in (positions, fixed.positions()))
     stands, left = sum(foot.stands for foot in feet), sum(foot.left for foot in feet)
     return FixedFeet(fixed, before, after, stands, left, short / max(1, held))
+
+
+def standing_slide(told: Motion, motions: Sequence[Motion], *, fastest: float = math.inf) -> list[float]:
+    """Return m/s by which feet slide along the ground while they stand, mean over them and their time.
+
+    Args:
+        told: When which joint of a foot stands is measured of this motion.
+        motions: Motions of the same rig and length that are measured.
+        fastest: See `fix_feet`.
+
+    Returns:
+        One number for each; NaN where no foot stands.
+
+    Raises:
+        MotionkitError: As `fix_feet`.
+    """
+    legs, places = _find_legs(told), told.positions()
+    scores = joint_contacts(places, told.fps, (legs[0].foot, legs[1].foot))
+    feet = [_hold(places, leg, scores[:, side], told.fps, fastest) for side, leg in enumerate(legs)]
+    return [_slide(motion.positions(), feet, told.fps) for motion in motions]
 
 
 def _find_legs(motion: Motion) -> tuple[_Leg, _Leg]:
@@ -218,7 +241,7 @@ class _Hold:
     left: int  # How many of those are left as they are
 
 
-def _hold(positions: Tensor, leg: _Leg, scores: Tensor, fps: float) -> _Hold:
+def _hold(positions: Tensor, leg: _Leg, scores: Tensor, fps: float, fastest: float) -> _Hold:
     """Find where a foot stands and what holds it there; `scores` ``[T, P]`` of its joints."""
     frames = len(positions)
     stands = scores > _STANDS  # [T, P]: ankle, toe
@@ -235,6 +258,8 @@ def _hold(positions: Tensor, leg: _Leg, scores: Tensor, fps: float) -> _Hold:
     kept: list[tuple[int, int]] = []
     speeds = fps * back.norm(dim=-1)
     for start, stop in (_still(speeds, *span) for span in spans):
+        if stop - start > 1 and float(speeds[start : stop - 1].mean()) > fastest:
+            continue
         steps[start : stop - 1] = True
         away = torch.cat([back.new_zeros(1, 3), back[start : stop - 1].cumsum(0)])
         away = away - away.mean(0)

@@ -45,7 +45,9 @@ _SIDES = {"left": "left", "l": "left", "right": "right", "r": "right"}
 _SHORT = re.compile(f"([lr])({'|'.join(sorted({alias for aliases in SIDED.values() for alias in aliases}))})")
 """Sides as Poser and CMU write them, all in lower case: ``lfemur``, ``rshldr``."""
 
-_PREFIX = re.compile(r"^(Character\d*|Bip\d*|J_Bip|mixamorig\d*|CC_Base|def|DEF|b|[mf]_avg)[_\s-]+")
+_PREFIX = re.compile(
+    r"^(Character\d*|Bip\d*|J_Bip|mixamorig\d*|CC_Base|def|DEF|b|[mf]_avg)[_\s-]+|^mixamorig\d*(?=[A-Z])"
+)
 _SAYS_NOTHING = ("joint", "jnt", "jt", "bone", "bend", "stretch")
 _MIDDLE = ("c", "m", "x")
 """How rigs mark what is on neither side: ``Root_M``, Auto-Rig Pro's ``root.x``."""
@@ -488,8 +490,10 @@ def mirror_order(names: Sequence[str]) -> tuple[int, ...]:
     """
     pairs = _pairs(names)
     partner = pairs | {right: left for left, right in pairs.items()}
-    place = {_plain_side(name): joint for joint, name in enumerate(names)}
-    return tuple(place[partner.get(name, name)] for name in map(_plain_side, names))
+    # An end site has its joint's name and another partner.
+    place = {(_plain_side(name), name.endswith(END)): joint for joint, name in enumerate(names)}
+    plain = [(_plain_side(name), name.endswith(END)) for name in names]
+    return tuple(place.get((partner.get(name, name), end), joint) for joint, (name, end) in enumerate(plain))
 
 
 def _pairs(names: Sequence[str]) -> dict[str, str]:

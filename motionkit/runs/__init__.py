@@ -31,7 +31,8 @@ from motionkit.runs._listing import (
     peek,
     what_is,
 )
-from motionkit.runs._record import LOCK, PAGE, RunRecord, folder_of, hold, still_holds
+from motionkit.runs._manage import change_tags, check_removable, data_of, remove_run, size_of, tags_of, users_of
+from motionkit.runs._record import LOCK, PAGE, folder_of, hold, still_holds
 from motionkit.runs._resume import locate, refuse_command
 from motionkit.runs._run import FollowingRun, Run, logging_into, open_run
 from motionkit.runs.atomic import OutputFolder, disk_errors, require_writable
@@ -49,9 +50,11 @@ __all__ = [
     "OutputFolder",
     "Run",
     "RunInfo",
-    "RunRecord",
     "SavedModel",
     "TrainedOn",
+    "change_tags",
+    "check_removable",
+    "data_of",
     "disk_errors",
     "find",
     "find_model",
@@ -73,9 +76,13 @@ __all__ = [
     "open_run",
     "peek",
     "refuse_command",
+    "remove_run",
     "require_writable",
     "restore_optimizer",
+    "size_of",
     "still_holds",
+    "tags_of",
+    "users_of",
     "what_is",
     "write_bytes_atomic",
     "write_model",

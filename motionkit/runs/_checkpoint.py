@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 # Saves and restores the states of the global random generators as tensors.
 
-
 RANDOM = "random"
 """Name of the tensor group in a checkpoint."""
 
@@ -264,10 +263,7 @@ def flatten_optimizer(
 
 
 def restore_optimizer(
-    optimizer: Optimizer,
-    tensors: Mapping[str, Tensor],
-    state: Mapping[str, Any],
-    module: nn.Module | None = None,
+    optimizer: Optimizer, tensors: Mapping[str, Tensor], state: Mapping[str, Any], module: nn.Module | None = None
 ) -> None:
     """Put back what `flatten_optimizer` returned, bit for bit.
 
@@ -325,7 +321,6 @@ def _is_tensor(value: object) -> bool:
 
 
 # Saves checkpoints atomically: a checkpoint is complete or absent.
-
 
 _OLD = ".replaced"
 
@@ -434,7 +429,6 @@ def prune(root: Path, step: int, keep: int) -> None:
 
 # Where a run keeps the model that it trains.
 
-
 TENSORS = "model.safetensors"
 _STEP = re.compile(r"step-\d{1,12}")
 
@@ -519,7 +513,6 @@ def _step(checkpoint: Path) -> int:
 
 
 # Notes in a finished run that its model was measured on the test split.
-
 
 ENTRY = "test_split_opened"
 """Entry of run.json: one note for each time, oldest first."""

@@ -93,7 +93,6 @@ def _as_bytes(values: Tensor | NDArray[Any]) -> NDArray[np.uint8]:
 
 # Memory of files that are mapped: what was read of them counts as the process's own until it is let go.
 
-
 _ENOUGH = 8 * 2**20
 _AROUND = 64 * 2**10  # bytes that a system maps in at a time
 
@@ -132,7 +131,6 @@ class MappedPages:
 
 
 # What a model was trained on, by content: evaluations leave it out.
-
 
 TRAINED_ON = "trained-on.json"
 """Name of the file."""

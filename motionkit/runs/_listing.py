@@ -196,7 +196,6 @@ def _info(folder: Path, record: RunRecord, config: dict[str, Any]) -> RunInfo:
 
 # Commands to type after a run: made from its own settings, so that they name its data, environment and weights.
 
-
 _STARTER = "starter"
 _EXAMPLE = "a person walks | a person waves"
 """Texts that the starter's policy knows."""

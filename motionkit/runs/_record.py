@@ -29,7 +29,6 @@ from motionkit.tracking import finite
 # No git command is called: a `.git` folder that came with an archive may name programs (`core.fsmonitor`, filters)
 # that git starts. This module only reads a few small text files.
 
-
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LIMIT = 16 * 2**20
 """Most bytes read of a file; enough for packed-refs with 200,000 names."""
@@ -77,7 +76,6 @@ def _text(path: Path) -> str:
 
 
 # Records the environment of a run: time, versions, plugin packages; and lists changed versions.
-
 
 _PACKAGES = ("motionkit", "torch", "numpy", "safetensors", "pydantic", "peft", "transformers", "accelerate")
 
@@ -279,7 +277,6 @@ def first_problem(error: ValidationError) -> str:
 
 # Locks a folder for one process, and checks that the locked folder is still in its place.
 
-
 LOCK = ".lock"
 """Name of the lock file."""
 
@@ -342,7 +339,10 @@ def _lock(descriptor: int) -> bool:
 PAGE = "report.html"
 """Name of a run's page in its folder."""
 
-_OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", PAGE)
+TAGS = "tags.json"
+"""File of a run's tags, a list of words."""
+
+_OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", PAGE, TAGS)
 """Names in every run folder, besides run.json."""
 
 _UNLISTED = ("policy", "tmr")
@@ -381,9 +381,13 @@ def claim_new(folder: Path, *, overwrite: bool) -> None:
         ) from error
 
 
-def own_names(record: RunRecord) -> set[str]:
-    """Return the names that motionkit may replace in a run's folder, besides run.json and the lock."""
-    return {*_OWN, *(record.artifacts or _UNLISTED)} - {RECORD, LOCK}
+def own_names(record: RunRecord | None) -> set[str]:
+    """Return the names that motionkit may replace in a run's folder, besides run.json and the lock.
+
+    Args:
+        record: Its record; None where it cannot be read.
+    """
+    return {*_OWN, *((record and record.artifacts) or _UNLISTED)} - {RECORD, LOCK}
 
 
 def _refuse_or_clear(folder: Path, overwrite: bool) -> None:

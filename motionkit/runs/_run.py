@@ -101,7 +101,6 @@ def logging_into(folder: Path) -> Iterator[None]:
 
 # Ctrl-C and SIGTERM: the first asks the run to stop after its step, the second stops at once.
 
-
 _logger = logging.getLogger("motionkit.runs")
 
 

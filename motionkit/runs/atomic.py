@@ -217,7 +217,6 @@ def require_writable(path: Path, *, parents: bool = False) -> None:
 
 # Output folders of commands, in which only files that the folder's record lists are replaced.
 
-
 _LIMIT = 256 << 20
 """Bytes of a record; a conversion notes up to a kilobyte for each clip."""
 

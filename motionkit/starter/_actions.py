@@ -250,7 +250,6 @@ def shrug(take: Take) -> Controls:
 
 # Actions that leave the ground.
 
-
 GRAVITY = 9.81
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # One entry of the catalogue: a class of movements and its captions.
 
-
 SUBJECTS = ("a person", "someone", "a man", "the person", "a woman")
 
 
@@ -90,7 +89,6 @@ def pair(name: str, make: Callable[..., Controls], *, native: str, **options: An
 
 
 # The catalogue, part two: movements in place.
-
 
 _AKIMBO = (1.0, -0.1, -0.35)
 
@@ -174,7 +172,6 @@ PLACE: list[CatalogueEntry] = [
 
 
 # The catalogue, part one: movements that travel, turn or leave the ground.
-
 
 _SLOW = replace(foot.WALK, cadence=1.25, arms=0.25, lift=0.07, push=0.6, duty=0.66)
 _FAST = replace(foot.WALK, cadence=2.15, arms=0.6, lean=0.09, push=0.9, duty=0.58)
@@ -382,7 +379,6 @@ def generate(
 
 
 # The shipped data of the starter: stored text embeddings and trained weights.
-
 
 WEIGHTS = ("mdm", "tmr", "judge", "evaluator")
 

@@ -11,7 +11,6 @@ from motionkit.starter._solve import STAND, Array, Controls, Take, bump, drift, 
 
 # Steps along a path. Footfalls are planned where the body is at mid-stance, so planted feet do not slide.
 
-
 _ROLL = 0.06
 """Share of a cycle between the foot's arrival and the ball's touching the floor."""
 

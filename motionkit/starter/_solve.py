@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 # The starter's body: 22 joints with the limb lengths of the HumanML3D target skeleton, in a relaxed standing pose.
 
-
 Array = NDArray[np.float64]
 
 PARENTS: tuple[int, ...] = (-1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9, 12, 13, 14, 16, 17, 18, 19)

@@ -29,7 +29,6 @@ from motionkit.text import MiniLMEncoder, StudentNetwork, words_of, write_studen
 
 # Sentences in many wordings, which the student of MiniLM learns from: subject, action, manner, joined and varied.
 
-
 _TWINS = set("bdgmnpt")  # a consonant that doubles before -ing: hop, hopping
 _TAKEN = {"lies": "lying", "ties": "tying", "begins": "beginning", "sidesteps": "sidestepping", "ice": "ice"}
 

@@ -12,6 +12,7 @@ from motionkit.testing._component import check_component
 from motionkit.testing._datasets import check_dataset
 from motionkit.testing._environments import check_environment
 from motionkit.testing._policies import check_policy, check_predictor
+from motionkit.testing._protocols import check_protocol
 from motionkit.testing._rewards import check_reward, sample_motions, sample_prompts
 from motionkit.testing._trainers import check_algorithm, check_loop, check_trainer
 
@@ -23,6 +24,7 @@ __all__ = [
     "check_loop",
     "check_policy",
     "check_predictor",
+    "check_protocol",
     "check_reward",
     "check_trainer",
     "sample_motions",

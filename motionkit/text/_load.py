@@ -184,7 +184,6 @@ def _not_a_folder(path: Path, family: Family) -> MotionkitError:
 #
 # Every text is encoded by itself, without padding, so that its features do not depend on the batch.
 
-
 log = logging.getLogger("motionkit.text")
 
 
@@ -379,7 +378,6 @@ def load_encoder(
 
 
 # The record of a text model in a trained model's file, which opens the same text model again.
-
 
 Encoder = TypeVar("Encoder", bound=TextEncoder)
 

@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple
 
 # Which limbs a caption names by their side.
 
-
 Limb = Literal["arm", "leg"]
 Side = Literal["left", "right"]
 

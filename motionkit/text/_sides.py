@@ -60,8 +60,7 @@ _WORDS = re.compile(rf"\b(?:{_any_of(_OPPOSITE)})\b|{_any_of((*_BOTH, *_CHINESE)
 
 _SIDE = r"(?:left|right)(?:wards?)?"
 _TO_AND_FRO = re.compile(
-    rf"\b(?:(?:both )?{_SIDE} (?:and|or) {_SIDE}|side to side)\b|{_any_of(_BOTH)}",
-    re.IGNORECASE | re.ASCII,
+    rf"\b(?:(?:both )?{_SIDE} (?:and|or) {_SIDE}|side to side)\b|{_any_of(_BOTH)}", re.IGNORECASE | re.ASCII
 )
 
 

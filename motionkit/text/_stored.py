@@ -29,7 +29,6 @@ from motionkit.text._prompt import TextEncoder, TextFeatures, pad_rows
 
 # How near a text is to those that a model was trained on.
 
-
 FAR = 0.62
 """Similarity below which a text is far from all others. Of the starter's 576 captions in wordings that training never
 sees 1.6 % are below it; of 60 texts about other things 82 % with MiniLM, 68 % of the 25 that its student can read."""
@@ -136,7 +135,6 @@ def _words(text: str) -> list[str]:
 
 
 # A small student of MiniLM over a closed vocabulary, for typed prompts where MiniLM itself is not installed.
-
 
 LONGEST = 32
 """Words that a sentence may have, commas included."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,49 +30,13 @@ _ORDER = (
 _MATCHED = ("jerk",)
 """Neither a high nor a low value is good: what counts is the ratio to that of real motions."""
 
+_CHANGES = 3
+"""Decimals that a change is printed with even where tables of values have fewer."""
+
 _WORDS = {
     "jerk": ("smoother", "rougher"), "speed": ("slower", "faster"), "path": ("shorter", "longer"),
     "words_greedy": ("shorter", "longer"), "words": ("shorter", "longer"),
 }  # fmt: skip
-_LABELS = {
-    "movement": "movement, share of real",
-    "kinetic_fid": "kinetic FID",
-    "npss": "NPSS",
-    "loss": "held-out loss",
-    "cycle_iou_greedy": "cycle IoU",
-    "judge_iou_greedy": "cycle IoU by the frozen judge",
-    "unique_greedy": "uniqueness",
-    "attributes_right_greedy": "attributes named rightly",
-    "attributes_wrong_greedy": "attributes named wrongly",
-    "attributes_left_out_greedy": "attributes left out",
-    "over_specified_greedy": "over-specification",
-    "words_greedy": "words of a caption",
-    "meteor_greedy": "METEOR",
-    "cider_greedy": "CIDEr-D",
-    "referring_iou": "referring IoU",
-    "no_target": "absent objects: nothing drawn",
-    "cycle_iou": "cycle IoU, sampled",
-    "judge_iou": "cycle IoU by the frozen judge, sampled",
-    "unique": "uniqueness, sampled",
-    "attributes_wrong": "attributes named wrongly, sampled",
-    "words": "words of a caption, sampled",
-    "meteor": "METEOR, sampled",
-    "cider": "CIDEr-D, sampled",
-    "success/true": "true success",
-    "success/predicted": "predicted success",
-    "retrieval/t2m/r3_32": "R@3 of 32",
-    "retrieval/t2m/r3": "R@3 of all",
-    "encoder/skill": "skill over the baselines",
-    "encoder/period_deg": "phase error",
-    "encoder/gait_accuracy": "gait accuracy",
-    "encoder/gait_balanced": "balanced gait accuracy",
-    "encoder/pose_deg": "error of the pose ahead",
-}
-_LABELS |= {"ciou": "cIoU", "giou": "gIoU"} | {
-    f"precision_{level}": f"precision at 0.{level // 10}" for level in range(50, 100, 10)
-}
-_AT_HORIZON = re.compile(r"mpl/geo_deg/([\d.]+)")
-_SUPERSCRIPT = str.maketrans({"^": "", "2": "²", "3": "³"})
 
 
 @dataclass(frozen=True)
@@ -96,10 +59,7 @@ class Result:
     @property
     def unit(self) -> str:
         """Its unit as people write it; empty for a pure number."""
-        unit = self.metric.unit
-        if unit == "deg":
-            return "°"
-        return "" if unit == "1" else unit.translate(_SUPERSCRIPT) if "^" in unit else unit
+        return self.metric.shown_unit
 
     @property
     def label(self) -> str:
@@ -109,9 +69,7 @@ class Result:
 
     @property
     def _named(self) -> str:
-        if found := _AT_HORIZON.fullmatch(self.name):
-            return f"GeoDeg at {found[1]} ms"
-        return _LABELS.get(self.name, self.name)
+        return self.metric.title(self.name) if self.metric.label else self.name
 
     @property
     def direction(self) -> Direction:
@@ -159,8 +117,8 @@ class Result:
     def text(self, value: float, *, sign: bool = False) -> str:
         """Return a value with the digits of this row, so that its columns align."""
         digits = _digits(self.before, self.after, *([self.real] if self.real is not None else ()))
-        if self.metric.name.startswith("regions/"):
-            digits = min(digits, 3)  # shares of some hundred regions
+        if self.metric.digits is not None:
+            digits = min(digits, max(self.metric.digits, _CHANGES))
         # Adding zero turns a rounded -0.0 into 0.0.
         return f"{round(value, digits) + 0.0:{'+' if sign else ''}.{digits}f}" if math.isfinite(value) else "-"
 
@@ -172,7 +130,8 @@ class Result:
 
 def label_of(name: str) -> str:
     """Return the name of a quantity for people, without its unit."""
-    return _LABELS.get(name, name)
+    metric = _metric(name)
+    return metric.title(name) if metric.label else name
 
 
 def towards(metric: Metric, before: float, after: float) -> Direction:
@@ -416,10 +375,8 @@ def _metric(name: str) -> Metric:
     ):  # fmt: skip
         if key in METRICS:
             return METRICS[key]
-    if _AT_HORIZON.fullmatch(name):
-        return definition(name)
     with suppress(KeyError):
-        return definition(f"regions/{name}")
+        return definition(name if name.startswith("mpl/") else f"regions/{name}")
     if (own := declared(name)) is not None:
         return own
     return Metric(name, "1", "none", f"{name}.")

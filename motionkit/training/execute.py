@@ -81,8 +81,8 @@ def run_trainer(
         component: The trainer's entry, for the page that it may name.
         argv: The command line, for the record.
         watch: Makes a context around the training that follows the run, such as a progress bar.
-        page: Makes the page of a finished run from its folder, where `component` names none: `motionkit.report` is
-            above this package, so the caller passes it in.
+        page: Makes the page of a finished run from its folder, where `component` names none:
+            `motionkit.report.page.run_page` is above this package, so the caller passes it in.
 
     Raises:
         MotionkitError: The folder is refused (exit code 2), or the training fails (exit code 1); the run says so.

@@ -19,7 +19,6 @@ from motionkit.predictor.train_settings import TrainMplSettings
 
 # The guide's rules: figures of a training that are too high, and the settings that answer them. Pure functions.
 
-
 Epochs = Mapping[int, Mapping[str, float]]
 """Figures by epoch and name."""
 

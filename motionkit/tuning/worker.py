@@ -1,7 +1,7 @@
 """A further process of a search: ``python -m motionkit.tuning.worker FOLDER search|seeds [CODE...]``.
 
-`motionkit.tuning.search` starts it. It ends with the process that started it, so that a search that is killed leaves
-nothing behind that trains on. CODE is what makes code run and was typed: the folder alone makes none run.
+`motionkit.tuning.search.search` starts it. It ends with the process that started it, so that a search that is killed
+leaves nothing behind that trains on. CODE is what makes code run and was typed: the folder alone makes none run.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from motionkit import plugins
 from motionkit.errors import MotionkitError
-from motionkit.tuning._base import Base
-from motionkit.tuning._plan import Plan, read_plan
-from motionkit.tuning._work import Worker
+from motionkit.tuning.base import Base
+from motionkit.tuning.plan import Plan, read_plan
+from motionkit.tuning.work import Worker
 
 
 def base_of(plan: Plan, code: Collection[str] = ()) -> Base:

@@ -165,7 +165,6 @@ class Gate:
 
 # The names that a pickle may use, and the function that builds each.
 
-
 _LONGEST = 100
 
 

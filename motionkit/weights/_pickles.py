@@ -21,7 +21,6 @@ from motionkit.weights._gate import NAMES, OBJECTS, TYPES, Gate, Node, refusal
 
 # The effect of each pickle opcode on the stack of the gate.
 
-
 _MEMO_GAP = 1000
 """Memo indices that may be skipped; real programs count up by one."""
 
@@ -370,7 +369,6 @@ class _Unpickler(pickle.Unpickler):
 
 
 # Opens zip archives with a bounded list of members.
-
 
 _DIRECTORY = 8 << 20
 """Most bytes of the list of members, enough for about 80 000."""

@@ -19,7 +19,6 @@ from motionkit.weights._pickles import in_memory, mapped, open_zip, unpickle, wa
 # ``torch.load`` is not used. It would parse the archive and the pickle again with other parsers than the checked ones,
 # and it accepts sparse tensors with unchecked indices.
 
-
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 _PICKLE = 64 << 20
 """Bytes of the pickle in a zip file, which holds names and shapes: 0.2 MB for a thousand tensors."""

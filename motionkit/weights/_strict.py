@@ -13,7 +13,6 @@ from motionkit.errors import MotionkitError
 
 # Finds the tensors inside the containers that training programs save.
 
-
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "network", "weights", "params")
 _PREFIXES = ("module.", "_orig_mod.")
 
@@ -68,7 +67,6 @@ def is_numeric(dtype: np.dtype[Any]) -> bool:
 
 
 # Describes a weight file by the names and shapes in it.
-
 
 _COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder", "movement_encoder", "movement_enc", "seq_motion")
 

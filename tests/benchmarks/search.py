@@ -18,8 +18,8 @@ from statistics import mean, stdev
 from typing import Any
 
 from motionkit.config import Range
-from motionkit.tuning._plan import Plan, distributions, written
-from motionkit.tuning._storage import make_sampler
+from motionkit.tuning.plan import Plan, distributions, written
+from motionkit.tuning.storage import make_sampler
 
 SPACE = {
     "lr": Range(1e-5, 1e-2, log=True),

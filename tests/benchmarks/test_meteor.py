@@ -9,7 +9,7 @@ import nltk
 import pytest
 from nltk.translate.meteor_score import meteor_score
 
-from motionkit.regions.meteor import Meteor
+from motionkit.regions.meteor.score import Meteor
 from tests.made.captions import DEBIAN, caption_pairs, wordnet_reader
 
 from .ratios import Ratios

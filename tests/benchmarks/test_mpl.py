@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.formats.mpl import read_mpl_json, read_mpl_npz, write_mpl_npz
+from motionkit.formats.mpl import write_mpl_npz
 from motionkit.formats.mpl.fields import UNREAL
+from motionkit.formats.mpl.npz import read_mpl_npz
+from motionkit.formats.mpl.read_json import read_mpl_json
 from motionkit.starter import OFFSETS, PARENTS, generate
 
 from .ratios import Ratios

@@ -76,6 +76,23 @@ def gradient(tiny: Tiny, out: Path | str, *more: object, steps: int = 4) -> list
     return [str(word) for word in words]
 
 
+FEW = ("--set", "heldout.prompts=2", "--set", "heldout.all_steps=off", "--set", "audit.enabled=false")
+"""For runs that are not about what is measured."""
+HALVES = ("--set", "checkpoint.every=1", "--set", "checkpoint.keep=5")
+
+
+def ends_in_the_same_bits(cli: Cli, *words: str, parts: tuple[str, ...] = ("model",)) -> None:
+    """Resume the run in the folder ``run``, of two steps, behind its first one."""
+    shutil.copytree("run", "again")
+    result = cli("grpo", "--resume", "again/checkpoints/step-00000001", *words, "--json")
+    assert result.exit_code == 0, result.stderr
+    for part in parts:
+        last = f"checkpoints/step-00000002/{part}.safetensors"
+        one, other = (safetensors.torch.load_file(Path(folder) / last) for folder in ("run", "again"))
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
 def refused(cli: Cli, words: list[str], *texts: str) -> None:
     result = cli(*words)
     assert result.exit_code == 2, result.stderr
@@ -124,8 +141,7 @@ def test_the_policy_stores_the_guidance_that_was_chosen(
     stays: bool, tiny: Tiny, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Measurements, "choose_guidance", lambda self, run: stays)
-    few = ("--set", "heldout.prompts=2", "--set", "heldout.all_steps=off", "--set", "audit.enabled=false")
-    result = cli(*gradient(tiny, tmp_path / "run", *few, steps=1))
+    result = cli(*gradient(tiny, tmp_path / "run", *FEW, steps=1))
     assert result.exit_code == 0, result.stderr
     stored = json.loads((tmp_path / "run" / "policy" / "policy.json").read_text())["guidance"]
     assert stored == (2.5 if stays else 1.0)
@@ -170,8 +186,7 @@ def still(tiny: Tiny) -> tuple[str, ...]:
 
 
 def test_a_mixture_takes_both_ways_and_resumes_to_the_same_bits(tiny: Tiny, cli: Cli) -> None:
-    more = (*still(tiny), "--set", "checkpoint.every=2", "--set", "checkpoint.keep=5", "--group-size", "2")
-    result = cli(*gradient(tiny, "run", *more, "--json"))
+    result = cli(*gradient(tiny, "run", *still(tiny), *HALVES, *FEW, "--group-size", "2", "--json", steps=2))
     assert result.exit_code == 0, result.stderr
     assert "algorithm mixed (./still.py:component has no gradient, tmr-dense has one); --algorithm awm" in result.stderr
     assert json.loads(Path("run/config.json").read_text())["algorithm"] == "mixed"
@@ -179,13 +194,7 @@ def test_a_mixture_takes_both_ways_and_resumes_to_the_same_bits(tiny: Tiny, cli:
     parts = {"loss/policy", "loss/reward", "loss/hold", "loss/physics", "advantage/std", "ratio/mean"}
     assert parts <= lines[1].keys()
     assert lines[1]["loss/reward"] == pytest.approx(-lines[1]["reward/tmr-dense/mean"], abs=1e-6)
-    shutil.copytree("run", "again")
-    words = ("grpo", "--resume", "again/checkpoints/step-00000002", "--reward", "tmr-dense", *still(tiny)[:2], "--json")
-    result = cli(*words)
-    assert result.exit_code == 0, result.stderr
-    last = "checkpoints/step-00000004/model.safetensors"
-    one, other = (safetensors.torch.load_file(Path(folder) / last) for folder in ("run", "again"))
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    ends_in_the_same_bits(cli, "--reward", "tmr-dense", *still(tiny)[:2])
 
 
 @pytest.mark.parametrize("name", ["reward-gradient", "easytune"])
@@ -206,37 +215,37 @@ def test_a_reward_without_gradient_is_refused_by_name(name: str, tiny: Tiny, cli
     assert not Path("run").exists()
 
 
-@pytest.mark.parametrize("name", ["reward-gradient", "easytune", "mixed"])
-def test_a_gradient_that_is_not_there_stops_the_first_step(name: str, tiny: Tiny, cli: Cli) -> None:
-    box = still(tiny)[:2] if name == "mixed" else ()
-    Path("still.py").write_text(REWARD)
+@pytest.mark.parametrize(
+    ("name", "reward", "what"), [("reward-gradient", "zero", "a zero"), ("mixed", "bad", "no finite")]
+)
+def test_a_gradient_that_is_not_there_stops_the_first_step(
+    name: str, reward: str, what: str, tiny: Tiny, cli: Cli
+) -> None:
+    box = still(tiny)[:2]
+    more = ("--algorithm", name, "--set", "heldout.prompts=0", *(box if name == "mixed" else ()))
+    result = cli(*gradient(tiny, reward, *more, "--reward", f"./still.py:{reward}"))
+    assert result.exit_code == 1, result.stderr
+    said = " ".join(result.stderr.split())
+    assert f"the reward {reward} has {what} gradient in any of the" in said
+    assert f"why {name} follows the gradient" in said
+    assert "--algorithm awm or grpo" in said
+
+
+def test_a_policy_without_a_gradient_stops_the_first_step(tiny: Tiny, cli: Cli) -> None:
     Path("closed.py").write_text(CLOSED)
-    more = ("--algorithm", name, "--set", "heldout.prompts=0")
-    for reward, what in (("zero", "a zero"), ("bad", "no finite")):
-        words = gradient(tiny, reward, *more, *box, "--reward", f"./still.py:{reward}")
-        result = cli(*words)
-        assert result.exit_code == 1, result.stderr
-        assert f"the reward {reward} has {what} gradient in any of the" in " ".join(result.stderr.split())
-        assert f"why {name} follows the gradient" in " ".join(result.stderr.split())
-        assert "--algorithm awm or grpo" in result.stderr
+    more = ("--algorithm", "easytune", "--set", "heldout.prompts=0")
     result = cli(*gradient(tiny, "closed", *more, "--policy", "./closed.py:component"))
     assert result.exit_code == 1, result.stderr
     assert "the policy's prediction has no gradient in its trained parameters" in " ".join(result.stderr.split())
 
 
 def test_easytune_from_start_to_end(tiny: Tiny, cli: Cli) -> None:
-    more = ("--set", "checkpoint.every=2", "--set", "checkpoint.keep=5", "--set", "objective.step_weight=signal")
-    result = cli(*gradient(tiny, "run", *more, "--json"))
+    result = cli(*gradient(tiny, "run", *HALVES, *FEW, "--set", "objective.step_weight=signal", "--json", steps=2))
     assert result.exit_code == 0, result.stderr
     assert "algorithm easytune (only it has objective.step_weight)" in result.stderr
     lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
     assert {"loss/policy", "loss/physics", "loss/anchor", "loss/hold", "grad/norm"} <= lines[1].keys()
-    shutil.copytree("run", "again")
-    result = cli("grpo", "--resume", "again/checkpoints/step-00000002", "--json")
-    assert result.exit_code == 0, result.stderr
-    last = "checkpoints/step-00000004/model.safetensors"
-    one, other = (safetensors.torch.load_file(Path(folder) / last) for folder in ("run", "again"))
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    ends_in_the_same_bits(cli)
 
 
 def test_a_mixture_of_one_kind_says_what_is_cheaper(tiny: Tiny, cli: Cli) -> None:
@@ -257,27 +266,16 @@ def test_the_control_draws_signs_and_has_no_physics(tiny: Tiny, cli: Cli) -> Non
     [
         ("awm", ("--kl-coef", "0.1")),
         ("nft", ("--set", "rollout.averaged=true", "--inner-epochs", "2")),
-        ("dpo", ("--set", "objective.sync_every=2")),
+        ("dpo", ("--set", "objective.sync_every=1")),
     ],
 )
-def test_algorithms_on_finished_samples_run_and_resume(
-    name: str, more: tuple[str, ...], tiny: Tiny, cli: Cli, tmp_path: Path
-) -> None:
-    out = tmp_path / "run"
-    keep = ("--set", "checkpoint.every=3", "--set", "checkpoint.keep=5", "--set", "heldout.points=0")
-    result = cli(*gradient(tiny, out, "--algorithm", name, "--group-size", "3", *more, *keep))
+def test_algorithms_on_finished_samples_run_and_resume(name: str, more: tuple[str, ...], tiny: Tiny, cli: Cli) -> None:
+    result = cli(*gradient(tiny, "run", "--algorithm", name, "--group-size", "3", *more, *HALVES, *FEW, steps=2))
     assert result.exit_code == 0, result.stderr
-    assert json.loads((out / "config.json").read_text())["algorithm"] == name
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert json.loads(Path("run/config.json").read_text())["algorithm"] == name
+    lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
     assert {"loss/policy", "loss/anchor", "loss/hold", "match/error", "grad/norm"} <= lines[1].keys()
-    shutil.copytree(out, "again")
-    result = cli("grpo", "--resume", "again/checkpoints/step-00000003", "--json")
-    assert result.exit_code == 0, result.stderr
-    for part in ("model", *(("reference",) if name == "dpo" else ())):
-        last = f"checkpoints/step-00000004/{part}.safetensors"
-        one, other = (safetensors.torch.load_file(folder / last) for folder in (out, Path("again")))
-        assert one.keys() == other.keys()
-        assert all(torch.equal(one[key], other[key]) for key in one)
+    ends_in_the_same_bits(cli, parts=("model", "reference") if name == "dpo" else ("model",))
 
 
 def test_sampling_from_an_average_that_is_not_kept_is_refused(tiny: Tiny, cli: Cli) -> None:
@@ -289,23 +287,19 @@ def test_sampling_from_an_average_that_is_not_kept_is_refused(tiny: Tiny, cli: C
 def flow(tiny: Tiny, out: Path | str, *more: object) -> list[str]:
     """Flow-GRPO on a policy of ten steps."""
     words = ("--algorithm", "flow-grpo", "--train-timesteps", 8, "--inference-timesteps", 10, *more)
-    return tiny.grpo(out, *words, steps=4)
+    return tiny.grpo(out, *words, steps=2)
 
 
 def test_flow_grpo_from_end_to_end_and_resumed(tiny: Tiny, cli: Cli) -> None:
-    more = ("--set", "checkpoint.every=2", "--set", "checkpoint.keep=5", "--set", "sampler.window=sliding")
-    more += ("--set", "sampler.window_every=1", "--set", "objective.kl_target=0.001", "--json")
+    sliding = ("--set", "sampler.window=sliding", "--set", "sampler.window_every=1")
+    more = (*HALVES, *sliding, "--set", "objective.kl_target=0.001", "--json")
     result = cli(*flow(tiny, "run", *more))
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["heldout"]["reward"]["n"] == 4
     lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
     assert lines[1]["audit/first_ratio_per_dim"] <= 1e-6
     assert "kl/coefficient" in lines[1]
-    shutil.copytree("run", "again")
-    assert cli("grpo", "--resume", "again/checkpoints/step-00000002", "--json").exit_code == 0
-    last = "checkpoints/step-00000004/model.safetensors"
-    one, other = (safetensors.torch.load_file(Path(folder) / last) for folder in ("run", "again"))
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    ends_in_the_same_bits(cli)
 
 
 def test_the_noise_scale_chooses_flow_grpo_and_the_plan_says_what_noise_stays(tiny: Tiny, cli: Cli) -> None:

@@ -176,12 +176,12 @@ def test_what_is_typed_still_runs(cli: Cli, tuned: Any) -> None:
     short = ["--base-set", "run.num_steps=2", "--seeds", 1, "--sampler", "random"]
     for jobs in (1, 2):  # in this process, and in others
         words = ["--trainer", "./mine.py:component", *short, "--jobs", jobs, "--name", jobs, "--json"]
-        done = cli("tune-bayes", "--trials", 3, *words)
+        done = cli("tune-bayes", "--trials", 2, *words)
         assert done.exit_code == 0, done.stderr
         found = json.loads(done.stdout)
-        assert [one["state"] for one in found["trials"]] == ["complete"] * 3
+        assert [one["state"] for one in found["trials"]] == ["complete"] * 2
         folder = f"runs/tune/{jobs}"
-        assert cli("tune-bayes", "--resume", folder, "--trials", 4).exit_code == 2
+        assert cli("tune-bayes", "--resume", folder, "--trials", 3).exit_code == 2
         line = next(text for text in done.stderr.splitlines() if "--resume" in text)
         again = shlex.split(line.partition("motionkit ")[2])
         assert again[:5] == ["tune-bayes", "--resume", folder, "--trainer", "./mine.py:component"]

@@ -64,7 +64,7 @@ def evaluator(kept, tmp_path: Path) -> Path:
 def test_a_policy_is_measured_as_the_field_does(
     kept, evaluator: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("motionkit.cli.commands._eval_run._MANY", 1000)
+    monkeypatch.setattr("motionkit.text_to_motion.evaluation.protocols._MANY", 1000)
     words = ("eval", "text-to-motion", kept.mdm, "--evaluator", evaluator, "--device", "cpu", "--limit", 64)
     done = cli(*words, "--replications", 2, "--out", "here", "--json")
     assert done.exit_code == 0, done.stderr

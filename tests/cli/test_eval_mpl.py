@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_baselines_of_a_folder_are_a_table_and_a_document(folder: Path, cli: Cli) -> None:
-    words = ("eval", "mpl", "--data", folder, "--warmup", 10, "--device", "cpu")
+    words = ("eval", "mpl", "--data", folder, "--warmup", 10, "--long", "", "--device", "cpu")
     done = cli(*words, "--horizons", "100,200,400", "--json")
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
@@ -94,6 +94,7 @@ def test_long_runs_are_measured_unless_they_are_left_out(folder: Path, cli: Cli)
 def test_a_predictor_of_ones_own_stands_beside_the_baselines(folder: Path, cli: Cli) -> None:
     Path("half.py").write_text(PREDICTOR)
     words = ("eval", "mpl", "--policy", "./half.py:component", "--data", folder, "--warmup", 10, "--device", "cpu")
+    words += ("--long", "")
     done = cli(*words, "--horizons", "100,200", "--json")
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
@@ -109,7 +110,7 @@ def test_a_predictor_of_ones_own_stands_beside_the_baselines(folder: Path, cli: 
 
 def test_a_folder_gets_the_figures_and_a_page(folder: Path, cli: Cli) -> None:
     Path("half.py").write_text(PREDICTOR)
-    words = ("eval", "mpl", "--data", folder, "--warmup", 10, "--device", "cpu", "--horizons", "100,200")
+    words = ("eval", "mpl", "--data", folder, "--warmup", 10, "--device", "cpu", "--horizons", "100,200", "--long", "")
     done = cli(*words, "--policy", "./half.py:component", "--out", "deep/out", "--json")
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
@@ -142,7 +143,7 @@ def test_a_run_of_a_predictor_is_measured_and_its_test_split_noted(folder: Path,
     (run / "config.json").write_text("{}")
     record = {"schema": 1, "kind": "motionkit-run", "id": "0", "command": "train-half", "created": "", "attempts": []}
     (run / "run.json").write_text(json.dumps({**record, "status": "done", "artifacts": []}))
-    words = ("--data", folder, "--warmup", 10, "--device", "cpu", "--horizons", "200", "--json")
+    words = ("--data", folder, "--warmup", 10, "--device", "cpu", "--horizons", "200", "--long", "", "--json")
     document = json.loads(cli("eval", run, *words).stdout)
     assert (document["command"], document["model"]) == ("eval mpl", "trained")
     assert "model" in document["rows"]

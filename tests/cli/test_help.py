@@ -18,10 +18,12 @@ from typer.main import get_command
 from typer.testing import Result
 
 from motionkit.cli._app import command_names
+from motionkit.cli._command import register_command
 from motionkit.cli._help import EXAMPLES
 from motionkit.cli.output import module_exists, rows
-from motionkit.cli.settings import flags, settings_command
+from motionkit.cli.settings import flags
 from motionkit.config import Draft
+from motionkit.contracts.command import Command, Console
 
 Cli = Callable[..., Result]
 HEAVY = ("torch", "numpy", "pydantic", "pydantic_settings", "peft", "transformers", "motionkit.config")
@@ -127,7 +129,11 @@ def test_two_settings_with_one_flag_fail_at_once(sample: ModuleType) -> None:
 
 def test_typer_is_given_no_variables(trainer: ModuleType) -> None:
     app = typer.Typer(add_completion=False)
-    settings_command(app, trainer.CountSettings)(lambda settings: None)
+
+    def count(settings: object, console: Console) -> dict[str, object]:
+        return {}
+
+    register_command(Command(count, trainer.CountSettings), app)
     assert all(not parameter.envvar for parameter in get_command(app).params)
 
 

@@ -130,7 +130,10 @@ def test_without_a_policy_of_the_data_one_is_trained_first(
 
 @pytest.mark.parametrize(
     "line",
-    ["predict runs/tiny/train-mpl {out} --seconds 0.2", "eval mpl runs/tiny/train-mpl --horizons 100 --stride 30"],
+    [
+        "predict runs/tiny/train-mpl {out} --seconds 0.2",
+        "eval mpl runs/tiny/train-mpl --horizons 100 --stride 30 --long ''",
+    ],
 )
 def test_a_predictor_is_used_on_the_clips_of_its_run(
     line: str, own_runs: Path, tmp_path: Path, cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch

@@ -157,7 +157,7 @@ def test_eval_mpl_knows_a_predictor_by_either_way_of_naming_it(work: Path) -> No
     for number in (0, 1, 20):
         write_clip(work / "more", number, "val")
     for model in ("runs/tiny/train-mpl", "--policy mpl --policy.checkpoint runs/tiny/train-mpl"):
-        found = document(f"eval mpl {model} --data more --horizons 100 --stride 30")
+        found = document(f"eval mpl {model} --data more --horizons 100 --stride 30 --long ''")
         assert found["notes"][0] == "left out 2 of 3 clips that the model was trained on."
         assert set(found["inputs"]) == {"data", "policy.checkpoint"}
 
@@ -187,6 +187,6 @@ def test_region_policies_are_not_measured_on_pictures_that_they_were_trained_on(
 
 def test_clips_of_the_own_run_are_all_measured(own_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(own_runs)
-    found = document("eval mpl runs/tiny/train-mpl --horizons 100 --stride 30")
+    found = document("eval mpl runs/tiny/train-mpl --horizons 100 --stride 30 --long ''")
     assert found["data"] == [CLIPS]
     assert not any("left out" in note for note in found["notes"])

@@ -75,7 +75,7 @@ def test_short_words_of_other_tools_are_known_everywhere(cli: Cli) -> None:
     assert "did you mean optim.learning_rate?" in cli("config", "explain", "grpo", "lr").stderr
     assert "did you mean objective.kl_coef?" in cli("config", "explain", "grpo", "kl_penalty").stderr
     assert "motionkit config show grpo lists them" in cli("config", "explain", "grpo", "loop").stderr
-    assert "convert FILE PAGE.html" in cli("view", "walk.glb").stderr
+    assert "motionkit view FILE" in cli("play", "walk.glb").stderr
 
 
 def test_a_name_of_another_kind_is_named(cli: Cli) -> None:

@@ -366,7 +366,7 @@ def test_the_result_holds_the_searched_settings_and_the_base_as_given(
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_trials_that_run_are_told_of(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch, jobs: str) -> None:
     """The first trial of a search took five minutes without a line."""
-    monkeypatch.setattr("motionkit.tuning._search._EVERY", 0.05)
+    monkeypatch.setattr("motionkit.tuning.search._EVERY", 0.05)
     words = [*SHORT, "--jobs", jobs, "--trials", "2", "--base-set", "wait=0.2", "--name", "a"]
     done = cli("tune-bayes", *words)
     assert done.exit_code == 0, done.stderr
@@ -379,7 +379,7 @@ def test_trials_that_run_are_told_of(cli: Cli, tuned: ModuleType, monkeypatch: p
 
 
 def test_a_locked_storage_is_said(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("motionkit.tuning._storage.WAIT", 0.2)
+    monkeypatch.setattr("motionkit.tuning.storage.WAIT", 0.2)
     document(cli("tune-bayes", *SHORT, "--trials", 2, "--name", "a", "--json"))
     with FileLock(str(PLACE / "journal.log.lock")):
         done = cli("tune-bayes", "--resume", PLACE, "--trials", 3)

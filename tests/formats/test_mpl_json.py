@@ -13,7 +13,7 @@ import torch
 
 from motionkit.clips.check import check_motion
 from motionkit.errors import MotionkitError
-from motionkit.formats.mpl import read_mpl_json
+from motionkit.formats.mpl.read_json import read_mpl_json
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.motion import Motion
 from motionkit.rigs import find_feet, soft_contacts

@@ -13,7 +13,9 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import npz as _read_npz
-from motionkit.formats.mpl import read_mpl_json, read_mpl_npz, write_mpl_npz
+from motionkit.formats.mpl import write_mpl_npz
+from motionkit.formats.mpl.npz import read_mpl_npz
+from motionkit.formats.mpl.read_json import read_mpl_json
 from motionkit.motion import HUMANML
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.corpus.captions import Caption

@@ -9,6 +9,7 @@ from .archives import spoil_zip
 from .arrays import MAGIC, spoil_npy
 from .chance import Chance
 from .documents import spoil_json
+from .gltf import spoil_glb
 from .pickles import spoil_pickle
 from .raw import spoil_bytes
 from .tensors import spoil_tensors
@@ -66,6 +67,8 @@ def spoil_file(name: str, data: bytes, chance: Chance) -> bytes:
         return spoil_npy(data, chance)
     if data[8:9] == b"{" and int.from_bytes(data[:8], "little") <= len(data):
         return spoil_tensors(data, chance)
+    if data[:4] == b"glTF":
+        return spoil_glb(data, chance)
     if data[:1] == b"\x80":
         return spoil_pickle(data, chance)
     return _BY_SUFFIX.get(PurePosixPath(name).suffix, spoil_text if _is_text(data) else spoil_bytes)(data, chance)

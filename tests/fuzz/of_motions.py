@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from motionkit.clips.convert import FeatureTarget, FileSource, FileTarget
+from motionkit.clips.convert import FileSource, FileTarget
+from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.clips.convert.resumable import outcome_line
 from motionkit.clips.convert.run import write_clip
 from motionkit.clips.sources import Job, work

@@ -24,9 +24,11 @@ from motionkit.runs._checkpoint import RANDOM, capture_random, newest_checkpoint
 from motionkit.runs._record import claim_new
 from motionkit.runs._resume import cut_metrics, refuse_changes, refuse_command, refuse_links
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
-from motionkit.tuning import PLAN, Base, Plan, Result, Worker, make_plan, open_base, open_study, read_plan
-from motionkit.tuning._plan import JOURNAL
-from motionkit.tuning._work import best_trial, hopeless, list_seeds, open_seeds, recover, seed_values
+from motionkit.tuning.base import Base, open_base
+from motionkit.tuning.plan import JOURNAL, PLAN, Plan, make_plan, read_plan
+from motionkit.tuning.result import Result
+from motionkit.tuning.storage import open_study
+from motionkit.tuning.work import Worker, best_trial, hopeless, list_seeds, open_seeds, recover, seed_values
 
 from .mutate import Files, Special
 from .reader import Reader

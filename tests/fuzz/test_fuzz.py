@@ -16,7 +16,7 @@ import pytest
 from .hunt import Row, Worker, hunt, table
 from .readers import READERS
 
-SECONDS = 20.0
+SECONDS = 10.0
 """Time for all readers together, imports not counted; a slow machine tries fewer of the same inputs."""
 SOUND = 8
 """Sound inputs that are read first; no reader has more of them."""

@@ -26,7 +26,7 @@ LOOPS = "--num-steps 1 --batch-size 2 --group-size 2 --set heldout.regions=4 --s
 MPL = (
     "--set model.width=16 --set model.window=4 --set model.heads=2 --set train.batch_size=16 --set train.seq_len=34 "
     "--set train.known=20 --set train.stride=16 --set train.val_stride=32 --set freerun.horizon=2 "
-    "--set freerun.first_horizon=1 --set teacher.frames=2"
+    "--set freerun.first_horizon=1 --set teacher.frames=2 --set train.long=[]"
 )
 RUNS = {
     "pretrain tmr": f"pretrain tmr {PAIRS} {SHAPE} --text.encoder clip --text.model {{text}}",

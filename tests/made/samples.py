@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from motionkit.formats.glb import write_glb
 from motionkit.formats.native import write_native
 from motionkit.formats.table import FORMATS
 from motionkit.motion import HUMANML, Clip, JointMotion, joints_to_features
@@ -22,6 +23,8 @@ def write_sample(folder: Path, name: str, frames: int = 400) -> Path:
     match name:
         case "bvh":
             write_bvh(path, frames)
+        case "glb":
+            write_glb(path, JointMotion(HUMANML.joint_names, HUMANML.parents, walker(frames), 20.0))
         case "unreal-json":
             frame = {"RootYaw": 0.0, "RootVelocityXY": [0.0, 0.0], "BoneRotations": [eye.tolist()] * 3}
             path.write_text(json.dumps({"FPS": 60, "Frames": [frame] * frames}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,3 +26,9 @@ def run_trainer(
         parts = trainer.train(run)
         run.finish(parts)
     return trainer, parts
+
+
+def metric_lines(folder: Path) -> list[dict[str, float]]:
+    """The metrics of a run without how long they took."""
+    found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in found]

@@ -18,7 +18,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML
 from motionkit.player import PlayerTrack
 from motionkit.player._figure import Camera, figure_of, fit_distance, panels
-from motionkit.player._page import _PARTS, document, look
+from motionkit.player._page import _PARTS, document, known_names, look
 from motionkit.player.video._scene import Actor, Brush, _parts, dashes, mix
 
 from .figures import track, walking
@@ -31,7 +31,7 @@ def node(body: str, given: object) -> Any:
         pytest.skip("node is not installed")
     folder = files("motionkit.player")
     sources = "\n".join((folder / name).read_text(encoding="utf-8") for name in _PARTS)
-    sources = f"const LOOK = {json.dumps(look())};\n{sources}"
+    sources = f"const LOOK = {json.dumps(look())};\nconst NAMES = {known_names()};\n{sources}"
     read = "const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
     said = "const answer = (value) => process.stdout.write(JSON.stringify(value));"
     script = f"'use strict';\n{sources}\n{read}\n{said}\n{body}"
@@ -44,8 +44,8 @@ def test_positions_decode_to_a_tenth_of_a_millimetre() -> None:
     torch.manual_seed(0)
     positions = walking(30) * 30 + 0.3 * torch.randn(30, 22, 3)
     positions[7] = float("nan")
-    contacts = torch.rand(30, 2)
-    shown = PlayerTrack("x", positions, HUMANML.parents, 30.0, contacts=contacts)
+    contacts, unknown = torch.rand(30, 2), tuple(f"joint{i}" for i in range(22))
+    shown = PlayerTrack("x", positions, HUMANML.parents, 30.0, contacts=contacts, names=unknown)
     got = node(
         """const t = decodeTrack(given.tracks[0], given.step);
         answer({positions: [...t.positions], contacts: [...t.contacts], shown: [...t.shown]});""",

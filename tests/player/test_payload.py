@@ -12,6 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, JointMotion
 from motionkit.player import PlayerTrack, track_of
 from motionkit.player import _page as payload
+from motionkit.rigs import find_feet, soft_contacts
 
 from .figures import track, walking
 
@@ -50,11 +51,10 @@ def test_numbers_come_back_exactly() -> None:
 
 
 def test_positions_come_back_within_half_a_tenth_of_a_millimetre() -> None:
-    shown = track(contacts=torch.tensor([[0.0, 1.0]]).repeat(40, 1))
+    shown = track()
     part = payload.document([shown], title="x")["tracks"][0]
     decoded = decode(part["positions"], 40, 66).reshape(40, 22, 3) * payload.STEP
     assert np.abs(decoded - shown.positions.numpy()).max() <= 0.5001e-4
-    assert list(base64.b64decode(part["contacts"])[:4]) == [0, 255, 0, 255]
     assert part["sides"].count("L") == part["sides"].count("R") == 7
     assert (part["frames"], part["fps"], part["duration"], part["gaps"]) == (40, 20.0, 2.0, [])
 
@@ -115,11 +115,16 @@ def test_nothing_to_show_is_an_error() -> None:
         payload.document([], title="x")
 
 
-def test_contacts_that_are_ours_are_said_to_be():
-    motion = JointMotion(HUMANML.joint_names, HUMANML.parents, walking(), 20.0)
-    own = replace(motion, tracks={"contacts": torch.rand(40, 2)})
-    ours, theirs = track_of(motion, "ours"), track_of(own, "theirs")
-    said = "Foot contacts are motionkit's, from the height and speed of the feet."
-    assert payload.document([ours, ours], title="")["notes"] == [said]
-    assert payload.document([ours, theirs], title="")["notes"] == [f"ours: {said}"]
-    assert payload.document([theirs], title="")["notes"] == []
+def test_contacts_are_measured_and_a_tracks_own_are_kept_where_its_feet_are_unknown() -> None:
+    said = torch.tensor([[0.0, 1.0]]).repeat(40, 1)
+    motion = JointMotion(HUMANML.joint_names, HUMANML.parents, walking(), 20.0, {"contacts": said})
+    feet = find_feet(motion.names, motion.parents)
+    assert feet is not None
+    part = payload.document([track_of(motion, "known")], title="")["tracks"][0]
+    measured = np.frombuffer(base64.b64decode(part["contacts"]), np.uint8).reshape(40, 2) / 255
+    assert np.abs(measured - soft_contacts(walking(), 20.0, feet).numpy()).max() <= 0.51 / 255
+    assert [list(foot) for foot in part["feet"]] == [[7, 10], [8, 11]]
+    unknown = replace(motion, names=tuple(f"joint{i}" for i in range(22)))
+    part = payload.document([track_of(unknown, "unknown")], title="")["tracks"][0]
+    assert part["feet"] is None
+    assert list(base64.b64decode(part["contacts"])[:4]) == [0, 255, 0, 255]

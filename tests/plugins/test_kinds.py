@@ -141,8 +141,8 @@ def test_list_shows_what_plugins_give_and_read(cli: Cli, pixels: None) -> None:
     assert (shown["gives"], shown["reads"]) == ("actor", "")
 
 
-def test_algorithms_have_no_templates(cli: Cli) -> None:
-    assert "copy a built-in: motionkit plugins list algorithms" in cli("plugins", "new", "algorithm", "mine").stderr
-    assert "there are no templates for a new algorithm" in cli("plugins", "new", "motionkit-algorithm-mine").stderr
+def test_loops_have_no_templates(cli: Cli) -> None:
+    assert "copy a built-in: motionkit plugins list loops" in cli("plugins", "new", "loop", "mine").stderr
+    assert "there are no templates for a new loop" in cli("plugins", "new", "motionkit-loop-mine").stderr
     assert "there is no plugin kind 'reword'" in cli("plugins", "new", "reword", "bounce").stderr
     assert not list(Path().iterdir())

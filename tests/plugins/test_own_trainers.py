@@ -12,7 +12,7 @@ from typer.testing import Result
 
 from motionkit.plugins import _component as _metrics
 from motionkit.plugins import get
-from motionkit.report import run_page
+from motionkit.report.page import run_page
 from motionkit.testing import check_component
 from motionkit.tracking import definition, require_defined
 

@@ -51,7 +51,7 @@ def test_the_kind_is_asked_for(cli: Cli) -> None:
     done = cli("plugins", "new", "motionkit-bounce")
     assert done.exit_code == 2
     assert "'motionkit-bounce' does not say what kind of plugin it is." in done.stderr
-    assert "motionkit plugins new reward|trainer|dataset|environment|policy NAME" in done.stderr
+    assert "motionkit plugins new reward|trainer|algorithm|dataset|environment|protocol|policy NAME" in done.stderr
     assert "'Not-A-Name' is not a package name." in cli("plugins", "new", "reward", "Not-A-Name").stderr
     assert not list(Path().iterdir())
 

@@ -17,8 +17,7 @@ from typer.testing import Result
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, joints_to_features
-from motionkit.report import run_page, write_comparison, write_report
-from motionkit.report._page import compare_page
+from motionkit.report.page import compare_page, run_page, write_comparison, write_report
 from motionkit.runs import find_one, next_commands, open_run, peek
 from motionkit.starter import generate
 from motionkit.text_to_motion.evaluation.quality import Shown

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motionkit.report import run_page
+from motionkit.report.page import run_page
 from motionkit.runs import next_commands, peek
 from motionkit.success.collect import RewardCollect
 from motionkit.success.collect_settings import RewardCollectSettings

@@ -11,14 +11,13 @@ from motionkit.starter import (
     OFFSETS,
     PARENTS,
     Order,
-    actions,
     embeddings,
     generate,
     perform,
     table_path,
     weights_path,
 )
-from motionkit.starter._catalogue import captions
+from motionkit.starter._catalogue import actions, captions
 
 FEET = [7, 10, 8, 11]
 

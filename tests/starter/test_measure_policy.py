@@ -17,7 +17,7 @@ from motionkit.motion import HUMANML, features_to_joints
 from motionkit.starter import CATALOGUE
 from tests.made.scripts import load_script
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "starter"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "studies" / "starter"
 
 
 @pytest.fixture(scope="module")

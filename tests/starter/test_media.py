@@ -15,7 +15,7 @@ from motionkit.starter import CATALOGUE
 from motionkit.text import Prompt
 from tests.made.scripts import load_script
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "media"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "studies" / "media"
 
 
 def script(name: str) -> ModuleType:

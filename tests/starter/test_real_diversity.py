@@ -15,7 +15,7 @@ from tests.made.scripts import load_script
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    return load_script(Path(__file__).resolve().parents[2] / "docs" / "algorithms" / "real_diversity.py")
+    return load_script(Path(__file__).resolve().parents[2] / "tests" / "studies" / "algorithms" / "real_diversity.py")
 
 
 def test_performances_of_one_seed_do_not_differ_and_those_of_others_do(

@@ -10,11 +10,10 @@ import pytest
 
 from motionkit.config import Choice, Range
 from motionkit.errors import MotionkitError
-from motionkit.tuning import make_plan, open_base
-from motionkit.tuning._base import flat, value_at, with_values
-from motionkit.tuning._plan import Plan, choose_method, dimension, distributions, written
-from motionkit.tuning._storage import LOST, make_sampler
-from motionkit.tuning._work import KILLED, Worker, requeue
+from motionkit.tuning.base import flat, open_base, value_at, with_values
+from motionkit.tuning.plan import Plan, choose_method, dimension, distributions, make_plan, written
+from motionkit.tuning.storage import LOST, make_sampler
+from motionkit.tuning.work import KILLED, Worker, requeue
 
 NUMBERS = {f"x{number}": Range(0.0, 1.0) for number in range(5)}
 CHOICES = {**NUMBERS, "kind": Choice(("a", "b"))}

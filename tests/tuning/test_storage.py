@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.tuning import Plan, make_plan, open_base, open_study
-from motionkit.tuning._plan import JOURNAL
+from motionkit.tuning.base import open_base
+from motionkit.tuning.plan import JOURNAL, Plan, make_plan
+from motionkit.tuning.storage import open_study
 
 
 @pytest.fixture

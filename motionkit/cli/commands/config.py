@@ -185,6 +185,8 @@ def _model(command: list[str]) -> Any:
     for row in rows():
         if command[:1] == [row.name]:
             load_register(row.target)(typer.Typer())
+            if row.name == "eval" and command[1:] and name not in settings.models:  # of another package
+                return plugins.get("protocols", " ".join(command[1:]), typed=True).options
             if name not in settings.models:
                 raise MotionkitError(f"'motionkit {name}' has no settings.", fix=f"motionkit {row.name} --help")
             return settings.models[name]

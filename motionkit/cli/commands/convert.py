@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from motionkit.cli._inputs import InputSettings, open_inputs, open_table
 from motionkit.cli._stop import GOES_ON, NOTHING, working
-from motionkit.cli.output import is_verbose, say, warn, wrapped
-from motionkit.cli.settings import settings_command
+from motionkit.cli.output import say, warn, wrapped
 from motionkit.config import Cli, Group
+from motionkit.contracts.command import Command, Console
 from motionkit.errors import MotionkitError
 
 FORMATS = Literal["humanml", "kit", "mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
@@ -35,12 +35,31 @@ class WriteSettings(Group):
         1, ge=1, description="Leave out shorter clips; datasets have their own."
     )
     mirror: Annotated[bool, Cli("--mirror", "Writing")] = Field(
-        False, description="humanml, kit: also each clip's mirror image."
+        False, description="Left and right swapped; humanml, kit: also each clip's mirror image."
     )
     overwrite: Annotated[bool, Cli("--overwrite", "Writing")] = Field(
-        False,
-        description="Replace the file OUT, or what an earlier convert wrote in the folder OUT; other files stay.",
+        False, description="Replace the file OUT, or what an earlier convert wrote in the folder OUT; other files stay."
     )
+
+
+class EditSettings(Group):
+    """What is changed, in this order."""
+
+    start: Annotated[float, Cli("--start", "Editing")] = Field(0.0, ge=0, description="Seconds to cut off before.")
+    end: Annotated[float, Cli("--end", "Editing")] = Field(
+        0.0, ge=0, description="Second of the clip at which it ends; 0: its own end."
+    )
+    height: Annotated[float, Cli("--height", "Editing")] = Field(
+        0.0, ge=0, description="Metres that the body is tall; its path is scaled with it. 0: as it is."
+    )
+    yaw: Annotated[float, Cli("--yaw", "Editing")] = Field(0.0, description="Degrees to turn it to its left.")
+    loop: Annotated[bool, Cli("--loop", "Editing")] = Field(
+        False, description="Cut it where it can be repeated best, bend both ends to meet, print how well they do."
+    )
+    in_place: Annotated[bool, Cli("--in-place", "Editing")] = Field(
+        False, description="Take away its path over the ground."
+    )
+    floor: Annotated[bool, Cli("--floor", "Editing")] = Field(False, description="Bring standing feet to height 0.")
 
 
 class ConvertSettings(InputSettings):
@@ -55,69 +74,82 @@ class ConvertSettings(InputSettings):
     write_joint_map: Annotated[Path | None, Cli("--write-joint-map")] = Field(
         None, description="With --check: write a table of joint names, for a rig that is not recognised."
     )
-    fix: Annotated[bool, Cli("--fix")] = Field(False, description="Keep the longest clean run of each clip.")
+    fix: Annotated[str, Cli("--fix")] = Field(
+        "",
+        description="Repair each clip: clean (the longest clean run; --fix alone), feet (held where they stand), "
+        "jitter (filtered); joined by commas.",
+    )
+    edit: EditSettings = EditSettings()
     write: WriteSettings = WriteSettings()
 
+    @field_validator("fix", mode="before")
+    @classmethod
+    def _switch(cls, value: object) -> object:
+        """Take true and false, as settings files have it from when it was a switch."""
+        return {True: "clean", False: ""}.get(value, value) if isinstance(value, bool) else value
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
 
-    @settings_command(app, ConvertSettings, check=_refuse)
-    def convert(
-        settings: ConvertSettings,
-        paths: Annotated[
-            list[str],
-            typer.Argument(
-                metavar="IN... OUT",
-                help="Motion files, folders of them, or the word starter; then the file or folder to make. "
-                "With --check every path is an input.",
-            ),
-        ],
-    ) -> Mapping[str, Any]:
-        """Convert motions between formats, check them, or build a dataset.
+def convert(
+    settings: ConvertSettings,
+    console: Console,
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="IN... OUT",
+            help="Motion files, folders of them, or the word starter; then the file or folder to make. "
+            "With --check every path is an input.",
+        ),
+    ],
+) -> Mapping[str, Any]:
+    """Convert motions between formats, check them, or build a dataset.
 
-        Reads BVH, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D and
-        KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz.
-        """
-        from motionkit.clips.convert import (
-            OutputOptions,
-            messages,
-            plan_conversion,
-            run_conversion,
-            summary_line,
-            summary_rows,
+    Reads BVH, GLB, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D and
+    KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz.
+    """
+    from motionkit.clips.convert import (
+        Edits,
+        OutputOptions,
+        messages,
+        plan_conversion,
+        read_fixes,
+        run_conversion,
+        summary_line,
+        summary_rows,
+    )
+
+    workers = settings.jobs or os.cpu_count() or 1
+    if settings.check:
+        return _check(paths, settings, workers)
+    out = Path(paths[-1])
+    edits = Edits(fixes=read_fixes(settings.fix), **settings.edit.model_dump())
+    options = OutputOptions(edits=edits, **settings.write.model_dump())
+    request = plan_conversion(out, paths[:-1], settings.to, options)
+    rows = open_table(settings.captions)
+    opened = open_inputs(paths[:-1], settings.read)
+    after = NOTHING if request.file else GOES_ON
+    with working("convert", len(opened.sources), after=after, workers=workers) as step:
+        report = run_conversion(
+            request, opened.sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key)
         )
-
-        workers = settings.jobs or os.cpu_count() or 1
-        if settings.check:
-            return _check(paths, settings, workers)
-        out = Path(paths[-1])
-        options = OutputOptions(fix=settings.fix, **settings.write.model_dump())
-        request = plan_conversion(out, paths[:-1], settings.to, options)
-        rows = open_table(settings.captions)
-        opened = open_inputs(paths[:-1], settings.read)
-        after = NOTHING if request.file else GOES_ON
-        with working("convert", len(opened.sources), after=after, workers=workers) as step:
-            report = run_conversion(
-                request, opened.sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key)
-            )
-        report.skipped = list(map(str, opened.skipped))
-        _talk(messages(report, fixed=settings.fix))
-        one = len(report.written) == 1 and not report.splits
-        table = {"title": f"wrote {out}", "columns": ("", ""), "rows": summary_rows(report)}
-        shown = {"text": f"wrote {out}: {summary_line(report, always=is_verbose())}"} if one else {"table": table}
-        bodies = [body.document() for body in opened.bodies]
-        return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "failure": report.failure(out)}
+    report.skipped = list(map(str, opened.skipped))
+    _talk(messages(report, fixed="clean" in edits.fixes))
+    one = len(report.written) == 1 and not report.splits and not request.edits.any
+    table = {"title": f"wrote {out}", "columns": ("", ""), "rows": summary_rows(report)}
+    shown = {"text": f"wrote {out}: {summary_line(report, always=console.verbose)}"} if one else {"table": table}
+    bodies = [body.document() for body in opened.bodies]
+    return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "failure": report.failure(out)}
 
 
 def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
     """Refuse options that have no effect, and paths that are missing, before anything is read."""
-    from motionkit.clips.convert import refuse_for_check
+    from motionkit.clips.convert import Edits, read_fixes, refuse_for_check
     from motionkit.runs import require_writable
 
+    Edits(fixes=read_fixes(settings.fix), **settings.edit.model_dump())
     if settings.check:
         default = ConvertSettings()
         given = {f"--{name.replace('_', '-')}": value != getattr(default.write, name) for name, value in settings.write}
+        given |= {f"--{name.replace('_', '-')}": bool(value) for name, value in settings.edit}
         more = {"--to": settings.to, "--fix": settings.fix, "--captions": settings.captions.table}
         refuse_for_check({**more, **given})
         if (table := settings.write_joint_map) is not None:
@@ -155,3 +187,6 @@ def _check(paths: Sequence[str], settings: ConvertSettings, workers: int) -> Map
 def _talk(messages: Iterable[tuple[Literal["info", "warning"], str]]) -> None:
     for level, text in messages:
         (warn if level == "warning" else say)(text)
+
+
+CONVERT = Command(convert, ConvertSettings, check=_refuse)

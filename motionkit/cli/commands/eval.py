@@ -1,240 +1,210 @@
-"""``motionkit eval KIND ...``: a model measured by a named protocol."""
+"""``motionkit eval PROTOCOL ...``: a model measured by a protocol, an entry of the group ``motionkit.protocols``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from motionkit.cli._stop import working
-from motionkit.cli.commands._eval_settings import (
-    CompareSettings,
-    MplSettings,
-    RetrievalSettings,
-    RewardSettings,
-    Sa2vaSettings,
-    SensitivitySettings,
-    TextToMotionSettings,
+from motionkit import plugins
+from motionkit.cli import command_line, output
+from motionkit.cli._app import LazyCommand
+from motionkit.cli._command import present
+from motionkit.cli._stop import NOTHING, working
+from motionkit.cli.settings import add_command, show_plan
+from motionkit.config import Resolved, require_places
+from motionkit.contracts.protocol import (
+    Argument,
+    ProtocolSettings,
+    Result,
+    build_protocol,
+    explained,
+    figure_table,
+    measured,
+    write_page,
 )
-from motionkit.cli.commands._own_data import clips_of, dataset_plan, episodes_plan
-from motionkit.cli.output import say
-from motionkit.cli.settings import settings_command
+from motionkit.errors import MotionkitError
 
-_STARTER = "starter"
+_DEFAULT = "text-to-motion"
+_FIRST = (_DEFAULT, "compare", "retrieval", "sensitivity", "mpl", "reward", "sa2va")
+"""The order of help; protocols of other packages come after these."""
 
 
-class Kinds(TyperGroup):
-    """The protocols; a model in place of a name chooses its own, and no word at all the starter's policy."""
+def _place(name: str) -> int:
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
+
+
+class Protocols(TyperGroup):
+    """The protocols; a model in place of a name chooses its own, and no word at all measures the starter's policy.
+
+    Those of other packages are imported when they are asked for: help must not run code that may hang or exit.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the protocol in front where it was left out."""
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
-            args = ["text-to-motion", *args]
-        elif args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
+            args = [_DEFAULT, *args]
+        elif not (args[0].startswith("-") or ctx.resilient_parsing or _is_protocol(args[0])):
             from motionkit.contracts.evaluation import protocol_of
 
-            args = [protocol_of(args[0], tuple(self.commands)), *args]
+            args = [protocol_of(args[0], self.list_commands(ctx)), *args]
         return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names: those of motionkit first."""
+        others = (entry.name for entry in plugins.scan().of("protocols") if not entry.builtin)
+        return list(dict.fromkeys([*self.commands, *others]))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of a protocol; that of another package is built when it runs."""
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        if not _is_protocol(cmd_name):
+            return None
+        path = f"eval {cmd_name}"
+        return LazyCommand(cmd_name, _summary(cmd_name), "", lambda: partial(protocol_command, cmd_name), path)
+
+
+def _is_protocol(name: str) -> bool:
+    entries = plugins.scan().of("protocols")
+    known = {name for entry in entries for name in (entry.name, f"{entry.distribution}:{entry.name}")}
+    return plugins.is_file(name) or name in known
+
+
+def _summary(name: str) -> str:
+    found = next((entry for entry in plugins.scan().of("protocols") if entry.name == name), None)
+    return f"A protocol of {found.distribution}." if found is not None else ""
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group."""
+    """Add the group, with the protocols of motionkit."""
 
-    @app.callback(cls=Kinds)
+    @app.callback(cls=Protocols)
     def group() -> None:
         """Measure a model by a named protocol; without a name, by the one that suits the model.
 
         Example: motionkit eval runs/grpo/first
         """
 
-    @settings_command(
-        app,
-        TextToMotionSettings,
-        name="eval text-to-motion",
-        plan=lambda settings, policy, explain: dataset_plan(policy, settings.dataset),
-    )
-    def text_to_motion(
-        settings: TextToMotionSettings,
-        policy: Annotated[
-            str, typer.Argument(metavar="POLICY", help="Run, policy folder or model%09d.pt; default: the starter's.")
-        ] = "",
-        explain: Annotated[
-            bool, typer.Option("--explain", help="Print what each figure means, and exit.", metavar="")
-        ] = False,
-    ) -> Mapping[str, Any]:
-        """Measure a policy as the field does: R-precision, MM-Dist, FID, Diversity, MultiModality, and physics.
+    own = [entry.name for entry in plugins.available("protocols") if entry.builtin]
+    for name in sorted(own, key=_place):
+        protocol_command(name, app)
 
-        A folder gets a file per replication and evaluation.html. Without POLICY the starter's policy is measured.
-        """
-        from motionkit.cli.commands._eval_run import explained, run_text_to_motion
 
-        if explain:
-            return explained()
-        say("eval text-to-motion: loading torch, data and weights")
-        return run_text_to_motion(settings, policy or _STARTER)
+def protocol_command(name: str, app: typer.Typer) -> None:
+    """Register the protocol called `name` on `app`.
 
-    @settings_command(
-        app,
-        CompareSettings,
-        name="eval compare",
-        plan=lambda settings, policies: dataset_plan(policies[0], settings.dataset),
-    )
-    def compare(
-        settings: CompareSettings,
-        policies: Annotated[
-            list[str], typer.Argument(metavar="POLICY...", help="Runs, policy folders, files, or starter; first: base.")
-        ],
-    ) -> Mapping[str, Any]:
-        """Ask several policies the same prompts with the same noise, and compare each with the first.
-
-        The interval of a difference is a bootstrap over prompts; "no difference" where it holds 0.
-        """
-        from motionkit.cli.commands._eval_run import run_compare
-
-        say("eval compare: loading torch, data and weights")
-        return run_compare(settings, policies)
-
-    @settings_command(
-        app,
-        RetrievalSettings,
-        name="eval retrieval",
-        plan=lambda settings, model: dataset_plan(model, settings.dataset),
-    )
-    def retrieval(
-        settings: RetrievalSettings,
-        model: Annotated[
-            str, typer.Argument(metavar="TMR", help="Run of pretrain tmr, TMR folder or file; default: the starter's.")
-        ] = _STARTER,
-    ) -> Mapping[str, Any]:
-        """Measure a text-motion retrieval model by TMR's four protocols, both directions, both conventions of ties."""
-        from motionkit.cli.commands._eval_run import tell_test_split
-        from motionkit.contracts.dataset import clips_fingerprint, leave_out_clips
-        from motionkit.contracts.device import resolve_device
-        from motionkit.contracts.evaluation import dataset_for
-        from motionkit.contracts.open_model import trained_on
-        from motionkit.motion import HasActions
-        from motionkit.text_to_motion.evaluation.retrieval import measure_retrieval, open_retrieval, read_nsim
-
-        nsim = read_nsim(settings.nsim) if settings.nsim is not None else ()
-        found, tmr = open_retrieval(
-            model, stats=settings.stats, text_model=settings.text_model, device=resolve_device(settings.device)
+    Raises:
+        MotionkitError: There is none, it does not import, or its settings are of another kind.
+    """
+    component = plugins.get("protocols", name, typed=True)
+    model = component.options
+    label = f"eval {plugins.label(name)}"
+    if not issubclass(model, ProtocolSettings):
+        raise MotionkitError(
+            f"the settings of protocol {name!r} are not ProtocolSettings.",
+            fix="class MySettings(motionkit.contracts.protocol.ProtocolSettings): ...",
         )
-        chosen = dataset_for(found, settings.dataset)
-        dataset = chosen.build()
-        clips = dataset.clips(settings.split)
-        kept = leave_out_clips(trained_on(found.path), dataset, clips)
-        kept.require("clips", f"the {settings.split} split of {chosen.label}", "give --dataset with other clips.")
-        clips = [clips[place] for place in kept.places]
-        tell_test_split(settings.split, [found.run])
-        with working("eval retrieval", len(clips)) as step:
-            action = dataset.action if isinstance(dataset, HasActions) else None
-            result = measure_retrieval(
-                tmr, clips, threshold=settings.threshold, nsim=nsim, action=action, progress=step
-            )
-        notes = [*filter(None, [kept.sentence("clips")]), *result.notes]
-        return {
-            "model": found.path,
-            "dataset": chosen.label,
-            "split": settings.split,
-            "inputs": {"model": tmr.fingerprint(), "dataset": clips_fingerprint(clips)},
-            "candidates": result.candidates,
-            "protocols": result.protocols,
-            "right_action": dict(result.right_action),
-            "notes": notes,
-            "closing": notes,
-            "table": result.table(f"{found.path}, {settings.split} split of {chosen.label}: retrieval in percent"),
-        }
 
-    @settings_command(app, SensitivitySettings, name="eval sensitivity")
-    def sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
-        """Say what a reward does not see: real clips are changed, each in one way, and scored again.
+    def run(resolved: Resolved[ProtocolSettings], dry_run: bool, as_json: bool, given: dict[str, Any]) -> None:
+        settings = resolved.settings
+        require_places(settings)
+        words = [
+            given[_name(place)] or [] if argument.many else given[_name(place)]
+            for place, argument in enumerate(model.arguments)
+        ]
+        if dry_run:
+            with plugins.catching(component.factory.partition(":")[0]):
+                plan = dict(settings.plan(*words))
+            show_plan(label, resolved, plan, as_json=as_json)
+            return
+        if given.get("explain"):
+            _show(label, explained(plugins.label(name), component), as_json=as_json)
+            return
+        output.say(f"{label}: loading torch, data and weights")
+        protocol = build_protocol(plugins.label(name), component, settings, _Console(label, component))
+        _show(label, measured(plugins.label(name), protocol, words), as_json=as_json)
 
-        Seen is what a change costs, as a share of what an unrelated caption costs. A folder gets the figures and
-        sensitivity.html.
-        """
-        from motionkit.cli.commands._eval_run import run_sensitivity
-
-        say("eval sensitivity: loading torch, data and weights")
-        return run_sensitivity(settings)
-
-    @settings_command(
+    add_command(
         app,
-        MplSettings,
-        name="eval mpl",
-        plan=lambda settings, model: {"data": ", ".join(clips_of(model, settings.data, flag="--data"))},
+        model,
+        run,
+        label,
+        like=_like(model),
+        help=inspect.cleandoc(vars(model).get("__doc__") or component.summary),
     )
-    def mpl(
-        settings: MplSettings,
-        model: Annotated[
-            str, typer.Argument(metavar="MODEL", help="Run or checkpoint of a motion predictor; default: none.")
-        ] = "",
-    ) -> Mapping[str, Any]:
-        """Measure a motion predictor, free-running and with teacher forcing, beside five baselines.
 
-        Without MODEL the baselines are measured: hold, velocity, damped, ridge, nearest.
-        """
-        from motionkit.cli.commands._eval_models import run_mpl
 
-        say("eval mpl: loading torch and data")
-        return run_mpl(settings, model)
+def _name(place: int) -> str:
+    return f"word{place}"
 
-    @settings_command(
-        app, RewardSettings, name="eval reward", plan=lambda settings, model, data: episodes_plan(model, data or ())
-    )
-    def reward(
-        settings: RewardSettings,
-        model: Annotated[
-            str,
-            typer.Argument(
-                metavar="RUN",
-                help="Run of reward-train, a checkpoint, or the guide's checkpoint.pt; "
-                "default: the newest finished run.",
-            ),
-        ] = "",
-        data: Annotated[
-            list[str] | None,
-            typer.Argument(
-                metavar="DATA...",
-                help="Runs of reward-collect or folders of episodes; default: the held-out episodes of the run.",
-            ),
-        ] = None,
-    ) -> Mapping[str, Any]:
-        """Measure a success classifier: AUROC, precision, recall, calibration, and checks of what ruins a reward.
 
-        Without DATA the run's own held-out episodes are measured again.
-        """
-        from motionkit.cli.commands._eval_models import run_reward
+def _like(model: type[ProtocolSettings]) -> Callable[..., None]:
+    """Return a function with the words and switches that the command of a protocol takes beside settings."""
 
-        say("eval reward: loading torch and data")
-        return run_reward(settings, model, data or [])
+    def like(settings: ProtocolSettings) -> None: ...
 
-    @settings_command(
-        app,
-        Sa2vaSettings,
-        name="eval sa2va",
-        plan=lambda settings, model, explain: dataset_plan(model, settings.dataset),
-    )
-    def sa2va(
-        settings: Sa2vaSettings,
-        model: Annotated[
-            str,
-            typer.Argument(
-                metavar="RUN", help="Run of sa2va-rl or pretrain regions, or a policy folder; default: the starter's."
-            ),
-        ] = "",
-        explain: Annotated[
-            bool, typer.Option("--explain", help="Print what each figure means, and exit.", metavar="")
-        ] = False,
-    ) -> Mapping[str, Any]:
-        """Measure a region policy: cIoU, gIoU, precision, METEOR, both loops closed, and absent objects.
+    parameters = [*inspect.signature(like).parameters.values()]
+    parameters += [_word(place, argument) for place, argument in enumerate(model.arguments)]
+    if model.explains:
+        option = typer.Option("--explain", help="Print what each figure means, and exit.", metavar="")
+        parameters.append(_parameter("explain", bool, option, False))
+    # setattr: a function's signature is not an attribute that type checkers know
+    setattr(like, "__signature__", inspect.Signature(parameters))  # noqa: B010
+    return like
 
-        A run is compared with the policy that it started from, which also judges its captions.
-        """
-        from motionkit.cli.commands._eval_models import explained_figures, run_sa2va
 
-        if explain:
-            return explained_figures()
-        say("eval sa2va: loading torch, data and weights")
-        return run_sa2va(settings, model)
+def _word(place: int, argument: Argument) -> inspect.Parameter:
+    option = typer.Argument(metavar=argument.metavar, help=argument.help)
+    if argument.many:
+        needed = argument.required
+        return _parameter(_name(place), list[str] if needed else list[str] | None, option, ... if needed else None)
+    return _parameter(_name(place), str, option, ... if argument.default is None else argument.default)
+
+
+def _parameter(name: str, kind: Any, option: Any, default: Any) -> inspect.Parameter:
+    empty = inspect.Parameter.empty if default is ... else default
+    keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, keyword, default=empty, annotation=Annotated[kind, option])
+
+
+def _show(label: str, found: Result, *, as_json: bool) -> None:
+    """Print a result: the document alone, or text or tables, then the closing lines and what to type next."""
+    document = dict(found.document)
+    tables = list(found.tables)
+    if found.figures:
+        document["figures"] = dict(found.figures)
+        tables = tables or [figure_table(found.figures)]
+    shown = {"text": found.text} if found.text else {"table": tables}
+    present(label, {**document, **shown, "closing": found.closing, "next": found.next}, as_json=as_json)
+
+
+@dataclass(frozen=True)
+class _Console:
+    """The terminal, as a protocol sees it."""
+
+    label: str
+    component: plugins.Component
+
+    @property
+    def command(self) -> Sequence[str]:
+        return command_line.get()
+
+    def say(self, text: str) -> None:
+        output.say(text)
+
+    def warn(self, text: str) -> None:
+        output.warn(text)
+
+    def working(self, total: int, *, after: str = "") -> AbstractContextManager[Callable[..., None]]:
+        return working(self.label, total, after=after or NOTHING)
+
+    def page(self, folder: Path, document: Mapping[str, Any], *parts: Any) -> Path:
+        return write_page(self.component, folder, document, *parts)

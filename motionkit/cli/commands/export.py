@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic import Field
 
-from motionkit.cli.output import as_next, say, warn
-from motionkit.cli.settings import settings_command
 from motionkit.config import Cli, Settings
+from motionkit.contracts.command import Command, Console
 from motionkit.errors import MotionkitError
 
 
@@ -38,37 +37,34 @@ class ExportSettings(Settings):
 _EPISODES = ("npy", "lerobot")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
+def export(
+    settings: ExportSettings,
+    console: Console,
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Run folder, checkpoint, policy folder, episodes, or starter.")
+    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
+) -> Mapping[str, Any]:
+    """Write a policy, a motion predictor or collected episodes for another tool; LoRA adapters are merged."""
+    from motionkit.contracts.open_model import export_model
+    from motionkit.success.episodes import is_episodes
 
-    @settings_command(app, ExportSettings)
-    def export(
-        settings: ExportSettings,
-        run: Annotated[
-            str, typer.Argument(metavar="RUN", help="Run folder, checkpoint, policy folder, episodes, or starter.")
-        ],
-        out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
-    ) -> Mapping[str, Any]:
-        """Write a policy, a motion predictor or collected episodes for another tool; LoRA adapters are merged."""
-        from motionkit.contracts.open_model import export_model
-        from motionkit.success.episodes import is_episodes
-
-        if settings.fps and settings.to != "lerobot":
-            raise MotionkitError("--fps acts with --to lerobot only.", fix="add --to lerobot, or leave it out.")
-        if settings.to in _EPISODES or is_episodes(Path(run)):
-            return _export_episodes(run, out, settings)
-        found, to, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
-        say(found.describe())
-        if obstacles:
-            warn(
-                f"the original MDM code cannot load this file: it does not know {', '.join(obstacles)}. "
-                "motionkit reads it (--policy.checkpoint)."
-            )
-        say(f"wrote {path}")
-        return {"to": to, "file": str(path), "not_in_stock_mdm": obstacles}
+    if settings.fps and settings.to != "lerobot":
+        raise MotionkitError("--fps acts with --to lerobot only.", fix="add --to lerobot, or leave it out.")
+    if settings.to in _EPISODES or is_episodes(Path(run)):
+        return _export_episodes(run, out, settings, console)
+    found, to, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
+    console.say(found.describe())
+    if obstacles:
+        console.warn(
+            f"the original MDM code cannot load this file: it does not know {', '.join(obstacles)}. "
+            "motionkit reads it (--policy.checkpoint)."
+        )
+    console.say(f"wrote {path}")
+    return {"to": to, "file": str(path), "not_in_stock_mdm": obstacles}
 
 
-def _export_episodes(run: str, out: Path, settings: ExportSettings) -> Mapping[str, Any]:
+def _export_episodes(run: str, out: Path, settings: ExportSettings, console: Console) -> Mapping[str, Any]:
     from motionkit.success.episodes import export_lerobot, export_trajectories, open_whole
 
     if settings.to not in (*_EPISODES, None):
@@ -77,16 +73,18 @@ def _export_episodes(run: str, out: Path, settings: ExportSettings) -> Mapping[s
         )
     episodes = open_whole(Path(run))
     for note in episodes.notes:
-        warn(note)
+        console.warn(note)
     if settings.to == "lerobot":
         found = export_lerobot(episodes, out, fps=settings.fps, overwrite=settings.overwrite)
-        say(f"wrote {found['episodes']} episodes of {found['fps']} frames a second into {out}")
+        console.say(f"wrote {found['episodes']} episodes of {found['fps']} frames a second into {out}")
         return {"to": "lerobot", "out": str(out), **found}
     counts = export_trajectories(episodes, out, overwrite=settings.overwrite)
-    say(
+    console.say(
         f"wrote {counts['positive']} trajectories into {out / 'positive'}, {counts['negative']} into {out / 'negative'}"
     )
     train = ["motionkit", "reward-train", "--data.positive-dir", str(out / "positive"),
              "--data.negative-dir", str(out / "negative")]  # fmt: skip
-    closing = as_next([shlex.join(train)])
-    return {"to": "npy", "out": str(out), "trajectories": counts, "frames": len(episodes), "closing": closing}
+    return {"to": "npy", "out": str(out), "trajectories": counts, "frames": len(episodes), "next": [shlex.join(train)]}
+
+
+EXPORT = Command(export, ExportSettings)

@@ -130,7 +130,7 @@ def new_plugin(
     words: Annotated[
         list[str],
         typer.Argument(
-            help="reward, dataset, policy or trainer; then a name, such as bounce.",
+            help=f"{either(row.singular for row in KINDS.values() if row.scaffold)}; then a name, such as bounce.",
             metavar="KIND NAME",
         ),
     ],

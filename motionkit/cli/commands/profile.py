@@ -11,12 +11,10 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field
 
-from motionkit.cli import command_line
 from motionkit.cli._inputs import STARTER, InputSettings, open_inputs, open_table
 from motionkit.cli._stop import working
-from motionkit.cli.output import as_next, say, warn
-from motionkit.cli.settings import settings_command
 from motionkit.config import Cli
+from motionkit.contracts.command import Command, Console
 from motionkit.errors import MotionkitError
 
 
@@ -32,61 +30,58 @@ class ProfileSettings(InputSettings):
     )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
+def profile(
+    settings: ProfileSettings,
+    console: Console,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATH", help="Motion files, folders of them, dataset folders, or the word starter."),
+    ] = None,
+) -> Mapping[str, Any]:
+    """Measure a dataset: lengths, speed, turning, contacts, captions, joints, outliers, and settings that suit it.
 
-    @settings_command(app, ProfileSettings, check=_refuse)
-    def profile(
-        settings: ProfileSettings,
-        paths: Annotated[
-            list[str] | None,
-            typer.Argument(metavar="PATH", help="Motion files, folders of them, dataset folders, or the word starter."),
-        ] = None,
-    ) -> Mapping[str, Any]:
-        """Measure a dataset: lengths, speed, turning, contacts, captions, joints, outliers, and settings that suit it.
+    Without PATH it looks at the starter's own clips. Nothing is written unless --html or --write-config is given.
+    """
+    from motionkit.clips.profile.document import remarks
+    from motionkit.clips.profile.run import run_profile
+    from motionkit.predictor.advice import PredictorAdvisor
 
-        Without PATH it looks at the starter's own clips. Nothing is written unless --html or --write-config is given.
-        """
-        from motionkit.clips.profile.document import remarks
-        from motionkit.clips.profile.run import run_profile
-        from motionkit.predictor.advice import PredictorAdvisor
-
-        names = paths or [STARTER]
-        rows = open_table(settings.captions)
-        opened = open_inputs(names, settings.read)
-        workers = settings.jobs or os.cpu_count() or 1
-        with working("profile", len(opened.sources), workers=workers) as step:
-            result = run_profile(
-                opened.sources,
-                advisor=PredictorAdvisor(starter=STARTER in names),
-                table=rows,
-                html=settings.html,
-                config=settings.write_config,
-                overwrite=settings.overwrite,
-                title=", ".join(Path(name).name or name for name in names),
-                command=shlex.join(["motionkit", *command_line.get()]),
-                data=names,
-                jobs=workers,
-                progress=lambda key: step(1, note=key),
-            )
-        for text in result.warnings():
-            warn(text)
-        for text in (*remarks(result.profile), *result.written()):
-            say(text)
-        if not result.suggestions:
-            say(
-                "no settings are suggested: those of the motion predictor are for clips with rotations, and these have "
-                "joint positions only (motionkit convert ... --to mpl finds rotations)"
-            )
-        return {
-            **result.document(),
-            "bodies": [body.document() for body in opened.bodies],
-            "table": [{"title": one.title, "columns": one.columns, "rows": one.rows} for one in result.tables()],
-            "closing": as_next([shlex.join(["motionkit", "train-mpl", "--config", str(settings.write_config)])])
-            if settings.write_config is not None and result.suggestions
-            else [],
-            "failure": MotionkitError(result.failure, code=1) if result.failure else None,
-        }
+    names = paths or [STARTER]
+    rows = open_table(settings.captions)
+    opened = open_inputs(names, settings.read)
+    workers = settings.jobs or os.cpu_count() or 1
+    with working("profile", len(opened.sources), workers=workers) as step:
+        result = run_profile(
+            opened.sources,
+            advisor=PredictorAdvisor(starter=STARTER in names),
+            table=rows,
+            html=settings.html,
+            config=settings.write_config,
+            overwrite=settings.overwrite,
+            title=", ".join(Path(name).name or name for name in names),
+            command=console.typed,
+            data=names,
+            jobs=workers,
+            progress=lambda key: step(1, note=key),
+        )
+    for text in result.warnings():
+        console.warn(text)
+    for text in (*remarks(result.profile), *result.written()):
+        console.say(text)
+    if not result.suggestions:
+        console.say(
+            "no settings are suggested: those of the motion predictor are for clips with rotations, and these have "
+            "joint positions only (motionkit convert ... --to mpl finds rotations)"
+        )
+    return {
+        **result.document(),
+        "bodies": [body.document() for body in opened.bodies],
+        "table": [{"title": one.title, "columns": one.columns, "rows": one.rows} for one in result.tables()],
+        "next": [shlex.join(["motionkit", "train-mpl", "--config", str(settings.write_config)])]
+        if settings.write_config is not None and result.suggestions
+        else [],
+        "failure": MotionkitError(result.failure, code=1) if result.failure else None,
+    }
 
 
 def _refuse(settings: ProfileSettings, paths: object) -> None:
@@ -96,3 +91,6 @@ def _refuse(settings: ProfileSettings, paths: object) -> None:
     if settings.overwrite and settings.write_config is None:
         raise MotionkitError("--overwrite acts with --write-config only.", fix="add --write-config FILE.")
     check_outputs(settings.html, settings.write_config)
+
+
+PROFILE = Command(profile, ProfileSettings, check=_refuse)

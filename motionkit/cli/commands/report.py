@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
         Example: motionkit report runs/grpo/first runs/grpo/second
         """
-        from motionkit.report import write_comparison, write_report
+        from motionkit.report.page import write_comparison, write_report
         from motionkit.runs import find_one, folder_of
 
         if out is not None and out.is_dir():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 Root = Annotated[Path, typer.Option("--root", help="Parent of all runs.", metavar="DIR")]
 
 _RUNS = Path("runs")
+_Sort = Literal["created", "reward", "command", "dataset", "name"]
 _BLOCKS = 24
 
 
@@ -25,33 +27,66 @@ def register(app: typer.Typer) -> None:
 
     @app.callback()
     def group() -> None:
-        """List runs, show one with its result, compare several."""
+        """List runs, show or open one, compare several, tag and remove them."""
 
     app.command("list")(list_runs)
     app.command("show")(show_run)
     app.command("compare")(compare_runs)
+    app.command("open")(open_run)
+    app.command("tag")(tag_run)
+    app.command("rm")(remove_runs)
 
 
 def list_runs(
     command: Annotated[str, typer.Argument(help="Only runs of this command.")] = "",
+    dataset: Annotated[
+        str, typer.Option("--dataset", help="Only runs on data whose name or place holds this.", metavar="WORD")
+    ] = "",
+    tag: Annotated[list[str] | None, typer.Option("--tag", help="Only runs with this tag, repeatable.")] = None,
+    sort: Annotated[
+        _Sort, typer.Option("--sort", help="Order: newest, best reward after training, or by name.")
+    ] = "created",
     root: Root = _RUNS,
     json: JsonFlag = False,
 ) -> None:
     """List runs with their results, newest first.
 
-    Example: motionkit runs list grpo
+    Example: motionkit runs list grpo --tag baseline --sort reward
     """
     from motionkit import runs
 
-    found = runs.find(command or None, root)
+    found = [run for run in runs.find(command or None, root) if dataset.lower() in runs.data_of(run.config).lower()]
+    tags = {run.directory: runs.tags_of(run.directory) for run in found}
+    found = [run for run in found if set(tag or ()) <= set(tags[run.directory])]
+    if sort != "created":  # equal ones stay in the order of their age
+        orders: dict[str, Callable[[RunInfo], Any]]
+        orders = {"reward": _worse, "command": _command, "dataset": _data, "name": _name}
+        found.sort(key=orders[sort])
     if json:
         emit({"command": "runs list", "runs": [_row(run, problem=run.problem) for run in found]}, json=True)
         return
     if not found:
-        say(f"no runs under {root}/.")
+        wanted = (
+            f" that are asked for: {' '.join(filter(None, [command, dataset, *(tag or ())]))}"
+            if command or dataset or tag
+            else ""
+        )
+        say(f"no runs under {root}/{wanted}.")
         return
-    rows = [(str(run.directory), run.status, _steps(run), _result(run), _row(run)["created"][5:]) for run in found]
-    table("", ["run", "status", "steps", "result", "created"], rows, numbers=(2,))
+    columns: dict[str, list[str]] = {
+        "run": [str(run.directory) for run in found],
+        "status": [run.status for run in found],
+        "steps": [_steps(run) for run in found],
+        "result": [_result(run) for run in found],
+        "data": [_data(run) for run in found],
+        "tags": [", ".join(tags[run.directory]) for run in found],
+        "created": [_row(run)["created"][5:] for run in found],
+    }
+    if len(set(columns["data"])) < 2:
+        del columns["data"]
+    if not any(columns["tags"]):
+        del columns["tags"]
+    table("", list(columns), list(zip(*columns.values(), strict=True)), numbers=(2,))
 
 
 def show_run(
@@ -76,7 +111,9 @@ def show_run(
             json=True,
         )
         return
-    for key, value in {**_row(info), "steps": _steps(info)}.items():
+    for key, value in {**_row(info), "steps": _steps(info), "tags": ", ".join(_row(info)["tags"])}.items():
+        if value == "" and key in ("data", "tags"):
+            continue
         write(f"{key:<8} {value}")
     if info.record and info.record.error:
         write(f"error    {info.record.error}")
@@ -100,6 +137,93 @@ def show_run(
         write(f"continue with: {runs.next_commands(info)[0]}")
     elif not metrics and found:
         say("every metric of the last step: --metrics")
+
+
+def open_run(
+    run: Annotated[str, typer.Argument(help="Run folder, or the last part of its name; default: the newest run.")] = "",
+    root: Root = _RUNS,
+    json: JsonFlag = False,
+) -> None:
+    """Open the page of a run in a browser; it is made if there is none yet, and anew while the run goes on.
+
+    Example: motionkit runs open mine
+    """
+    from motionkit import runs
+    from motionkit.cli._browser import open_page
+    from motionkit.report.page import write_report
+
+    info = runs.find_one(run, root) if run else _newest(root)
+    info = runs.load(info.directory)  # refuses a damaged one
+    page = info.directory / runs.PAGE
+    if info.status == "running" or not page.is_file():
+        page = write_report(info.directory)
+    open_page(page)
+    if json:
+        emit({"command": "runs open", "page": str(page)}, json=True)
+        return
+    write(str(page))
+
+
+def tag_run(
+    run: Annotated[str, typer.Argument(help="Run folder, or the last part of its name.")],
+    tags: Annotated[list[str] | None, typer.Argument(metavar="TAG", help="Tags to add.")] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", metavar="TAG", help="Tag to remove, repeatable.")
+    ] = None,
+    root: Root = _RUNS,
+    json: JsonFlag = False,
+) -> None:
+    """Add tags to a run, or remove some; without any it prints those that it has.
+
+    Example: motionkit runs tag mine baseline paper
+    """
+    from motionkit import runs
+
+    info = runs.find_one(run, root)
+    has = runs.change_tags(info.directory, add=tags or (), remove=remove or ())
+    if json:
+        emit({"command": "runs tag", **_row(info)}, json=True)
+        return
+    write(f"{info.directory}: {', '.join(has) or 'no tags'}")
+
+
+def remove_runs(
+    names: Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders, or the last parts of their names.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are listed only.")] = False,
+    root: Root = _RUNS,
+    json: JsonFlag = False,
+) -> None:
+    """Remove runs: everything that motionkit wrote into their folders. Other files stay.
+
+    Example: motionkit runs rm first second --yes
+    """
+    from motionkit import runs
+
+    found = {info.directory.resolve(): info for info in (runs.find_one(name, root) for name in names)}
+    rows = []
+    for info in found.values():
+        runs.check_removable(info)
+        users = [str(path) for path in runs.users_of(info, root) if path.resolve() not in found]
+        used = f"used by {users[0]}{f' and {len(users) - 1} more' if len(users) > 1 else ''}" if users else ""
+        megabytes = f"{runs.size_of(info.directory) / 1e6:.1f} MB"
+        rows.append((str(info.directory), info.status, _result(info), megabytes, used))
+    if not yes:
+        if not json:
+            table("", ["run", "status", "result", "size", ""], rows, numbers=(3,))
+        raise MotionkitError(
+            f"nothing was removed: {len(rows)} run{'s' if len(rows) != 1 else ''} would be.",
+            why="what is removed does not come back.",
+            fix=shlex.join(["motionkit", "runs", "rm", *names, "--yes"]),
+        )
+    left = {str(info.directory): runs.remove_run(info) for info in found.values()}
+    if json:
+        emit(
+            {"command": "runs rm", "removed": list(left), "kept": {run: files for run, files in left.items() if files}},
+            json=True,
+        )
+        return
+    for run, files in left.items():
+        write(f"removed {run}" + (f"; other files stay there: {', '.join(files[:5])}" if files else ""))
 
 
 def compare_runs(
@@ -173,7 +297,31 @@ def _result(run: RunInfo) -> str:
     return short_result(results(run.summary.get("heldout")), other_results(run.summary))
 
 
+def _worse(run: RunInfo) -> tuple[bool, float]:
+    """Return what sorts runs by their reward after training, the best first and those without one last."""
+    from motionkit.tracking import results
+
+    after = next((row.after for row in results(run.summary.get("heldout")) if row.name == "reward"), None)
+    return after is None, -(after or 0.0)
+
+
+def _command(run: RunInfo) -> str:
+    return run.command
+
+
+def _name(run: RunInfo) -> str:
+    return run.directory.name
+
+
+def _data(run: RunInfo) -> str:
+    from motionkit.runs import data_of
+
+    return data_of(run.config)
+
+
 def _row(info: RunInfo, *, problem: str = "") -> dict[str, Any]:
+    from motionkit.runs import tags_of
+
     return {
         "run": str(info.directory),
         "name": info.directory.resolve().name,
@@ -181,5 +329,7 @@ def _row(info: RunInfo, *, problem: str = "") -> dict[str, Any]:
         "status": info.status,
         "steps": info.steps,
         "created": info.created.replace("T", " ")[:16],
+        "data": _data(info),
+        "tags": tags_of(info.directory),
         **({"problem": problem} if problem else {}),
     }

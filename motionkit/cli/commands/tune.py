@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from motionkit.cli._command import present
 from motionkit.cli.commands.tune_bayes import TuneBayesSettings, run_search
-from motionkit.cli.settings import add_command, present
+from motionkit.cli.settings import add_command
 from motionkit.config import Resolved
 from motionkit.errors import MotionkitError
 
@@ -28,7 +29,7 @@ def run_metrics(
         dry_run: Only say what would change.
 
     Returns:
-        The document of the command, with ``table`` and ``closing`` for people; see `settings_command`.
+        The document of the command, with ``table`` and ``closing`` for people; see `motionkit.cli._command.present`.
     """
     from motionkit.tuning.recorded import apply_rules, open_recorded, write_adjusted
 

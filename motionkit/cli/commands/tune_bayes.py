@@ -19,32 +19,14 @@ from motionkit.cli._errors import unreadable
 from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Cli, PlaceSettings, Resolved, Settings, typed_flags
 from motionkit.errors import MotionkitError
-from motionkit.page import count, duration
+from motionkit.page.html import count, duration
 from motionkit.runs import PAGE, Run, folder_of, logging_into, write_bytes_atomic
-from motionkit.tuning import (
-    BEST_TOML,
-    PLAN,
-    Base,
-    Finished,
-    Plan,
-    Pruner,
-    Result,
-    Sampler,
-    Worker,
-    default_jobs,
-    delete_studies,
-    diff_lines,
-    is_busy,
-    make_plan,
-    open_base,
-    open_study,
-    read_plan,
-    read_space,
-    save_plan,
-    search,
-    study_page,
-    write_config,
-)
+from motionkit.tuning.base import Base, open_base
+from motionkit.tuning.plan import BEST_TOML, PLAN, Plan, Pruner, Sampler, make_plan, read_plan, read_space, save_plan
+from motionkit.tuning.result import Result, diff_lines, study_page, write_config
+from motionkit.tuning.search import Finished, default_jobs, search
+from motionkit.tuning.storage import delete_studies, open_study
+from motionkit.tuning.work import Worker, is_busy
 
 # Settings of ``motionkit tune-bayes``.
 
@@ -102,13 +84,11 @@ class TuneBayesSettings(Settings):
     )
     device: Annotated[str | None, Cli("--device", panel="Run")] = Field(None, description="Device of the trainer.")
     write_config: Annotated[Path | None, Cli("--write-config")] = Field(
-        None,
-        description="Settings file that the result is merged into; the diff is printed. Comments stay in a copy.",
+        None, description="Settings file that the result is merged into; the diff is printed. Comments stay in a copy."
     )
 
 
 # What ``motionkit tune-bayes`` does: open, search, print.
-
 
 _COMMAND = "tune-bayes"
 

@@ -2,8 +2,8 @@
 
 from motionkit.clips.bodies import write_joint_map
 from motionkit.clips.convert.feature_target import (
-    FeatureTarget,
     check_messages,
+    edit_rows,
     finding_text,
     fit_text,
     listed,
@@ -25,12 +25,13 @@ from motionkit.clips.convert.run import (
     run_conversion,
 )
 from motionkit.clips.convert.targets import FileKind, FileTarget, kind_of
+from motionkit.clips.edits import Edits, read_fixes
 from motionkit.clips.find import Opened, open_sources, refuse_idle
 from motionkit.clips.sources import FileSource, generated_texts, load_clips
 
 __all__ = [
     "ConvertReport",
-    "FeatureTarget",
+    "Edits",
     "FileKind",
     "FileSource",
     "FileTarget",
@@ -41,6 +42,7 @@ __all__ = [
     "claim_folder",
     "convert",
     "convert_file",
+    "edit_rows",
     "finding_text",
     "fit_text",
     "generated_texts",
@@ -50,6 +52,7 @@ __all__ = [
     "messages",
     "open_sources",
     "plan_conversion",
+    "read_fixes",
     "refuse_for_check",
     "refuse_foreign",
     "refuse_idle",

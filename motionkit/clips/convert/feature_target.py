@@ -127,6 +127,11 @@ class FeatureTarget:
         """The body of the features."""
         return HUMANML if self.body == "humanml" else KIT
 
+    @property
+    def rate(self) -> float:
+        """Return the format's frames per second."""
+        return self.skeleton.fps
+
     def describe(self) -> dict[str, Any]:
         """Return body and mirroring."""
         return {"to": self.body, "mirrored": self.mirrored}
@@ -250,6 +255,11 @@ _FIGURES = {
 }
 
 
+_EDITED = ("loop_start", "loop_stop", "seam", "seam_max", "seam_cut", "seam_inside", "moved_mean", "moved_max",
+           "skate_before", "skate_after", "jerk_before", "jerk_after")  # fmt: skip
+"""Figures of edits, which have rows of their own."""
+
+
 def check_messages(report: ConvertReport) -> list[Message]:
     """Return the messages of a check: what was not read, and warnings."""
     return [("warning", f"not used: {reason}") for reason in report.reasons()] + _grouped(report, report.warnings)
@@ -315,8 +325,30 @@ def fit_text(report: ConvertReport, *, always: bool = False) -> str:
     return f"skeleton fit: {mean:.0f} mm mean, {most:.0f} mm max{f', {flips:.0f} flips' if flips else ''}"
 
 
+def edit_rows(figures: Mapping[str, float]) -> list[tuple[str, object]]:
+    """Return rows on what was changed: repairs before and after, and how a loop meets itself; lengths in millimetres.
+
+    Args:
+        figures: Of `motionkit.clips.edits.edited`, or medians of such.
+    """
+    rows: list[tuple[str, object]] = []
+    for name, label in (("skate", "foot skate, m/s"), ("jerk", "jerk, m/s^3")):
+        if f"{name}_before" in figures:
+            before, after = (f"{figures[f'{name}_{when}']:.3g}" for when in ("before", "after"))
+            rows.append((label, f"{before} before, {after} after"))
+    if "moved_mean" in figures:
+        mean, most = (1000 * figures[name] for name in ("moved_mean", "moved_max"))
+        rows.append(("joints moved, mm", f"{mean:.1f} mean, {most:.0f} at most"))
+    if "seam" in figures:
+        seam, most, cut, inside = (1000 * figures[name] for name in ("seam", "seam_max", "seam_cut", "seam_inside"))
+        rows.append(("joints at the seam, mm", f"{seam:.1f} apart (one {most:.0f}); {cut:.1f} without blending"))
+        rows.append(("from frame to frame, mm", f"{inside:.1f} in the same measure"))
+    return rows
+
+
 def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:
     """Return the rows of a table of a conversion's numbers; residuals in millimetres."""
+    plain = {name: value for name, value in report.figures.items() if name not in _EDITED}
     return [
         ("clips", len(report.written)),
         *report.splits.items(),
@@ -324,8 +356,9 @@ def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:
         ("left out", len(report.short) + len(report.failed)),
         *(
             (_FIGURES.get(name, name), 1000 * value if name.startswith("residual") else value)
-            for name, value in report.figures.items()
+            for name, value in plain.items()
         ),
+        *edit_rows(report.figures),
         ("seconds", round(report.seconds, 1)),
         ("CPU-seconds", round(report.cpu_seconds, 1)),
     ]

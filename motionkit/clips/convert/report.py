@@ -28,6 +28,9 @@ from motionkit.motion.motion import finite_frames
 _LEAST, _LEAST_FPS = 41, 20.0
 """Shortest clip that HumanML3D's loaders take, in frames (40 feature rows take 41); a check reports shorter ones."""
 
+_MOST = ("residual_max", "flips", "moved_max", "seam_max")
+"""Figures whose largest value counts; of the others it is the median."""
+
 _NUMBERS = ("frames", "fps", "joints")
 """Notes of readers whose value is a number."""
 
@@ -201,7 +204,7 @@ class ConvertReport:
         names = {name for piece in pieces for name in piece.figures}
         for name in sorted(names):
             values = [piece.figures[name] for piece in pieces if name in piece.figures]
-            self.figures[name] = max(values) if name in ("residual_max", "flips") else median(values)
+            self.figures[name] = max(values) if name in _MOST else median(values)
 
     def reasons(self) -> list[str]:
         """Return why clips were not used; the origin is added where a message lacks it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -23,13 +23,17 @@ from motionkit.clips.convert.targets import (
     write_file,
     write_pictures,
 )
+from motionkit.clips.edits import Edits, edited, trimmed
 from motionkit.clips.sources import FileSource, walk
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
-from motionkit.page import count
+from motionkit.page.html import count
 from motionkit.runs import require_writable
 from motionkit.version import __version__
+
+_NONE = Edits()
+"""No change."""
 
 # A folder for each skeleton of a dataset for the motion predictor, whose network is made for one.
 
@@ -82,6 +86,7 @@ def convert_file(
     fps: float = 0.0,
     unit: Literal["m", "cm"] = "cm",
     fix: bool = False,
+    edits: Edits = _NONE,
     overwrite: bool = False,
     progress: Callable[[str], None] = lambda key: None,
 ) -> ConvertReport:
@@ -94,6 +99,7 @@ def convert_file(
         fps: As in `FileTarget`.
         unit: Unit of a BVH file.
         fix: Cut each clip to its longest clean run.
+        edits: Changes of each clip.
         overwrite: Replace `out`.
         progress: Called with each source's id when it is read.
 
@@ -113,7 +119,7 @@ def convert_file(
     shown: list[_Shown] = []
     problems: list[MotionkitError] = []
     with report.timed():
-        step = partial(_read_clip, target=FileTarget(kind, fps, unit), fix=fix)
+        step = partial(_read_clip, target=FileTarget(kind, fps, unit), fix=fix, edits=edits)
         with closing(walk(sources, step, progress=progress)) as outcomes:
             for outcome in outcomes:
                 report.add(outcome)
@@ -125,27 +131,32 @@ def convert_file(
         figures: dict[str, float] = {}
         try:
             if kind in PICTURES:
-                write_pictures(out, shown)
+                write_pictures(out, [(one.clip, one.title) for one in shown])
             else:
                 figures = write_file(out, kind, shown[0].clip, unit=unit)
         except OSError as error:
             raise MotionkitError(f"{out} cannot be written: {error.strerror or error}.", code=1) from error
-        report.written = [title for _, title in shown]
-        report.frames = sum(clip.motion.frames for clip, _ in shown)
-        report.conclude([Piece(report.written[0], report.frames, figures=figures)])
+        report.written = [one.title for one in shown]
+        report.frames = sum(one.clip.motion.frames for one in shown)
+        found = [figures, *(one.figures for one in shown)]
+        report.conclude([Piece(report.written[0], report.frames, figures=one) for one in found])
     return report
 
 
 class _Shown(NamedTuple):
-    """A clip at the rate to write, and its title."""
+    """A clip at the rate to write, its title, and figures about what was changed."""
 
     clip: Clip
     title: str
+    figures: dict[str, float]
 
 
-def _read_clip(clip: Clip, key: str, origin: str, *, target: FileTarget, fix: bool) -> list[ClipFacts | _Shown]:
-    clip, facts = check_clip(clip, key, target=target, fix=fix)
-    return [facts, _Shown(clip.resample(target.rate or clip.motion.fps), key)]
+def _read_clip(
+    clip: Clip, key: str, origin: str, *, target: FileTarget, fix: bool, edits: Edits
+) -> list[ClipFacts | _Shown]:
+    clip, facts = check_clip(trimmed(clip, edits), key, target=target, fix=fix or "clean" in edits.fixes)
+    clip, figures = edited(clip.resample(target.rate or clip.motion.fps), edits)
+    return [facts, _Shown(clip, key, figures)]
 
 
 def require_file(out: Path, kind: FileKind, count: int, *, overwrite: bool = False) -> None:
@@ -187,6 +198,7 @@ def convert(
     *,
     table: CaptionTable | None = None,
     fix: bool = False,
+    edits: Edits = _NONE,
     overwrite: bool = False,
     jobs: int = 1,
     progress: Progress = lambda key: None,
@@ -202,6 +214,7 @@ def convert(
         target: Writer of each clip.
         table: Captions, splits and groups; they take precedence over those of the source.
         fix: Cut each clip to its longest clean run.
+        edits: Changes of each clip.
         overwrite: Replace the files of an earlier conversion in `out`; other files in it are never touched.
         jobs: Worker processes; 1 uses this process, and so do clips that are in memory.
         progress: Called with each source's id when it is done.
@@ -232,6 +245,7 @@ def convert(
         "version": __version__,
         **target.describe(),
         "fix": fix,
+        **({"edits": asdict(edits)} if edits != _NONE else {}),
         "rows": {key: repr(row) for key, row in rows.items()},
     }
     pieces: list[Piece] = []
@@ -239,7 +253,7 @@ def convert(
     marks = {source.key: source.fingerprint() for source in sources}
     with report.timed(), ResumableFolder(out, plan, marks, overwrite=overwrite) as folder:
         done = folder.done
-        step = partial(write_clip, target=target, folder=folder.path, fix=fix)
+        step = partial(write_clip, target=target, folder=folder.path, fix=fix, edits=edits)
         jobs = jobs if all(isinstance(source, FileSource) for source in sources) else 1
         with closing(
             walk(sources, step, rows=rows, done=done, out=folder.path, jobs=jobs, progress=progress)
@@ -299,13 +313,25 @@ def check(sources: Sequence[ClipSource], *, jobs: int = 1, progress: Progress = 
 
 
 def write_clip(
-    clip: Clip, key: str, origin: str, *, target: Target | None = None, folder: Path | None = None, fix: bool = False
+    clip: Clip,
+    key: str,
+    origin: str,
+    *,
+    target: Target | None = None,
+    folder: Path | None = None,
+    fix: bool = False,
+    edits: Edits = _NONE,
 ) -> Iterator[ClipFacts | Piece]:
-    """Check a clip and write it into a folder; without a target only check it."""
-    clip, facts = check_clip(replace(clip, group=clip.group or key), key, target=target, fix=fix)
+    """Check a clip, change it and write it into a folder; without a target only check it."""
+    clip = replace(trimmed(clip, edits), group=clip.group or key)
+    clip, facts = check_clip(clip, key, target=target, fix=fix or "clean" in edits.fixes)
     yield facts
     if target is not None and folder is not None:
-        yield from (replace(piece, clip=key) for piece in target.write(clip, key, folder))
+        figures: dict[str, float] = {}
+        if edits.any:
+            clip, figures = edited(clip.resample(target.rate or clip.motion.fps), edits)
+        for piece in target.write(clip, key, folder):
+            yield replace(piece, clip=key, figures={**piece.figures, **figures})
 
 
 DatasetKind = Literal["humanml", "kit"]
@@ -320,8 +346,9 @@ class OutputOptions:
     fps: float = 0.0  # Frames per second; 0 keeps each clip's own, joints get 20. Datasets have a fixed rate.
     bvh_unit: Literal["cm", "m"] = "cm"  # Unit of BVH files
     min_frames: int = 1  # Shorter clips are left out of a folder of files
-    mirror: bool = False  # Datasets: also each clip's mirror image
+    mirror: bool = False  # Datasets: also each clip's mirror image; files: the mirror image
     fix: bool = False  # Cut each clip to its longest clean run
+    edits: Edits = _NONE  # Changes of each clip
     overwrite: bool = False  # Replace the file, or the files of an earlier conversion in the folder
 
 
@@ -333,6 +360,7 @@ class Request:
     target: FeatureTarget | FileTarget  # Writer of each clip of a folder; for a single file its options
     file: FileKind | None  # Format of `out` if it is a single file; None for a folder
     options: OutputOptions  # Output options
+    edits: Edits  # Changes of each clip
 
 
 def plan_conversion(
@@ -357,11 +385,12 @@ def plan_conversion(
     if kind == "humanml" or kind == "kit":
         feature = FeatureTarget(kind, options.mirror)
         _refuse_for_datasets(feature, options)
-        return Request(out, feature, None, options)
+        return Request(out, feature, None, options, options.edits)
     single = kind_of(out) is not None and not out.is_dir()
     _refuse_for_files(kind, options, single=single)
     target = FileTarget(kind, options.fps, options.bvh_unit, options.min_frames)
-    return Request(out, target, kind if single else None, options)
+    edits = replace(options.edits, mirror=options.mirror)
+    return Request(out, target, kind if single else None, options, edits)
 
 
 def run_conversion(
@@ -381,6 +410,7 @@ def run_conversion(
             request.target,
             table=table,
             fix=options.fix,
+            edits=request.edits,
             overwrite=options.overwrite,
             jobs=jobs,
             progress=progress,
@@ -394,6 +424,7 @@ def run_conversion(
         fps=options.fps,
         unit=options.bvh_unit,
         fix=options.fix,
+        edits=request.edits,
         overwrite=options.overwrite,
         progress=progress,
     )
@@ -432,12 +463,17 @@ def _refuse_for_datasets(target: FeatureTarget, options: OutputOptions) -> None:
         raise MotionkitError(f"--min-frames does not act with --to {kind}.", why="its loaders fix the shortest clip.")
     if options.bvh_unit != "cm":
         raise MotionkitError(f"--bvh-unit does not act with --to {kind}.", fix="leave it out.")
+    for name, flag in (("yaw", "--yaw"), ("height", "--height"), ("floor", "--floor")):
+        if getattr(options.edits, name):
+            raise MotionkitError(
+                f"{flag} does not act with --to {kind}.",
+                why="its clips start facing +Z, stand on the floor, and have one body.",
+                fix="leave it out.",
+            )
 
 
 def _refuse_for_files(kind: FileKind, options: OutputOptions, *, single: bool) -> None:
     """Raise MotionkitError for options that have no effect on this format, or on a single file."""
-    if options.mirror:
-        raise MotionkitError(f"--mirror does not act with --to {kind}.", fix="it belongs to humanml and kit.")
     if options.bvh_unit != "cm" and kind != "bvh":
         raise MotionkitError(f"--bvh-unit does not act with --to {kind}.", fix="leave it out.")
     if options.min_frames != 1 and single:

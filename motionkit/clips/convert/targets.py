@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from motionkit.clips.bodies import skeleton_mark
 from motionkit.errors import MotionkitError
@@ -13,6 +13,9 @@ from motionkit.motion.clip import Clip
 from motionkit.motion.corpus.ids import plain_id
 from motionkit.motion.motion import JointMotion, Motion
 from motionkit.motion.skeleton import HUMANML, KIT
+
+if TYPE_CHECKING:
+    from motionkit.player import PlayerTrack
 
 # Write clips as single files.
 
@@ -87,23 +90,26 @@ def _with_rotations(motion: Motion | JointMotion) -> tuple[Motion, dict[str, flo
 
 def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
     """Write clips as one page or film; a title stands where a clip has no caption."""
-    from motionkit.player import track_of, write_player
+    from motionkit.player import write_player
 
-    tracks = [
-        track_of(
-            clip.motion,
-            clip.captions[0].text if clip.captions else title,
-            segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
-            features=clip.features,
-        )
-        for clip, title in shown
-    ]
+    tracks = [shown_track(clip, title) for clip, title in shown]
     if path.suffix.lower() == ".html":
         write_player(path, tracks, title=path.stem)
     else:
         from motionkit.player.video import write_video
 
         write_video(path, tracks)
+
+
+def shown_track(clip: Clip, title: str) -> PlayerTrack:
+    """Return a clip as the player shows it; `title` stands where it has no caption."""
+    from motionkit.player import track_of
+
+    return track_of(
+        clip.motion,
+        clip.captions[0].text if clip.captions else title,
+        segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
+    )
 
 
 def kind_of(path: Path) -> FileKind | None:
@@ -134,6 +140,11 @@ class Target(Protocol):
     @property
     def for_training(self) -> bool:
         """Return whether models train on the files: a rest pose before the motion is then cut off."""
+        ...
+
+    @property
+    def rate(self) -> float:
+        """Return the frames per second to write; 0 keeps the clip's own."""
         ...
 
     def describe(self) -> dict[str, Any]:

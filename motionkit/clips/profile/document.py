@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from motionkit.clips.profile.measure import SPEED_BINS, YAW_BINS
 from motionkit.clips.profile.statistics import Profile, uncompared
-from motionkit.page import UNKNOWN, capped, count, degrees, duration, joined, metres, plain
+from motionkit.page.html import UNKNOWN, capped, count, degrees, duration, joined, metres, plain
 
 # A profile as plain data: the figures of a settings file, and the whole document of ``--json``.
 

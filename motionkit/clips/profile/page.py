@@ -14,8 +14,9 @@ from motionkit.clips.profile.document import Suggestion, notes
 from motionkit.clips.profile.measure import MOVING, SPEED_BINS, YAW_BINS, ClipRow, JointRange, RigSums
 from motionkit.clips.profile.settings_file import dump
 from motionkit.clips.profile.statistics import Profile, find_outliers, uncompared
-from motionkit.page import (
-    bars,
+from motionkit.page.charts import bars, rose, shares, spans
+from motionkit.page.histogram import histogram
+from motionkit.page.html import (
     capped,
     count,
     definitions,
@@ -24,16 +25,12 @@ from motionkit.page import (
     duration,
     figure,
     grid,
-    histogram,
     html_page,
     joined,
     metres,
     note,
     plain,
-    rose,
     share,
-    shares,
-    spans,
     table,
     tiles,
 )

@@ -14,7 +14,7 @@ from motionkit.clips.sources import walk
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
 from motionkit.motion.corpus.tagger import tag_words
-from motionkit.page import count, metres, plain
+from motionkit.page.html import count, metres, plain
 
 # Counts over the captions of a dataset: words, verbs, vocabulary.
 

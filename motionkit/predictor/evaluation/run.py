@@ -6,15 +6,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from motionkit.contracts.evaluation import write_record
 from motionkit.contracts.policy import Predictor
 from motionkit.predictor.evaluation.data import EvalData, require_fit
-from motionkit.predictor.evaluation.kept import FILE, KeptPath, Predictions, keep_paths, keep_predictions
+from motionkit.predictor.evaluation.kept import KeptPath, Predictions, keep_paths, keep_predictions
 from motionkit.predictor.evaluation.long.measure import LongSettings, measure_long
 from motionkit.predictor.evaluation.long.result import long_document, long_tables, memory_note
 from motionkit.predictor.evaluation.measure import (
@@ -27,33 +25,20 @@ from motionkit.predictor.evaluation.measure import (
     measure_row,
     worst_document,
 )
-from motionkit.runs import disk_errors
+from motionkit.tracking import Metric, definition
 
 # The folder of an evaluation: its document, and predictions to look at.
-
-
-def write_folder(path: Path, document: Mapping[str, Any], predictions: Predictions) -> None:
-    """Write ``evaluation.json`` and ``predictions.npz``.
-
-    Raises:
-        MotionkitError: They cannot be written (exit code 1).
-    """
-    write_record(path, "mpl", document)
-    with disk_errors("write the evaluation", path):
-        predictions.save(path / FILE)
 
 
 # What ``eval mpl`` returns: the document, the tables, and one sentence about who wins.
 
 
 MODEL, HOLD = "model", "hold"
-_SHOWN = {
-    "mpjpe_mm": ("MPJPE mm", 1), "yaw_abs_deg": ("yaw °", 1), "root_vel_mae": ("root m/s", 3),
-    "input_rot_geo_deg": ("input °", 2), "npss": ("NPSS", 3), "contact_f1": ("contact F1", 3),
-    "contact_auroc": ("AUROC", 3), "skate": ("skate m/s", 3), "jerk_ratio": ("jerk x", 2),
-    "free_teacher_ratio": ("free/teacher", 2), "skill": ("skill", 2),
-}  # fmt: skip
-"""Figures of the second table, with the digits they are printed with."""
+_SHOWN = (
+    "mpjpe_mm", "yaw_abs_deg", "root_vel_mae", "input_rot_geo_deg", "npss", "contact_f1", "contact_auroc", "skate",
+    "jerk_ratio", "free_teacher_ratio", "skill",
+)  # fmt: skip
+"""Figures of the second table."""
 
 
 def rows_document(measured: Measured) -> dict[str, dict[str, dict[str, float | None]]]:
@@ -94,28 +79,30 @@ def best_baselines(measured: Measured) -> dict[str, str]:
 
 def tables(measured: Measured, title: str) -> list[dict[str, Any]]:
     """Return two tables: GeoDeg at all horizons with intervals, and the other figures at the furthest one."""
-    keys = measured.horizons.keys
+    keys, error = measured.horizons.keys, definition("mpl/geo_deg")
     rows = []
     for row, figures in measured.values.items():
         ends = measured.intervals.get(row, {}).get("geo_deg")
         cells = []
         for place, value in enumerate(figures["geo_deg"].tolist()):
-            span = "" if ends is None else f" ({ends[0, place]:.2f} to {ends[1, place]:.2f})"
-            cells.append(f"{value:.2f}{span}" if math.isfinite(value) else "n/a")
+            span = (
+                "" if ends is None else f" ({error.text(float(ends[0, place]))} to {error.text(float(ends[1, place]))})"
+            )
+            cells.append(f"{error.text(value)}{span}" if math.isfinite(value) else "n/a")
         rows.append((row, *cells))
     far = measured.horizons.frames.index(measured.horizons.last)
     others = []
     truth = {"skate": next(iter(measured.values.values())).get(TRUTH_SKATE)}
     every: list[tuple[str, Mapping[str, Tensor | None]]] = [*measured.values.items(), ("truth", truth)]
+    metrics = {name: definition(f"mpl/{name}") for name in _SHOWN}
     for row, shown in every:
-        others.append((row, *(_cell(shown.get(name), far, digits) for name, (_, digits) in _SHOWN.items())))
-    width = len(_SHOWN)
+        others.append((row, *(_cell(metric, shown.get(name), far) for name, metric in metrics.items())))
     return [
         {"title": title, "columns": ["", *(f"{key} ms" for key in keys)], "rows": rows,
          "numbers": list(range(1, len(keys) + 1))},
         {"title": f"at {keys[far]} ms, or over the time until then",
-         "columns": ["", *(label for label, _ in _SHOWN.values())], "rows": others,
-         "numbers": list(range(1, width + 1))},
+         "columns": ["", *(metric.heading for metric in metrics.values())], "rows": others,
+         "numbers": list(range(1, len(metrics) + 1))},
     ]  # fmt: skip
 
 
@@ -142,11 +129,8 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _cell(value: Tensor | None, place: int, digits: int) -> str:
-    if value is None:
-        return ""
-    number = float(value[place])
-    return f"{number:.{digits}f}" if math.isfinite(number) else "n/a"
+def _cell(metric: Metric, value: Tensor | None, place: int) -> str:
+    return "" if value is None else metric.text(float(value[place]))
 
 
 def _quiet(count: int, note: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -314,13 +315,7 @@ class Shapes:
         """See `motionkit.contracts.dataset.HasCaptionedPart`."""
         if self._simple or split != "train":
             return None
-        first = range(round(self.options.captioned * self.options.images))
-        return np.array([number for number in first if not self.held_out("train", number)], np.int64)
-
-    def held_out(self, split: Split, number: int) -> bool:
-        """Return whether an object has a colour and a shape that no caption to learn from names together."""
-        scene = self._scene(split, number)
-        return not self._simple and (list(COLOURS)[scene.colours[0]], SHAPES[scene.shapes[0]]) in HELD_OUT
+        return _captioned(self.options.seed, round(self.options.captioned * self.options.images)).copy()
 
     def regions(self, split: Split, index: NDArray[np.int64]) -> Regions:
         """Draw scenes; one number is one scene, whatever is drawn beside it."""
@@ -377,11 +372,28 @@ class Shapes:
         return _Scene(**vars(look), shifts=shifts, caption=written(look, Said(colour, size, place), article="a"))
 
     def _worded_scene(self, split: Split, number: int) -> _Scene:
-        draw = np.random.default_rng((self.options.seed, _SPLITS[split], number, _WORDED))
-        look = draw_look(draw, len(COLOURS), len(SHAPES), len(SIZES))
+        look, draw = _look(self.options.seed, split, number)
         shifts = draw.uniform(-1.0, 1.0, (len(look.cells), 2))
         said = describe(look, draw, self.options.lapse, self.options.extra)
         return _Scene(**vars(look), shifts=shifts, caption=written(look, said))
+
+
+def _look(seed: int, split: Split, number: int) -> tuple[Look, np.random.Generator]:
+    """Return the objects of a scene that needs words, and the generator of what else is drawn of it."""
+    draw = np.random.default_rng((seed, _SPLITS[split], number, _WORDED))
+    return draw_look(draw, len(COLOURS), len(SHAPES), len(SIZES)), draw
+
+
+def _is_held_out(look: Look) -> bool:
+    """Return whether the object that is meant has a colour and a shape that no caption names together."""
+    return (list(COLOURS)[look.colours[0]], SHAPES[look.shapes[0]]) in HELD_OUT
+
+
+@cache
+def _captioned(seed: int, first: int) -> NDArray[np.int64]:
+    """Return which of the first training scenes have a caption that may be read; a run asks more than once."""
+    kept = [number for number in range(first) if not _is_held_out(_look(seed, "train", number)[0])]
+    return np.array(kept, np.int64)
 
 
 def _inside(scenes: Sequence[_Scene], scale: int) -> NDArray[np.bool_]:

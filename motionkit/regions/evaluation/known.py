@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from motionkit.contracts.dataset import Claim, KnowsScenes, NamesAbsent, RegionDataset, Scene, Split, Thing
 from motionkit.contracts.policy import HasLimits
+from motionkit.tracking import label_of
 
 # Captions of what an image does not show.
 
@@ -178,7 +179,7 @@ class Known:
         """Return in sentences what is not measured, or not for sure, with data of this name."""
         found = []
         if self.truth is None:
-            rows = ", ".join(TRUTH_ROWS[key] for key in TRUTH)
+            rows = ", ".join(label_of(f"{key}_greedy") for key in TRUTH)
             found.append(
                 f"left out, since {name} does not say what its images show: {rows}, and the table of attributes."
             )
@@ -192,16 +193,6 @@ class Known:
                 f"{self.present} captions of absent objects name an object that is in the image; they are left out."
             )
         return found
-
-
-TRUTH_ROWS = {
-    "unique": "uniqueness",
-    "attributes_right": "attributes named rightly",
-    "attributes_wrong": "attributes named wrongly",
-    "attributes_left_out": "attributes left out",
-    "over_specified": "over-specification",
-}
-"""Names of the rows that need the truth."""
 
 
 def look_up(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> Known:

@@ -18,7 +18,7 @@ from motionkit.contracts.policy import RegionPolicy
 from motionkit.metrics import cider_d
 from motionkit.metrics.paired import compare
 from motionkit.regions.evaluation.known import Known
-from motionkit.regions.meteor import Meteor
+from motionkit.regions.meteor.score import Meteor
 from motionkit.rl import RowNoise
 
 # Regions with what a policy saw of their images.

@@ -5,34 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from motionkit.regions.evaluation.split import FIGURES, SAMPLED
-from motionkit.tracking import label_of, result_table, results
+from motionkit.regions.evaluation.split import FIGURES, GREEDY, SAMPLED
+from motionkit.tracking import definition, label_of, result_table, results
 
-_MEANINGS = {
-    "cycle_iou_greedy": "of the likeliest words: IoU of the region and the policy's own mask of its caption",
-    "judge_iou_greedy": "the same with the mask of the policy before training",
-    "unique_greedy": "share of captions that are true of the object and of no other; a wrong word is a failure",
-    "attributes_right_greedy": "share of attributes and relations that captions name as they are",
-    "attributes_wrong_greedy": "share of those that they name otherwise",
-    "attributes_left_out_greedy": "share of those that they do not name",
-    "over_specified_greedy": "share of captions that would fit no other object without one of their attributes either",
-    "words_greedy": "mean number of words",
-    "meteor_greedy": "METEOR of the caption to the data's",
-    "cider_greedy": "CIDEr-D to the data's, 0 to 10; n-grams are weighted by these regions",
-    "giou": "mean IoU of masks of the data's captions (referring IoU)",
-    "ciou": "pixels in both masks over pixels in either, of all regions together; large regions count more",
-    "precision_50": "share of regions with an IoU of at least that",
-    "no_target": "share of captions of absent objects for which nothing is drawn",
-    "cycle_iou": "of sampled captions",
-}
-_HOW = {"right": "named rightly", "wrong": "named wrongly", "left_out": "left out"}
+_EXPLAINED = (
+    *GREEDY, "giou", "ciou", "precision_50", "no_target", "cycle_iou",
+)  # fmt: skip
+"""Figures that are explained; sampled captions have the figures of the likeliest words, of which one is enough."""
 
 Figures = Mapping[str, Mapping[str, Any]]
 
 
 def explained() -> list[tuple[str, str]]:
     """Return every figure with its meaning; a row that says less belongs to the one before it."""
-    return [(FIGURES[name], text) for name, text in _MEANINGS.items()]
+    rows = {name: _within(definition(f"regions/{name}").meaning) for name in _EXPLAINED}
+    return [(label_of(name), "of sampled captions" if name in SAMPLED else text) for name, text in rows.items()]
+
+
+def _within(sentence: str) -> str:
+    """Return a sentence as it stands within another one; a name such as METEOR stays as it is."""
+    first = sentence.partition(" ")[0]
+    return (sentence[:1].lower() if first[1:].islower() else sentence[:1]) + sentence[1:].removesuffix(".")
 
 
 def tables(figures: Figures, title: str, *, compared: bool, equal: float | None = None) -> list[dict[str, Any]]:
@@ -89,9 +82,7 @@ def attribute_table(figures: Figures) -> list[dict[str, Any]]:
     sides = [side for side in ("before", "after", "data") if any(side in one for one in figures.values())]
     rows = []
     for name, one in figures.items():
-        key = next(key for key in _HOW if name.endswith(f"_{key}_greedy"))
-        kind, how = name.removesuffix(f"_{key}_greedy"), _HOW[key]
-        rows.append((f"{kind} {how}", *(_number(one[side]) if side in one else "-" for side in sides)))
+        rows.append((label_of(name), *(_text(name, one[side]) if side in one else "-" for side in sides)))
     title = "Attributes, as share of the captions"
     return (
         [{"title": title, "columns": ["", *sides], "rows": rows, "numbers": list(range(1, len(sides) + 1))}]
@@ -106,8 +97,8 @@ def _values(figures: Figures, title: str) -> dict[str, Any]:
     rows = []
     for name, one in figures.items():
         low, high = one["after_ci95"]
-        data = [_number(one["data"]) if "data" in one else "-"] if known else []
-        rows.append((FIGURES[name], _number(one["after"]), *data, f"{low:.3f} to {high:.3f}"))
+        data = [_text(name, one["data"]) if "data" in one else "-"] if known else []
+        rows.append((label_of(name), _text(name, one["after"]), *data, f"{_text(name, low)} to {_text(name, high)}"))
     columns = ["", "value", *(["data"] if known else []), "95 % interval"]
     return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns)))}
 
@@ -123,9 +114,10 @@ def verdict(figures: Figures, *, compared: bool, equal: float | None = None, lea
     """
     names = [name for name in _MAIN[not lead :] if name in figures]
     if not compared:
-        return ", ".join(f"{label_of(name)} {_number(figures[name]['after'])}" for name in names) + "."
+        return ", ".join(f"{label_of(name)} {_text(name, figures[name]['after'])}" for name in names) + "."
     told = ", ".join(
-        f"{label_of(name)} {_number(figures[name]['before'])} to {_number(figures[name]['after'])}" for name in names
+        f"{label_of(name)} {_text(name, figures[name]['before'])} to {_text(name, figures[name]['after'])}"
+        for name in names
     )
     sure = figures["judge_iou_greedy"]["ci95"][0] > 0
     head = "the judge draws its captions better" if sure else "the judge sees no clear gain"
@@ -140,13 +132,15 @@ _MAIN = (
 
 
 def _beside(figures: Figures, equal: float | None) -> str:
-    one = figures.get("cycle_iou", {})
+    name = "cycle_iou"
+    one = figures.get(name, {})
     other = one.get("equal_entropy")
     if not other or equal is None:
         return ""
     return (
-        f" Sampled captions have cycle IoU {_number(one['after'])}; those of the policy before "
-        f"{_number(one['before'])}, and {_number(other['before'])} at the temperature of equal entropy, {equal:.3g}."
+        f" Sampled captions have cycle IoU {_text(name, one['after'])}; those of the policy before "
+        f"{_text(name, one['before'])}, and {_text(name, other['before'])} at the temperature of equal entropy, "
+        f"{equal:.3g}."
     )
 
 
@@ -191,5 +185,5 @@ def describe_sampled(temperature: float, equal: float | None, nats: float, count
     )
 
 
-def _number(value: float) -> str:
-    return f"{value:.3f}"
+def _text(name: str, value: float) -> str:
+    return definition(f"regions/{name}").text(value)

@@ -29,7 +29,6 @@ from motionkit.regions.evaluation.measure import (
     worded,
 )
 from motionkit.rl import RowNoise
-from motionkit.tracking import label_of
 
 # The temperature at which one policy is as sure of its words as another one.
 
@@ -273,10 +272,8 @@ GREEDY = tuple(f"{name}_greedy" for name in CAPTIONS)
 SAMPLED = ("cycle_iou", "judge_iou", "unique", "attributes_wrong", "words", "meteor", "cider")
 _PRECISIONS = {f"precision_{round(100 * level)}": level for level in THRESHOLDS}
 
-FIGURES: Mapping[str, str] = {
-    name: label_of(name) for name in (*GREEDY, "giou", "ciou", *_PRECISIONS, "no_target", *SAMPLED)
-}
-"""Every figure with its name for people: what one gets first, and then sampled captions."""
+FIGURES = (*GREEDY, "giou", "ciou", *_PRECISIONS, "no_target", *SAMPLED)
+"""Every figure: what one gets first, and then sampled captions; `motionkit.tracking` defines ``regions/NAME``."""
 
 
 def rows_of(found: SplitFigures) -> dict[str, NDArray[np.float64]]:

@@ -3,7 +3,3 @@
 The lexicon is always the same one, so that scores do not differ by machine. ``python -m motionkit.regions.meteor.build
 DIR`` makes it from the WordNet files; its licence is ``WORDNET-LICENSE`` beside it.
 """
-
-from motionkit.regions.meteor.score import Meteor, load_lexicon, read_wordnet
-
-__all__ = ["Meteor", "load_lexicon", "read_wordnet"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.contracts.evaluation import write_record
 from motionkit.metrics import (
     AtThreshold,
     Reliability,
@@ -24,10 +22,10 @@ from motionkit.metrics import (
     pr_curve,
     roc_curve,
 )
-from motionkit.runs import disk_errors
 from motionkit.success.classifier import Check, SuccessClassifier
-from motionkit.success.evaluation.checks import FILE, Strip, run_checks, save_strips, verdict, worst_strips
+from motionkit.success.evaluation.checks import Strip, run_checks, verdict, worst_strips
 from motionkit.success.evaluation.data import Episodes, Scored, score
+from motionkit.tracking import definition
 
 # The figures of a success classifier on held-out frames.
 
@@ -107,15 +105,17 @@ def _thinned(x: Tensor, y: Tensor) -> list[list[float]]:
     return [[round(a, 5), round(b, 5)] for a, b in zip(x.tolist(), y.tolist(), strict=True)]
 
 
-_WORDS = {
-    "auroc": ("AUROC", "higher is better; 0.5 is chance"),
-    "average_precision": ("average precision", "higher is better; chance is the share of successes"),
-    "precision": ("precision", "of the frames above the threshold, how many are successes"),
-    "recall": ("recall", "of the successes, how many are above the threshold"),
-    "ece": ("calibration error", "lower is better; 0 is perfect"),
-    "accuracy": ("accuracy", "to be held against the next row"),
-    "majority_accuracy": ("majority accuracy", "of always saying the more frequent label"),
+_READ = {
+    "auroc": "higher is better; 0.5 is chance",
+    "average_precision": "higher is better; chance is the share of successes",
+    "precision": "of the frames above the threshold, how many are successes",
+    "recall": "of the successes, how many are above the threshold",
+    "ece": "lower is better; 0 is perfect",
+    "accuracy": "to be held against the next row",
+    "majority_accuracy": "of always saying the more frequent label",
 }
+"""How each figure of the table is read, in its order."""
+
 _MARKS = {"ok": "ok", "warn": "warning", "fail": "FAIL"}
 
 
@@ -164,10 +164,10 @@ class RewardReport:
     def tables(self, title: str) -> list[dict[str, Any]]:
         """Return two tables for people: figures, and checks."""
         rows = []
-        for name in (*FIGURES, "accuracy", "majority_accuracy"):
-            words, meaning = _WORDS[name]
+        for name, read in _READ.items():
+            metric = definition(f"classifier/{name}")
             span = " to ".join(f"{end:.3f}" for end in self.ci95[name]) if name in self.ci95 else ""
-            rows.append([words, f"{self.heldout[name]:.4f}", span, meaning])
+            rows.append([metric.title(), metric.text(self.heldout[name]), span, read])
         first = {"title": title, "columns": ["", "value", "95 % interval", "what it says"], "rows": rows}
         marks = [
             [check.name, _MARKS[check.status], "-" if check.value is None else f"{check.value:.3g}", check.limit]
@@ -208,17 +208,3 @@ def measure_classifier(
         curves(scored),
         worst_strips(scored, episodes, camera, classifier.threshold),
     )
-
-
-# The folder of an evaluation of a classifier: its document, and the film strips of the worst errors.
-
-
-def write_reward_folder(path: Path, document: Mapping[str, Any], report: RewardReport) -> None:
-    """Write ``evaluation.json`` and ``strips.npz``.
-
-    Raises:
-        MotionkitError: They cannot be written (exit code 1).
-    """
-    write_record(path, "reward", document)
-    with disk_errors("write the evaluation", path):
-        save_strips(path / FILE, report.strips)

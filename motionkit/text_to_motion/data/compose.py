@@ -96,7 +96,6 @@ class Plan:
 
 # Draws samples: clips that fit the length, their windows, and different captions.
 
-
 Windows = tuple[tuple[int, int], ...]
 
 ATTEMPTS = 200  # most draws per requested sample, as in the original code
@@ -254,7 +253,6 @@ def leaks(dataset: TextMotionDataset, split: Split, sources: Sequence[Source]) -
 
 
 # Computes the B-matrix of a sample, the similarity of its texts, with any text tower.
-
 
 _CHUNK = 64
 
@@ -450,7 +448,6 @@ def _physics(dataset: TextMotionDataset) -> tuple[float, float] | None:
 
 
 # Writes composite sets: JSON and arrays, and the original code's .npy on request.
-
 
 _WIDTH = 120
 _LEGACY_SAMPLE = (

@@ -12,7 +12,6 @@ from motionkit.plugins import Component
 
 # The schema of composite files, of `motionkit compose` and of the original code.
 
-
 SCHEMA = 1
 KIND = "motionkit composite prompts"
 LIMIT = 128 << 20  # bytes of a document; a sample takes about 600

@@ -31,7 +31,6 @@ from motionkit.weights import open_zip, read_array
 
 # Reads composite files, motionkit's and the original code's. Nothing in a file is executed.
 
-
 _LARGEST = 512 * 2**20  # bytes of a file of the original code
 
 
@@ -137,7 +136,6 @@ def _plain(value: Any) -> Any:
 
 
 # The arrays beside a composite file: statistics, reference motions, B-matrices.
-
 
 _HEADERS = 4096
 

@@ -24,7 +24,6 @@ from motionkit.weights import read_numbers
 
 # Reads a split of a HumanML3D-layout folder into items, by the rules of the public text-to-motion loaders.
 
-
 TAG_FPS = 20
 """Frames per second that caption times are multiplied with: HumanML3D's, in every public loader, for KIT-ML too
 (whose motions run at 12.5). Kept, because the published splits and figures depend on it."""

@@ -96,7 +96,6 @@ def _store(path: Path, medians: tuple[float, float]) -> None:
 
 # Blends two pieces of a motion where they meet, without changing bone lengths.
 
-
 BLEND = 0.2  # seconds on each side of a seam over which the two poses are blended
 
 

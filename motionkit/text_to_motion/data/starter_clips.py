@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,6 +16,7 @@ from motionkit.config import cache_folder
 from motionkit.contracts.dataset import Split, TextClip
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Normalizer, Skeleton, feature_stats, joints_to_features
+from motionkit.runs.atomic import remove, temporary
 from motionkit.starter import CATALOGUE, Order, perform
 from motionkit.starter.plan import UNIT, PlannedClip, draw_caption, draw_length, generator, half, plan
 from motionkit.text import Prompt
@@ -25,7 +24,6 @@ from motionkit.text_to_motion.data.joined import MIN_SEGMENT, fit_lengths, physi
 from motionkit.text_to_motion.data.starter import StarterOptions
 
 # Caches arrays between runs, under a hash of the code that makes them.
-
 
 _VERSION = 1
 
@@ -56,23 +54,18 @@ def kept(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True
         return np.load(path, mmap_mode="c", allow_pickle=False)  # type: ignore[no-any-return]  # numpy types it as Any
     except (OSError, ValueError, EOFError):
         array = make()
+    aside = temporary(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".starter-", suffix=".part", delete=False) as file:
-            partial = Path(file.name)
-            try:
-                np.save(file, array)
-            except OSError:
-                partial.unlink(missing_ok=True)
-                raise
-        partial.replace(path)
+        with aside.open("wb") as file:
+            np.save(file, array)
+        aside.replace(path)
     except OSError:
-        return array
+        remove(aside)
     return array
 
 
 # Prompts of the starter dataset: single captions, or several actions in a row, which no clip shows.
-
 
 _BEGINS_LOW = ("sit/up", "kneel/up")  # actions that begin seated or kneeling cannot follow an arbitrary other action
 _FIRST = tuple(i for i, entry in enumerate(CATALOGUE) if not entry.name.startswith(_BEGINS_LOW))

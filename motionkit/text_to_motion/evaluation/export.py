@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from motionkit.clips.convert import (
     ConvertReport,
@@ -169,8 +168,7 @@ def _write_page(folder: Path, path: Path, sources: Sequence[FileSource]) -> None
     for source, entry in zip(sources, motions, strict=False):
         (clip,) = source.load()
         segments = [(part["text"], part["start"] / fps, part["end"] / fps) for part in entry["segments"]]
-        features = torch.from_numpy(np.load(folder / entry["features"], allow_pickle=False))
-        tracks.append(track_of(clip.motion, entry["id"], segments=segments, features=features))
+        tracks.append(track_of(clip.motion, entry["id"], segments=segments))
     some = f"{len(tracks)} of {len(motions)}" if len(tracks) < len(motions) else f"{len(motions)}"
     write_player(path, tracks, title=motions[0]["text"] if len(motions) == 1 else f"{some} generated motions")
 

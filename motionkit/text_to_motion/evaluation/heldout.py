@@ -38,7 +38,6 @@ from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
 
 # Figures that a set of held-out motions has as a whole: kinetic FID and NPSS, before and after training.
 
-
 _RESAMPLES = 200  # of kinetic FID, whose every resample takes a covariance
 Floats = NDArray[np.floating[Any]]
 Arrays = dict[str, NDArray[np.float32]]

@@ -25,7 +25,6 @@ from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
 # What rewards look like before training: scale, ties, spread within groups, and what real motions score.
 
-
 _CHUNK = 64  # motions sampled and scored at a time
 _DROWNED = 10.0  # ratio of what two rewards contribute from which the smaller one is hardly heard
 _TIED = 0.5  # share of tied pairs from which a line says so

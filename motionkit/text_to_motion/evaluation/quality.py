@@ -204,7 +204,6 @@ def _beside(
 
 # Real motions of a dataset with what they show, as rewards take them.
 
-
 _STARTER = "starter"
 _MOST = 512  # clips of a split that kinetic features are compared with
 

@@ -35,7 +35,6 @@ from motionkit.weights import components, describe
 
 # Finds and reads what an evaluator needs beside its weights: statistics and word vectors.
 
-
 _STEMS = {263: "t2m_", 251: "kit_"}
 _META = "Comp_v6_KLD*/meta"
 _VOCABULARY = ("our_vab_data.npy", "our_vab_words.pkl", "our_vab_idx.pkl")
@@ -161,7 +160,6 @@ def _row(value: Any) -> int:
 
 
 # Finds the files of an evaluator in a released folder, and its three networks in a file.
-
 
 MOVEMENT, MOTION, TEXT = "movement_encoder", "motion_encoder", "text_encoder"
 NETWORKS = (MOVEMENT, MOTION, TEXT)

@@ -140,7 +140,6 @@ def _backward_in_eval(inputs: Tensor, training: bool) -> Iterator[None]:
 
 # Words as the evaluator reads them: a vector of the word and a one-hot of its part of speech.
 
-
 MAX_WORDS = 20  # words of a caption that are read; the rest is cut off
 
 # In the order of the one-hot vector.

@@ -104,7 +104,6 @@ def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
 
 # The tokens and the word vectors that an evaluator is trained with.
 
-
 _SPECIAL = ("sos", "eos", "unk")
 
 

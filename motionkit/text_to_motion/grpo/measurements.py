@@ -20,7 +20,6 @@ from motionkit.training.world import OneProcess, World, of_main
 
 # Alarms: what a reward curve looks like when something is wrong, in words.
 
-
 PATIENCE = 20
 _TOLERANCE = 1e-6
 _STILL = 0.3  # share of its jerk that a motion keeps when all that is left of it is trembling

@@ -34,7 +34,6 @@ from motionkit.plugins import Component
 
 # What ``--algorithm auto`` means: the update rule that suits the options and the rewards.
 
-
 AUTO = "auto"
 _REMOVED = {"rwr": "awm"}  # what takes its place: the same loss, with weights that add up to zero
 _GRADIENT, _MIXED = "reward-gradient", "mixed"

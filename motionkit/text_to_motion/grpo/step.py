@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from motionkit.config import Chosen, Group, LoraSettings, choose_one
+from motionkit.contracts.function_reward import Function
 from motionkit.contracts.generating import Samples, refuse_blocks, sample
 from motionkit.contracts.policy import DiffusionPolicy, StoresGuidance
 from motionkit.contracts.reward import Reward
@@ -35,7 +36,8 @@ class GRPO:
 
     Args:
         policy: Policy to train.
-        rewards: One reward, or several with weights; a `RewardMix` can say which of them have a gradient.
+        rewards: One reward, or several with weights; each may be a function ``my_reward(motions, prompts)`` that
+            returns a tensor with a number per motion. A `RewardMix` can say which of them have a gradient.
         reference: Policy that KL is measured to; the policy as it starts when None.
         algorithm: Update rule by name, or as a settings model holds it, with its options.
         rollout: Options of the algorithm: what is sampled before each update.
@@ -66,7 +68,7 @@ class GRPO:
     def __init__(
         self,
         policy: DiffusionPolicy,
-        rewards: Reward | Sequence[tuple[Reward, float]] | RewardMix,
+        rewards: Reward | Function | Sequence[tuple[Reward | Function, float]] | RewardMix,
         *,
         reference: DiffusionPolicy | None = None,
         algorithm: str | Chosen = "grpo",

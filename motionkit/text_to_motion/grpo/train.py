@@ -54,7 +54,6 @@ from motionkit.training.world import OneProcess, World
 
 # Which prompts a step gets: a function of seed and step alone, so that nothing has to be saved.
 
-
 _POOL = 4  # batches that are sorted by length together
 
 

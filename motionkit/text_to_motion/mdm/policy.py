@@ -240,7 +240,6 @@ class MDMPolicy(TextToMotionPolicy):
 
 # The frames that the first block of DiP continues.
 
-
 _SPLITS = ("test", "val", "train")
 _OFFSETS = 5  # frames of a clip that the prefix may begin at, from the first on; drawn in the original's evaluation
 _STANDING = "bow/slight"  # A movement of the starter that begins upright, arms down
@@ -335,7 +334,6 @@ def read_prefix(path: Path, skeleton: Skeleton) -> Tensor:
 
 
 # DiP: an MDM that makes a motion block by block, each block the continuation of the last (arXiv:2410.03441).
-
 
 LONGEST = 100_000  # frames; there is no limit in the model, whose positions start again with every block
 

@@ -38,7 +38,6 @@ from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 # Which clips, captions, noise and timesteps a step sees: a function of seed and step alone.
 
-
 _NEIGHBOURS = 2
 _LONGEST = 64  # frames of one neighbour; longer ones would only make batches longer
 

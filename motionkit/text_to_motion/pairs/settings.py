@@ -11,7 +11,6 @@ from motionkit.config import Chosen, Cli, Group, OptimSettings, RunSettings, Tra
 
 # Which changed copies a model is trained against, as settings name them.
 
-
 AUTO, NONE, ALL = "auto", "none", "all"
 
 FAMILIES: Mapping[str, Mapping[str, float]] = {

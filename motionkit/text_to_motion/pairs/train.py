@@ -380,7 +380,6 @@ class PairTrainer(ABC, Generic[Settings]):
 
 # Retrieval figures of a joint space of texts and motions, on held-out clips.
 
-
 _SHOWN = {"R01": "r1", "R02": "r2", "R03": "r3", "R10": "r10", "MedR": "medr"}
 
 

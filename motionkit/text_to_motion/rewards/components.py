@@ -16,7 +16,6 @@ from motionkit.plugins import Component
 # TMR and the T2M evaluator map texts and motions to one space. The rewards of both differ in the network only: options,
 # formulas and segments are here.
 
-
 _DISTANCE_ONLY = "it acts with similarity = euclidean only"
 
 

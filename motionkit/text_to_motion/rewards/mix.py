@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from motionkit.contracts.function_reward import Function, as_reward
 from motionkit.contracts.reward import Record, Reward, RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
@@ -128,7 +129,7 @@ class RewardMix:
     """Several rewards as one.
 
     Args:
-        terms: Rewards with their weights, in the order they are summed.
+        terms: Rewards, or functions that are (`FunctionReward`), with their weights, in the order they are summed.
         gradient: Whether each of them can be differentiated in what it scores. One that cannot is scored without a
             graph. None takes every reward as it is: one has a gradient where its scores carry a graph.
         normalize: ``group`` standardises each reward within its group before it is weighted, in training; see
@@ -145,12 +146,12 @@ class RewardMix:
 
     def __init__(
         self,
-        terms: Sequence[tuple[Reward, float]],
+        terms: Sequence[tuple[Reward | Function, float]],
         *,
         gradient: Sequence[bool] | None = None,
         normalize: Literal["off", "group"] = "off",
     ) -> None:
-        self.terms = tuple(terms)
+        self.terms = tuple((as_reward(reward), weight) for reward, weight in terms)
         self.normalize = normalize
         self.gradient = None if gradient is None else tuple(gradient)
 

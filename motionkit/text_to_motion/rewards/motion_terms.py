@@ -14,15 +14,7 @@ from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.metrics import band_power
-from motionkit.motion import (
-    HasActions,
-    MotionBatch,
-    Normalizer,
-    RealActions,
-    Skeleton,
-    features_to_joints,
-    segments_of,
-)
+from motionkit.motion import HasActions, MotionBatch, Normalizer, RealActions, Skeleton, features_to_joints, segments_of
 from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.components import MovementOptions, PhysicsOptions
 

@@ -36,7 +36,6 @@ from motionkit.text_to_motion.rewards.mdm import (
 
 # The texts that a motion's own text is ranked among.
 
-
 OTHERS = 31  # texts beside the own one: R-precision is measured among 32
 
 

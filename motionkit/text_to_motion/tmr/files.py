@@ -26,7 +26,6 @@ from motionkit.weights import components, describe
 
 # Finds the tensors of TMR's three networks in a foreign file.
 
-
 TEXT, MOTION, DECODER = "text_encoder", "motion_encoder", "motion_decoder"
 # Some releases file the motion decoder under the name of the Guo evaluator's convolution.
 _ALIASES = {"movement_encoder": DECODER}
@@ -149,7 +148,6 @@ def build_decoder(tensors: Mapping[str, Tensor], heads: int, origin: str) -> Act
 
 # TMR's own mean and standard deviation.
 
-
 _PAIRS = (("mean.pt", "std.pt"), ("mean.npy", "std.npy"), ("Mean.npy", "Std.npy"))
 _BELOW = ("", "stats", "stats/motion")
 _SETS = ("stats/humanml3d/guoh3dfeats", "stats/kitml/guoh3dfeats")
@@ -219,7 +217,6 @@ def _vector(value: Any, path: Path, width: int) -> Tensor:
 
 
 # TMR folders that motionkit writes: safetensors and one config.json.
-
 
 FORMAT = "motionkit-tmr"
 _COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder")

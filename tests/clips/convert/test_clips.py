@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.clips.convert import FeatureTarget, FileTarget, check, convert, convert_file, open_sources
-from motionkit.clips.convert.feature_target import finish_folder, write_clip
+from motionkit.clips.convert import FileTarget, check, convert, convert_file, open_sources
+from motionkit.clips.convert.feature_target import FeatureTarget, finish_folder, write_clip
 from motionkit.errors import MotionkitError
 from motionkit.formats.native import read_native, write_native
 from motionkit.motion import (

@@ -10,7 +10,8 @@ import torch
 from typer.testing import CliRunner
 
 from motionkit.clips import sources as _pool
-from motionkit.clips.convert import FeatureTarget, FileSource, FileTarget, check, convert, open_sources
+from motionkit.clips.convert import FileSource, FileTarget, check, convert, open_sources
+from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.errors import MotionkitError
 from motionkit.motion import (
     HUMANML,

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
-from motionkit.clips.convert import FeatureTarget, FileTarget, convert, load_clips, open_sources
+from motionkit.clips.convert import FileTarget, convert, load_clips, open_sources
+from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.errors import MotionkitError
 from motionkit.formats.table import read_clips
 from motionkit.weights import read_array

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from motionkit.clips.convert import FeatureTarget, FileTarget, OutputOptions, plan_conversion, refuse_for_check
+from motionkit.clips.convert import Edits, FileTarget, OutputOptions, plan_conversion, refuse_for_check
+from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.errors import MotionkitError
 
 from ...made.bvh_files import write_bvh
@@ -51,7 +52,7 @@ def test_a_folder_that_is_called_like_a_file_is_a_folder(tmp_path: Path) -> None
         ("out", "kit", OutputOptions(fps=20.0), "--fps 20: kit has 12.5"),
         ("out", None, OutputOptions(min_frames=50), "--min-frames does not act with --to humanml"),
         ("a.npz", None, OutputOptions(min_frames=50), "--min-frames does not act where OUT is a single file"),
-        ("out", "bvh", OutputOptions(mirror=True), "--mirror does not act with --to bvh"),
+        ("out", "kit", OutputOptions(edits=Edits(yaw=3.0)), "--yaw does not act with --to kit"),
         ("out", "kit", OutputOptions(bvh_unit="m"), "--bvh-unit does not act with --to kit"),
         ("a.glb", None, OutputOptions(bvh_unit="m"), "--bvh-unit does not act with --to glb"),
     ],

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from motionkit.clips.convert import FeatureTarget, FileTarget, convert, open_sources
+from motionkit.clips.convert import FileTarget, convert, open_sources
+from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.formats.bvh import read_bvh
 
 from ...made.bvh_files import write_bvh

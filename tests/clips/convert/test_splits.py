@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from motionkit.clips.convert import FeatureTarget, convert, open_sources
+from motionkit.clips.convert import convert, open_sources
+from motionkit.clips.convert.feature_target import FeatureTarget
 
 from ...made.bvh_files import write_bvh
 

@@ -24,7 +24,7 @@ from motionkit.predictor.evaluation.long.measure import (
     LongRuns,
     RealLabel,
 )
-from motionkit.tracking import LEAST_MOVEMENT
+from motionkit.tracking import LEAST_MOVEMENT, Metric, definition
 
 FIGURES = ("movement", "npss", "slide", "speed", "height", "path_mean", "path_end", "heading")
 """Figures of a document, in its order; `motionkit.tracking` defines each as ``mpl/long/NAME``."""
@@ -41,12 +41,6 @@ _SLIDES_AT_LEAST = 0.05
 GOES, GOING, OTHER = re.compile(r"\b(walk|run|jog)"), (0.85, 1.2), (0.7, 1.3)
 """Labels of walking and running, and the movement that is wanted of their free runs and of others, as shares of real
 clips: walks and runs are alike, other motions less so."""
-
-_DECIMALS = {"movement": 2, "npss": 3, "slide": 2, "speed": 2, "height": 2, "path_mean": 2, "path_end": 2, "heading": 0}
-_LABELS = {
-    "movement": "movement", "npss": "NPSS", "slide": "slide m/s", "speed": "root m/s", "height": "height m",
-    "path_mean": "off path m", "path_end": "at the end m", "heading": "heading °",
-}  # fmt: skip
 
 Table = dict[str, dict[str, float | None]]
 """By figure and key; null where it has no meaning."""
@@ -272,13 +266,14 @@ def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | Non
         rows.append(
             (f"{len(few)} with fewer than {FEWEST} clips", f"{clips}", _cell("movement", moved), "", "", *pairs)
         )
-    columns = ["", "clips", "movement", "wanted", "met", "slide m/s", "of real clips", "root m/s", "of real clips"]
+    movement, slide, speed = (_metric(name).heading for name in ("movement", "slide", "speed"))
+    columns = ["", "clips", movement, "wanted", "met", slide, "of real clips", speed, "of real clips"]
     title = f"the model's free runs by label, {document['over']:g} s before {key} s"
     return {"title": title, "columns": columns, "rows": rows, "numbers": [1, 2, 5, 6, 7, 8]}
 
 
 def _table(title: str, shown: Sequence[str], rows: Sequence[tuple[str, ...]]) -> dict[str, Any]:
-    columns = ["", *(_LABELS[name] for name in shown)]
+    columns = ["", *(_metric(name).heading for name in shown)]
     return {"title": title, "columns": columns, "rows": list(rows), "numbers": list(range(1, len(columns)))}
 
 
@@ -287,4 +282,8 @@ def _number(value: float) -> float | None:
 
 
 def _cell(name: str, value: float | None) -> str:
-    return "" if value is None else f"{value:.{_DECIMALS[name]}f}"
+    return "" if value is None else _metric(name).text(value)
+
+
+def _metric(name: str) -> Metric:
+    return definition(f"mpl/long/{name}/<s>")

@@ -313,14 +313,6 @@ def comparable(dataset: str, split: str, evaluator: str, protocol: str, *, width
 # Replications as a table: means with intervals, reasons where there is no figure, and one sentence about it all.
 
 
-TITLES = {
-    "r_precision_1": "R@1", "r_precision_2": "R@2", "r_precision_3": "R@3", "mm_dist": "MM-Dist", "fid": "FID",
-    "kid": "KID", "fid_guide": "FID to single clips (guide)", "diversity": "Diversity",
-    "multimodality": "MultiModality", "movement": "movement, share of real", "statues": "statues",
-    "side": "named side right", "kinetic_fid": "kinetic FID", "npss": "NPSS",
-    "skate": "skate", "penetration": "penetration", "float": "float", "jerk": "jerk",
-}  # fmt: skip
-
 _CHANCE = 0.12  # R@3 of real motions below which an evaluator knows nearly nothing; guessing reaches 3 / 32
 
 Block = Mapping[str, Mapping[str, Any]]  # ``{name: {"mean", "ci95", ...}}``, or ``{"mean": None, "why"}``
@@ -357,7 +349,7 @@ def table(title: str, columns: Mapping[str, Block]) -> dict[str, Any]:
         metric = definition(tracked(name))
         unit = f" ({metric.unit})" if metric.unit != "1" else ""
         arrow = {"up": " ↑", "down": " ↓", "one": " → 1", "none": ""}[metric.better]
-        rows.append((f"{TITLES[name]}{unit}{arrow}", *map(_cell, blocks), "; ".join(filter(None, remarks))))
+        rows.append((f"{metric.title()}{unit}{arrow}", *map(_cell, blocks), "; ".join(filter(None, remarks))))
     return {
         "title": title,
         "columns": ["", *columns, "note"],
@@ -368,16 +360,15 @@ def table(title: str, columns: Mapping[str, Block]) -> dict[str, Any]:
 
 def explain() -> list[tuple[str, str, str, str]]:
     """Return name, unit, better direction and definition of every figure."""
-    metrics = [(TITLES[name], definition(tracked(name))) for name in QUANTITIES]
     return [
-        (title, metric.unit, "near 1" if metric.better == "one" else metric.better, metric.meaning)
-        for title, metric in metrics
+        (metric.title(), metric.unit, "near 1" if metric.better == "one" else metric.better, metric.meaning)
+        for metric in (definition(tracked(name)) for name in QUANTITIES)
     ]
 
 
 def titled(name: str) -> str:
     """Return what tables call a figure; a reward has its own name."""
-    return TITLES.get(name) or name.removeprefix(REWARD)
+    return name.removeprefix(REWARD) if name.startswith(REWARD) else definition(tracked(name)).title()
 
 
 def tracked(name: str) -> str:
@@ -408,7 +399,7 @@ def verdict(metrics: Block, truth: Block) -> str:
         if one is not None and other is not None:
             parts.append(f"{name} is {one:.3g} {unit} (real: {other:.3g})")
     passed = [
-        TITLES[name]
+        titled(name)
         for name, sign in (("r_precision_3", 1), ("mm_dist", -1), ("fid", -1))
         if _beats(metrics.get(name, {}), truth.get(name, {}), sign)
     ]

@@ -47,7 +47,6 @@ from motionkit.text_to_motion.rewards.mix import RewardMix
 
 # How a policy is sampled and how often: what was asked for, else what suits where it comes from.
 
-
 Mode = Literal["auto", "wo_mm", "mm_short", "debug", "full"]
 MDM_PROMPTS = 1024  # the original asks for 1,000 in whole batches of 32: 32 batches
 _FEW = 5
@@ -163,7 +162,6 @@ def _of_run(found: FoundModel) -> Mapping[str, Any]:
 
 
 # What a policy is asked: captions of a split with lengths, drawn anew for each replication.
-
 
 _UNIT = 4
 

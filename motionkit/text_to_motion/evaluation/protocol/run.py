@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,11 @@ from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer
-from motionkit.page import definitions, details, html_page, note
-from motionkit.page import table as page_table
+from motionkit.page.html import definitions, details, note, result_page
+from motionkit.page.html import table as page_table
 from motionkit.runs import LOCK, TrainedOn, disk_errors, fingerprint_tensors, hold, write_bytes_atomic
 from motionkit.text_to_motion.evaluation.judge import require_fit
-from motionkit.text_to_motion.evaluation.protocol.figures import TITLES, Sheet, explain, summarise, table, verdict
+from motionkit.text_to_motion.evaluation.protocol.figures import QUANTITIES, Sheet, explain, summarise, table, verdict
 from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Measurement, Questions, Replication, Sampling
 from motionkit.text_to_motion.evaluation.quality import RealMotions, single_clips
 from motionkit.text_to_motion.evaluator.files import is_native, open_evaluator
@@ -33,7 +32,6 @@ from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.version import __version__
 
 # A check on real motions that the evaluator has its own statistics, not those of the dataset or of another body.
-
 
 _CLIPS = 256
 _LEAST, _MOST = 0.2, 5.0
@@ -79,9 +77,7 @@ def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[str, Any], notes: Sequence[str]) -> str:
     """Return the page."""
-    body = [
-        f"<h1>{escape(title)}</h1>",
-        f'<p class="lead-in">{escape(sentence)}</p>',
+    parts = [
         "<h2>Figures</h2>",
         page_table(shown["columns"], shown["rows"], numbers=shown.get("numbers", ())),
         *(note(text) for text in notes),
@@ -89,13 +85,12 @@ def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[
         definitions(facts),
     ]
     meaning = {name: f"{text} Unit {unit}; better: {better}." for name, unit, better, text in explain()}
-    assert len(meaning) == len(TITLES)
-    body.append(details("What each figure means", definitions(meaning), opened=True))
-    return html_page(title, "".join(body), made_by="eval")
+    assert len(meaning) == len(QUANTITIES)
+    parts.append(details("What each figure means", definitions(meaning), opened=True))
+    return result_page(title, [sentence], parts, made_by="eval")
 
 
 # A folder with one file per replication, so that an evaluation that was stopped goes on where it was.
-
 
 PAGE, FOLDER = "evaluation.html", "replications"
 

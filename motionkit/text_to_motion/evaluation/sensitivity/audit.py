@@ -22,7 +22,6 @@ from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES, Audit
 # A reward is meant to compare a motion with a text. Where a change can be told from the motion alone, or from the text
 # alone, a reward may have learnt to smell what is changed and nothing about the text.
 
-
 FEWEST = 20  # clips from which a classifier is trained
 _FOLDS = 5
 _RIDGE = 0.1  # weight of the squared norm, in units of the mean squared value of a feature
@@ -86,7 +85,6 @@ def _accuracy(real: NDArray[np.float64], changed: NDArray[np.float64]) -> float:
 
 
 # How much of a change a reward sees: ratios of means, resampled by clip.
-
 
 _RESAMPLES = 1000
 _MANY = 2000  # clips from which fewer resamples do

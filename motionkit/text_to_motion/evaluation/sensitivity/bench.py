@@ -183,7 +183,6 @@ def trained_kinds(weights: str) -> frozenset[str]:
 
 # Real clips as an audit changes them: joints, captions, and a clip of another action beside each.
 
-
 _TRIES = 16  # captions among which the one is taken that shares the fewest words if classes are not known
 
 
@@ -303,7 +302,6 @@ def _shared(first: frozenset[str], second: frozenset[str]) -> float:
 
 
 # The rows of an audit: what is changed, in a motion, in a caption, or in two clips one after another.
-
 
 _CAPTIONS = 3  # captions of a clip among which one is looked for that a change applies to
 

@@ -360,7 +360,6 @@ def _moved(sums: Mapping[str, float]) -> float:
 # (`motionkit.rl.FlowSDE`), so steps, log-probabilities and the exact KL are those of `Clipped` with other coefficients.
 # Rollouts visit few trained timesteps, measurements many: the paper trains with 10 and measures with 40.
 
-
 _SAMPLERS: dict[str, Callable[[float], Sampler]] = {"flow-sde": FlowSDE, "dance-sde": DanceSDE, "cps": CPS}
 
 

@@ -17,7 +17,6 @@ from motionkit.text_to_motion.grpo.settings import GrpoOptimSettings, ObjectiveS
 
 # Groups of options that several algorithms have.
 
-
 _SAMPLES = 2**17  # samples per update; each takes up to 200 KB
 
 
@@ -457,7 +456,6 @@ class NftOptions(MatchingOptions):
 
 
 # The update rules as plugins, one component each, in the order of the documentation.
-
 
 grpo = Component(
     summary="Clipped surrogate on the Gaussian reverse steps, with an exact KL",

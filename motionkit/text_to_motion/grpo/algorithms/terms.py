@@ -23,7 +23,6 @@ from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
 # A term that keeps the predictions as smooth over time as the reference's.
 
-
 _EVERY = 4
 
 

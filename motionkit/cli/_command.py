@@ -1,0 +1,74 @@
+"""A command of a system on the command line: its options, the terminal that it is given, and what it returns."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from motionkit.cli import command_line, output
+from motionkit.cli._stop import working
+from motionkit.cli.settings import add_command, show_plan
+from motionkit.config import Resolved, Settings, require_places
+from motionkit.contracts.command import Command
+
+
+class Terminal:
+    """The `motionkit.contracts.command.Console` of commands that run here."""
+
+    write, say, warn = staticmethod(output.write), staticmethod(output.say), staticmethod(output.warn)
+    working = staticmethod(working)
+
+    @property
+    def verbose(self) -> bool:
+        """Whether ``-v`` was given."""
+        return output.is_verbose()
+
+    @property
+    def typed(self) -> str:
+        """The command line as it was typed."""
+        return shlex.join(["motionkit", *command_line.get()])
+
+
+def register_command(command: Command, app: typer.Typer) -> None:
+    """Register a command of a system on `app`.
+
+    ``--dry-run`` prints the settings and does not run it, only its `check` and `plan`.
+    """
+    label = command.name or command.run.__name__.replace("_", "-")
+
+    def run(resolved: Resolved[Settings], dry_run: bool, as_json: bool, arguments: dict[str, Any]) -> None:
+        require_places(resolved.settings)
+        if command.check is not None:
+            command.check(resolved.settings, **arguments)
+        if dry_run:
+            found = command.plan(resolved.settings, **arguments) if command.plan is not None else {}
+            show_plan(label, resolved, found, as_json=as_json)
+            return
+        present(label, command.run(resolved.settings, Terminal(), **arguments), as_json=as_json)
+
+    add_command(app, command.settings, run, label, like=command.run)
+
+
+def present(label: str, found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print what a command found: ``text``, ``table``, ``closing`` and ``next`` for people, the rest as the document.
+
+    Args:
+        label: Name of the command in the document.
+        found: The document with these parts; ``failure`` ends the command with exit code 1.
+        as_json: Print the document alone.
+    """
+    document = dict(found)
+    parts = ("text", "table", "closing", "next", "failure")
+    text, tables, closing, then, failure = (document.pop(key, None) for key in parts)
+    if text and not as_json:
+        output.write(text)
+    if not as_json:
+        output.tables(tables)
+        for line in closing or ():
+            output.say(line)
+        for line in output.as_next(then or ()):
+            output.say(line, whole=True)
+    output.finish({"command": label, **document}, failure, json=as_json)

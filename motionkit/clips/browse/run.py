@@ -1,0 +1,229 @@
+"""``motionkit view``: from paths to a page that a browser opens."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from motionkit.clips.browse.card import Card, broken, card_of
+from motionkit.clips.browse.page import MADE_BY, as_text, browser_page, motion_file
+from motionkit.clips.convert.targets import shown_track
+from motionkit.clips.sources import FileSource, Step, walk
+from motionkit.config import cache_folder
+from motionkit.errors import MotionkitError
+from motionkit.motion.clip import Clip, ClipSource
+from motionkit.motion.corpus.captions import CaptionTable
+from motionkit.page.html import count, is_made_by
+from motionkit.player import MAX_TRACKS, PlayerTrack, write_player
+from motionkit.runs import require_writable, write_bytes_atomic
+
+ONE_FILE = 500
+"""Clips that one page holds; the motions of more are files in a folder beside it."""
+
+ONE_FILE_BYTES = 48_000_000
+"""Characters of motions that one page holds; more are such files too."""
+
+_KEPT = 7 * 24 * 3600.0
+"""Seconds that a page stays in the cache."""
+
+_PLAYER = "player"
+"""What pages of the player alone say they are made by."""
+
+
+@dataclass(frozen=True)
+class ViewPlan:
+    """What is to be made, and where."""
+
+    browse: bool  # A page that browses clips; else the player alone
+    page: Path  # The file to write
+    title: str  # What is looked at, in words
+
+
+@dataclass
+class View:
+    """A page that was made."""
+
+    page: Path  # The file to open
+    clips: int = 0  # Clips that it shows
+    folder: Path | None = None  # The folder of motions beside it; None where the page holds them
+    failed: dict[str, str] = field(default_factory=dict)  # Clips that it does not show, and why
+
+    @property
+    def sentence(self) -> str:
+        """Return what was made, in words."""
+        beside = "" if self.folder is None else f" and {self.folder}/"
+        return f"{count(self.clips, 'clip')} in {self.page}{beside}"
+
+
+def plan_view(names: Sequence[str], page: Path | None, *, browse: bool) -> ViewPlan:
+    """Decide where the page goes, and refuse one that would replace something else.
+
+    Args:
+        names: What is looked at: paths, or ``starter``.
+        page: The file that the user named; None for one in the cache.
+        browse: Whether the page browses clips.
+
+    Raises:
+        MotionkitError: `page` is no HTML file, or another one.
+    """
+    title = ", ".join(Path(name).name or name for name in names)
+    if page is None:
+        folder = cache_folder() / "view"
+        _sweep(folder)
+        places = "\n".join(str(Path(name).absolute()) for name in names)
+        digest = hashlib.sha256(places.encode(errors="backslashreplace")).hexdigest()[:10]
+        plain = re.sub(r"[^\w.-]+", "_", title)[:60]
+        return ViewPlan(browse, folder / f"{plain}-{digest}.html", title)
+    if page.suffix.lower() != ".html":
+        raise MotionkitError(f"--out {page} is no name of a page.", fix=f"--out {page}.html")
+    require_writable(page)
+    if page.exists() and not (is_made_by(page, MADE_BY) or is_made_by(page, _PLAYER)):
+        raise MotionkitError(f"{page} would be replaced, and it is no page of motions.", fix="choose another name.")
+    return ViewPlan(browse, page, title)
+
+
+def view(
+    plan: ViewPlan,
+    sources: Sequence[ClipSource],
+    *,
+    table: CaptionTable | None = None,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda key: None,
+) -> View:
+    """Write the page.
+
+    Args:
+        plan: What is to be made.
+        sources: The clips.
+        table: Captions and splits of the clips.
+        jobs: Worker processes.
+        progress: Called with each source's id when it is done.
+
+    Raises:
+        MotionkitError: No clip can be shown, or the page cannot be written.
+    """
+    rows, _ = table.deal({source.key: source.origin for source in sources}) if table is not None else ({}, [])
+    jobs = jobs if all(isinstance(source, FileSource) for source in sources) else 1
+    made = View(plan.page)
+    tracks: list[PlayerTrack] = []
+    browser = _Browser(plan, large=len(sources) > ONE_FILE)
+    step: Step[Card | PlayerTrack] = _card if plan.browse else _track
+    with closing(walk(sources, step, rows=rows, jobs=jobs, progress=progress)) as outcomes:
+        for outcome in outcomes:
+            made.failed |= outcome.failed()
+            for result in outcome.results:
+                if isinstance(result, PlayerTrack):
+                    tracks.append(result)
+                    continue
+                browser.add(result)
+                if result.motion is None:
+                    made.failed[result.key] = result.about["why"]
+            for key, error in outcome.problems.items():
+                if plan.browse:
+                    browser.add(broken(key, outcome.origin, error.sentence()))
+    made.clips = len(tracks) or browser.shown
+    if not made.clips:
+        raise MotionkitError(
+            f"none of {count(len(sources), 'motion')} can be shown.",
+            why="; ".join(f"{name}: {reason}" for name, reason in list(made.failed.items())[:3]),
+        )
+    if plan.browse:
+        made.folder = browser.write()
+    else:
+        for track in tracks[MAX_TRACKS:]:
+            made.failed[track.title] = f"a page shows {MAX_TRACKS} motions side by side; view a folder to browse more."
+        made.clips = min(len(tracks), MAX_TRACKS)
+        write_player(plan.page, tracks, title=plan.title if len(tracks) > 1 else "")
+    return made
+
+
+def _card(clip: Clip, key: str, origin: str) -> Iterable[Card]:
+    yield card_of(clip, key, origin)
+
+
+def _track(clip: Clip, key: str, origin: str) -> Iterable[PlayerTrack]:
+    yield shown_track(clip, key)
+
+
+class _Browser:
+    """Collects clips for the page; beyond what one page holds their motions go into files at once."""
+
+    def __init__(self, plan: ViewPlan, *, large: bool) -> None:
+        self.plan = plan
+        self.clips: list[dict[str, Any]] = []
+        self.folder: Path | None = None
+        self.shown = 0
+        self._size = 0
+        if large:
+            self._divide()
+
+    def add(self, card: Card) -> None:
+        """Add a clip."""
+        clip = {**card.about, "number": len(self.clips)}
+        self.clips.append(clip)
+        if card.motion is None:
+            return
+        self.shown += 1
+        if self.folder is not None:
+            self._put(clip, card.motion)
+            return
+        clip["motion"] = card.motion
+        self._size += len(as_text(card.motion))
+        if len(self.clips) > ONE_FILE or self._size > ONE_FILE_BYTES:
+            self._divide()
+
+    def write(self) -> Path | None:
+        """Write the page, and return the folder beside it, if there is one."""
+        folder = "" if self.folder is None else self.folder.name
+        if self.folder is None:
+            _empty(_folder_of(self.plan.page))
+        text = browser_page(self.plan.title, self.clips, folder=folder)
+        self._save(self.plan.page, text)
+        return self.folder
+
+    def _divide(self) -> None:
+        """Move the motions into files."""
+        self.folder = _folder_of(self.plan.page)
+        _empty(self.folder)
+        for clip in self.clips:
+            if "motion" in clip:
+                self._put(clip, clip.pop("motion"))
+
+    def _put(self, clip: dict[str, Any], motion: dict[str, Any]) -> None:
+        assert self.folder is not None
+        clip["file"] = f"{clip['number']:06d}.js"
+        self._save(self.folder / clip["file"], motion_file(clip["number"], motion))
+
+    def _save(self, path: Path, text: str) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes_atomic(path, text.encode())
+        except OSError as error:
+            raise MotionkitError(f"cannot write {path}: {error.strerror or error}.", code=1) from error
+
+
+def _folder_of(page: Path) -> Path:
+    return page.with_name(f"{page.stem}.motions")
+
+
+def _empty(folder: Path) -> None:
+    """Remove the motions that an earlier page left; other files stay."""
+    with suppress(OSError):
+        for path in folder.glob("[0-9]" * 6 + ".js"):
+            path.unlink()
+        folder.rmdir()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove pages from the cache that are older than a week."""
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if time.time() - path.stat().st_mtime > _KEPT:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()

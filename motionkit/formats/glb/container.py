@@ -1,0 +1,282 @@
+"""What is in a GLB file: its JSON document, its buffer, and arrays out of that buffer, bounds checked."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit.documents import open_file, parse_json
+from motionkit.errors import MotionkitError
+
+Floats = NDArray[np.float64]
+
+MAX_BYTES = 512 * 2**20
+"""Pictures of a character take some dozens of MB; a larger file is refused before memory is taken."""
+
+_TYPES = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
+_WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
+
+_PACKED = {
+    "KHR_draco_mesh_compression": "Draco",
+    "EXT_meshopt_compression": "meshopt",
+    "KHR_meshopt_compression": "meshopt",
+}
+"""Extensions that pack what is read here; a file that requires one cannot be read without its decoder."""
+
+_ZEROS = 1 << 20
+"""Most rows of an accessor without data, which stands for zeros: nothing else bounds their number."""
+
+_OVERLAP = 16
+"""How many times the size of a file its arrays may have once decoded. Bytes become numbers of eight bytes; more means
+that thousands of accessors lie over one another."""
+
+_LEAST_BUDGET = 64 << 20
+
+
+@dataclass(frozen=True)
+class Container:
+    """A GLB file.
+
+    Attributes:
+        path: Where it was read from, for messages.
+        document: The JSON chunk.
+        binary: The BIN chunk; empty when there is none.
+    """
+
+    path: Path
+    document: dict[str, Any]
+    binary: bytes
+    _arrays: dict[int, Floats] = field(default_factory=dict, repr=False)
+    _lists: dict[str, list[dict[str, Any]]] = field(default_factory=dict, repr=False)
+    _sizes: list[int] = field(default_factory=lambda: [0], repr=False)  # Bytes of all arrays together
+
+    def error(self, what: str, *, why: str = "", fix: str = "export the file again.") -> MotionkitError:
+        """Return an error about the file."""
+        return MotionkitError(f"{self.path}: {what}.", why=why, fix=fix)
+
+    def items(self, name: str) -> list[dict[str, Any]]:
+        """Return a list of the document's top, such as ``nodes``; empty when it is absent."""
+        if name not in self._lists:
+            found = self.document.get(name, [])
+            if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+                raise self.error(f"its {name} are no list of tables")
+            self._lists[name] = found
+        return self._lists[name]
+
+    def item(self, name: str, index: object) -> dict[str, Any]:
+        """Return an entry of such a list."""
+        entries = self.items(name)
+        return entries[self.index(index, len(entries), name)]
+
+    def index(self, value: object, count: int, name: str) -> int:
+        """Return a number of an entry, checked against how many there are."""
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:
+            raise self.error(f"{_short(value)} is none of its {count} {name}")
+        return value
+
+    def indices(self, values: object, count: int, name: str) -> list[int]:
+        """Return a list of numbers of entries, checked."""
+        if not isinstance(values, list):
+            raise self.error(f"{_short(values)} is no list of {name}")
+        return [self.index(value, count, name) for value in values]
+
+    def numbers(self, value: object, count: int, what: str) -> list[float]:
+        """Return `count` numbers of a node."""
+        if not isinstance(value, list) or len(value) != count:
+            raise self.error(f"a {what} is {_short(value)}, not {count} numbers")
+        if not all(isinstance(part, (int, float)) and not isinstance(part, bool) for part in value):
+            raise self.error(f"a {what} is {_short(value)}, not {count} numbers")
+        found = [float(part) for part in value]
+        if not np.isfinite(found).all():
+            raise self.error(f"a {what} is not finite")
+        return found
+
+    def array(self, index: object, width: int) -> Floats:
+        """Return the values of an accessor.
+
+        Args:
+            index: Its number.
+            width: Values in a row: 1 (scalars), 3, 4, or 16 for matrices.
+
+        Returns:
+            ``[count, width]`` float64; whole numbers that stand for fractions are divided.
+
+        Raises:
+            MotionkitError: It does not lie within the file, or has rows of another width.
+        """
+        number = self.index(index, len(self.items("accessors")), "accessors")
+        if number not in self._arrays:
+            self._arrays[number] = self._decoded(number)
+            self._sizes[0] += self._arrays[number].nbytes
+            if self._sizes[0] > max(_LEAST_BUDGET, _OVERLAP * len(self.binary)):
+                raise self.error("its accessors lie over one another", why="together they are larger than the file.")
+        values = self._arrays[number]
+        if values.shape[1] != width:
+            raise self.error(f"accessor {number} has {values.shape[1]} values in a row, {width} are needed")
+        return values
+
+    def _decoded(self, number: int) -> Floats:
+        accessor = self.item("accessors", number)
+        width = _WIDTHS.get(_text(accessor.get("type")), 0)
+        kind = _TYPES.get(_whole(accessor.get("componentType")), "")
+        count = _whole(accessor.get("count"))
+        if not width or not kind or count < 1:
+            raise self.error(f"accessor {number} has a type, a component type or a count that glTF does not have")
+        if "bufferView" in accessor:
+            plain = self._view(accessor["bufferView"], accessor.get("byteOffset", 0), kind, count, width, number)
+        elif count > _ZEROS:
+            raise self.error(f"accessor {number} has {count} rows and no data")
+        else:
+            plain = np.zeros((count, width), np.dtype(kind))
+        if "sparse" in accessor:
+            plain = self._replaced(plain, accessor["sparse"], kind, number)
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            values = plain.astype(np.float64)
+        if accessor.get("normalized") is True and plain.dtype.kind in "iu":
+            values = np.maximum(values / np.iinfo(plain.dtype).max, -1.0)
+        return values
+
+    def _view(self, index: object, offset: object, kind: str, count: int, width: int, number: int) -> NDArray[Any]:
+        """Return rows of a buffer view as they are stored."""
+        view = self.item("bufferViews", index)
+        buffer = self.item("buffers", view.get("buffer"))
+        if view["buffer"] != 0 or "uri" in buffer:
+            raise self.error(
+                "its data are in other files",
+                why="a GLB file that is read here holds everything itself.",
+                fix="export it as one .glb file.",
+            )
+        dtype = np.dtype(kind)
+        size = dtype.itemsize * width
+        start, length = _whole(view.get("byteOffset", 0)), _whole(view.get("byteLength"))
+        inside, stride = _whole(offset), _whole(view.get("byteStride", size))
+        if min(start, length, inside) < 0 or start + length > len(self.binary):
+            raise self.error(
+                f"buffer view {index} ends beyond the file's {len(self.binary)} bytes of data",
+                fix="the file is cut short or damaged: export it again.",
+            )
+        if stride < size or inside + stride * (count - 1) + size > length:
+            raise self.error(
+                f"accessor {number} reads beyond its buffer view of {length} bytes",
+                fix="the file is cut short or damaged: export it again.",
+            )
+        strides = (stride, dtype.itemsize)
+        return np.ndarray((count, width), dtype, self.binary, offset=start + inside, strides=strides)
+
+    def _replaced(self, plain: NDArray[Any], sparse: object, kind: str, number: int) -> NDArray[Any]:
+        """Return the rows with those that a sparse accessor gives."""
+        if not isinstance(sparse, dict):
+            raise self.error(f"accessor {number} is sparse in a way that glTF does not have")
+        where, what = sparse.get("indices"), sparse.get("values")
+        count = _whole(sparse.get("count"))
+        if not isinstance(where, dict) or not isinstance(what, dict) or not 0 < count <= len(plain):
+            raise self.error(f"accessor {number} is sparse in a way that glTF does not have")
+        index_kind = _TYPES.get(_whole(where.get("componentType")), "")
+        if index_kind not in ("<u1", "<u2", "<u4"):
+            raise self.error(f"accessor {number} is sparse in a way that glTF does not have")
+        rows = self._view(where.get("bufferView"), where.get("byteOffset", 0), index_kind, count, 1, number)[:, 0]
+        if int(rows.max()) >= len(plain):
+            raise self.error(f"accessor {number} replaces rows that it does not have")
+        given = self._view(what.get("bufferView"), what.get("byteOffset", 0), kind, count, plain.shape[1], number)
+        replaced = plain.copy()
+        replaced[rows] = given
+        return replaced
+
+    @cached_property
+    def parents(self) -> list[int]:
+        """Parent of each node, -1 for the tops of the scenes; a node that is below itself is refused."""
+        nodes = self.items("nodes")
+        parents = [-1] * len(nodes)
+        for number, node in enumerate(nodes):
+            for child in self.indices(node.get("children", []), len(nodes), "nodes"):
+                if parents[child] >= 0:
+                    raise self.error(f"node {child} has two parents")
+                parents[child] = number
+        seen = [parent < 0 for parent in parents]
+        waiting = [number for number, top in enumerate(seen) if top]
+        while waiting:
+            for child in nodes[waiting.pop()].get("children", []):
+                seen[child] = True
+                waiting.append(child)
+        if not all(seen):
+            raise self.error(f"node {seen.index(False)} is below itself")
+        return parents
+
+
+def open_glb(path: Path) -> Container:
+    """Read a GLB file.
+
+    Raises:
+        MotionkitError: It is missing, too large, no GLB of version 2, cut short, or packed in a way that needs another
+            program's decoder.
+    """
+    try:
+        with open_file(path, MAX_BYTES) as file:
+            data = file.read()
+    except OSError as error:
+        raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if data[:4] != b"glTF":
+        apart = data.lstrip()[:1] == b"{"
+        raise MotionkitError(
+            f"{path} is not a GLB file.",
+            why="it is glTF as text, whose data are in other files." if apart else "it does not begin with glTF.",
+            fix="export it as one .glb file.",
+        )
+    version, size = struct.unpack("<II", data[4:12]) if len(data) >= 12 else (0, 0)
+    if version != 2:
+        raise MotionkitError(f"{path}: glTF {version} is not read.", why="version 2 is.", fix="export it as glTF 2.0.")
+    chunks = dict(_chunks(data, min(size, len(data)), path))
+    if b"JSON" not in chunks:
+        raise MotionkitError(f"{path} has no JSON chunk.", fix="the file is damaged: export it again.")
+    try:
+        text = chunks[b"JSON"].decode()
+    except UnicodeDecodeError as error:
+        raise MotionkitError(
+            f"{path} is damaged.", why="its JSON is no text (UTF-8).", fix="export it again."
+        ) from error
+    container = Container(path, parse_json(text, str(path), dict), chunks.get(b"BIN\0", b""))
+    required = container.document.get("extensionsRequired", [])
+    for name in required if isinstance(required, list) else []:
+        if isinstance(name, str) and name in _PACKED:
+            raise container.error(
+                f"it is packed with {_PACKED[name]} ({name}), which is not read",
+                fix=f"export it without {_PACKED[name]} compression.",
+            )
+    return container
+
+
+def _chunks(data: bytes, size: int, path: Path) -> list[tuple[bytes, bytes]]:
+    """Return kind and content of the chunks; the first of a kind counts."""
+    found: list[tuple[bytes, bytes]] = []
+    at = 12
+    while at + 8 <= size and len(found) < 2:
+        length, kind = struct.unpack("<I4s", data[at : at + 8])
+        if at + 8 + length > len(data):
+            raise MotionkitError(
+                f"{path} is cut short.",
+                why=f"a chunk of {length} bytes begins {len(data) - at - 8} bytes before its end.",
+                fix="copy or export it again.",
+            )
+        if kind not in (one for one, _ in found):
+            found.append((kind, data[at + 8 : at + 8 + length]))
+        at += 8 + length
+    return found
+
+
+def _whole(value: object) -> int:
+    """Return a whole number; -1 for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else -1
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _short(value: object) -> str:
+    return repr(value)[:40]

@@ -1,0 +1,168 @@
+"""``motionkit predict`` and ``motionkit eval mpl``: a clip continued by a predictor, and one measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from pydantic import Field
+
+from motionkit.config import Cli, Settings
+from motionkit.contracts.command import Command, Console
+from motionkit.contracts.own_data import clips_of, retarget_of
+from motionkit.errors import MotionkitError
+
+if TYPE_CHECKING:
+    from motionkit.motion import Motion
+
+_OWN, _STARTER = "own", "starter"
+Split = Annotated[Literal["val", "test"], Cli("--split", panel="What")]
+_DEVICE = "auto, cpu, mps, cuda, cuda:N or N."
+
+
+class PredictSettings(Settings):
+    """Settings of `motionkit predict`."""
+
+    start: Annotated[str, Cli("--start")] = Field(
+        "", description="Clip that is continued: a motion file, a folder, or starter; default: the run's data."
+    )
+    clip: Annotated[str, Cli("--clip")] = Field(
+        "", description="Id of the clip, where --start holds several; default: the first of the validation split."
+    )
+    at: Annotated[float, Cli("--at")] = Field(
+        0.0, ge=0, description="Second of the clip at which the known frames begin."
+    )
+    warmup: Annotated[int, Cli("--warmup")] = Field(25, ge=2, le=10_000, description="Known frames.")
+    seconds: Annotated[float, Cli("--seconds")] = Field(3.0, gt=0, le=3600, description="Seconds to predict.")
+    path: Annotated[str, Cli("--path")] = Field(
+        "", description="Path to follow: CSV with seconds, x, z (and yaw), or own for the clip's; default: none."
+    )
+    fps: Annotated[float, Cli("--fps")] = Field(
+        0.0, ge=0, le=1000, description="Frames per second of OUT; 0: those of the predictor."
+    )
+    fix: Annotated[Literal["none", "feet"], Cli("--fix")] = Field(
+        "none", description="feet: feet that stand stay in their places, by inverse kinematics of the legs."
+    )
+    device: Annotated[str, Cli("--device")] = Field("auto", description="auto, cpu, mps, cuda, cuda:N or N.")
+    overwrite: Annotated[bool, Cli("--overwrite")] = Field(False, description="Replace OUT.")
+
+
+def predict(
+    settings: PredictSettings,
+    console: Console,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Run of train-mpl, or a predictor's folder.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A .html, .bvh, .glb, .npz, .mp4 or .gif.")],
+) -> Mapping[str, Any]:
+    """Continue a clip with a motion predictor, freely or along a path.
+
+    A page (.html) or a film (.mp4, .gif) shows the clip itself beside the prediction, where it is long enough, and
+    the path as a dashed line. How far the root was from the path is printed; above 0.3 m in the mean it is a
+    warning. --fix feet holds feet where they stand, in the known frames too, and prints how fast they slid before
+    and after.
+
+    Example: motionkit predict runs/train-mpl/first walk.html --start walk.bvh --at 1 --path path.csv
+    """
+    from motionkit.clips.convert import kind_of, refuse_foreign
+    from motionkit.clips.motion_clip import save_clips
+    from motionkit.contracts.device import resolve_device
+    from motionkit.motion import Caption, Clip
+    from motionkit.motion.prediction import read_path
+    from motionkit.predictor.evaluation.data import find_predictor, open_predictor
+    from motionkit.predictor.evaluation.kept import continue_clip
+    from motionkit.predictor.evaluation.long.result import FAR_OFF
+
+    refuse_foreign(out)
+    kind = kind_of(out)
+    if kind is None:
+        raise MotionkitError(f"{out} is no motion file.", fix="end the name in .html, .bvh, .glb, .npz, .mp4 or .gif.")
+    console.say("predict: loading torch, model and clip")
+    predictor = open_predictor(find_predictor(model), None, device=resolve_device(settings.device))
+    assert predictor is not None
+    start, retarget = _start(settings, model)
+    clips, clip = _open(start, settings.clip, predictor.fps, predictor.names, retarget)
+    path = None
+    if settings.path and settings.path != _OWN:
+        path = read_path(Path(settings.path), predictor.fps)
+    known = max(settings.warmup, predictor.past)
+    found = continue_clip(
+        predictor, clips, clip, start=round(settings.at * predictor.fps), known=known,
+        frames=max(1, round(settings.seconds * predictor.fps)), path=path, own_path=settings.path == _OWN,
+    )  # fmt: skip
+    motions = [found.predicted]
+    if kind in ("html", "mp4", "gif") and found.truth is not None:
+        motions.append(found.truth)
+    titles = (f"predicted after {found.known:.2g} s", "the clip itself")
+    fps = settings.fps or predictor.fps
+    if fps != predictor.fps:
+        motions = [motion.resample(fps) for motion in motions]
+    feet, fixed_feet = None, ""
+    if settings.fix == "feet":
+        motions[0], feet, fixed_feet = _fixed(motions[0])
+    shown = [Clip(motion, captions=(Caption(title),)) for motion, title in zip(motions, titles, strict=False)]
+    save_clips(shown, out, overwrite=settings.overwrite)
+    error = found.path
+    console.say(
+        f"wrote {out}: {found.known:.2g} s of {clip.key}, then {settings.seconds:g} s predicted, at {fps:g} fps"
+        + ("" if settings.fps else ", the predictor's; --fps changes that")
+    )
+    if fixed_feet:
+        console.say(fixed_feet)
+    if error is not None:
+        console.say(
+            f"path: {error.mean:.2f} m from the timed point in the mean of {error.seconds:.3g} s, {error.end:.2f} "
+            f"m at its end; it faces {error.heading:.0f} degrees off"
+        )
+        if error.mean > FAR_OFF:
+            console.warn(
+                f"the path was not followed: {error.mean:.2f} m off in the mean, above {FAR_OFF:g} m. It goes at "
+                f"{error.wanted_speed:.1f} m/s in the mean, the root at {error.speed:.1f} m/s. Predictors follow "
+                "paths like those of the clips they were trained on."
+            )
+    return {
+        "model": model, "file": str(out), "clip": clip.key, "fps": fps, "known": known,
+        "frames": found.predicted.frames - known, "path": settings.path or None,
+        "path_error": None if error is None else error._asdict(), "feet": feet,
+    }  # fmt: skip
+
+
+def _fixed(motion: Motion) -> tuple[Motion, Mapping[str, Any] | None, str]:
+    """Return a motion with fixed feet, what was done for the document, and in words."""
+    from motionkit.rigs import fix_feet
+
+    fixed = fix_feet(motion)
+    if math.isnan(fixed.before):
+        return motion, None, "feet: none stands, so none was fixed."
+    words = (
+        f"feet: while they stood they slid at {fixed.before:.2f} m/s, now at {fixed.after:.2f} m/s ({fixed.stands} "
+        f"stands; a leg was too short in {fixed.short:.0%} of the time"
+    )
+    if fixed.left:
+        words += f"; {fixed.left} left as they were, as they glide further than a leg reaches"
+    done = {key: value for key, value in fixed._asdict().items() if key != "motion"}
+    return fixed.motion, done, f"{words})"
+
+
+def _start(settings: PredictSettings, model: str) -> tuple[tuple[str, ...], str]:
+    """Return where the clip that is continued is looked for, and ``--retarget`` for it."""
+    given = (settings.start,) if settings.start else ()
+    return clips_of(model, given, flag="--start"), retarget_of(model, given)
+
+
+def _open(start: Sequence[str], key: str, fps: float, names: tuple[str, ...], retarget: str) -> Any:
+    """Return the set of clips and the clip that is continued."""
+    from motionkit.predictor.data import open_clip_set
+
+    clips = open_clip_set(start, fps, ("val",), retarget=retarget).in_order(names)
+    if key:
+        chosen = [clip for clip in clips.clips if clip.key == key]
+        if not chosen:
+            keys = ", ".join(clip.key for clip in clips.clips[:5])
+            raise MotionkitError(f"{', '.join(start)} has no clip {key}.", why=f"it has {keys}, ...")
+        return clips, chosen[0]
+    return clips, next((clip for clip in clips.clips if clip.split == "val"), clips.clips[0])
+
+
+PREDICT = Command(predict, PredictSettings, plan=lambda settings, model, out: {"start": _start(settings, model)[0]})

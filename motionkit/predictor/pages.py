@@ -1,0 +1,403 @@
+"""What a motion predictor comes to: error against horizon, predictions over the truth, and the worst clips."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from motionkit.contracts.evaluation import write_evaluation
+from motionkit.errors import MotionkitError
+from motionkit.page.curves import Curve, curves
+from motionkit.page.html import count, definitions, details, figure, grid, note, result_page, table
+from motionkit.player import PlayerTrack, player_assets, player_fragment
+from motionkit.predictor.evaluation.kept import FILE, KeptClip, KeptPath, Predictions
+from motionkit.runs import RunInfo
+from motionkit.runs.source import Source, not_shown
+
+_MODEL = "model"
+_OPENED = 2
+"""Players that are open; the others are drawn when they are opened."""
+
+_BAD = {1: "Worst", 2: "Second worst", 3: "Third worst"}
+
+_ROOM = 1.5
+"""Times the error of the last pose held that the charts reach to."""
+
+_FIGURES = (
+    ("geo_deg", "GeoDeg", "degrees", "Angle between predicted and true rotations so far ahead, mean over joints."),
+    ("mpjpe_mm", "MPJPE", "mm", "Distance of predicted to true joints, root at the origin and unturned."),
+    ("skill", "Skill", "1 is perfect", "1 - GeoDeg divided by that of the last pose held; above 0 is better than it."),
+)
+
+_LONG = (
+    ("free", "movement", "Movement", "1 is real clips", "Free runs: the joint that moves most in real clips of the "
+     "label, 0.5 to 5 Hz, over the 2 s before."),
+    ("free", "slide", "Slide", "m/s", "Free runs: how fast the lower foot goes along the ground, over the 2 s before."),
+    ("drawn", "path_mean", "Off the path", "m", "Distance of the root to the timed point of drawn paths, mean until "
+     "then. The dragged root is on it by definition."),
+    ("drawn", "slide", "Slide along paths", "m/s", "The same slide along drawn paths."),
+)  # fmt: skip
+"""Charts of long runs: the kind of run, the figure, title, unit and caption."""
+
+_SHOWN_SECONDS = 10.0
+
+
+def read_predictions(info: RunInfo) -> tuple[Predictions | None, list[str]]:
+    """Return the predictions that a run has kept, or None, and what a reader would expect and is not there."""
+    file = info.directory / "heldout" / FILE
+    listed = info.record is not None and "heldout" in info.record.artifacts and "rows" in info.summary
+    if not (file.exists() or listed):
+        return None, []
+    try:
+        return Predictions.load(file), []
+    except MotionkitError:
+        return None, [not_shown(file)]
+
+
+def predictor(source: Source, predictions: Predictions | None) -> str:
+    """Return the sections of a motion predictor's run; empty for any other run."""
+    summary = source.info.summary
+    return predictor_sections(summary.get("rows"), summary.get("worst_clips"), predictions, summary.get("long"))
+
+
+def predictor_sections(rows: object, worst: object, predictions: Predictions | None, long: object = None) -> str:
+    """Return error against horizon, long runs, predictions in the player, and the worst clips.
+
+    What is not there is left out.
+
+    Args:
+        rows: ``rows`` of the document of ``eval mpl``; read with care, a file may hold anything.
+        worst: Its ``worst_clips``.
+        predictions: What was kept to be looked at.
+        long: Its ``long``.
+    """
+    drawn = path_players(predictions) + players(predictions)
+    assets = player_assets() if drawn else ""
+    return error_curves(rows) + long_runs(long) + assets + drawn + worst_table(worst)
+
+
+def long_runs(long: object) -> str:
+    """Return what is wrong with runs of many seconds, charts of them against time, and the errors along each path."""
+    if not isinstance(long, Mapping):
+        return ""
+    kinds = {"free": _rows_of(long.get("free")), "drawn": _at(long, "drawn", "mean")}
+    real = _at(long, "free", "real")
+    colours = {str(row): number for number, row in enumerate({**kinds["free"], **kinds["drawn"]})}
+    shown = [
+        found
+        for kind, name, title, unit, caption in _LONG
+        if (
+            found := _figure(
+                name, title, unit, caption, kinds[kind], label="seconds", colours=colours,
+                level=real.get(name) if kind == "free" else None,
+            )
+        )
+    ]  # fmt: skip
+    if not shown:
+        return ""
+    alarms = long.get("alarms")
+    said = "".join(note(str(text)) for text in alarms) if isinstance(alarms, list) else ""
+    tables = _paths_table(_at(long, "drawn", "paths")) + _labels_table(_at(long, "labels"))
+    return f"<h2>Long runs</h2>{said}{grid(shown)}{tables}"
+
+
+def _at(table: object, *keys: str) -> Mapping[Any, Any]:
+    for key in keys:
+        table = table.get(key) if isinstance(table, Mapping) else None
+    return table if isinstance(table, Mapping) else {}
+
+
+def _rows_of(group: object) -> Mapping[Any, Any]:
+    return _at(group, "rows")
+
+
+def _paths_table(paths: Mapping[Any, Any]) -> str:
+    """Return mean distances from the timed points of each drawn path, by predictor, at the last time up to 10 s."""
+    found = {str(path): _rows_of(group) for path, group in paths.items()}
+    names = list(dict.fromkeys(str(row) for rows in found.values() for row in rows))
+    times = {time for rows in found.values() for row in rows.values() for time, _ in _points(row, "path_mean")}
+    near = [time for time in times if time <= _SHOWN_SECONDS] or sorted(times)[:1]
+    if not near:
+        return ""
+    far = max(near)
+    cells = []
+    for path, rows in found.items():
+        values = [dict(_points(rows.get(name), "path_mean")).get(far) for name in names]
+        cells.append((path, *(f"{value:.2f}" if value is not None else "-" for value in values)))
+    words = f"Metres from the timed point of each drawn path, mean over {far:g} seconds."
+    return note(words) + table(("path", *names), cells, numbers=range(1, len(names) + 1))
+
+
+def _labels_table(labels: Mapping[Any, Any]) -> str:
+    """Return the movement of free runs by label, beside that of real clips."""
+    found = {str(label): one for label, one in labels.items() if isinstance(one, Mapping)}
+    times = sorted({time for one in found.values() for time, _ in _points(one, "movement")})
+    if not times:
+        return ""
+    cells = []
+    for label, one in found.items():
+        shares = dict(_points(one, "movement"))
+        metres = _at(one, "real").get("movement")
+        cells.append((
+            label or "without a caption",
+            f"{one.get('clips')}" + ("" if one.get("goal") else ", too few to judge"),
+            *(f"{shares[time]:.2f}" if time in shares else "-" for time in times),
+            f"{metres:.3f}" if _finite(metres) else "-",
+        ))  # fmt: skip
+    words = "Movement of free runs by label, as a share of that of its real clips, which stands in the last column."
+    columns = ("label", "clips", *(f"{time:g} s" for time in times), "real, m")
+    return note(words) + table(columns, cells, numbers=range(2, len(columns)))
+
+
+def error_curves(rows: object) -> str:
+    """Return charts of errors against the horizon, a curve for the model and for each baseline."""
+    if not isinstance(rows, Mapping):
+        return ""
+    far = _far_off(rows)
+    near = {row: values for row, values in rows.items() if row not in far}
+    shown = [found for name, title, unit, caption in _FIGURES if (found := _figure(name, title, unit, caption, near))]
+    if not shown:
+        return ""
+    left = ", ".join(f"{row} ({value:.1f}°)" for row, value in far.items())
+    words = f"Beyond these charts: {left} at the furthest horizon; the table has it." if left else ""
+    return f"<h2>Error against horizon</h2>{grid(shown)}{note(words)}"
+
+
+def players(predictions: Predictions | None) -> str:
+    """Return players with truth and prediction in one picture, the worst clips first."""
+    if predictions is None:
+        return ""
+    drawn = [(one, _player(one, predictions)) for one in predictions.clips]
+    good = [(one, player) for one, player in drawn if player]
+    if not good:
+        return f"<h2>Predictions</h2>{note('The predictions that were kept cannot be drawn.')}"
+    whose = "the model" if predictions.predictor == _MODEL else predictions.predictor
+    seconds = predictions.known / predictions.fps
+    words = (
+        f"Prediction of {whose} over the clip itself, after {seconds:.2g} s that are known: "
+        "the timeline shows where the prediction begins. Of each clip the window whose error is nearest to the clip's "
+        "mean. They stand at the end; the button Overlay puts them side by side, space plays."
+    )
+    parts = [_head(one, predictions) + player for one, player in good[:_OPENED]]
+    rest = "".join(
+        details(f"{_place(one, predictions)}: {_errors(one.errors)}  {one.key}", player)
+        for one, player in good[_OPENED:]
+    )
+    return f"<h2>Predictions</h2>{note(words)}{''.join(parts)}{rest}"
+
+
+def path_players(predictions: Predictions | None) -> str:
+    """Return players with the model's run along each drawn path, the one that is farthest off first."""
+    if predictions is None or not predictions.paths:
+        return ""
+    order = sorted(predictions.paths, key=lambda one: -one.mean if math.isfinite(one.mean) else -math.inf)
+    good = [(one, player) for one in order if (player := _path_player(one, predictions))]
+    if not good:
+        return ""
+    seconds = (len(good[0][0].predicted) - predictions.known) / predictions.fps
+    words = (
+        f"The model along each drawn path for {seconds:.3g} s, from the start whose distance is nearest to the mean; "
+        "the path that it is farthest from comes first. The dashed line is the path, the ring is where it has the root "
+        "now."
+    )
+    titles = [f"{one.title}: {one.mean:.2f} m off in the mean, {one.end:.2f} m at the end" for one, _ in good]
+    opened = f'<h3>{escape(titles[0])} <span class="prompt">from {escape(good[0][0].key)}</span></h3>{good[0][1]}'
+    rest = "".join(
+        details(f"{title}, from {one.key}", player) for title, (one, player) in zip(titles[1:], good[1:], strict=True)
+    )
+    return f"<h2>Along paths</h2>{note(words)}{opened}{rest}"
+
+
+def worst_table(worst: object) -> str:
+    """Return the table of the clips with the largest GeoDeg."""
+    if not isinstance(worst, Mapping) or not isinstance(clips := worst.get("clips"), list):
+        return ""
+    clips = [one for one in clips if isinstance(one, Mapping) and isinstance(one.get("geo_deg"), Mapping)]
+    if not clips:
+        return ""
+    keys = list(dict.fromkeys(str(key) for one in clips for key in one["geo_deg"]))
+    far = max(keys, key=_milliseconds)
+    beside = str(worst.get("beside", "baseline"))
+    columns = ("clip", "windows", *(f"{key} ms" for key in keys), f"{beside}, {far} ms")
+    rows = []
+    for one in clips:
+        other = one.get("beside")
+        other = other if isinstance(other, Mapping) else {}
+        values = [_degrees(one["geo_deg"].get(key)) for key in keys]
+        rows.append((one.get("clip", ""), one.get("windows", ""), *values, _degrees(other.get(far))))
+    words = f"The clips with the largest GeoDeg of {worst.get('of', _MODEL)} at {far} ms, degrees; the last column: "
+    words += f"{beside} on the same clip. Where both are large, the clip is hard; where one is, look at the model."
+    return f"<h2>Worst clips</h2>{note(words)}{table(columns, rows, numbers=range(1, len(columns)))}"
+
+
+def _figure(
+    name: str,
+    title: str,
+    unit: str,
+    caption: str,
+    rows: Mapping[Any, Any],
+    *,
+    label: str = "ms ahead",
+    colours: Mapping[str, int] | None = None,
+    level: object = None,
+) -> str:
+    """Return a chart of a figure; `level` is what real clips have, a dashed line."""
+    shown = [
+        Curve(str(row), points, dots=True, colour=(colours or {}).get(str(row)))
+        for row, values in rows.items()
+        if (points := _points(values, name))
+    ]
+    if not any(len(curve.points) > 1 for curve in shown):
+        return ""
+    if isinstance(level, (int, float)) and _finite(level):
+        times = [time for curve in shown for time, _ in curve.points]
+        shown.append(Curve("real", [(min(times), float(level)), (max(times), float(level))], dashed=True))
+    drawn = curves(shown, x_label=label, y_label=unit, height=240)
+    return figure(drawn, caption, title=title)
+
+
+def _far_off(rows: Mapping[Any, Any]) -> dict[str, float]:
+    """Return the baselines whose error would leave no room for the others, with that error at the furthest horizon."""
+    last = {row: points[-1][1] for row, values in rows.items() if (points := _points(values, "geo_deg"))}
+    limit = _ROOM * last.get("hold", math.inf)
+    return {row: value for row, value in last.items() if row != _MODEL and value > limit}
+
+
+def _points(values: object, name: str) -> list[tuple[float, float]]:
+    by_time = values.get(name) if isinstance(values, Mapping) else None
+    if not isinstance(by_time, Mapping):
+        return []
+    pairs = [(_milliseconds(str(key)), value) for key, value in by_time.items()]
+    return sorted((ms, float(value)) for ms, value in pairs if _finite(value) and math.isfinite(ms))
+
+
+def _milliseconds(key: str) -> float:
+    try:
+        return float(key)
+    except ValueError:
+        return -math.inf
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _degrees(value: object) -> str:
+    return f"{value:.1f}" if _finite(value) else "-"
+
+
+def _head(one: KeptClip, predictions: Predictions) -> str:
+    return (
+        f"<h3>{_place(one, predictions)}: {escape(_errors(one.errors))} "
+        f'<span class="prompt">{escape(one.key)}, from {one.start:.1f} s</span></h3>'
+    )
+
+
+def _place(one: KeptClip, predictions: Predictions) -> str:
+    if one.rank == predictions.ranked and one.rank > 1:
+        return "Best"
+    middle = one.rank == predictions.ranked // 2 + 1 and one.rank > 3
+    return "Middle" if middle else _BAD.get(one.rank, f"Number {one.rank} from the worst")
+
+
+def _errors(errors: Mapping[str, float | None]) -> str:
+    reached = [(key, value) for key, value in errors.items() if value is not None]
+    return ", ".join(f"{value:.1f}° at {key} ms" for key, value in reached)
+
+
+def _path_player(one: KeptPath, predictions: Predictions) -> str:
+    """Return a player; empty where the joints or the path cannot be drawn."""
+    known, end = predictions.known / predictions.fps, len(one.predicted) / predictions.fps
+    try:
+        drawn = PlayerTrack(
+            title=one.title,
+            positions=torch.from_numpy(one.predicted).double(),
+            parents=predictions.parents,
+            fps=predictions.fps,
+            segments=[("known", 0.0, known), ("along the path", known, end)],
+            contacts=torch.from_numpy(one.feet).double().clamp(0.0, 1.0),
+            names=predictions.names,
+            path=torch.from_numpy(one.path).double(),
+        )
+    except MotionkitError:
+        return ""
+    return player_fragment([drawn], assets=False)
+
+
+def _player(one: KeptClip, predictions: Predictions) -> str:
+    """Return a player; empty where the joints cannot be drawn."""
+    known, end = predictions.known / predictions.fps, len(one.truth) / predictions.fps
+    whose = "prediction" if predictions.predictor == _MODEL else f"prediction of {predictions.predictor}"
+    sides: Sequence[tuple[str, Any, str]] = (
+        ("the clip itself", one.truth, "what followed"),
+        (whose, one.predicted, whose),
+    )
+    try:
+        tracks = [
+            PlayerTrack(
+                title=title,
+                positions=torch.from_numpy(joints).double(),
+                parents=predictions.parents,
+                fps=predictions.fps,
+                segments=[("known", 0.0, known), (after, known, end)],
+                contacts=None if one.feet is None else torch.from_numpy(one.feet[place]).double().clamp(0.0, 1.0),
+                names=predictions.names,
+            )
+            for place, (title, joints, after) in enumerate(sides)
+        ]
+    except MotionkitError:  # no finite frame, or a rate that no file has
+        return ""
+    return player_fragment(tracks, assets=False, attributes=("overlay", f'time="{end:.3f}"'))
+
+
+# The page of ``eval mpl``: who wins, the tables, error against horizon, predictions in the player, the worst clips.
+
+
+def write_folder(folder: Path, document: Mapping[str, Any], predictions: Predictions) -> Path:
+    """Write the folder of ``eval mpl``, the predictions in it, and return the page."""
+    return write_evaluation(
+        folder,
+        "mpl",
+        document,
+        lambda: evaluation_page(document, predictions),
+        beside=lambda: predictions.save(folder / FILE),
+    )
+
+
+def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> str:
+    """Return the page as HTML that loads nothing."""
+    model = document.get("model")
+    title = f"eval mpl: {model}" if model else "eval mpl: baselines"
+    *notes, verdict = document["closing"]
+    facts = {
+        "clips": f"{count(document['clips'], 'clip')} of the {document['split']} split, "
+        f"{count(document['windows'], 'window')}",
+        "data": ", ".join(document["data"]),
+        "known and predicted": f"{document['warmup']} and {document['horizon']} frames at {document['fps']:g} fps",
+        "command": "the path of the root, for all of them" if document["future_command"] == "path" else "none",
+    }
+    tables = "".join(
+        f"<h3>{escape(one['title'])}</h3>" + table(one["columns"], one["rows"], numbers=one["numbers"])
+        for one in document["table"]
+    )
+    parts = [
+        "<h2>Figures</h2>",
+        note("In brackets: 95 % intervals by bootstrap over clips.") if document["ci95"] else "",
+        tables,
+        *(note(text) for text in notes),
+        predictor_sections(document["rows"], document["worst_clips"], predictions, document.get("long")),
+        "<h2>How it was measured</h2>",
+        definitions(facts),
+    ]
+    return result_page(
+        title,
+        [verdict[:1].upper() + verdict[1:]],
+        parts,
+        made_by="eval",
+        see="docs/evaluation.md says what each figure means.",
+    )

@@ -1,0 +1,122 @@
+"""The protocol of region policies: open, measure both loops, write a folder where one is asked for."""
+
+from __future__ import annotations
+
+from motionkit.contracts.dataset import untrained_regions
+from motionkit.contracts.device import resolve_device, set_threads
+from motionkit.contracts.evaluation import claim, tell_test_split
+from motionkit.contracts.open_model import trained_on
+from motionkit.contracts.protocol import Console, Result
+from motionkit.errors import MotionkitError
+from motionkit.regions.evaluation.known import limits_of, look_up
+from motionkit.regions.evaluation.models import open_region_data, open_region_models
+from motionkit.regions.evaluation.result import describe_sampled, explained, side_effects, tables, verdict
+from motionkit.regions.evaluation.settings import Sa2vaSettings
+from motionkit.regions.evaluation.split import measure_equal_entropy, measure_split, of_data, summarise
+from motionkit.training.base import inputs_of
+
+PROTOCOL = "sa2va"
+_STARTER = "starter"
+
+
+class Sa2va:
+    """``eval sa2va``."""
+
+    name = "sa2va"
+
+    def __init__(self, settings: Sa2vaSettings, *, console: Console) -> None:
+        self.settings, self.console = settings, console
+
+    @staticmethod
+    def explain() -> Result:
+        """Return what each figure means."""
+        rows = explained()
+        table = {"title": "", "columns": ["figure", "what it says"], "rows": rows}
+        return Result({"figures": dict(rows)}, tables=[table])
+
+    def measure(self, model: str) -> Result:
+        """Measure a region policy, the starter's where it is empty."""
+        return _measure(self.settings, model, self.console)
+
+
+def _measure(settings: Sa2vaSettings, model: str, console: Console) -> Result:
+    if settings.out is not None:
+        claim(settings.out, PROTOCOL, overwrite=settings.overwrite)
+    device = resolve_device(settings.device)
+    set_threads(settings.threads, device, small=True)
+    model = model or (_STARTER if settings.policy is None else "")
+    label, data = open_region_data(model or _STARTER, settings.dataset)
+    count = data.count(settings.split)
+    if not count:
+        raise MotionkitError(
+            f"the {settings.split} split of {label} has no regions.",
+            fix=f"--split {'test' if settings.split == 'val' else 'val'}, or another --dataset.",
+        )
+    models = open_region_models(model, settings.policy, settings.base, data=data, device=device)
+    typed = "" if settings.policy is None else str(getattr(settings.policy.options, "checkpoint", ""))
+    trained = trained_on(model or typed)
+    if settings.base:
+        trained |= trained_on(settings.base)
+    index, kept = untrained_regions(trained, data, settings.split, settings.regions or count)
+    kept.require("regions", f"the {settings.split} split of {label}", "give --dataset with other pictures.")
+    tell_test_split(settings.split, [models.run], console)
+    known = look_up(data, settings.split, index)
+    policies = [models.policy, *([] if models.start is None else [models.start])]
+    sides = 1 if models.start is None else 3
+    with console.working(sides * len(index)) as step:
+        after, *others = measure_split(
+            policies, models.start or models.policy, data, settings.split, index, known, batch=settings.batch_size,
+            temperature=settings.temperature, seed=settings.seed, progress=step,
+        )  # fmt: skip
+        equal = None
+        if models.start is not None:
+            equal = measure_equal_entropy(
+                models.start, models.policy, after.sampled.captions, data, settings.split, index, known,
+                batch=settings.batch_size, temperature=settings.temperature, seed=settings.seed, progress=step,
+            )  # fmt: skip
+    before = others[0] if others else None
+    figures = summarise(after, before, equal, data=of_data(after.wanted, known), seed=settings.seed)
+    found = None if equal is None else equal.temperature
+    effects = [f"Worse: {text}" for text in side_effects(figures)] if before is not None else []
+    notes = [
+        *filter(None, [kept.sentence("regions")]), *effects, *_notes(settings, len(index), count - kept.left_out),
+        describe_sampled(settings.temperature, found, 0.0 if equal is None else equal.nats, len(index)),
+        *known.notes(label), *limits_of(models.policy, after.wanted),
+    ]  # fmt: skip
+    said = verdict(figures, compared=before is not None, equal=found)
+    title = f"{models.label}: {len(index):,} regions of the {settings.split} split of {label}"
+    document = {
+        "model": models.label,
+        "base": models.base or None,
+        "dataset": label,
+        "split": settings.split,
+        "regions": len(index),
+        "temperature": settings.temperature,
+        "seed": settings.seed,
+        "equal_entropy": None if equal is None else {"temperature": equal.temperature, "nats": equal.nats},
+        "no_target": "absent" if known.certain else "other images",
+        "inputs": inputs_of({"dataset": data, "policy": models.policy}),
+        "figures": figures,
+        "notes": notes,
+        "verdict": said,
+    }
+    shown, closing = tables(figures, title, compared=before is not None, equal=found), [*notes, said]
+    if settings.out is not None:
+        whole = {**document, "table": shown, "closing": closing}
+        start = None if before is None else before.greedy
+        page = console.page(settings.out, whole, data, index, after.greedy, start)
+        document["page"] = str(page)
+        closing = [*closing, f"page: {page}"]
+    return Result(document, tables=shown, closing=closing)
+
+
+def _notes(settings: Sa2vaSettings, number: int, count: int) -> list[str]:
+    part = f"the first {number:,} of {count:,} regions" if number < count else f"all {count:,} regions"
+    return [
+        f"{part} of the {settings.split} split; masks are compared at the size that they have in the data, and both "
+        "empty is an IoU of 1.",
+        "captions are of the likeliest words, except where it says sampled; masks are what the policy draws at its own "
+        "threshold. gIoU, cIoU and precision: masks of the data's captions.",
+        "METEOR is nltk's with WordNet 3.0, not the Java METEOR 1.5 of published tables: the two do not compare. "
+        "CIDEr-D weights words by how many of these captions hold them, so that only equal sets of regions compare.",
+    ]

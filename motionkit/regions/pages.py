@@ -1,0 +1,180 @@
+"""What a region policy says and draws: a gallery, for the page of a run and for that of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit.contracts.dataset import RegionDataset
+from motionkit.contracts.evaluation import write_evaluation
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.page.html import definitions, note, result_page, sort_script, sorter, stored_picture, table
+from motionkit.regions.evaluation.gallery import GALLERY, INDEX, write_gallery
+from motionkit.regions.evaluation.measure import RegionFigures
+from motionkit.regions.evaluation.result import explained
+from motionkit.runs.source import Source
+
+_MOST, _BYTES = 48, 1 << 20
+"""Regions that are shown, and the largest picture."""
+
+_SCORES = {
+    "cycle_iou": "IoU", "judge_iou": "judge", "unique": "unique", "meteor": "METEOR", "cider": "CIDEr-D",
+    "referring_iou": "IoU of the data's caption",
+}  # fmt: skip
+_WHY = {
+    True: {"up": "gained most", "down": "lost most"},
+    False: {"up": "highest IoU", "down": "lowest IoU"},
+}
+
+
+def regions(source: Source) -> str:
+    """Return the gallery of a run of sa2va-rl, after notes on how it was measured; empty for any other run."""
+    shown = gallery(source.info.directory / GALLERY)
+    notes = source.info.summary.get("notes")
+    said = [text for text in notes if isinstance(text, str)] if isinstance(notes, list) and shown else []
+    return "".join(note(text[:1].upper() + text[1:]) for text in said) + shown
+
+
+def gallery(folder: Path) -> str:
+    """Return the gallery that lies in a folder; empty where there is none."""
+    if not (folder / INDEX).is_file():
+        return ""
+    try:
+        document = read_json(folder / INDEX, dict)
+    except MotionkitError as error:
+        return f"<h2>Regions</h2>{note(f'They cannot be shown: {error.message}')}"
+    compared, found = document.get("compared") is True, document.get("regions")
+    rows = [
+        row
+        for one in (found if isinstance(found, list) else [])[:_MOST]
+        if isinstance(one, Mapping) and (row := _row(folder, one, compared))
+    ]
+    if not rows:
+        return ""
+    groups = (
+        "the first ones, and those whose IoU gained and lost most"
+        if compared else "the first ones, and those with the highest and the lowest IoU"
+    )  # fmt: skip
+    when = "before and after training, " if compared else ""
+    unique = any("<span>unique <b>" in row for row in rows)
+    # A gallery that does not say it is of a version that showed sampled captions.
+    caption = "its caption in its likeliest words" if document.get("captions") == "greedy" else "a caption it sampled"
+    words = (
+        f"Held-out regions: {groups}. From the left: the image; the region, with the data's caption; and, {when}the "
+        f"mask that the policy drew of {caption}. The yellow line is the region. IoU: its own mask of its caption; "
+        "judge: the mask that the policy before training draws of it."
+        + (" Unique: 1 where the caption is true of the object and of no other." if unique else "")
+    )
+    orders = {"in order": "place", **({"gain": "gain"} if compared else {}), "IoU": "iou", "METEOR": "meteor"}
+    listed = f'<div id="regions">{"".join(rows)}</div>'
+    return f"<h2>Regions</h2>{note(words)}{sorter(orders, 'regions')}{listed}{sort_script()}"
+
+
+def _row(folder: Path, one: Mapping[str, Any], compared: bool) -> str:
+    files, captions, scores = (one.get(key) for key in ("files", "captions", "scores"))
+    if not isinstance(files, Mapping) or not isinstance(captions, Mapping) or not isinstance(scores, Mapping):
+        return ""
+    sides = ("before", "after") if compared else ("after",)
+    cells = []
+    for name in ("image", "region", *sides):
+        address = stored_picture(folder, files.get(name), most=_BYTES)
+        if not address:
+            return ""
+        head = {"image": "image", "region": "the data say"}.get(name, name if compared else "the policy says")
+        words = {"image": "", "region": str(one.get("caption"))}.get(name, str(captions.get(name) or "nothing"))
+        told = _told(scores.get(name)) if name in sides else ""
+        cells.append(
+            f'<figure><img src="{address}" alt="{escape(words or head)}"><figcaption><b>{escape(head)}</b>'
+            f"{'<q>' + escape(words) + '</q>' if words else ''}{told}</figcaption></figure>"
+        )
+    last, first = (_number(scores.get(name), "cycle_iou") for name in (sides[-1], sides[0]))
+    keys = {
+        "place": one.get("region") if isinstance(one.get("region"), int) else 0,
+        "gain": last - first, "iou": last, "meteor": _number(scores.get(sides[-1]), "meteor"),
+    }  # fmt: skip
+    marks = " ".join(f'data-{key}="{value:g}"' for key, value in keys.items())
+    why = _WHY[compared].get(str(one.get("why")), "")
+    mark = f'<p class="why">{escape(why)}</p>' if why else ""
+    return f'<div class="strip wide" {marks}>{mark}{"".join(cells)}</div>'
+
+
+def _told(found: object) -> str:
+    values = found if isinstance(found, Mapping) else {}
+    parts = [
+        f"<span>{escape(_SCORES.get(str(name), str(name)))} <b>{value:.2f}</b></span>"
+        for name, value in values.items()
+        if isinstance(value, (int, float))
+    ]
+    return f'<span class="told">{"".join(parts)}</span>'
+
+
+def _number(found: object, name: str) -> float:
+    value = found.get(name) if isinstance(found, Mapping) else None
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def write_folder(
+    folder: Path,
+    document: Mapping[str, Any],
+    data: RegionDataset,
+    index: NDArray[np.int64],
+    after: RegionFigures,
+    before: RegionFigures | None,
+) -> Path:
+    """Write the folder of ``eval sa2va`` and return the page.
+
+    Args:
+        folder: Where.
+        document: What was measured, with ``table`` and ``closing``.
+        data: Where the regions come from.
+        index: ``[R]`` the regions that were measured.
+        after: What the policy says and draws of them.
+        before: The same of the one that it is compared with.
+    """
+    return write_evaluation(
+        folder,
+        "sa2va",
+        document,
+        lambda: evaluation_page(folder, document),
+        beside=lambda: write_gallery(folder / GALLERY, data, document["split"], index, after, before),
+    )
+
+
+def evaluation_page(folder: Path, document: Mapping[str, Any]) -> str:
+    """Return the page of ``eval sa2va`` from its document and the gallery in its folder."""
+    title = f"eval sa2va: {document['model']}"
+    facts = {
+        "policy": str(document["model"]),
+        **({"compared with": str(document["base"])} if document["base"] else {}),
+        "data": f"{document['regions']:,} regions of the {document['split']} split of {document['dataset']}",
+        "captions": "of the likeliest words (greedy), which the pictures show; and sampled at temperature "
+        f"{document['temperature']:g} with seed {document['seed']}",
+    }
+    shown = "".join(
+        (f"<h3>{escape(str(one['title']))}</h3>" if place else "")
+        + table(one["columns"], one["rows"], numbers=one["numbers"], kind=_kind(one["columns"]))
+        for place, one in enumerate(document["table"])
+    )
+    parts = [
+        f"<h2>Figures</h2>{note('Intervals: 95 % bootstrap over regions.')}{shown}",
+        gallery(folder / GALLERY),
+        f"<h2>How it was measured</h2>{definitions(facts)}",
+        *(note(text[:1].upper() + text[1:]) for text in document["notes"]),
+        f"<h2>What each figure means</h2>{definitions(dict(explained()))}",
+    ]
+    verdict = str(document["verdict"])
+    return result_page(
+        title, [verdict[:1].upper() + verdict[1:]], parts, made_by="eval", see="docs/evaluation.md says more."
+    )
+
+
+def _kind(columns: Sequence[str]) -> str:
+    """Return how a table is shown: a telephone has no room for intervals, nor for changes beside three values."""
+    wide = columns[4:5] == ["change"]
+    return "plain result" + " interval" * ("95 % interval" in columns) + " real" * wide

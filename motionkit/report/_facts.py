@@ -1,0 +1,263 @@
+"""The parts of a page that are words: the result, alarms, settings with their origins, the environment."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from motionkit.page.html import commands, definitions, details, duration, note, table, tiles
+from motionkit.runs.source import Source
+from motionkit.tracking import FEWEST, HELDOUT_TABLES, Result, headline, result_table, results, series
+
+_BETTER = {"up": "Higher is better.", "down": "Lower is better.", "one": "Best near 1.", "none": ""}
+
+_SAMPLED = {
+    "heldout_generate": "of the prompts, sampled as motionkit generate samples: each policy with its own "
+    "guidance; one sample each. Real: clips of the same actions.",
+    "heldout_all_steps": "prompts sampled with every step of the ancestral sampler, one sample each.",
+}
+"""What the tables beside the main one are of, after the number of prompts."""
+
+_NARROW = 4
+"""Columns of figures that fit beside each other on a telephone."""
+
+
+def head(source: Source) -> str:
+    """Return the title, the command line and the result in a sentence."""
+    info, line = source.info, typed(source)
+    when = f"started {info.created.replace('T', ' ')[:16]} UTC, " if info.created else ""
+    sentence = " ".join(filter(None, (headline(source.results, source.others) or _so_far(source), _verdict(source))))
+    return (
+        f"<header><h1>{escape(info.command)}: {escape(source.name)}</h1>"
+        f"{commands([line]) if line else ''}"
+        f'<p class="sub">{escape(when)}{escape(info.status)}{escape(_commit(source))}</p></header>'
+        + (f'<p class="lead-in">{escape(sentence).replace(" %", "&nbsp;%")}</p>' if sentence else "")
+    )
+
+
+def typed(source: Source) -> str:
+    """Return the command line of a run; empty where it is not recorded."""
+    record = source.info.record
+    return shlex.join(["motionkit", *record.argv[1:]]) if record and record.argv else ""
+
+
+def _commit(source: Source) -> str:
+    record = source.info.record
+    return f", commit {str(record.git['commit'])[:10]}" if record and record.git and record.git.get("commit") else ""
+
+
+def figures(source: Source) -> str:
+    """Return the few figures in large type."""
+    record = source.info.record
+    rows = {row.name: row for row in source.others.get(HELDOUT_TABLES["heldout_generate"], source.results)}
+    values = [(name, rows[name].text(rows[name].delta, sign=True)) for name in ("reward", "judge") if name in rows]
+    named = [(f"change in {name}", value) for name, value in values]
+    if not named:
+        named = [(row.label, row.text(row.after)) for row in source.results[:2]]
+    seconds = record.seconds if record and record.seconds else _last_seconds(source)
+    return tiles([*named, ("steps", f"{source.steps:,}"), ("time", duration(seconds))])
+
+
+def result_tables(source: Source) -> str:
+    """Return the tables of the result, each with what it was measured on."""
+    if not source.results:
+        return ""
+    parts = {"heldout": note(_measured_on(source)) + _result_table(source.results)}
+    for key, text in _SAMPLED.items():
+        if rows := results(source.info.summary.get(key)):
+            parts[key] = note(f"{max(row.n for row in rows):,} {text}") + _result_table(rows)
+    more = ""
+    if "heldout_generate" in parts:
+        first = parts.pop("heldout_generate")
+        more = f"<h3>With the run's own sampling steps</h3>{parts['heldout']}"
+    else:
+        first = parts["heldout"]
+    if "heldout_all_steps" in parts:
+        more += details("With all sampling steps", parts["heldout_all_steps"])
+    others = [one for one in source.info.tables if "verdict" not in one["columns"]]
+    more += "".join(
+        f"<h3>{escape(str(one.get('title', '')))}</h3>"
+        + table(one["columns"], one["rows"], numbers=range(1, len(one["columns"])), kind=_kind(one["columns"]))
+        for one in others
+    )
+    return f"<h2>Result</h2>{first}{_how_to_read(source)}{more}"
+
+
+def _how_to_read(source: Source) -> str:
+    """Return what each row of the result means, and what the verdicts do."""
+    words = {
+        row.label: f"{row.metric.meaning} {_BETTER[row.direction]}".strip()
+        for row in source.results
+        if row.metric.meaning and not row.metric.name.endswith("<name>")
+    }
+    if any(row.name == "judge" for row in source.results):
+        words["reward and judge"] = (
+            "The judge measures the same as the reward by another network, which is never trained on. Where the "
+            "reward rises and the judge does not follow, the policy pleases the reward without being better."
+        )
+    if any(row.ci95 for row in source.results):
+        words["no change"] = "The 95 % interval of the change contains 0."
+    if any(row.verdict == "too few prompts" for row in source.results):
+        words["too few prompts"] = f"An interval needs {FEWEST} or more."
+    return details("How to read this", definitions(words)) if words else ""
+
+
+def sensitivity(source: Source) -> str:
+    """Return what the rewards of a run do not see, as the run itself found before it trained; empty for other runs."""
+    found = (source.info.record.model_extra or {}).get("sensitivity") if source.info.record else None
+    rewards, one = _at(found, "rewards"), _at(found, "table")
+    if not isinstance(rewards, Mapping) or not isinstance(one, Mapping):
+        return ""
+    sentences = [words for name in rewards if isinstance(words := _at(rewards, name, "sentence"), str)]
+    columns, rows = one.get("columns"), one.get("rows")
+    shown = ""
+    if isinstance(columns, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
+        heads = [str(head) for head in columns]
+        shown = table(heads, [row[: len(heads)] for row in rows], numbers=range(2, len(heads)))
+    words = (
+        "Before training, real clips were changed and scored again. Seen is what the change costs, as a share of what "
+        "an unrelated caption costs, with its 95 % interval; a reward that reads no text: in standard deviations over "
+        "real clips. * trained against this change. motionkit eval sensitivity measures all changes."
+    )
+    said = "".join(f"<p>{escape(text)}.</p>" for text in sentences)  # each begins with the name of a reward
+    return f"<h2>What the reward does not see</h2>{said}{details('Figures', shown + note(words))}"
+
+
+def _kind(columns: Sequence[str]) -> str:
+    """Return how a table is shown: one of many columns is a list on a telephone, or has no change and no interval."""
+    if list(columns[4:6]) == ["change", "95 % interval"]:
+        return "plain result interval real"
+    return "plain result" if len(columns) <= _NARROW else "cards"
+
+
+def _measured_on(source: Source) -> str:
+    said = source.info.summary.get("measured_on")
+    if isinstance(said, str):
+        return said
+    n = max(row.n for row in source.results)
+    samples = _at(source.info.config, "heldout", "samples")
+    if not any(row.ci95 for row in source.results):
+        return f"{n:,} held-out clips or prompts."
+    each = f" x {samples} samples" if isinstance(samples, int) else ""
+    return (
+        f"{n:,} held-out prompts{each}, the same noise before and after. The interval is a 95 % bootstrap over "
+        "prompts; 'no change': it contains 0."
+        + (" Real: clips of the same actions, joined." if any(row.real is not None for row in source.results) else "")
+    )
+
+
+def _result_table(found: Sequence[Result]) -> str:
+    one = result_table(found)
+    # A telephone has no room for intervals, nor for changes where real motions have a column.
+    more = {" interval": any(row.ci95 for row in found), " real": any(row.real is not None for row in found)}
+    kind = "".join(word for word, wanted in more.items() if wanted)
+    tones = [row.tone for row in found]
+    return table(one["columns"], one["rows"], numbers=one["numbers"], kind=f"plain result{kind}", tones=tones)
+
+
+def alarms(source: Source) -> str:
+    """Return the warnings of the run, and why it failed."""
+    record = source.info.record
+    texts = [*([f"The run failed: {record.error}"] if record and record.error else []), *source.warnings]
+    rows = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    inside = f'<ul class="notes">{rows}</ul>' if rows else note("None: nothing looked wrong while the run went on.")
+    return f"<h2>Alarms</h2>{inside}"
+
+
+def gaps(missing: Sequence[str]) -> str:
+    """Return what is missing."""
+    rows = "".join(f"<li>{escape(text)}</li>" for text in missing)
+    return f'<ul class="notes">{rows}</ul>' if rows else ""
+
+
+def settings(source: Source) -> str:
+    """Return the settings: those that were chosen, then the defaults."""
+    record = source.info.record
+    origins = record.origins if record else {}
+    rows = [(key, _value(value), _origin(origins, key)) for key, value in flat(source.info.config)]
+    rows = [row for row in rows if row[0] not in ("run.out", "run.name", "run.overwrite", "run.resume")]
+    if not rows:
+        return ""
+    heads = ("setting", "value", "set by")
+    chosen = [row for row in rows if row[2] != "default"]
+    defaults = [row for row in rows if row[2] == "default"]
+    own = table(heads, chosen, kind="plain") if chosen else note("Every setting has its default.")
+    rest = details(f"{len(defaults)} settings at their defaults", table(heads, defaults, kind="plain"))
+    return f"<h2>Settings</h2>{own}{rest if defaults else ''}"
+
+
+def environment(source: Source) -> str:
+    """Return versions, device, seed and attempts."""
+    record = source.info.record
+    if record is None:
+        return ""
+    rows = [("seed", str(record.seed)), ("device", str(record.device)), *record.versions.items()]
+    rows += [(f"package {name}", version) for name, version in record.plugins.items() if name not in record.versions]
+    if record.git:
+        rows.append(("commit", str(record.git.get("commit", ""))))
+    parts = [table(("", ""), rows, kind="plain")]
+    if len(record.attempts) > 1:
+        tries = [
+            (one.start.replace("T", " ")[:16], one.start_step, "" if one.end_step is None else one.end_step, one.status)
+            for one in record.attempts
+        ]
+        parts.append(f"<h3>Attempts</h3>{table(('started', 'from step', 'to step', 'status'), tries, numbers=(1, 2))}")
+    return f"<h2>Environment</h2>{details('versions, device, seed', ''.join(parts))}"
+
+
+def next_steps(lines: Sequence[str]) -> str:
+    """Return commands to type next."""
+    return f'<h2>Next</h2><div class="card">{commands(lines)}</div>' if lines else ""
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield settings by dotted name."""
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _value(value: object) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _origin(origins: Mapping[str, str], key: str) -> str:
+    return origins.get(key) or origins.get(key.rpartition(".")[0]) or "default"
+
+
+def _so_far(source: Source) -> str:
+    """Return the last held-out point of a run that has not finished."""
+    points = series(source.lines, "heldout/reward/mean")
+    if len(points) < 2:
+        return ""
+    (_, start), (step, now) = points[0], points[-1]
+    return f"So far: the held-out reward went from {start:.3f} to {now:.3f} ({now - start:+.3f}) by step {step:.0f}."
+
+
+def _verdict(source: Source) -> str:
+    """Return what a motion predictor's run says of the baselines."""
+    words = source.info.summary.get("verdict")
+    return _capital(words) if isinstance(words, str) else ""
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _last_seconds(source: Source) -> float:
+    return max((float(line.get("seconds") or 0.0) for line in source.lines), default=0.0)
+
+
+def _at(config: object, *keys: str) -> object:
+    value = config
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value

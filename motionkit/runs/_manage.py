@@ -1,0 +1,149 @@
+"""Keeping runs in order: tags, what each was trained on, removal."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.runs._listing import RunInfo, find
+from motionkit.runs._record import LOCK, RECORD, TAGS, hold, is_held, own_names
+from motionkit.runs.atomic import discard, is_temporary, sweep, write_json
+
+_TAG = re.compile(r"[\w][\w.+:-]{0,39}")
+
+
+def tags_of(folder: Path) -> list[str]:
+    """Return the tags of a run, sorted; none where the file is missing or damaged."""
+    try:
+        found = read_json(folder / TAGS, list)
+    except MotionkitError:
+        return []
+    return sorted({tag for tag in found if isinstance(tag, str) and _TAG.fullmatch(tag)})
+
+
+def change_tags(folder: Path, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> list[str]:
+    """Add and remove tags of a run, and return what it has now.
+
+    Raises:
+        MotionkitError: A tag is no word of at most 40 letters, digits and ``_.+:-``, a tag to remove is not there, or
+            the file cannot be written.
+    """
+    known, add, remove = set(tags_of(folder)), list(add), list(remove)
+    if wrong := [tag for tag in add if not _TAG.fullmatch(tag)]:
+        raise MotionkitError(
+            f"{wrong[0]!r:.60} is no tag.", why="a tag has up to 40 letters, digits and _.+:-, and no blanks."
+        )
+    if absent := [tag for tag in remove if tag not in known]:
+        has = f"it has: {', '.join(sorted(known))}." if known else "it has none."
+        raise MotionkitError(f"{folder} has no tag {absent[0]!r}.", fix=has)
+    tags = sorted((known | set(add)) - set(remove))
+    try:
+        if tags:
+            write_json(folder / TAGS, tags)
+        else:
+            (folder / TAGS).unlink(missing_ok=True)
+    except OSError as error:
+        raise MotionkitError(f"cannot write {folder / TAGS}: {error.strerror or error}.") from error
+    return tags
+
+
+def data_of(config: Mapping[str, Any]) -> str:
+    """Return what a run was trained on: its dataset and where that is, its data, or its environment; else nothing.
+
+    Example:
+        >>> data_of({"dataset": {"name": "humanml", "root": "data/mocap"}}), data_of({"env": {"name": "reach"}})
+        ('humanml data/mocap', 'reach')
+    """
+    for key in ("dataset", "data", "env"):
+        value = config.get(key)
+        if isinstance(value, Mapping):
+            name = value.get("name")
+            place = next((value[word] for word in ("root", "path", "file", "id") if value.get(word)), "")
+            parts = [name, *(place if isinstance(place, (list, tuple)) else [place])]
+            if words := " ".join(str(part) for part in parts if part):
+                return words
+        elif isinstance(value, (list, tuple)):
+            return " ".join(map(str, value))
+        elif value:
+            return str(value)
+    return ""
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of a run's files; links count as nothing."""
+    return sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+
+
+def users_of(info: RunInfo, root: str | Path = "runs") -> list[Path]:
+    """Return the other runs below `root` whose settings name a path in this one's folder."""
+    own = info.directory.resolve()
+    return [
+        other.directory
+        for other in find(None, root)
+        if other.directory.resolve() != own and any(_inside(text, own) for text in _texts(other.config))
+    ]
+
+
+def _texts(value: object) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _texts(one)
+
+
+def _inside(text: str, folder: Path) -> bool:
+    if "/" not in text or len(text) > 4096 or "\0" in text:
+        return False
+    place = Path(text).absolute()
+    return place == folder or folder in place.parents
+
+
+def check_removable(info: RunInfo) -> None:
+    """Refuse to remove a run that a process works on, or one that is a link.
+
+    Raises:
+        MotionkitError: It is one of these.
+    """
+    if info.directory.is_symlink():
+        raise MotionkitError(
+            f"{info.directory} is a link to {info.directory.resolve()}.", fix="remove what it leads to."
+        )
+    if is_held(info.directory):
+        raise MotionkitError(f"{info.directory} is running.", fix="stop it first: Ctrl-C there.")
+
+
+def remove_run(info: RunInfo) -> list[str]:
+    """Remove what motionkit wrote into a run's folder, and the folder where nothing else is in it.
+
+    Returns:
+        Names of other files, which stay.
+
+    Raises:
+        MotionkitError: As `check_removable`, or it cannot be removed.
+    """
+    check_removable(info)
+    folder = info.directory
+    try:
+        with hold(folder):
+            for name in (*own_names(info.record), RECORD):  # the record last: until then it is a run still
+                if os.path.lexists(folder / name):
+                    discard(folder / name)
+            sweep(folder)
+            left = [path.name for path in folder.iterdir() if path.name != LOCK and not is_temporary(path)]
+            if (folder / RECORD).exists():
+                raise MotionkitError(f"{folder} cannot be removed.", why="no permission?", code=1)
+            (folder / LOCK).unlink(missing_ok=True)
+        if not left:
+            folder.rmdir()
+    except OSError as error:
+        raise MotionkitError(f"{folder} cannot be removed: {error.strerror or error}.", code=1) from error
+    return sorted(left)

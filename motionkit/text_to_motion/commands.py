@@ -1,0 +1,563 @@
+"""``motionkit generate`` and ``motionkit compose``: motions from text, and prompts of several actions."""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+from pydantic import Field, field_validator
+
+from motionkit.config import Chosen, Cli, PromptSettings, SamplerSettings, Settings, slot
+from motionkit.contracts.command import Command, Console
+from motionkit.contracts.own_data import dataset_of
+from motionkit.documents import read_text
+from motionkit.errors import MotionkitError
+
+if TYPE_CHECKING:
+    from motionkit.clips.convert import ConvertReport, FileKind
+    from motionkit.contracts.dataset import Split, TextMotionDataset
+    from motionkit.contracts.policy import DiffusionPolicy
+    from motionkit.text import Prompt
+    from motionkit.text_to_motion.data.compose import Composed, Plan, TextTower, Written
+
+
+# The texts of `motionkit generate`: from the command line, stdin or a file; the list of the starter's movements.
+
+STDIN = "-"
+_LIMIT = 16 << 20
+_STARTER = "starter"
+
+
+def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
+    """Return the texts of the command line with ``-`` replaced by the lines of stdin, then those of a file."""
+    found: list[str] = []
+    for text in texts:
+        found += _lines(sys.stdin.read(_LIMIT)) if text == STDIN else [text]
+    if file is not None:
+        found += _lines(read_text(file))
+    if not found:
+        raise MotionkitError(f"{file or 'stdin'} has no prompt.", fix="write one prompt a line.")
+    return found
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def refuse_loose_words(texts: Sequence[str], out: Path) -> None:
+    """Refuse several texts of one word each: a sentence whose quotes are missing."""
+    if len(texts) < 2 or not all(text.isalpha() for text in texts):
+        return
+    words, place = list(texts), str(out)
+    if not out.suffix and len(out.parts) == 1 and not out.exists():
+        words, place = [*words, str(out)], "OUT"
+    raise MotionkitError(
+        f"these are {len(texts)} prompts of one word each ({', '.join(texts)}); was one prompt meant?",
+        why=f"without quotes every word is a prompt, and the last one, {out}, is the place to write to.",
+        fix=f"motionkit generate {shlex.quote(' '.join(words))} {place}; prompts of one word can come from stdin, "
+        "one a line: motionkit generate - OUT",
+    )
+
+
+def list_prompts(ctx: typer.Context, value: bool) -> None:
+    """Print one wording of every movement that the starter policy was trained on, and exit."""
+    if not value:
+        return
+    from motionkit.starter import CATALOGUE
+
+    for entry in CATALOGUE:
+        ctx.obj.write(f"a person {entry.phrases[0]}")
+    ctx.obj.say(
+        f"{len(CATALOGUE)} movements of the starter pack, one wording each. Other wordings work too; join actions with "
+        "' | '."
+    )
+    raise typer.Exit
+
+
+EXPORTS = ("bvh", "glb", "html", "mp4", "gif", "mpl", "npz")
+
+
+class AskedPrompts(PromptSettings):
+    """Which prompts of a dataset are asked, where there is no TEXT."""
+
+    split: Annotated[Literal["train", "val", "test"] | None, Cli("--split")] = Field(
+        None, description="Split of the prompts; default: test, or the last one that composite data have."
+    )
+    limit: Annotated[int, Cli("--limit")] = Field(
+        16, ge=0, description="How many prompts, from the first on; 0 takes all."
+    )
+
+
+class GenerateSampler(SamplerSettings):
+    """How the policy is sampled."""
+
+    guidance_scale: Annotated[float | None, Cli("--guidance-scale")] = Field(  # type: ignore[assignment]
+        None, ge=0, description="Classifier-free guidance; 1 is off; default: the policy's own, else 2.5."
+    )
+    kind: Annotated[Literal["ddpm", "ddim"], Cli("--sampler")] = Field(
+        "ddpm", description="ddpm: ancestral, as MDM generates; ddim: deterministic, good with fewer steps."
+    )
+    eta: float = Field(0.0, ge=0, le=1, description="Noise of ddim.")
+    inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
+        0, ge=0, le=10_000, description="Sampling steps; 0: the policy's own number, else all that it was trained with."
+    )
+    spacing: Literal["early", "even"] | None = Field(  # type: ignore[assignment]
+        None,
+        description="Timesteps visited: early is densest at the noisy end, where a motion is decided; default: early "
+        "for the policy's own number of steps, even for another.",
+    )
+
+
+class GenerateSettings(Settings):
+    """Settings of `motionkit generate`."""
+
+    policy: Chosen = slot("policies", "mdm", gives="diffusion")
+    dataset: Chosen | None = slot(
+        "datasets",
+        None,
+        description="Dataset whose prompts are asked, instead of TEXT.",
+        gives=("text-motion", "composite"),
+    )
+    prompts: AskedPrompts = AskedPrompts()
+    sampler: GenerateSampler = GenerateSampler()
+    num_samples: Annotated[int, Cli("--num-samples", panel="Sampler")] = Field(
+        default=1, ge=1, le=10_000, description="Motions per text."
+    )
+    batch_size: Annotated[int, Cli("--batch-size", panel="Sampler")] = Field(
+        default=64, ge=1, le=10_000, description="Motions sampled at once; lower it when memory runs out."
+    )
+    seed: Annotated[int, Cli("--seed", panel="Sampler")] = Field(default=0, ge=0, description="Seed of the noise.")
+    device: Annotated[str, Cli("--device")] = Field(default="auto", description="auto, cpu, mps, cuda, cuda:N or N.")
+
+
+def generate(
+    settings: GenerateSettings,
+    console: Console,
+    *,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT",
+            help="What to do; ' | ' separates actions. - reads prompts from stdin, one a line. Leave it out with "
+            "--dataset or --prompts.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Folder to make; or one .bvh, .glb, .html, .mp4, .gif, .npz or .npy.")
+    ],
+    prompts: Annotated[
+        Path | None, typer.Option("--prompts", metavar="FILE", help="File with one prompt a line.")
+    ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="FORMAT", help=f"Also write OUT/FORMAT/ID.*: {', '.join(EXPORTS)}; repeatable."),
+    ] = None,
+    durations: Annotated[
+        str, typer.Option("--durations", metavar="S,S", help="Seconds of each action; default: 6 s shared equally.")
+    ] = "",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace what an earlier generate wrote in OUT; other files stay.")
+    ] = False,
+    listing: Annotated[
+        bool,
+        typer.Option(
+            "--list-prompts",
+            help="Print what the starter policy can do, and exit.",
+            metavar="",
+            is_eager=True,
+            callback=list_prompts,
+        ),
+    ] = False,
+) -> Mapping[str, Any]:
+    """Make motions from texts, or from the prompts of a dataset.
+
+    A folder gets joints, features, motions.json and motions.html, a page that plays them; --to adds further
+    formats. Rotations for bvh, glb and mpl are solved from the joints; -v prints the fit.
+    """
+    from motionkit.clips.convert import kind_of
+    from motionkit.clips.motion_clip import save_clips
+    from motionkit.contracts.device import resolve_device
+    from motionkit.contracts.generating import generate_motions, plan_steps, typed_prompts
+    from motionkit.contracts.policy import guidance_of
+    from motionkit.text_to_motion.evaluation.export import export_motions, require_places
+    from motionkit.text_to_motion.evaluation.export import generate as write_motions
+
+    settings = _with_own_prompts(settings, texts or [], prompts, out)
+    seconds = _seconds(durations)
+    typed = read_prompts(texts or [], prompts) if settings.dataset is None else []
+    dataset = settings.dataset.build() if settings.dataset is not None else None
+    policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=dataset)
+    asked: Sequence[Prompt]
+    split = None
+    if dataset is None:
+        asked = typed_prompts(policy, typed, seconds)
+    else:
+        split, asked = _asked(settings, console, dataset, policy)
+    sampler = settings.sampler
+    plan = plan_steps(policy, sampler.kind, sampler.inference_timesteps, sampler.eta, sampler.spacing)
+    kinds = _kinds(to or [], out)
+    count = len(asked) * settings.num_samples
+    require_places(out, kinds, count, overwrite=overwrite)
+    how: dict[str, Any] = {
+        "samples": settings.num_samples,
+        "guidance": guidance_of(policy) if sampler.guidance_scale is None else sampler.guidance_scale,
+        "seed": settings.seed,
+        "batch": settings.batch_size,
+    }
+    if kind_of(out) is not None:
+        clips = []
+        with console.working("generate", count) as step:
+            for clip in generate_motions(policy, asked, plan, **how):
+                clips.append(clip)
+                step(1)
+        report = save_clips(clips, out, overwrite=overwrite)
+        console.say(f"wrote {out}{_fit(report, console)}")
+        return {"out": str(out), "fps": policy.fps, "frames": report.frames, "figures": report.figures}
+    facts = {
+        "sampler": sampler.model_dump(mode="json"),
+        "policy": settings.policy.options.model_dump(mode="json"),
+        "dataset": _origin(settings, split) if dataset is not None else None,
+    }
+    with console.working("generate", count) as step:
+        motions = write_motions(policy, asked, out, plan, **how, facts=facts, overwrite=overwrite, progress=step)
+    reports = export_motions(out, kinds, overwrite=overwrite)
+    for kind, report in reports.items():
+        console.say(f"wrote {out / kind}{_fit(report, console)}")
+    console.say(f"wrote {len(motions)} motion(s) to {out}; open {out / 'motions.html'} to see them")
+    figures = {kind: report.figures for kind, report in reports.items()}
+    return {"out": str(out), "fps": policy.fps, "motions": motions, "exports": figures}
+
+
+def _kinds(to: Sequence[str], out: Path) -> list[FileKind]:
+    """Return the formats to write beside the motions."""
+    from motionkit.clips.convert import kind_of
+
+    if to and kind_of(out) is not None:
+        raise MotionkitError("--to needs a folder as OUT.", why=f"{out} is a single file.")
+    if unknown := [name for name in to if name not in EXPORTS]:
+        raise MotionkitError(
+            f"--to {unknown[0]} is no format that motions are written in.", fix=f"one of {', '.join(EXPORTS)}"
+        )
+    return cast("list[FileKind]", list(to))
+
+
+def _fit(report: ConvertReport, console: Console) -> str:
+    """Return the fit of solved rotations in brackets, where it is worth a word or ``-v`` was given."""
+    from motionkit.clips.convert import fit_text
+
+    fit = fit_text(report, always=console.verbose)
+    return f" ({fit})" if fit else ""
+
+
+def _with_own_prompts(
+    settings: GenerateSettings, texts: Sequence[str], file: Path | None, out: Path
+) -> GenerateSettings:
+    """Return the settings with the dataset of the policy's run, where neither texts nor a dataset were given.
+
+    A text without a folder behind it stands where the folder is expected: it is refused as before.
+    """
+    if settings.dataset is not None or texts or file is not None or " " in str(out):
+        return settings
+    found = dataset_of(str(getattr(settings.policy.options, "checkpoint", "")))
+    if found is None or found.name == "starter":
+        return settings
+    return settings.model_copy(update={"dataset": found})
+
+
+def _refuse_both(
+    settings: GenerateSettings, texts: Sequence[str], file: Path | None, durations: str, out: Path
+) -> None:
+    """Refuse texts beside a dataset, neither of them, and options of the other way to ask."""
+    if settings.dataset is None and not texts and file is None:
+        raise MotionkitError(
+            "there is nothing to generate: no TEXT was given, and no --dataset.",
+            why=f"the last word is the folder to make: {out}.",
+            fix='motionkit generate "a person walks forward" OUT, or motionkit generate --dataset NAME OUT',
+        )
+    if settings.dataset is not None and (texts or file):
+        given = f"TEXT ({texts[0]!r})" if texts else f"--prompts {file}"
+        raise MotionkitError(
+            f"{given} and --dataset {settings.dataset.label} were both given.",
+            why="motions are made either from texts or from the prompts of a dataset.",
+            fix="leave one of them out; the feature statistics of a checkpoint are given with --policy.stats DIR.",
+        )
+    if settings.dataset is not None and durations:
+        raise MotionkitError(
+            "--durations has no effect with --dataset.", why="its prompts have lengths.", fix="leave --durations out."
+        )
+    if settings.dataset is None and settings.prompts != AskedPrompts():
+        raise MotionkitError(
+            "--split, --k-segments and --limit choose among the prompts of a dataset, and there is none.",
+            fix="add --dataset NAME, or leave them out.",
+        )
+
+
+def _check_generate(
+    settings: GenerateSettings,
+    texts: Sequence[str] | None,
+    out: Path,
+    prompts: Path | None,
+    durations: str,
+    **_: object,
+) -> None:
+    """Refuse what needs no policy to be seen, of a dry run too."""
+    from motionkit.clips.convert import refuse_foreign
+
+    refuse_loose_words(texts or [], out)
+    settings = _with_own_prompts(settings, texts or [], prompts, out)
+    _refuse_both(settings, texts or [], prompts, durations, out)
+    if (texts or []).count(STDIN) > 1:
+        raise MotionkitError("stdin can be read once.", fix=f"give {STDIN} once.")
+    if getattr(settings.policy.options, "reference", ""):
+        raise MotionkitError(
+            "--reference has no effect in generate.", why="it is what training measures KL to.", fix="leave it out."
+        )
+    refuse_foreign(out)
+    _seconds(durations)
+
+
+def _origin(settings: GenerateSettings, split: Split | None) -> dict[str, Any]:
+    """Return where the prompts come from, for motions.json: with the ids of prompts, what they were is found again."""
+    assert settings.dataset is not None
+    return {
+        "name": settings.dataset.name,
+        **settings.dataset.options.model_dump(mode="json"),
+        "split": split,
+        "k_segments": settings.prompts.k_segments,
+    }
+
+
+def _asked(
+    settings: GenerateSettings, console: Console, dataset: TextMotionDataset, policy: DiffusionPolicy
+) -> tuple[Split, Sequence[Prompt]]:
+    """Return the split that is asked, and its prompts."""
+    from motionkit.text_to_motion.evaluation.judge import require_fit
+
+    chosen = settings.prompts
+    splits: Sequence[Split] = getattr(dataset, "splits", ("train", "val", "test"))
+    split = chosen.split or ("test" if "test" in splits else splits[-1])
+    every = dataset.prompts(split, k_segments=chosen.k_segments, seed=settings.seed)
+    asked = every[: chosen.limit or None]
+    if not asked:
+        raise MotionkitError(f"the {split} split of {dataset.name} has no prompts.", fix="choose another with --split.")
+    require_fit(policy, asked, fps=dataset.fps, label=dataset.name)
+    console.say(
+        f"{len(asked)} of {len(every)} prompts of the {split} split" + ("" if chosen.limit == 0 else " (--limit)")
+    )
+    return split, asked
+
+
+def _seconds(text: str) -> list[float] | None:
+    if not text:
+        return None
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise MotionkitError(
+            f"--durations {text} are not numbers.", fix="write seconds, such as --durations 3,2"
+        ) from error
+    if any(not 0 < value < 1e6 for value in values):
+        raise MotionkitError(f"--durations {text}: every duration must be above 0 s.", fix="such as --durations 3,2")
+    return values
+
+
+# Prompts of several actions, joined from the single clips of a dataset.
+
+
+class ComposeSettings(Settings):
+    """Settings of `motionkit compose`."""
+
+    dataset: Chosen = slot("datasets", "starter", description="Dataset of the single clips.", gives="text-motion")
+    split: Annotated[Literal["train", "val", "test"], Cli("--split")] = Field(
+        "train", description="Split the clips come from; splits are never mixed."
+    )
+    k_segments: Annotated[int, Cli("--k-segments")] = Field(
+        3, le=1000, description="Actions per prompt (K), at least 2."
+    )
+    target_length: Annotated[int, Cli("--target-length")] = Field(
+        196, ge=8, le=2000, description="Longest total in frames."
+    )
+    tolerance: Annotated[int, Cli("--tolerance")] = Field(
+        20, ge=0, le=2000, description="Totals have at least target-length - tolerance frames."
+    )
+    fps: Annotated[float | None, Cli("--fps")] = Field(
+        None, gt=0, description="Must equal the dataset's frame rate, which is the default."
+    )
+    max_samples: Annotated[int, Cli("--max-samples")] = Field(1000, ge=1, le=100_000, description="Prompts to make.")
+    crop: Annotated[bool | None, Cli("--crop")] = Field(
+        None, description="Cut clips to windows of at least 36 frames where they are too long; default: from K = 4 on."
+    )
+    seed: Annotated[int, Cli("--seed")] = Field(0, ge=0, description="Seed of the chosen clips.")
+    b_matrix: Annotated[bool, Cli("--b-matrix", panel="B-matrix")] = Field(
+        False, description="Store how much the texts of a prompt resemble each other (cosines, K x K)."
+    )
+    tower: Annotated[str, Cli("--tower", panel="B-matrix")] = Field(
+        _STARTER, description="TMR whose text encoder computes the B-matrix: 'starter', a folder or a file."
+    )
+    text_model: Annotated[str, Cli("--text-model", panel="B-matrix")] = Field(
+        "", description="Text model in front of the TMR: name, folder, hub id; default: the one it was trained with."
+    )
+    text_encoder: Annotated[
+        Literal["clip", "distilbert", "minilm", "stored"] | None, Cli("--text-encoder", panel="B-matrix")
+    ] = Field(None, description="Compare with a plain text encoder instead of a TMR.")
+    legacy_npy: Annotated[bool, Cli("--legacy-npy", panel="Output")] = Field(
+        False, description="Also write the original code's pickled .npy."
+    )
+    overwrite: Annotated[bool, Cli("--overwrite", panel="Output")] = Field(
+        False, description="Replace the same set in OUT."
+    )
+    device: Annotated[str, Cli("--device", panel="B-matrix")] = Field(
+        "auto", description="Where texts are encoded: auto, cpu, mps, cuda, cuda:N or N."
+    )
+
+    @field_validator("k_segments")
+    @classmethod
+    def _several(cls, value: int) -> int:
+        if value < 2:
+            raise ValueError(
+                f"a composite prompt joins at least 2 clips, not {value}; single captions need no composing: every "
+                "dataset gives them with --k-segments 1"
+            )
+        return value
+
+
+def compose(
+    settings: ComposeSettings,
+    console: Console,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for composite_k{K}_{split}.json and .npz.")],
+) -> Mapping[str, Any]:
+    """Join single clips into prompts of K actions with lengths, reference motions and, on request, B-matrices.
+
+    grpo and generate read the folder with --dataset composite --dataset.path OUT.
+    """
+    from motionkit.text_to_motion.data import compose as api
+
+    started = time.monotonic()
+    plan = _plan(settings)
+    files = api.planned_files(out, plan, legacy=settings.legacy_npy, overwrite=settings.overwrite)
+    dataset: TextMotionDataset = settings.dataset.build()
+    if settings.fps is not None and abs(settings.fps - dataset.fps) > 1e-6:
+        raise MotionkitError(
+            f"--fps {settings.fps:g} is not the rate of {settings.dataset.label}, which is {dataset.fps:g}.",
+            why="lengths in frames would be seconds of another clock.",
+            fix=f"leave --fps out, or give --fps {dataset.fps:g}.",
+        )
+    tower = _tower(settings, console) if settings.b_matrix else None
+    with console.working("compose", plan.max_samples) as step:
+        composed = api.compose(dataset, plan, tower=tower, progress=step)
+    api.write_composed(composed, files)
+    if files.legacy is not None and not settings.legacy_npy:
+        console.say(f"{files.legacy} was there: it is written again, so that it is of the same set.")
+    console.say(f"joined from the {settings.split} clips of {settings.dataset.label}")
+    return _composed(console, composed, files, time.monotonic() - started)
+
+
+def _plan(settings: ComposeSettings) -> Plan:
+    from motionkit.text_to_motion.data import compose as api
+
+    return api.Plan(
+        settings.split,
+        settings.k_segments,
+        settings.target_length,
+        settings.tolerance,
+        settings.max_samples,
+        settings.seed,
+        settings.crop,
+    )
+
+
+def _check_compose(settings: ComposeSettings, out: Path) -> None:
+    """Refuse what needs no data to be seen, of a dry run too."""
+    from motionkit.text_to_motion.data.compose import planned_files
+
+    _refuse_idle(settings)
+    planned_files(out, _plan(settings), legacy=settings.legacy_npy, overwrite=settings.overwrite)
+
+
+def _refuse_idle(settings: ComposeSettings) -> None:
+    """Refuse options that contradict each other or cannot act."""
+    if settings.tolerance >= settings.target_length:
+        raise MotionkitError(
+            f"--tolerance {settings.tolerance} leaves nothing of --target-length {settings.target_length}.",
+            fix="give a tolerance below the target length, such as --tolerance 20.",
+        )
+    named = {"--tower": settings.tower != _STARTER, "--text-encoder": settings.text_encoder is not None}
+    more = {"--text-model": bool(settings.text_model), "--device": settings.device != "auto"}
+    for flag, given in {**named, **more}.items():
+        if given and not settings.b_matrix:
+            raise MotionkitError(f"{flag} has no effect without --b-matrix.", fix=f"add --b-matrix, or drop {flag}.")
+    if all(named.values()):
+        raise MotionkitError("--tower and --text-encoder both say what compares texts.", fix="give one of them.")
+
+
+def _tower(settings: ComposeSettings, console: Console) -> TextTower:
+    """Open what compares texts."""
+    from motionkit.contracts.device import resolve_device
+    from motionkit.text import load_encoder
+    from motionkit.text_to_motion.data.compose import EncoderTower, TmrTower
+    from motionkit.text_to_motion.tmr.files import open_tmr, text_table
+
+    device = resolve_device(settings.device)
+    if settings.text_encoder is None:
+        if settings.tower == _STARTER and settings.dataset.label != _STARTER:
+            console.warn(
+                f"the B-matrix of {settings.dataset.label} will be what the starter's small TMR makes of its captions, "
+                "which it was not trained on; --tower DIR names another TMR, --text-encoder NAME a plain text encoder."
+            )
+        return TmrTower(open_tmr(settings.tower, text_model=settings.text_model, device=device), settings.tower)
+    stored = settings.text_encoder == "stored"
+    return EncoderTower(
+        load_encoder(
+            settings.text_encoder, model=settings.text_model, table=text_table() if stored else None, device=device
+        )
+    )
+
+
+def _composed(console: Console, composed: Composed, files: Written, seconds: float) -> Mapping[str, Any]:
+    """Say what was made, and return the document."""
+    for text in composed.warnings:
+        console.warn(text)
+    totals = _range([sample.total_frames for sample in composed.samples])
+    parts = _range([frames for sample in composed.samples for frames in sample.durations_frames])
+    short = sum(any(sample.outside_tmr_range) for sample in composed.samples)
+    written = [str(path) for path in (files.document, files.arrays, files.legacy) if path is not None]
+    rows = [
+        ("prompts", f"{len(composed.samples)} of {composed.asked}"),
+        ("segments each", composed.metadata.k_segments),
+        ("frames, least / median / most", " / ".join(f"{value:g}" for value in totals.values())),
+        ("frames of a segment", " / ".join(f"{value:g}" for value in parts.values())),
+        ("prompts with a segment under 2 s", short),
+        ("B-matrix", composed.metadata.text_tower.name if composed.metadata.text_tower else "none (--b-matrix)"),
+        ("draws", composed.attempts),
+        ("seconds", round(seconds, 1)),
+    ]
+    console.say(f"use it: --dataset composite --dataset.path {files.document.parent}")
+    return {
+        "out": str(files.document.parent),
+        "files": written,
+        "samples": len(composed.samples),
+        "asked": composed.asked,
+        "attempts": composed.attempts,
+        "metadata": composed.metadata.model_dump(mode="json"),
+        "frames": totals,
+        "outside_tmr_range": short,
+        "histogram": {str(start): count for start, count in composed.histogram.items()},
+        "warnings": list(composed.warnings),
+        "seconds": round(seconds, 3),
+        "table": {"title": f"wrote {files.document}", "columns": ("", ""), "rows": rows},
+    }
+
+
+def _range(values: Sequence[int]) -> dict[str, float]:
+    return {"min": min(values), "median": statistics.median(values), "max": max(values)}
+
+
+GENERATE = Command(generate, GenerateSettings, check=_check_generate)
+COMPOSE = Command(compose, ComposeSettings, check=_check_compose)

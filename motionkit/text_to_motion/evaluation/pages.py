@@ -1,0 +1,212 @@
+"""The same prompts before and after training, side by side in the player, sorted by what they gained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
+from motionkit.page.html import count, details, grid, note
+from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of
+from motionkit.runs import RunInfo
+from motionkit.runs.source import Source, not_shown
+from motionkit.text_to_motion.evaluation.quality import Shown
+
+_LEGEND = (
+    "First sample of each prompt. Under the timeline: the score of each segment as a bar, and when the left and the "
+    "right foot touch the floor. Drag to turn, scroll to zoom, space to play; each begins in mid-action."
+)
+_REAL = "real clips"
+
+_OWN = 2
+"""Prompts of each run that are shown where several have none in common."""
+
+
+@dataclass(frozen=True)
+class _Prompt:
+    """One prompt with its motions in the order of the panels, a real one last; `rewards` are without that."""
+
+    text: str
+    rewards: Sequence[float]
+    tracks: Sequence[PlayerTrack]
+    real: float = math.nan
+
+    @property
+    def gain(self) -> float:
+        return self.rewards[-1] - self.rewards[0]
+
+
+@dataclass(frozen=True)
+class HeldOutMotions:
+    """Held-out motions that a run has kept."""
+
+    before: Shown | None  # Before training
+    after: Shown | None  # The same prompts after it
+    real: Shown | None  # Real motions of the same actions
+    missing: Sequence[str]  # What a reader would expect and is not there, in sentences
+
+
+def read_motions(info: RunInfo) -> HeldOutMotions:
+    """Read the held-out motions of a run, as far as they are there and whole."""
+    shown: dict[str, Shown | None] = {}
+    missing = []
+    listed = info.record is not None and "heldout" in info.record.artifacts and "rows" not in info.summary
+    paired = not (measured := info.summary.get("heldout")) or "reward" in measured  # other trainers keep `after` alone
+    for name, wanted in {"before": paired, "after": info.status == "done", "real": False}.items():
+        file = info.directory / "heldout" / f"{name}.npz"
+        shown[name] = None
+        if file.exists() or (listed and wanted):
+            try:
+                shown[name] = Shown.load(file)
+            except MotionkitError:
+                missing.append(not_shown(file))
+    return HeldOutMotions(**shown, missing=missing)
+
+
+def motions(kept: HeldOutMotions) -> str:
+    """Return the section of motions; empty where none were kept."""
+    shown = {name: found for name, found in (("before", kept.before), ("after", kept.after)) if found is not None}
+    return section(shown, kept.real)
+
+
+def compared(sources: Mapping[str, Source], kept: Mapping[str, HeldOutMotions]) -> str:
+    """Return players with the start and each run's motions; where they have no prompt in common, each run's own."""
+    shown = {name: one.after for name, one in kept.items() if one.after is not None}
+    if not shown:
+        return ""
+    first = next(iter(kept.values()))
+    start = {} if first.before is None else {"before": first.before}
+    if len(shown) == len(kept) and _prompts({**start, **shown}, first.real):
+        return section({**start, **shown}, first.real)
+    if len(shown) == 1:
+        why = f"No motions were kept of {', '.join(name for name in kept if name not in shown)}"
+    else:
+        why = "These runs were measured on different prompts"
+        segments = [(source.info.config.get("prompts") or {}).get("k_segments") for source in sources.values()]
+        if len(set(segments)) > 1:
+            why += f" (prompts.k_segments {', '.join(map(str, segments))})"
+    columns = []
+    for name, after in shown.items():
+        before = kept[name].before
+        mine = _prompts({"after": after} if before is None else {"before": before, "after": after}, kept[name].real)
+        players = "".join(_player(one, "") for one in mine[:_OWN])
+        columns.append(f"<div><h3>{escape(name)}</h3>{players or note('Its motions cannot be read.')}</div>")
+    words = note(f"{why}, so that each shows the first {count(_OWN, 'prompt')} of its own. {_LEGEND}")
+    return f"<h2>Before and after</h2>{words}{player_assets()}{grid(columns)}"
+
+
+def section(shown: Mapping[str, Shown], real: Shown | None = None) -> str:
+    """Return players for the prompts that all of `shown` have: three open, the others closed.
+
+    Args:
+        shown: Motions by what they are called; the gain is of the last over the first.
+        real: Real motions of the same actions; shown beside those of the same texts.
+    """
+    if not shown:
+        return ""
+    found = _prompts(shown, real)
+    if not found:
+        return note("No motions are shown: those that were kept cannot be read, or not every one has the prompts.")
+    if len(shown) == 1:
+        head, opened, others = f"Motions {next(iter(shown))} training", dict.fromkeys(range(min(3, len(found))), ""), ""
+        words = f"{count(len(found), 'held-out prompt')}. {_LEGEND}"
+    else:
+        found.sort(key=lambda one: (not math.isfinite(one.gain), -one.gain if math.isfinite(one.gain) else 0.0))
+        places = {0: "Best", len(found) // 2: "Middle", len(found) - 1: "Worst"}
+        opened = dict(sorted(places.items())) if len(found) > 2 else dict.fromkeys(range(len(found)), "")
+        head = "Before, after and real" if any(math.isfinite(one.real) for one in found) else "Before and after"
+        whose = f" of {list(shown)[-1]}" if len(shown) > 2 else ""
+        words = f"The first {count(len(found), 'held-out prompt')}, sorted by the gain in reward{whose}. {_LEGEND}"
+    parts = [_player(found[place], label) for place, label in opened.items()]
+    rest = [one for place, one in enumerate(found) if place not in opened]
+    closed = "".join(details(f"{_figures(one)}  {one.text}", _fragment(one)) for one in rest)
+    others = f"<h3>The other {count(len(rest), 'prompt')}</h3>{closed}" if rest else ""
+    return f"<h2>{head}</h2>{note(words)}{player_assets()}{''.join(parts)}{others}"
+
+
+def _player(one: _Prompt, label: str) -> str:
+    tone = "" if len(one.rewards) < 2 or not _shown(one.gain) else "good" if one.gain > 0 else "bad"
+    lead = f"{escape(label)}: " if label else ""
+    return (
+        f'<h3>{lead}<span class="{tone}">{escape(_figures(one))}</span> '
+        f'<span class="prompt">{escape(one.text)}</span></h3>{_fragment(one)}'
+    )
+
+
+def _fragment(one: _Prompt) -> str:
+    """Return a player that begins in mid-action."""
+    return player_fragment(one.tracks, assets=False, attributes=(f'time="{mid_action(one.tracks[-1]):.2f}"',))
+
+
+def mid_action(track: PlayerTrack) -> float:
+    """Return the second at which a figure is farthest from its mean pose, in the middle half of its first segment."""
+    end = track.segments[0][2] if track.segments else track.duration
+    frames = min(max(1, round(end * track.fps)), track.frames)
+    pose = (track.positions[:frames] - track.positions[:frames, :1]).flatten(1)
+    distance = (pose - pose.nanmean(0)).square().sum(1).nan_to_num(0.0)
+    start = frames // 4
+    return (start + int(distance[start : max(start + 1, frames * 3 // 4)].argmax())) / track.fps
+
+
+def _figures(one: _Prompt) -> str:
+    values = " → ".join(_number(value) for value in one.rewards)
+    gain = f" ({_shown(one.gain):+.2f})" if len(one.rewards) > 1 and math.isfinite(one.gain) else ""
+    return f"{values}{gain}{f', real {one.real:.2f}' if math.isfinite(one.real) else ''}"
+
+
+def _shown(gain: float) -> float:
+    """Return a gain as it is shown; one that is rounded to zero has no sign."""
+    return round(gain, 2) + 0.0 if math.isfinite(gain) else 0.0
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if math.isfinite(value) else "no reward"
+
+
+def _prompts(shown: Mapping[str, Shown], real: Shown | None) -> list[_Prompt]:
+    first = next(iter(shown.values()))
+    found = []
+    for place, text in enumerate(first.texts):
+        rows = {name: one.texts.index(text) for name, one in shown.items() if text in one.texts}
+        if len(rows) < len(shown):
+            continue
+        try:
+            titles = {name: name if len(shown) > 1 else f"{name} training" for name in shown}
+            tracks = [_track(titles[name], one, place if one is first else rows[name]) for name, one in shown.items()]
+        except MotionkitError:  # no finite frame, or another body: the table still has its reward
+            continue
+        rewards = [shown[name].rewards[row] for name, row in rows.items()]
+        found.append(_beside(_Prompt(text, rewards, tracks), real))
+    return found
+
+
+def _beside(one: _Prompt, real: Shown | None) -> _Prompt:
+    """Return a prompt with the real motion of its text beside the others, where there is one."""
+    if real is None or one.text not in real.texts:
+        return one
+    row = real.texts.index(one.text)
+    try:
+        track = _track(_REAL, real, row)
+    except MotionkitError:
+        return one
+    return replace(one, tracks=[*one.tracks, track], real=real.rewards[row])
+
+
+def _track(name: str, shown: Shown, row: int) -> PlayerTrack:
+    body = {one.name: one for one in (HUMANML, KIT)}.get(shown.skeleton)
+    if body is None:
+        raise MotionkitError(f"no body is called {shown.skeleton!r}.")
+    features = torch.from_numpy(shown.features[row])
+    joints = features_to_joints(features, body).double()
+    parts = zip(shown.texts[row].split(" | "), shown.bounds[row], strict=False)
+    segments = [(text, start / shown.fps, end / shown.fps) for text, (start, end) in parts]
+    scores = shown.segments[row] if all(map(math.isfinite, shown.segments[row])) else ()
+    if len(scores) != len(segments):
+        scores = ()
+    motion = JointMotion(body.joint_names, body.parents, joints, shown.fps)
+    return track_of(motion, name, segments=segments, scores=scores)

@@ -1,0 +1,320 @@
+"""What a search is going to do: everything that its processes must agree on, as study.json holds it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from motionkit.config import Choice, Range, Search, Space
+from motionkit.documents import read_json, read_toml, read_yaml
+from motionkit.errors import MotionkitError
+from motionkit.runs import Run, write_bytes_atomic
+from motionkit.tuning.base import Base, require_known, value_at
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+
+# Search spaces: files of the user's own, how a value is drawn, and the base's own values in it.
+
+_READERS = {".json": read_json, ".jsonc": read_json, ".yaml": read_yaml, ".yml": read_yaml}
+_EXAMPLE = '"optim.learning_rate" = [1e-5, 1e-3, "log"]'
+
+
+def read_space(path: Path) -> dict[str, Range | Choice]:
+    """Read a space from a JSON, TOML or YAML file, dotted keys or tables.
+
+    A value is ``[low, high]``, perhaps with ``"log"``, ``"int"`` or both behind it, or a list of choices. ``[128, 512,
+    "int", 64]`` goes in steps of 64. Two numbers that are choices are written ``{choices = [64, 128]}``.
+    """
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        raise MotionkitError(f"--space {path} does not exist.", fix="check the path.")
+    if suffix == ".toml":
+        table = read_toml(path)
+    elif suffix in _READERS:
+        table = _READERS[suffix](path, dict)
+    else:
+        raise MotionkitError(f"--space {path} is neither TOML, JSON nor YAML.", fix="name it .toml, .json or .yaml")
+    found = dict(_entries(table, "", path))
+    if not found:
+        raise MotionkitError(f"--space {path} is empty.", fix=_EXAMPLE)
+    return found
+
+
+def _entries(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tuple[str, Range | Choice]]:
+    for name, value in table.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict) and set(value) != {"choices"}:
+            yield from _entries(value, f"{key}.", path)
+        else:
+            yield key, dimension(value, key, str(path))
+
+
+def dimension(value: object, key: str, origin: str) -> Range | Choice:
+    """Return one dimension as a file writes it."""
+    try:
+        if isinstance(value, dict):
+            return _choice(value.get("choices"))
+        if not isinstance(value, list):
+            raise ValueError("is no list")
+        ends, marks = value[:2], value[2:]
+        step = marks.pop() if marks and _is_number(marks[-1]) and "int" in marks else 1
+        if len(value) >= 2 and all(map(_is_number, ends)) and all(mark in ("log", "int") for mark in marks):
+            return Range(float(ends[0]), float(ends[1]), "log" in marks, "int" in marks, int(step))
+        return _choice(value)
+    except ValueError as error:
+        raise MotionkitError(f"{key} in {origin}: {error}.", why=f"it is {value!r}.", fix=_EXAMPLE) from error
+
+
+def _choice(values: object) -> Choice:
+    if not isinstance(values, list) or not values:
+        raise ValueError("a list of choices is missing")
+    if any(item is not None and not isinstance(item, (str, int, float, bool)) for item in values):
+        raise ValueError("a choice is a word, a number, true, false or null")
+    if len(values) < 2:
+        raise ValueError("one choice is no choice")
+    return Choice(tuple(values))
+
+
+def written(space: Space) -> dict[str, Any]:
+    """Return a space as a file holds it; `dimension` reads each value back."""
+    found: dict[str, Any] = {}
+    for key, one in space.items():
+        if isinstance(one, Choice):
+            found[key] = {"choices": list(one.values)}
+        else:
+            ends = [int(one.low), int(one.high)] if one.whole else [one.low, one.high]
+            marks = [*(["log"] if one.log else []), *(["int"] if one.whole else [])]
+            found[key] = [*ends, *marks, *([one.step] if one.step != 1 else [])]
+    return found
+
+
+def with_base(space: Space, base: Mapping[str, Any]) -> tuple[dict[str, Range | Choice], list[str]]:
+    """Return the space widened so that it holds the base's own values, and a sentence for each change."""
+    wide: dict[str, Range | Choice] = {}
+    notes = []
+    for key, one in space.items():
+        value = value_at(base, key)
+        new = one
+        if isinstance(one, Choice):
+            if value not in one.values:
+                new = Choice((*one.values, value))
+        elif not _is_number(value):
+            raise MotionkitError(f"{key} is {value!r} in the base settings, which is no number.", fix=f"give it one, "
+                                 f"or leave {key} out of the space.")  # fmt: skip
+        elif one.log and value <= 0:
+            raise MotionkitError(
+                f"{key} is {value:g} in the base settings, and its logarithm is searched.",
+                fix='leave "log" out, or set it above 0 in the base.',
+            )
+        else:
+            low, high, step = min(one.low, float(value)), max(one.high, float(value)), one.step
+            if step != 1:  # the values that are tried must hold both ends of the range and the base's
+                step = math.gcd(step, int(abs(value - one.low)))
+            new = replace(one, low=low, high=high, step=max(step, 1))
+        if new != one:
+            notes.append(f"{key}: the base has {_shown(value)}, so the space was widened to hold it")
+        wide[key] = new
+    return wide, notes
+
+
+def distributions(space: Space) -> dict[str, BaseDistribution]:
+    """Return Optuna's distributions."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    found: dict[str, BaseDistribution] = {}
+    for key, one in space.items():
+        if isinstance(one, Choice):
+            found[key] = CategoricalDistribution(one.values)
+        elif one.whole:
+            found[key] = IntDistribution(int(one.low), int(one.high), log=one.log, step=one.step)
+        else:
+            found[key] = FloatDistribution(one.low, one.high, log=one.log)
+    return found
+
+
+def values_of(space: Space, base: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the base's values of what is searched, in the types of the space."""
+    found = {}
+    for key, one in space.items():
+        value = value_at(base, key)
+        found[key] = value if isinstance(one, Choice) else int(value) if one.whole else float(value)
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else repr(value)
+
+
+# Names in the folder of a study.
+
+PLAN = "study.json"
+JOURNAL = "journal.log"
+TRIALS, SEEDS, WORKERS = "trials", "seeds", "workers"
+"""Folders: runs of trials, runs of the winner and the base with other seeds, locks and output of processes."""
+
+HISTORY, BEST_JSON, BEST_TOML = "history.json", "best.json", "best.toml"
+
+
+Sampler = Literal["auto", "gp", "tpe", "random", "cmaes", "qmc"]
+Pruner = Literal["auto", "none", "hyperband", "median"]
+SAMPLERS: tuple[str, ...] = get_args(Sampler)
+PRUNERS: tuple[str, ...] = get_args(Pruner)
+_MOST_DIMENSIONS, _MOST_TRIALS = 20, 100
+"""Up to where `auto` takes the Gaussian process; docs/tuning.md has the measurements."""
+
+
+class Plan(BaseModel):
+    """A search."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    trainer: str  # Name of the trainer
+    base: dict[str, Any]  # Its settings
+    space: dict[str, Any]  # What is searched, as `motionkit.tuning.plan.written` writes it
+    value: str  # Where the value stands in the summary of a run, dotted
+    watch: str  # Metric that tells it on the way; empty for none
+    direction: Literal["maximize", "minimize"]  # Whether higher or lower values are better
+    trial: dict[str, Any]  # Settings of trials alone
+    patience: int = Field(ge=1)  # Values of `watch` before a trial may be pruned
+    trials: int = Field(ge=1)  # How many trials
+    seeds: int = Field(ge=0)  # How many further seeds the winner and the base are trained on
+    seed: int = Field(ge=0)  # Seed of the sampler
+    sampler: Sampler  # The chosen sampler
+    pruner: Pruner  # The chosen pruner
+    why: str  # Why these two
+    study: str  # Name of the study in its storage
+    storage: str  # Optuna storage URL; empty for the journal in the study folder
+    # Fingerprints of what the trainer reads, by setting; see `motionkit.training.base.Trainer`.
+    inputs: dict[str, str] = {}
+
+    @property
+    def dimensions(self) -> dict[str, Range | Choice]:
+        """What is searched."""
+        return {key: dimension(value, key, PLAN) for key, value in self.space.items()}
+
+    @property
+    def first(self) -> dict[str, Any]:
+        """The base's own values: trial 0."""
+        return values_of(self.dimensions, self.base)
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of what processes that share a study must agree on."""
+        common = self.model_dump(include={"trainer", "base", "space", "value", "watch", "direction", "trial", "inputs"})
+        return hashlib.sha256(json.dumps(common, sort_keys=True).encode()).hexdigest()[:16]
+
+    def better(self, one: float, other: float) -> bool:
+        """Whether one value is better than another."""
+        return one > other if self.direction == "maximize" else one < other
+
+
+def make_plan(
+    base: Base,
+    *,
+    study: str,
+    trials: int,
+    space: Mapping[str, Range | Choice] | None = None,
+    value: str = "",
+    watch: str | None = None,
+    direction: Literal["maximize", "minimize"] = "maximize",
+    trial: Mapping[str, Any] | None = None,
+    seeds: int = 3,
+    seed: int = 0,
+    sampler: Sampler = "auto",
+    pruner: Pruner = "auto",
+    storage: str = "",
+) -> tuple[Plan, Base, list[str]]:
+    """Decide everything that is left open; returns the plan, its base and what the user should know."""
+    own: Search | None = base.component.searched(base.with_values({}).settings)
+    base = base.fixed(own.base if own is not None else {})
+    chosen = space if space is not None else own.space if own is not None else None
+    if not chosen:
+        raise MotionkitError(
+            f"trainer {base.trainer} has no search space of its own.", fix="give one with --space FILE; docs/tuning.md"
+        )
+    value = value or (own.value if own is not None else "")
+    if not value:
+        raise MotionkitError(
+            f"trainer {base.trainer} does not say what is to be improved.",
+            fix="--value heldout.reward.after, where that is a number of its --json document.",
+        )
+    watch = watch if watch is not None else own.watch if own is not None else ""
+    short = {**(own.trial if own is not None else {}), **(trial or {})}
+    require_known({**chosen, **short}, base.table, base.trainer)
+    wide, notes = with_base(chosen, base.table)
+    sampler, pruner, why = choose_method(sampler, pruner, wide, trials, watched=bool(watch))
+    base.with_values(short)  # refuses what does not fit, before anything starts
+    plan = Plan(
+        trainer=base.trainer, base=dict(base.table), space=written(wide), value=value, watch=watch,
+        direction=direction, trial=json.loads(json.dumps(short)), patience=own.patience if own is not None else 1,
+        trials=trials, seeds=seeds, seed=seed, sampler=sampler, pruner=pruner, why=why, study=study, storage=storage,
+    )  # fmt: skip
+    return plan, base, notes
+
+
+def choose_method(
+    sampler: Sampler, pruner: Pruner, space: Mapping[str, Range | Choice], trials: int, *, watched: bool
+) -> tuple[Sampler, Pruner, str]:
+    """Choose the sampler and the pruner that are left to us, and say why."""
+    numbers = all(isinstance(one, Range) for one in space.values())
+    if pruner in ("hyperband", "median") and not watched:
+        raise MotionkitError(f"--pruner {pruner} needs a metric to watch.", fix="--watch METRIC, or --pruner none")
+    if sampler == "auto":
+        small = numbers and len(space) <= _MOST_DIMENSIONS and trials <= _MOST_TRIALS
+        if small and pruner in ("auto", "none") and _there("scipy"):
+            why = f"{len(space)} numbers and {trials} trials: a Gaussian process learns most from each finished trial"
+            return "gp", "none", why
+        sampler = "tpe"
+        if pruner not in ("auto", "none"):
+            why = "trials are pruned, which the Gaussian process cannot use"
+        elif not numbers:
+            why = "the space has choices"
+        elif not small:
+            why = f"{len(space)} settings and {trials} trials are many for a Gaussian process"
+        else:
+            why = "scipy is not installed, which the Gaussian process needs (pip install 'motionkit[tune]')"
+    else:
+        why = "asked for"
+        needs = {"gp": "scipy", "qmc": "scipy", "cmaes": "cmaes"}.get(sampler)
+        if needs and not _there(needs):
+            raise MotionkitError(f"--sampler {sampler} needs {needs}.", fix="pip install 'motionkit[tune]'")
+        if sampler == "cmaes" and not numbers:
+            raise MotionkitError("--sampler cmaes searches numbers, and the space has choices.", fix="--sampler tpe")
+    if pruner == "auto":
+        pruner = {"tpe": "hyperband", "random": "median"}.get(sampler, "none") if watched else "none"  # type: ignore[assignment]
+    return sampler, pruner, why
+
+
+def save_plan(run: Run, plan: Plan) -> None:
+    """Write the plan into the study folder, and list there what a search makes."""
+    for name in (JOURNAL, f"{JOURNAL}.lock", TRIALS, SEEDS, WORKERS, HISTORY, BEST_JSON, BEST_TOML):
+        run.artifact(name)
+    write_bytes_atomic(run.artifact(PLAN), plan.model_dump_json(indent=1).encode())
+
+
+def read_plan(folder: Path) -> Plan:
+    """Read the plan of a study folder."""
+    try:
+        return Plan.model_validate(read_json(folder / PLAN, dict))
+    except ValidationError as error:
+        found = error.errors()[0]
+        where = ".".join(map(str, found["loc"]))
+        raise MotionkitError(f"{folder / PLAN} is damaged: {where}: {found['msg']}.") from error
+
+
+def _there(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None

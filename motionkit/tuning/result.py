@@ -1,0 +1,398 @@
+"""What a search found: its document, its files, and the sentence about whether it was worth it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from motionkit.page.charts import bars
+from motionkit.page.curves import Curve, curves, hover_script, parallel
+from motionkit.page.html import count, details, figure, grid, note, result_page, table, tiles
+from motionkit.runs import write_bytes_atomic
+from motionkit.tuning.base import Base, flat, with_values
+from motionkit.tuning.plan import BEST_JSON, BEST_TOML, HISTORY, Plan
+from motionkit.tuning.storage import make_pruner, make_sampler, open_study
+from motionkit.tuning.work import best_trial, counted
+from motionkit.version import __version__
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Values of one group of settings with several seeds."""
+
+    values: Mapping[int, float]  # By seed; those that have one
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return mean(self.values.values())
+
+    def document(self) -> dict[str, Any]:
+        """Return them as JSON."""
+        found = list(self.values.values())
+        return {"seeds": list(self.values), "values": found, "mean": self.mean, "range": [min(found), max(found)]}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a search found."""
+
+    plan: Plan  # The search
+    base: Base  # Trainer and settings
+    trials: list[FrozenTrial]  # All trials of the storage
+    repeated: Mapping[str, Mapping[int, float | None]]  # Values with other seeds, of ``base`` and ``best``, by seed
+    folder: Path  # The study folder
+
+    @cached_property
+    def best(self) -> FrozenTrial:
+        """The trial with the best value."""
+        found = best_trial(open_study(self.plan, self.folder), self.plan)
+        assert found is not None
+        return found
+
+    @property
+    def baseline(self) -> float | None:
+        """The value of trial 0, the base."""
+        return next((one.value for one in self.trials if one.params == self.plan.first and one.value is not None), None)
+
+    def spread(self, who: str) -> Spread | None:
+        """Return the values with other seeds; of ``best`` where the base is the best, those of the base."""
+        if who == "best" and self.best.params == self.plan.first:
+            who = "base"
+        found = {seed: value for seed, value in self.repeated.get(who, {}).items() if value is not None}
+        return Spread(found) if found else None
+
+    @cached_property
+    def outcome(self) -> str:
+        """``better``, ``no difference``, ``worse``, ``base`` (nothing beat it) or ``untested``."""
+        if self.best.params == self.plan.first:
+            return "base"
+        one, other = self.spread("best"), self.spread("base")
+        if one is None or other is None:
+            return "untested"
+        if not self.plan.better(one.mean, other.mean):
+            return "worse"
+        ends = (min, max) if self.plan.direction == "maximize" else (max, min)
+        apart = self.plan.better(ends[0](one.values.values()), ends[1](other.values.values()))
+        return "better" if apart else "no difference"
+
+    @property
+    def worth_it(self) -> bool:
+        """Whether the best settings are to replace the base's."""
+        return self.outcome in ("better", "no difference", "untested")
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        name = self.plan.value
+        if self.outcome == "base":
+            return f"Nothing beat the base settings: {name} {self.best.value:.4f}."
+        one, other = self.spread("best"), self.spread("base")
+        if one is None or other is None:
+            start = "" if self.baseline is None else f", the base {self.baseline:.4f}"
+            return f"The best trial reached {name} {self.best.value:.4f}{start}; one seed, so part of that is luck."
+        told = f"{name} {_ranged(one)} against the base's {_ranged(other)} on {len(one.values)} further seeds"
+        return {
+            "better": f"The best settings beat the base beyond the spread of seeds: {told}.",
+            "no difference": f"The best settings are ahead on average, but not beyond the spread of seeds: {told}.",
+            "worse": f"The best trial was luck: {told}. Keep the base.",
+        }[self.outcome]
+
+    @cached_property
+    def importances(self) -> dict[str, float]:
+        """How much each setting decides, by PED-ANOVA; empty with too few trials."""
+        done = [one for one in self.trials if one.state.name == "COMPLETE"]
+        if len(done) < 4 or len(self.plan.space) < 2:
+            return {}
+        import optuna
+
+        study = open_study(self.plan, self.folder)
+        study.sampler, study.pruner = make_sampler(self.plan, 0), make_pruner(self.plan, 0)
+        try:
+            found = optuna.importance.get_param_importances(study, normalize=True)
+        except (RuntimeError, ValueError, ZeroDivisionError):  # all values alike
+            return {}
+        return {key: float(value) for key, value in found.items()}
+
+    @property
+    def changes(self) -> list[tuple[str, Any, Any]]:
+        """Key, the base's value and the best one, for all that differ."""
+        first = self.plan.first
+        return [(key, first[key], value) for key, value in self.best.params.items() if value != first[key]]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all trials as JSON."""
+        return [
+            {
+                "number": one.number,
+                "state": state_of(one),
+                "value": one.value if one.state.name == "COMPLETE" else None,
+                "params": one.params,
+                "seconds": None if one.duration is None else round(one.duration.total_seconds(), 3),
+                "watched": {str(step): value for step, value in one.intermediate_values.items()},
+                **({"reason": one.user_attrs["reason"]} if "reason" in one.user_attrs else {}),
+            }
+            for one in self.trials
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """Return the parts of the summary document."""
+        one, other = self.spread("best"), self.spread("base")
+        return {
+            "trials": self.rows(),
+            "best": {
+                "number": self.best.number, "value": self.best.value, "params": self.best.params,
+                "repeated": None if one is None else one.document(),
+            },
+            "baseline": {
+                "value": self.baseline, "params": self.plan.first,
+                "repeated": None if other is None else other.document(),
+            },
+            "trainer": self.plan.trainer, "value": self.plan.value, "direction": self.plan.direction,
+            "sampler": self.plan.sampler, "pruner": self.plan.pruner, "why": self.plan.why,
+            "storage": self.plan.storage or "journal", "study": self.plan.study,
+            "seeds": self.plan.seeds, "importances": self.importances, "outcome": self.outcome,
+            "verdict": self.verdict,
+        }  # fmt: skip
+
+    def write(self) -> None:
+        """Write history.json, best.json and best.toml into the study folder."""
+        from motionkit.clips.profile.settings_file import dump_settings
+
+        table = self.base.changed(self.best.params if self.worth_it else {})
+        history = {"trainer": self.plan.trainer, "value": self.plan.value, "trials": self.rows()}
+        text = json.dumps(history, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        write_bytes_atomic(self.folder / HISTORY, text.encode())
+        for name in (BEST_JSON, BEST_TOML):
+            path = self.folder / name
+            write_bytes_atomic(path, dump_settings(path, table).encode())
+
+    def tables(self) -> list[dict[str, Any]]:
+        """Return the tables for people."""
+        found = []
+        rows: list[tuple[object, ...]] = [(name, each.mean, *_ends(each)) for name, each in self._groups()]
+        if rows:
+            columns = [f"{self.plan.value}, {self.plan.seeds} further seeds", "mean", "lowest", "highest"]
+            found.append({"title": "", "columns": columns, "rows": rows, "numbers": [1, 2, 3]})
+        if self.changes:
+            rows = [(key, _short(before), _short(after)) for key, before, after in self.changes]
+            title = f"What the best trial ({self.best.number}) changes"
+            found.append({"title": title, "columns": ["setting", "base", "best"], "rows": rows, "numbers": [1, 2]})
+        if self.importances:
+            rows = [(key, f"{100 * value:.0f} %") for key, value in self.importances.items() if value >= 0.005]
+            columns = ["setting", "share"]
+            title = "What decides the value (PED-ANOVA)"
+            found.append({"title": title, "columns": columns, "rows": rows, "numbers": [1]})
+        return found
+
+    def _groups(self) -> list[tuple[str, Spread]]:
+        groups = [("base", self.spread("base"))]
+        if self.best.params != self.plan.first:
+            groups.insert(0, ("best", self.spread("best")))
+        return [(name, each) for name, each in groups if each is not None]
+
+    def counts(self) -> str:
+        """Return how many trials ended how, in words."""
+        states = [state_of(one) for one in counted(self.trials)]
+        return ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))
+
+
+def state_of(trial: FrozenTrial) -> str:
+    """Return how a trial ended: complete, pruned, diverged, failed, lost, running or waiting."""
+    if "lost" in trial.user_attrs:
+        return "lost"
+    if trial.user_attrs.get("ended") == "diverged":
+        return "diverged"
+    return {"FAIL": "failed"}.get(trial.state.name, trial.state.name.lower())
+
+
+def _ranged(one: Spread) -> str:
+    low, high = _ends(one)
+    return f"{one.mean:.4f} ({low:.4f} to {high:.4f})"
+
+
+def _ends(one: Spread) -> tuple[float, float]:
+    return min(one.values.values()), max(one.values.values())
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+# The page of a search: the verdict first, then history, what decides, all trials, and what changes.
+
+_SHOWN = 300
+"""Trials in the table, and lines in the chart; the best ones where there are more."""
+
+
+def study_page(result: Result) -> str:
+    """Return the page as HTML that loads nothing."""
+    plan = result.plan
+    title = f"Search of {plan.trainer}: {plan.study}"
+    parts = [
+        tiles(_figures(result)),
+        "<h2>The search</h2>",
+        grid([*_charts(result), *_parallel(result)]),
+        *_tables(result),
+        _trials(result),
+        note(f"motionkit {__version__}. Numbers behind this page: history.json; settings: best.toml, best.json."),
+    ]
+    return result_page(title, [result.verdict], parts, made_by="tune-bayes", sub=_how(result), scripts=hover_script())
+
+
+def _how(result: Result) -> str:
+    plan = result.plan
+    pruner = "" if plan.pruner == "none" else f" and pruner {plan.pruner}"
+    return (
+        f"{count(len(result.trials), 'trial')} with sampler {plan.sampler}{pruner} ({plan.why}); value: {plan.value}, "
+        f"{'higher' if plan.direction == 'maximize' else 'lower'} is better."
+    )
+
+
+def _figures(result: Result) -> list[tuple[str, str]]:
+    found = [("best trial", f"{result.best.value:.4f} (trial {result.best.number})")]
+    if result.baseline is not None:
+        found.append(("base, trial 0", f"{result.baseline:.4f}"))
+    for who, name in (("best", "best, further seeds"), ("base", "base, further seeds")):
+        if (spread := result.spread(who)) is not None:
+            found.append((name, f"{spread.mean:.4f}"))
+    return found
+
+
+def _charts(result: Result) -> list[str]:
+    done = [one for one in result.trials if one.state.name == "COMPLETE" and one.value is not None]
+    points = [(float(one.number), float(one.value or 0.0)) for one in done]
+    best: list[tuple[float, float]] = []
+    for number, value in points:
+        best.append((number, value if not best or result.plan.better(value, best[-1][1]) else best[-1][1]))
+    history = curves(
+        [Curve("best so far", best), Curve("", points, faint=True, dots=True)], x_label="trial",
+        y_label=result.plan.value, zero=False, above=True, height=222,
+    )  # fmt: skip
+    found = [figure(history, "Every finished trial, and the best so far.", title="History")]
+    if result.importances:
+        shown = [(_tail(key, result), round(100 * value, 1)) for key, value in result.importances.items()][:14]
+        chart = bars(shown, label="Share of the value's variation, %")
+        found.append(
+            figure(chart, "Which settings tell good trials from others, in % (PED-ANOVA).", title="What decides")
+        )
+    return found
+
+
+def _parallel(result: Result) -> list[str]:
+    done = [one for one in result.trials if one.state.name == "COMPLETE" and one.value is not None]
+    if len(done) < 2:
+        return []
+    done.sort(key=lambda one: float(one.value or 0.0), reverse=result.plan.direction == "maximize")
+    axes = []
+    for key in result.importances or result.plan.space:
+        one = result.plan.dimensions[key]
+        logarithmic = bool(getattr(one, "log", False))
+        values = [trial.params.get(key) for trial in done[:_SHOWN]]
+        axes.append((_tail(key, result), values, logarithmic))
+    chart = parallel(axes[:10], [float(one.value or 0.0) for one in done[:_SHOWN]], better=result.plan.direction)
+    words = "A line for each finished trial, the best tenth in colour: where it is narrow, the setting matters."
+    return [figure(chart, words, title="Trials through their settings")]
+
+
+def _tables(result: Result) -> list[str]:
+    found = []
+    for one in result.tables()[:2]:
+        head = one["title"] or "Further seeds"
+        rows = [[f"{cell:.4f}" if isinstance(cell, float) else cell for cell in row] for row in one["rows"]]
+        found.append(f"<h2>{escape(head)}</h2>{table(one['columns'], rows, numbers=one['numbers'])}")
+    return found
+
+
+def _trials(result: Result) -> str:
+    keys = list(result.plan.space)
+    rows: list[list[object]] = []
+    for one in result.trials[:_SHOWN]:
+        value: Any = one.value if one.state.name == "COMPLETE" else None
+        reason = str(one.user_attrs.get("reason", ""))
+        seconds = "" if one.duration is None else f"{one.duration.total_seconds():.1f}"
+        said = f"{state_of(one)}: {reason}" if reason else state_of(one)
+        params = ", ".join(f"{_tail(key, result)} {_short_value(one.params[key])}" for key in keys if key in one.params)
+        rows.append([one.number, "" if value is None else f"{value:.4f}", seconds, said, params])
+    columns = ["trial", "value", "s", "ended", "settings"]
+    return details(f"All {count(len(result.trials), 'trial')}", table(columns, rows, numbers=(1, 2)))
+
+
+def _tail(key: str, result: Result) -> str:
+    """Return the end of a key that tells it from the others."""
+    parts = key.split(".")
+    for first in range(len(parts) - 1, 0, -1):
+        tail = ".".join(parts[first:])
+        if sum(other.endswith(f".{tail}") for other in result.plan.space) == 1:
+            return tail
+    return key
+
+
+def _short_value(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+# The result merged into the user's own settings file.
+
+
+def write_config(path: Path, result: Result) -> tuple[list[tuple[str, Any, Any]], list[str]]:
+    """Write the best settings into a settings file, which keeps its other settings.
+
+    Only what the search changed is written. A file that is missing is made, with all that differs from the defaults.
+    Where the best settings are no better than the base, nothing is written.
+
+    Returns:
+        Key, value before (None where there was none) and value now; and what the user should know.
+    """
+    from motionkit.clips.profile.settings_file import merge_settings, read_settings
+
+    if not result.worth_it:
+        return [], [f"{path} was left as it is: the base settings are the best."]
+    if not path.exists():
+        table = result.base.changed(result.best.params)
+        merge_settings(path, table, {}, overwrite=True)
+        return [(key, None, value) for key, value in flat(table)], [f"wrote {path}"]
+    _, have = read_settings(path)
+    wanted = merged(have, result)
+    written = merge_settings(path, wanted, {}, overwrite=True)
+    old, new = dict(flat(have)), dict(flat({**have, **wanted}))
+    changes = [(key, old.get(key), value) for key, value in new.items() if old.get(key) != value]
+    notes = [f"merged into {path}: {len(changes)} settings"]
+    if written.backup is not None:
+        notes.append(f"its comments could not be kept; the old file is {written.backup}")
+    return changes, notes
+
+
+def merged(have: Mapping[str, Any], result: Result) -> dict[str, Any]:
+    """Return the top-level keys of a file that the best settings change, whole."""
+    params = {key: new for key, _, new in result.changes}
+    start = dict(have)
+    for key in params:
+        top = key.partition(".")[0]
+        if any(part.isdecimal() for part in key.split(".")) and not isinstance(start.get(top), list):
+            start[top] = result.plan.base[top]  # a list cannot be written in part
+    whole = with_values(start, params)
+    return {top: whole[top] for top in dict.fromkeys(key.partition(".")[0] for key in params)}
+
+
+def diff_lines(changes: list[tuple[str, Any, Any]]) -> list[str]:
+    """Return changes as lines, ``-`` before and ``+`` after."""
+    lines = []
+    for key, before, after in changes:
+        if before is not None:
+            lines.append(f"- {key} = {_shown(before)}")
+        lines.append(f"+ {key} = {_shown(after)}")
+    return lines
+
+
+def _shown(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,359 @@
+"""A whole search: trials, the winner and the base with further seeds, the result."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from motionkit.errors import MotionkitError
+from motionkit.page.html import duration
+from motionkit.runs import Run
+from motionkit.tracking import last_metrics
+from motionkit.tuning.base import Base
+from motionkit.tuning.plan import WORKERS, Plan
+from motionkit.tuning.result import Result
+from motionkit.tuning.storage import LOST, PLACE, open_study, place_of
+from motionkit.tuning.work import (
+    Worker,
+    best_trial,
+    counted,
+    hopeless,
+    list_seeds,
+    open_seeds,
+    recover,
+    seed_folder,
+    seed_values,
+    tidy_trials,
+    trial_folder,
+)
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.trial import FrozenTrial
+
+
+# Several processes at one search.
+
+_POLL = 0.3
+_GRACE = 60.0
+"""Seconds that processes have to save after a signal."""
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def default_jobs(device: str) -> int:
+    """Return how many processes search by default: two, or one on one core or a GPU."""
+    return 1 if cores() < 2 or not device.startswith(("cpu", "auto")) else 2
+
+
+def run_processes(
+    folder: Path,
+    phase: str,
+    jobs: int,
+    code: Collection[str] = (),
+    *,
+    stopped: Callable[[], int],
+    look: Callable[[], bool],
+    left: Callable[[], bool],
+) -> None:
+    """Run workers until nothing is left; where some died, others are started.
+
+    Args:
+        folder: The study folder.
+        phase: ``search`` or ``seeds``.
+        jobs: How many.
+        code: What may make code run, see `Base.code`.
+        stopped: Returns the signal that asks to stop, or 0.
+        look: Called a few times a second; returns whether anything has ended since the last call.
+        left: Returns whether there is work that nobody does.
+
+    Raises:
+        MotionkitError: All of them died before anything ended (exit code 1).
+    """
+    threads = max(1, cores() // jobs)
+    if (given := os.environ.get("OMP_NUM_THREADS", "")).isdecimal():
+        threads = min(threads, max(1, int(given)))
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    (folder / WORKERS).mkdir(exist_ok=True)
+    log = folder / WORKERS / f"{phase}.log"
+    while left():
+        progressed = False
+        with log.open("ab") as said:
+            # A session of their own: Ctrl-C reaches them once, through us.
+            running = [
+                subprocess.Popen(
+                    [sys.executable, "-m", "motionkit.tuning.worker", str(folder), phase, *code],
+                    env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+                )
+                for _ in range(jobs)
+            ]  # fmt: skip
+        try:
+            while any(one.poll() is None for one in running):
+                time.sleep(_POLL)
+                progressed |= look()
+                if number := stopped():
+                    _end(running, number)
+                    look()
+                    return
+        except BaseException:
+            _end(running, signal.SIGTERM)
+            raise
+        progressed |= look()
+        if not progressed and left():
+            codes = [one.returncode for one in running]
+            lines = log.read_text(errors="replace").strip().splitlines()
+            why = lines[-1] if lines else f"exit codes {', '.join(map(str, codes))}"
+            raise MotionkitError("the processes of the search died.", why=why, fix=f"see {log}", code=1)
+
+
+def _end(running: list[subprocess.Popen[bytes]], number: int) -> None:
+    for one in running:
+        if one.poll() is None:
+            one.send_signal(number)
+    until = time.monotonic() + _GRACE
+    for one in running:
+        try:
+            one.wait(max(0.1, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            one.kill()
+            one.wait()
+
+
+_ELSEWHERE = 3.0
+"""How many times as long as the longest trial one that runs elsewhere is waited for."""
+
+_EVERY = 15.0
+"""Seconds without a word, after which the trials that run are told of."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A trial that has ended, for the line that the user sees."""
+
+    what: str  # ``trial 7`` or ``best, seed 2``
+    done: int  # How many have ended
+    total: int  # How many there will be
+    value: float | None  # Its value; None without
+    note: str  # What else is to be said: why there is no value, or the best so far
+    seconds: float | None  # How long it took; None where that is unknown
+    left: float | None  # Seconds that are left, about; None where that is unknown
+
+
+def search(
+    plan: Plan,
+    base: Base,
+    run: Run,
+    *,
+    jobs: int,
+    tell: Callable[[Finished], None],
+    say: Callable[[str], None],
+    steps: int = 0,
+) -> Result | None:
+    """Search in the folder of an open run.
+
+    Args:
+        plan: What to do; study.json in the folder holds it.
+        base: Trainer and settings.
+        run: The run; its folder is the study folder.
+        jobs: Processes.
+        tell: Is told each trial that ends.
+        say: Is told what begins, and now and then how far it is.
+        steps: Steps of a trial; 0 where they are not known.
+
+    Returns:
+        The result; None when it was stopped, in which case it goes on by ``--resume``.
+
+    Raises:
+        MotionkitError: No trial succeeds, or the storage fails (exit code 1).
+    """
+    folder = run.directory
+    study = open_study(plan, folder)
+    lost = recover(study, folder)
+    if lost:
+        say(f"trials that were cut off are run again: {', '.join(map(str, lost))}")
+    recover(open_seeds(plan, folder), folder)
+    if not study.get_trials(deepcopy=False):
+        study.enqueue_trial(plan.first, user_attrs={PLACE: 0})
+    teller = _Teller(plan, study, run, tell, say, steps)
+    _phase(plan, base, run, "search", jobs, teller)
+    if run.stop_requested:
+        return None
+    _wait(study, run, say)
+    found = study.get_trials(deepcopy=False)
+    best = best_trial(study, plan)
+    if best is None:
+        reasons = list(dict.fromkeys(str(one.user_attrs.get("reason", "no reason given")) for one in counted(found)))
+        why = "; ".join(reasons[:3])
+        raise MotionkitError(
+            f"no trial of {len(counted(found))} succeeded.", why=why, fix=f"see {folder / 'trials'}", code=1
+        )
+    if hopeless(found):
+        raise MotionkitError("the first trials all failed.", why=str(found[0].user_attrs.get("reason")), code=1)
+    tidy_trials(plan, folder)
+    if plan.seeds and best.params != plan.first:  # a base that nothing beat has nothing to be compared with
+        list_seeds(plan, folder)
+        say(f"the best settings and the base with {plan.seeds} further seeds")
+        teller = _Teller(plan, open_seeds(plan, folder), run, tell, say, steps, seeds=True)
+        _phase(plan, base, run, "seeds", jobs, teller)
+        if run.stop_requested:
+            return None
+        _wait(open_seeds(plan, folder), run, say)
+    return Result(plan, base, [*study.get_trials(deepcopy=False)], seed_values(plan, folder), folder)
+
+
+def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Teller) -> None:
+    folder = run.directory
+    if jobs > 1:
+
+        def look() -> bool:
+            lost = recover(teller.study, folder)
+            teller.tell_running()
+            return teller.look() or bool(lost)
+
+        def left() -> bool:
+            trials = teller.study.get_trials(deepcopy=False)
+            if phase == "seeds":
+                return any(one.state.name == "WAITING" for one in trials)
+            return len(counted(trials)) < plan.trials and not hopeless(trials)
+
+        run_processes(folder, phase, jobs, base.code, stopped=lambda: run.signals.received, look=look, left=left)
+        return
+
+    def alive() -> bool:
+        teller.tell_running()
+        return not run.stop_requested
+
+    worker = Worker(plan, base, folder, alive=alive, told=teller.look)
+    number = worker.repeat() if phase == "seeds" else worker.search()
+    if number:
+        run.signals.stop(number)
+
+
+def _wait(study: Study, run: Run, say: Callable[[str], None]) -> None:
+    """Wait for trials of other machines, not much longer than the longest one took."""
+    told = False
+    while not run.stop_requested:
+        trials = study.get_trials(deepcopy=False)
+        longest = max((one.duration.total_seconds() for one in trials if one.duration is not None), default=0.0)
+        limit = max(60.0, _ELSEWHERE * longest)
+        running = [one for one in trials if one.state.name == "RUNNING" and _age(one) < limit]
+        if not running:
+            return
+        if not told:
+            say(f"waiting for trials of other machines: {', '.join(str(one.number) for one in running)}")
+            told = True
+        time.sleep(0.5)
+
+
+def _age(trial: FrozenTrial) -> float:
+    from datetime import datetime
+
+    began = trial.datetime_start
+    return (datetime.now() - began).total_seconds() if began is not None else 0.0
+
+
+class _Teller:
+    """Tells the user, and metrics.jsonl, each trial that ended since it last looked, and how far the others are."""
+
+    def __init__(
+        self, plan: Plan, study: Study, run: Run, tell: Callable[[Finished], None], say: Callable[[str], None],
+        steps: int, *, seeds: bool = False,
+    ) -> None:  # fmt: skip
+        self.study = study
+        self._plan, self._run, self._tell, self._seeds = plan, run, tell, seeds
+        self._say_line, self._steps = say, steps
+        self._spoken = time.monotonic()
+        ended = [one for one in counted(study.get_trials(deepcopy=False)) if one.state.is_finished()]
+        self._known = {one.number for one in ended}
+        self._done = 0
+        self._begun = time.monotonic()
+        for count, one in enumerate(ended, start=1):
+            self._log(count, one)
+
+    def look(self) -> bool:
+        """Tell what is new; returns whether anything is."""
+        found = False
+        for one in self.study.get_trials(deepcopy=False):
+            if one.number in self._known or not one.state.is_finished():
+                continue
+            self._known.add(one.number)
+            if LOST in one.user_attrs:
+                continue
+            found = True
+            self._done += 1
+            self._say(one)
+        return found
+
+    def tell_running(self) -> None:
+        """Say how far the trials are that run on this disk, where nothing was said for a while."""
+        from optuna.trial import TrialState
+
+        now = time.monotonic()
+        if now - self._spoken < _EVERY:
+            return
+        self._spoken = now
+        everything = self.study.get_trials(deepcopy=False)
+        parts, fresh = [], 0
+        for one in everything:
+            folder = self._run.directory
+            place = seed_folder(folder, one.params) if self._seeds else trial_folder(folder, one.number)
+            if one.state != TrialState.RUNNING or place is None:
+                continue
+            at = last_metrics(place / "metrics.jsonl").get("step", 0)
+            fresh += at if isinstance(at, int) else 0
+            parts.append(f"{self._name(one)}: step {at}" + (f" of {self._steps}" if self._steps else ""))
+        if not parts:
+            return
+        left = ""
+        if self._steps and fresh:
+            done = self._done + fresh / self._steps
+            ended = sum(one.state.is_finished() for one in counted(everything))
+            rest = self._total(everything) - ended - fresh / self._steps
+            left = f"  eta {duration(max(0.0, rest) * (now - self._begun) / done)}"
+        self._say_line(f"{', '.join(parts)}{left}")
+
+    def _name(self, trial: FrozenTrial) -> str:
+        if self._seeds:
+            return f"{trial.params.get('settings')}, seed {trial.params.get('seed')}"
+        return f"trial {trial.number}{', the base' if place_of(trial) == 0 else ''}"
+
+    def _total(self, everything: Sequence[FrozenTrial]) -> int:
+        return len([one for one in everything if LOST not in one.user_attrs]) if self._seeds else self._plan.trials
+
+    def _say(self, trial: FrozenTrial) -> None:
+        self._spoken = time.monotonic()
+        everything = self.study.get_trials(deepcopy=False)
+        done = sum(one.state.is_finished() for one in counted(everything))
+        total = self._total(everything)
+        rate = self._done / max(time.monotonic() - self._begun, 1e-6)
+        self._log(done, trial)
+        note = ""
+        if not self._seeds and (best := best_trial(self.study, self._plan)) is not None:
+            note = f"best {best.value:.4f} (trial {best.number})"
+        if reason := trial.user_attrs.get("reason"):
+            note = f"{reason}  {note}".rstrip()
+        seconds = trial.duration.total_seconds() if trial.duration is not None else None
+        left = (total - done) / rate if done < total else None
+        value = trial.value if trial.state.name == "COMPLETE" else None
+        self._tell(Finished(self._name(trial), done, total, value, note, seconds, left))
+
+    def _log(self, count: int, trial: FrozenTrial) -> None:
+        if self._seeds or trial.state.name != "COMPLETE" or trial.value is None:
+            return
+        best = best_trial(self.study, self._plan)
+        values = {"tune/value": trial.value}
+        if best is not None and best.value is not None:
+            values["tune/best"] = best.value
+        self._run.log(count, values)

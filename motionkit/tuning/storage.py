@@ -1,0 +1,383 @@
+"""Where trials are kept: a journal in the study folder, or any storage of Optuna's."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import logging
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from motionkit.errors import MotionkitError
+from motionkit.tuning.plan import JOURNAL
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
+    from optuna.trial import FrozenTrial
+
+    from motionkit.tuning.plan import Plan
+
+
+_PACKAGES = ("sqlalchemy", "optuna", "redis", "grpc", "filelock")
+
+WAIT = 30.0
+"""Seconds that a locked storage is waited for."""
+
+
+def quiet_optuna() -> Any:
+    """Import optuna; its own lines do not reach the user."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def open_storage(url: str, folder: Path, *, wait: float | None = None) -> BaseStorage:
+    """Open the storage of a study.
+
+    Args:
+        url: Of any Optuna storage; empty for the journal in `folder`.
+        folder: The study folder.
+        wait: Seconds to wait for a lock.
+    """
+    optuna = quiet_optuna()
+    wait = WAIT if wait is None else wait
+    with storage_errors(url or str(folder / JOURNAL)):
+        if url:
+            options = {"connect_args": {"timeout": wait}} if url.startswith("sqlite") else {}
+            found: BaseStorage = (
+                optuna.storages.RDBStorage(url, engine_kwargs=options)
+                if not url.startswith("redis")
+                else optuna.storages.get_storage(url)
+            )
+            return found
+        path = folder / JOURNAL
+        _refuse_links(path)
+        mend(path, wait)
+        from optuna.storages.journal import JournalFileBackend
+
+        journal: BaseStorage = optuna.storages.JournalStorage(JournalFileBackend(str(path), lock_obj=_lock(path, wait)))
+        return journal
+
+
+def open_study(plan: Plan, folder: Path, name: str = "", *, wait: float | None = None) -> Study:
+    """Open or make a study of a plan."""
+    optuna = quiet_optuna()
+    name = name or plan.study
+    storage = open_storage(plan.storage, folder, wait=wait)
+    with storage_errors(plan.storage or str(folder / JOURNAL)):
+        study: Study = optuna.create_study(
+            study_name=name, storage=storage, direction=plan.direction, load_if_exists=True
+        )
+        known = study.user_attrs.get("plan")
+        if known is None:
+            study.set_user_attr("plan", plan.digest)
+        elif known != plan.digest:
+            raise MotionkitError(
+                f"study {name!r} is there already, with other settings, space, value or data.",
+                why="its trials would not be comparable.",
+                fix="choose another --name, or run it with the settings and the data that it was begun with.",
+            )
+    return study
+
+
+def delete_studies(plan: Plan, folder: Path) -> None:
+    """Delete the studies of a plan from a storage of its own."""
+    optuna = quiet_optuna()
+    with storage_errors(plan.storage):
+        storage = open_storage(plan.storage, folder)
+        names = [one.study_name for one in optuna.get_all_study_summaries(storage)]
+        for name in (plan.study, seeds_of(plan)):
+            if name in names:
+                optuna.delete_study(study_name=name, storage=storage)
+
+
+def seeds_of(plan: Plan) -> str:
+    """Return the name of the second study, that of further seeds."""
+    return f"{plan.study} (seeds)"
+
+
+@contextmanager
+def storage_errors(where: str) -> Iterator[None]:
+    """Turn what a storage raises into an error that a user understands."""
+    try:
+        yield
+    except MotionkitError:
+        raise
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
+        raise _unusable(where, error) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _PACKAGES and _raised_in(error) not in _PACKAGES:
+            raise
+        raise _unusable(where, error) from error
+
+
+def _raised_in(error: Exception) -> str:
+    """Return the package whose code raised an error: a damaged journal makes Optuna raise nearly any."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _unusable(where: str, error: Exception) -> MotionkitError:
+    text = " ".join(str(error).split())
+    shown = _without_password(where)
+    if "locked" in text.lower():
+        return MotionkitError(
+            f"the storage {shown} is locked by another process.",
+            why=f"it stayed so for {WAIT:g} s.",
+            fix="wait for that process or end it, then run the same command again; nothing is lost.",
+        )
+    if isinstance(error, ImportError):
+        return MotionkitError(f"the storage {shown} needs a driver.", why=text, fix="pip install it, such as psycopg2")
+    text = f"{type(error).__name__}: {text}" if isinstance(error, LookupError) or not text else text
+    if "://" in where:
+        fix = "check the URL: sqlite:///tune.db, or leave it out."
+    else:
+        fix = "copy the study's folder again, or begin another one: --name NEW"
+    return MotionkitError(f"the storage {shown} cannot be used.", why=text[:300], fix=fix)
+
+
+def _without_password(url: str) -> str:
+    scheme, marks, rest = url.partition("://")
+    user, at, place = rest.rpartition("@")
+    return f"{scheme}{marks}{user.partition(':')[0]}{at}{place}" if marks and at else url
+
+
+def _refuse_links(path: Path) -> None:
+    """Refuse a journal or lock that is a link, a pipe or a folder: what it leads to would be written to."""
+    for one in (path, path.with_name(f"{path.name}.lock")):
+        if os.path.lexists(one) and (one.is_symlink() or not one.is_file()):
+            raise MotionkitError(
+                f"{one} is not a regular file.",
+                why="a search writes to it.",
+                fix="copy the study's folder again, or begin another one: --name NEW",
+            )
+
+
+def mend(path: Path, wait: float) -> None:
+    """Cut the half line off that a killed process left at the end of a journal: the next line would join it."""
+    if not path.exists():
+        return
+    lock = _lock(path, wait)
+    lock.acquire()
+    try:
+        with path.open("rb+") as file:
+            size = file.seek(0, os.SEEK_END)
+            end = size
+            while end:
+                start = max(0, end - 65536)
+                file.seek(start)
+                place = file.read(end - start).rfind(b"\n")
+                if place >= 0:
+                    end = start + place + 1
+                    break
+                end = start
+            if end < size:
+                logging.getLogger("motionkit.tuning").warning("%s ended in half a line, which is cut off", path)
+                file.truncate(end)
+    finally:
+        lock.release()
+
+
+class _KernelLock:
+    """A lock that the system frees when its process dies; Optuna's own ones stay behind."""
+
+    def __init__(self, path: Path, wait: float) -> None:
+        from filelock import FileLock
+
+        self._lock = FileLock(f"{path}.lock", timeout=wait)
+
+    def acquire(self) -> bool:
+        """Wait for the lock; RuntimeError when it does not come."""
+        from filelock import Timeout
+
+        try:
+            self._lock.acquire()
+        except Timeout as error:
+            raise RuntimeError("the journal is locked") from error
+        return True
+
+    def release(self) -> None:
+        """Let it go."""
+        self._lock.release()
+
+
+def _lock(path: Path, wait: float) -> Any:
+    return _KernelLock(path, wait)
+
+
+# Optuna's samplers and pruners by name, as if no trial was ever lost; and CMA-ES without pickles.
+
+LOST = "lost"
+"""Attribute of a trial whose process died or was stopped; its settings were put back into the queue."""
+
+PLACE = "place"
+"""Attribute of a trial: the number that it has where no trial is lost. One that is run again has that of the first."""
+
+_STARTUP = 10
+
+
+def place_of(trial: FrozenTrial) -> int:
+    """Return the place of a trial; that of one from before places were kept is its number."""
+    place = trial.user_attrs.get(PLACE)
+    return place if isinstance(place, int) else trial.number
+
+
+def next_place(trials: Iterable[FrozenTrial]) -> int:
+    """Return the place of the trial that Optuna gives out next: the first that waits, else the one behind all."""
+    last = -1
+    waiting = None
+    for one in trials:
+        if one.state.name != "WAITING":
+            last = max(last, -1 if LOST in one.user_attrs else place_of(one))
+        elif waiting is None:
+            waiting = one
+    return place_of(waiting) if waiting is not None and PLACE in waiting.user_attrs else last + 1
+
+
+def make_sampler(plan: Plan, place: int) -> BaseSampler:
+    """Return the sampler for one trial; its random numbers depend on the seed and the trial's place alone.
+
+    So a search that was stopped goes on with the trials that it would have had.
+    """
+    optuna = quiet_optuna()
+    seed = int.from_bytes(hashlib.blake2b(f"tune/{plan.seed}/{place}".encode(), digest_size=4).digest(), "little")
+    samplers = optuna.samplers
+    if plan.sampler == "gp":
+        found: BaseSampler = samplers.GPSampler(seed=seed, n_startup_trials=_STARTUP, deterministic_objective=False)
+    elif plan.sampler == "tpe":
+        found = samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
+    elif plan.sampler == "qmc":  # one sequence for all trials
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            found = _qmc_class()(place, plan.seed % 2**32)
+    elif plan.sampler == "cmaes":
+        found = _cma_class()(seed, plan.direction == "maximize")
+    else:
+        found = samplers.RandomSampler(seed=seed)
+    return found
+
+
+def make_pruner(plan: Plan, place: int) -> BasePruner:
+    """Return the pruner for one trial."""
+    pruners = quiet_optuna().pruners
+    if plan.pruner == "hyperband":
+        found: BasePruner = _hyperband_class()(place, plan.patience)
+    elif plan.pruner == "median":
+        found = pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=plan.patience - 1)
+    else:
+        found = pruners.NopPruner()
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _hyperband_class() -> Any:
+    """Return the class of the Hyperband pruner; its base class is Optuna's, which is imported here."""
+    import optuna
+
+    class PlacedHyperband(optuna.pruners.HyperbandPruner):
+        """Hyperband whose brackets follow from the places of trials, and which lost trials do not compete in.
+
+        Optuna draws a trial's bracket by its number, and compares it with all that have reached a rung.
+        """
+
+        def __init__(self, place: int, patience: int) -> None:
+            super().__init__(min_resource=patience, reduction_factor=3)
+            self._place = place
+
+        def _get_bracket_id(self, study: Any, trial: FrozenTrial) -> int:
+            if LOST in trial.user_attrs:
+                return -1
+            placed = copy.copy(trial)
+            placed.number = place_of(trial) if PLACE in trial.user_attrs else self._place
+            return super()._get_bracket_id(study, placed)
+
+    return PlacedHyperband
+
+
+@functools.lru_cache(maxsize=1)
+def _qmc_class() -> Any:
+    """Return the class of the quasi-random sampler; its base class is Optuna's, which is imported here."""
+    import optuna
+
+    class PlacedQmc(optuna.samplers.QMCSampler):
+        """A sequence in which a trial's point follows from its place; Optuna counts those that were drawn."""
+
+        def __init__(self, place: int, seed: int) -> None:
+            super().__init__(seed=seed, scramble=True, warn_independent_sampling=False)
+            self._place = place
+
+        def _find_sample_id(self, study: Any, search_space: Any) -> int:
+            return max(0, self._place - 1)  # trial 0 is the base
+
+    return PlacedQmc
+
+
+@functools.lru_cache(maxsize=1)
+def _cma_class() -> Any:
+    """Return the class of the CMA-ES sampler; its base class is Optuna's, which is imported here."""
+    import numpy as np
+    import optuna
+    from optuna.distributions import BaseDistribution
+    from optuna.search_space import IntersectionSearchSpace
+    from optuna.trial import TrialState
+
+    class ReplayedCma(optuna.samplers.BaseSampler):
+        """CMA-ES that is built anew for each trial from the trials that are there.
+
+        Optuna's own sampler keeps its optimiser as a pickle in the storage, which whoever can write the storage could
+        replace. Here every finished generation is told again: a few dozen vectors, in milliseconds.
+        """
+
+        def __init__(self, seed: int, maximize: bool) -> None:
+            self._seed, self._sign = seed, -1.0 if maximize else 1.0
+            self._independent = optuna.samplers.RandomSampler(seed=seed)
+
+        def infer_relative_search_space(self, study: Any, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+            return {
+                key: one
+                for key, one in IntersectionSearchSpace().calculate(study).items()
+                if not isinstance(one, optuna.distributions.CategoricalDistribution) and not one.single()
+            }
+
+        def sample_relative(
+            self, study: Any, trial: FrozenTrial, search_space: Mapping[str, BaseDistribution]
+        ) -> dict[str, Any]:
+            done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+            if len(search_space) < 2 or not done:
+                return {}
+            import cmaes
+            from optuna._transform import _SearchSpaceTransform
+
+            space = _SearchSpaceTransform(dict(search_space))
+            bounds = space.bounds
+            width = bounds[:, 1] - bounds[:, 0]
+            first = space.transform(done[0].params)
+            optimizer = cmaes.CMA(
+                mean=first, sigma=float(width.min() / 6), cov=np.diag((width / width.min()) ** 2), bounds=bounds,
+                seed=self._seed,
+            )  # fmt: skip
+            size = optimizer.population_size
+            for start in range(0, len(done) - size + 1, size):
+                generation: Sequence[FrozenTrial] = done[start : start + size]
+                told = [(space.transform(one.params), self._sign * float(one.value or 0.0)) for one in generation]
+                optimizer.tell(told)
+            found: dict[str, Any] = space.untransform(optimizer.ask())
+            return found
+
+        def sample_independent(
+            self, study: Any, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+        ) -> Any:
+            return self._independent.sample_independent(study, trial, param_name, param_distribution)
+
+    return ReplayedCma

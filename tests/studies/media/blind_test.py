@@ -1,0 +1,170 @@
+"""Write a page of pairs: a real clip beside one that the starter's policy made of the same caption; which is real?
+
+    python tests/studies/media/blind_test.py OUT.html
+
+The captions are those of the test split, each of another action, drawn by the seed. The policy's motions are made as
+`motionkit generate` makes them, one for each caption and as long as the real clip; none is chosen. Sides are shuffled
+by the seed, as often A as B. The page needs no network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit import load_dataset, load_policy
+from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.generating import generate_motions, plan_steps
+from motionkit.contracts.policy import DiffusionPolicy, guidance_of
+from motionkit.motion import HUMANML, features_to_joints
+from motionkit.page import html_page
+from motionkit.player import PlayerTrack, player_assets, player_fragment
+from motionkit.starter import CATALOGUE
+
+PAIRS = 20
+SIDES = ("A", "B")
+"""Names of the two figures; left and right are limbs here."""
+
+
+def main() -> None:
+    """Make the motions and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, help=".html")
+    parser.add_argument("--checkpoint", default="starter", help="policy folder or run; default: the starter's policy")
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    dataset = load_dataset("starter")
+    policy = load_policy(asked.checkpoint, dataset=dataset)
+    asked.out.write_text(page(policy, dataset, asked.pairs, asked.seed), encoding="utf-8")
+    print(f"{asked.out}: {asked.out.stat().st_size / 1e6:.2f} MB")
+
+
+def page(policy: DiffusionPolicy, dataset: TextMotionDataset, count: int, seed: int) -> str:
+    """Return the page.
+
+    Args:
+        policy: What is compared with real clips.
+        dataset: The starter's dataset.
+        count: Pairs, at most as many as there are actions.
+        seed: Chooses the captions and the sides.
+    """
+    rng = np.random.default_rng(seed)
+    places = chosen(dataset, count, rng)
+    prompts = [dataset.prompts("test", k_segments=1)[place] for place in places]
+    made = generate_motions(policy, prompts, plan_steps(policy), guidance=guidance_of(policy))
+    cards = []
+    sides = rng.permutation(np.arange(count) % 2).tolist()  # as often A as B: who always says A learns nothing
+    for number, (place, prompt, clip, real) in enumerate(zip(places, prompts, made, sides, strict=True), start=1):
+        pair = [clip.features, clip.features]
+        pair[real] = dataset.clips("test")[place].features
+        cards.append(card(number, prompt.text, pair, SIDES[real], policy.fps))
+    body = _INTRO.format(count=count, enough=enough(count), odds=f"{100 * tail(count, enough(count)):.0f}")
+    style = f"<style>{_STYLE}</style>"
+    script = f"<script>{_SCRIPT}</script>"
+    tally = '<p class="card count" role="status"></p>'
+    whole = style + body + player_assets() + "".join(cards) + tally
+    return html_page("Which one is real?", whole, made_by="tests/studies/media/blind_test.py", scripts=script)
+
+
+def chosen(dataset: TextMotionDataset, count: int, rng: np.random.Generator) -> list[int]:
+    """Return the numbers of test clips, each of another action, in the order of the draw.
+
+    Raises:
+        SystemExit: There are not so many actions.
+    """
+    action = {entry.name: entry.action for entry in CATALOGUE}
+    found: dict[str, int] = {}
+    clips = dataset.clips("test")
+    for place in rng.permutation(len(clips)).tolist():
+        name = action[dataset.action(clips[place].captions[0])]  # type: ignore[attr-defined]
+        found.setdefault(name, place)
+    if count > len(found):
+        raise SystemExit(f"there are {len(found)} actions, so there cannot be {count} pairs.")
+    return list(found.values())[:count]
+
+
+def card(number: int, caption: str, pair: Sequence[Tensor | None], real: str, fps: float) -> str:
+    """Return one pair with its buttons; nothing but `real`, in its own attribute, tells the sides apart."""
+    tracks = [
+        PlayerTrack(side, features_to_joints(features, HUMANML), HUMANML.parents, fps)
+        for side, features in zip(SIDES, pair, strict=True)
+        if features is not None
+    ]
+    player = player_fragment(tracks, title=f"{number}. {caption}", assets=False, attributes=("autoplay",))
+    buttons = "".join(f'<button type="button" value="{side}">{side} is real</button>' for side in SIDES)
+    return (
+        f'<section class="pair" data-real="{real}" aria-label="{escape(caption)}">{player}'
+        f'<p class="guess">{buttons}<output></output></p></section>'
+    )
+
+
+def tail(count: int, right: int) -> float:
+    """Return how likely somebody who guesses has so many of `count` pairs right, or more."""
+    return sum(math.comb(count, number) for number in range(right, count + 1)) / 2**count
+
+
+def enough(count: int) -> int:
+    """Return the fewest right answers that guessing reaches in less than one of twenty tries; `count` where none is."""
+    return next((right for right in range(count + 1) if tail(count, right) < 0.05), count)
+
+
+_INTRO = """<h1>Which one is real?</h1>
+<p class="lead-in">{count} captions of the starter pack. Of A and B one is a real clip of the test split, the other
+what the policy makes of the same caption. Press the one that you take for real; the answer is shown at once.</p>
+<p class="sub">Somebody who guesses has {enough} or more of {count} right in {odds} of 100 tries. Drag to turn, scroll
+to zoom, space to pause.</p>"""
+
+_STYLE = """
+.pair{margin:22px 0 0}
+.pair motionkit-player{margin:0}
+.guess{display:flex;flex-wrap:wrap;gap:8px 10px;align-items:center;margin:8px 0 0}
+.guess button{font:inherit;padding:7px 16px;border:1px solid var(--line);border-radius:16px;background:var(--card);
+color:var(--ink);cursor:pointer}
+.guess button:disabled{cursor:default;opacity:.55}
+.guess button[aria-pressed=true]{opacity:1;border-color:currentColor;font-weight:600}
+.guess output{font-weight:600}
+.count{position:sticky;bottom:0;margin:22px 0 0;padding:10px 14px;font-weight:600}
+@media(max-width:560px){.guess button{flex:1 1 40%;padding:9px 8px}.guess output{flex-basis:100%}}
+"""
+
+_SCRIPT = """
+(() => {
+  'use strict';
+  const pairs = [...document.querySelectorAll('.pair')];
+  const line = document.querySelector('.count');
+  const say = () => {
+    const done = pairs.filter((pair) => pair.dataset.guess);
+    const right = done.filter((pair) => pair.dataset.guess === pair.dataset.real).length;
+    line.textContent = `${right} right of ${done.length} guessed; ${pairs.length - done.length} to go`;
+  };
+  for (const pair of pairs) {
+    const buttons = [...pair.querySelectorAll('.guess button')];
+    for (const button of buttons) {
+      button.addEventListener('click', () => {
+        pair.dataset.guess = button.value;
+        for (const each of buttons) each.disabled = true;
+        button.setAttribute('aria-pressed', 'true');
+        const right = button.value === pair.dataset.real;
+        const output = pair.querySelector('output');
+        output.className = right ? 'good' : 'bad';
+        output.textContent = `${right ? 'Right' : 'Wrong'}: ${pair.dataset.real} is the real clip.`;
+        say();
+      });
+    }
+  }
+  say();
+})();
+"""
+
+
+if __name__ == "__main__":
+    main()
