@@ -165,7 +165,7 @@ def _typed(key: str, text: str) -> Any:
 
 def _read(model: type[Group], path: Path, theirs: Mapping[str, Any]) -> tuple[Layer, bool]:
     """Return a file's layer, and whether `theirs`, typed names of another tool, went into it."""
-    layer = read_file(path)
+    layer = _rooted(model, read_file(path))
     if not issubclass(model, Translated):
         return layer, False
     if _is_run(path):
@@ -176,6 +176,15 @@ def _read(model: type[Group], path: Path, theirs: Mapping[str, Any]) -> tuple[La
         return layer, False
     foreign.typed = theirs
     return foreign.layer(), used
+
+
+def _rooted(model: type[Group], layer: Layer) -> Layer:
+    """Return a file's layer with its ``root`` put in where it says ``${root}``; such a file names one folder once."""
+    root = layer.table.get("root")
+    if not isinstance(root, str) or "root" in model.model_fields:
+        return layer
+    table = interpolate({**layer.table, "root": str(Path(root).expanduser())}, Path(layer.name))
+    return replace(layer, table={key: value for key, value in table.items() if key != "root"})
 
 
 def _is_run(path: Path) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -33,8 +34,32 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command()
-    def doctor(json: JsonFlag = False) -> None:
-        """Check this installation; the output fits into a bug report."""
+    def doctor(
+        released: Annotated[
+            bool,
+            typer.Option("--released", help="Check the released MDM, TMR, CLIP, DistilBERT, HumanML3D, evaluator."),
+        ] = False,
+        root: Annotated[
+            Path | None,
+            typer.Option("--root", metavar="DIR", help="With --released: the folder that holds them; default: here."),
+        ] = None,
+        config: Annotated[
+            Path | None,
+            typer.Option("--config", metavar="FILE", help='With --released: a settings file that says root = "DIR".'),
+        ] = None,
+        json: JsonFlag = False,
+    ) -> None:
+        """Check this installation; the output fits into a bug report. With --released, check released files instead.
+
+        Example: motionkit doctor --released --root ~/released
+        """
+        if released:
+            _released(root, config, json=json)
+            return
+        if root is not None or config is not None:
+            raise MotionkitError(
+                f"{'--root' if root else '--config'} acts with --released only.", fix="add --released."
+            )
         checks = list(run_checks())
         if not json:
             width = max(len(check.name) for check in checks)
@@ -43,6 +68,61 @@ def register(app: typer.Typer) -> None:
         failed = [check.name for check in checks if check.state == "fail"]
         error = MotionkitError(f"{len(failed)} check(s) failed: {', '.join(failed)}.", code=1) if failed else None
         finish({"command": "doctor", "checks": [check._asdict() for check in checks]}, error, json=json)
+
+
+def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
+    """Print which released files are there, and where the others come from."""
+    from motionkit.text_to_motion.released import RELEASES, look
+
+    if root is not None and config is not None:
+        raise MotionkitError(
+            "--root and --config were both given.", why="each says where the files are.", fix="keep one."
+        )
+    place = _root_of(config) if config is not None else (root or Path()).expanduser()
+    if not place.is_dir():
+        raise MotionkitError(f"there is no folder {place}.", fix="--root DIR names the folder that holds the files.")
+    found = list(look(place))
+    of = {release.name: [one for one in found if one.release is release] for release in RELEASES}
+    missing = [release for release in RELEASES if any(one.state == "miss" for one in of[release.name])]
+    if not json:
+        for release in RELEASES:
+            write(f"{release.name}: {release.use}")
+            width = max(len(one.path) for one in of[release.name])
+            for one in of[release.name]:
+                write(f"  {one.state:<4}  {one.path:<{width}}  {one.text}")
+            if release in missing:
+                write(f"        from {release.source}")
+    needed = [release.name for release in missing if release.needed]
+    if not needed and not json:
+        line = [
+            "motionkit",
+            "grpo",
+            "--config",
+            str(config or "examples/03-text-to-motion-grpo/released.toml"),
+            "--dry-run",
+        ]
+        write(f"next: {shlex.join(line)}")
+    files = [{"release": one.release.name, "state": one.state, "path": one.path, "text": one.text} for one in found]
+    error = None
+    if needed:
+        every = sum(release.needed for release in RELEASES)
+        error = MotionkitError(
+            f"{len(needed)} of {every} downloads that training needs are not whole: {', '.join(needed)}.",
+            why=f"they were looked for in {place.resolve()}.",
+            fix="put them there as listed above, or name another folder with --root DIR.",
+            code=1,
+        )
+    finish({"command": "doctor", "root": str(place), "files": files}, error, json=json)
+
+
+def _root_of(config: Path) -> Path:
+    """Return the folder that a settings file names as its root."""
+    from motionkit.config.sources import read_file
+
+    root = read_file(config).table.get("root")
+    if not isinstance(root, str) or not root:
+        raise MotionkitError(f"{config} names no root.", fix='write root = "DIR" at its top.')
+    return Path(root).expanduser()
 
 
 def run_checks() -> Iterator[Check]:
