@@ -73,6 +73,12 @@ def test_pages_are_made_without_torch() -> None:
     assert torch == "False"
 
 
+def test_the_navigation_of_the_reference_has_every_module(pages: ModuleType) -> None:
+    shown = re.findall(r"api/[\w.]+\.md", json.dumps(pages.api_nav()))
+    assert sorted(shown) == sorted(["api/index.md", *(one.page for one in pages.modules())])
+    assert {"motionkit", "motionkit.rl", "motionkit.text_to_motion.grpo.step"} <= {one.name for one in pages.modules()}
+
+
 def test_settings_and_audit_of_a_plugin(pages: ModuleType) -> None:
     assert "| `alpha` |" in pages.plugin_tail("rewards", "tmr-dense")
     assert "| `objective.nft_beta` |" in pages.plugin_tail("algorithms", "nft")

@@ -300,8 +300,9 @@ def api_nav() -> list[Any]:
     for one in modules():
         words = one.name.split(".")
         tree.setdefault(words[1] if len(words) > 1 else "", []).append({".".join(words[2:]) or one.name: one.page})
-    sections = ({name: next(iter(found[0].values())) if len(found) == 1 else found} for name, found in tree.items())
-    return ["api/index.md", *tree.pop("", []), *sections]
+    top = tree.pop("", [])
+    sections = [{name: next(iter(found[0].values())) if len(found) == 1 else found} for name, found in tree.items()]
+    return ["api/index.md", *top, *sections]
 
 
 def generated() -> Mapping[str, str]:
