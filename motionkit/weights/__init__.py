@@ -1,6 +1,7 @@
 """Foreign weight files: safe reading, recognition by content, strict loading. Nothing in a file is ever executed."""
 
 from motionkit.weights._arrays import cast, read_array, read_numbers
+from motionkit.weights._hub import download, is_hub_id, located, push
 from motionkit.weights._pickles import open_zip
 from motionkit.weights._read import read
 from motionkit.weights._strict import as_tensor, build, components, describe, find_tensors, load_strict
@@ -11,9 +12,13 @@ __all__ = [
     "cast",
     "components",
     "describe",
+    "download",
     "find_tensors",
+    "is_hub_id",
     "load_strict",
+    "located",
     "open_zip",
+    "push",
     "read",
     "read_array",
     "read_numbers",
