@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field, field_validator
@@ -18,6 +18,9 @@ from motionkit.cli.output import is_verbose, say, warn, wrapped
 from motionkit.cli.settings import settings_command
 from motionkit.config import Cli, Group
 from motionkit.errors import MotionkitError
+
+if TYPE_CHECKING:
+    from motionkit.clips.convert import Edits
 
 FORMATS = Literal["humanml", "kit", "mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
 
@@ -80,6 +83,13 @@ class ConvertSettings(InputSettings):
         description="Repair each clip: clean (the longest clean run; --fix alone), feet (held where they stand), "
         "jitter (filtered); joined by commas.",
     )
+    rig: Annotated[str, Cli("--rig", "Editing")] = Field(
+        "",
+        description="Bring it to a rig: mixamo, unreal, vrm, smpl, or your BVH or GLB file, whose mesh then moves.",
+    )
+    rig_map: Annotated[Path | None, Cli("--rig-map", "Editing")] = Field(
+        None, description="Table of joint names of your rig, where they are not recognised."
+    )
     edit: EditSettings = EditSettings()
     write: WriteSettings = WriteSettings()
 
@@ -112,11 +122,9 @@ def register(app: typer.Typer) -> None:
         npz.
         """
         from motionkit.clips.convert import (
-            Edits,
             OutputOptions,
             messages,
             plan_conversion,
-            read_fixes,
             run_conversion,
             summary_line,
             summary_rows,
@@ -126,7 +134,7 @@ def register(app: typer.Typer) -> None:
         if settings.check:
             return _check(paths, settings, workers)
         out = Path(paths[-1])
-        edits = Edits(fixes=read_fixes(settings.fix), **settings.edit.model_dump())
+        edits = _edits(settings)
         options = OutputOptions(edits=edits, **settings.write.model_dump())
         request = plan_conversion(out, paths[:-1], settings.to, options)
         rows = open_table(settings.captions)
@@ -147,14 +155,15 @@ def register(app: typer.Typer) -> None:
 
 def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
     """Refuse options that have no effect, and paths that are missing, before anything is read."""
-    from motionkit.clips.convert import Edits, read_fixes, refuse_for_check
+    from motionkit.clips.convert import refuse_for_check
     from motionkit.runs import require_writable
 
-    Edits(fixes=read_fixes(settings.fix), **settings.edit.model_dump())
+    _edits(settings)
     if settings.check:
         default = ConvertSettings()
         given = {f"--{name.replace('_', '-')}": value != getattr(default.write, name) for name, value in settings.write}
         given |= {f"--{name.replace('_', '-')}": bool(value) for name, value in settings.edit}
+        given["--rig"] = bool(settings.rig)
         more = {"--to": settings.to, "--fix": settings.fix, "--captions": settings.captions.table}
         refuse_for_check({**more, **given})
         if (table := settings.write_joint_map) is not None:
@@ -165,6 +174,16 @@ def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
         raise MotionkitError("--write-joint-map acts with --check only.", fix="add --check.")
     elif len(paths) < 2:
         raise MotionkitError("convert needs something to read and a place to write.", fix="motionkit convert IN... OUT")
+
+
+def _edits(settings: ConvertSettings) -> Edits:
+    """Return what is changed; refuse what does not fit together."""
+    from motionkit.clips.convert import Edits, read_fixes, read_rig
+
+    if settings.rig_map is not None and not settings.rig:
+        raise MotionkitError("--rig-map acts with --rig only.", fix="add --rig FILE.")
+    rig = read_rig(settings.rig, settings.rig_map) if settings.rig else None
+    return Edits(fixes=read_fixes(settings.fix), rig=rig, **settings.edit.model_dump())
 
 
 def _check(paths: Sequence[str], settings: ConvertSettings, workers: int) -> Mapping[str, Any]:
