@@ -256,6 +256,7 @@ def convert(
     loop: bool = False,
     in_place: bool = False,
     floor: bool = False,
+    rig: str | Path = "",
     overwrite: bool = False,
     up: Literal["auto", "y", "z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
@@ -279,6 +280,7 @@ def convert(
         loop: Cut it where it can be repeated best, and bend both ends to meet.
         in_place: Take away its path over the ground.
         floor: Bring standing feet to height 0.
+        rig: Bring it to a rig: ``mixamo``, ``unreal``, ``vrm``, ``smpl``, or your BVH or GLB file.
         overwrite: Replace the file, or what an earlier conversion wrote in the folder.
         up: See `read`.
         units: See `read`.
@@ -302,6 +304,7 @@ def convert(
         open_sources,
         plan_conversion,
         read_fixes,
+        read_rig,
         refuse_idle,
         run_conversion,
     )
@@ -309,7 +312,9 @@ def convert(
 
     paths = [Path(inputs)] if isinstance(inputs, (str, Path)) else [Path(path) for path in inputs]
     fixes = read_fixes(fix if isinstance(fix, str) else "clean" * fix)
-    edits = Edits(start, end, fixes, height, False, yaw, loop, in_place, floor)
+    edits = Edits(
+        start, end, fixes, height, False, yaw, loop, in_place, floor, read_rig(str(rig)) if str(rig) else None
+    )
     options = OutputOptions(fps=fps, mirror=mirror, edits=edits, overwrite=overwrite)
     request = plan_conversion(Path(out), [str(path) for path in paths], to, options)
     reading = ReadOptions(up=up, unit=units)

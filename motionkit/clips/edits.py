@@ -16,12 +16,14 @@ from motionkit.motion.clip import Clip
 from motionkit.motion.corpus.captions import Caption
 from motionkit.motion.motion import JointMotion, Motion
 from motionkit.rigs import (
+    Rig,
     Step,
     find_feet,
     fix_feet,
     in_place,
     make_loop,
     mirrored,
+    onto_rig,
     repeated,
     scaled,
     seam_of,
@@ -39,6 +41,8 @@ _AROUND = 2.0
 
 _GLIDES = 0.6
 """m/s from which on a foot near the ground swings: held, it would tear the leg."""
+
+_PAIRS = (("hands", "wrist"), ("feet", "ankle"))
 
 HEIGHTS = 0.1, 10.0
 """Metres that a body may be made."""
@@ -62,6 +66,7 @@ class Edits:
     loop: bool = False  # Cut and bent so that it can be repeated
     in_place: bool = False  # Without its path over the ground
     floor: bool = False  # Standing feet at height 0
+    rig: Rig | None = None  # Skeleton that it is brought to
 
     @property
     def any(self) -> bool:
@@ -75,6 +80,8 @@ class Edits:
             raise MotionkitError(f"--end {self.end:g} is not after --start {self.start:g}.", fix="give a later end.")
         if self.height and not HEIGHTS[0] <= self.height <= HEIGHTS[1]:
             raise MotionkitError(f"--height {self.height:g}: a body is {HEIGHTS[0]:g} to {HEIGHTS[1]:g} m tall.")
+        if self.height and self.rig is not None:
+            raise MotionkitError("--height does not act with --rig.", why="the rig has its own.", fix="leave one out.")
         if not math.isfinite(self.yaw):
             raise MotionkitError(f"--yaw {self.yaw:g} is no angle.", fix="give degrees, such as --yaw 90.")
 
@@ -120,7 +127,9 @@ def edited(clip: Clip, edits: Edits) -> tuple[Clip, dict[str, float]]:
     Returns:
         The clip, and ``residual_mean``, ``residual_max`` (m) and ``flips`` of rotations that were found; ``skate``
         (m/s), ``jerk`` (m/s^3), each ``_before`` and ``_after``, ``moved_mean`` and ``moved_max`` (m) of repairs;
-        ``seam_cut``, ``seam``, ``seam_max``, ``seam_inside`` (m), ``loop_start`` and ``loop_stop`` (frames) of a loop.
+        ``rig_hands``, ``rig_feet``, ``rig_head`` (m), ``rig_scale``, ``rig_contacts`` (shares) of another rig
+        (`motionkit.rigs.OnRig`); ``seam_cut``, ``seam``, ``seam_max``, ``seam_inside`` (m), ``loop_start`` and
+        ``loop_stop`` (frames) of a loop.
     """
     if not edits.any:
         return clip, {}
@@ -154,6 +163,12 @@ def edited(clip: Clip, edits: Edits) -> tuple[Clip, dict[str, float]]:
     if edits.floor:
         lift = torch.tensor([0.0, -floor_height(motion.positions(), motion.fps), 0.0], dtype=torch.float64)
         motion = turned(motion, 0.0, lift)
+    if edits.rig is not None:
+        fit = onto_rig(motion, edits.rig)
+        motion, miss = fit.motion, fit.misses
+        figures |= {f"rig_{end}": (miss[f"left {joint}"] + miss[f"right {joint}"]) / 2 for end, joint in _PAIRS}
+        figures |= {"rig_head": miss["head"], "rig_scale": fit.scale}
+        figures |= {} if math.isnan(fit.contacts) else {"rig_contacts": fit.contacts}
     return replace(clip, motion=motion, features=None), figures
 
 

@@ -12,8 +12,10 @@ from motionkit.rigs._contacts import (
 )
 from motionkit.rigs._fix_feet import fix_feet, standing_slide
 from motionkit.rigs._loops import Loop, Step, make_loop, repeated, seam_of, turned
+from motionkit.rigs._onto import OnRig, onto_rig
 from motionkit.rigs._placing import in_place, mirrored, scaled, without_jitter
 from motionkit.rigs.bodymap import Side, body_height, body_yaw, head_joint, mirror_order, sides, to_body
+from motionkit.rigs.named import Rig, named_rig
 from motionkit.rigs.rest import kit_bones
 from motionkit.rigs.solver import Retarget, solve
 
@@ -21,7 +23,9 @@ __all__ = [
     "GAITS",
     "ContactSpec",
     "Loop",
+    "OnRig",
     "Retarget",
+    "Rig",
     "Side",
     "Step",
     "body_height",
@@ -36,6 +40,8 @@ __all__ = [
     "make_loop",
     "mirror_order",
     "mirrored",
+    "named_rig",
+    "onto_rig",
     "repeated",
     "scaled",
     "seam_of",

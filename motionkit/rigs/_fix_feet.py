@@ -118,7 +118,7 @@ class FixedFeet(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Leg:
+class Leg:
     """Joints of a leg; `foot` are the joints of the foot that can stand, the ankle first."""
 
     hip: int
@@ -160,7 +160,7 @@ def fix_feet(motion: Motion, *, fastest: float = math.inf) -> FixedFeet:
         >>> fixed.after < 0.2 * fixed.before
         True
     """
-    legs = _find_legs(motion)
+    legs = find_legs(motion)
     if not bool(motion.rotations.isfinite().all() and motion.translations.isfinite().all()):
         raise MotionkitError("the motion has values that are not finite.", fix="motionkit convert --fix drops them.")
     positions, fps = motion.positions(), motion.fps
@@ -173,12 +173,9 @@ def fix_feet(motion: Motion, *, fastest: float = math.inf) -> FixedFeet:
     feet, short, held = [], 0, 0
     for side, leg in enumerate(legs):
         foot = _hold(positions, leg, scores[:, side], fps, fastest)
-        target, part = _reachable(positions, leg, foot.shift)
-        hinge = _hinge(world[:, leg.hip], positions, leg, across)
-        turned = _turned(motion, world, positions, leg, target, hinge)
-        moved = (foot.shift != 0).any(-1)[:, None, None]
+        turned, part = shifted_leg(motion, world, positions, leg, foot.shift, across)
         for joint, local in turned.items():
-            rotations[:, joint] = torch.where(moved, local, rotations[:, joint])
+            rotations[:, joint] = local
         feet.append(foot)
         short, held = short + int((part[foot.held] < 1).sum()), held + int(foot.held.sum())
     fixed = replace(motion, rotations=rotations)
@@ -201,13 +198,13 @@ def standing_slide(told: Motion, motions: Sequence[Motion], *, fastest: float = 
     Raises:
         MotionkitError: As `fix_feet`.
     """
-    legs, places = _find_legs(told), told.positions()
+    legs, places = find_legs(told), told.positions()
     scores = joint_contacts(places, told.fps, (legs[0].foot, legs[1].foot))
     feet = [_hold(places, leg, scores[:, side], told.fps, fastest) for side, leg in enumerate(legs)]
     return [_slide(motion.positions(), feet, told.fps) for motion in motions]
 
 
-def _find_legs(motion: Motion) -> tuple[_Leg, _Leg]:
+def find_legs(motion: Motion) -> tuple[Leg, Leg]:
     roles = find_roles(motion.names, motion.parents)
     wanted = [f"{side} {joint}" for side in ("left", "right") for joint in _LEG]
     if missing := [role for role in wanted if role not in roles]:
@@ -225,8 +222,28 @@ def _find_legs(motion: Motion) -> tuple[_Leg, _Leg]:
             if not is_below(lower, upper, motion.parents):
                 names = motion.names[lower], motion.names[upper]
                 raise MotionkitError(f"feet cannot be fixed: {names[0]} does not hang on {names[1]}.")
-        legs.append(_Leg(hip, knee, ankle, foot))
+        legs.append(Leg(hip, knee, ankle, foot))
     return legs[0], legs[1]
+
+
+def shifted_leg(
+    motion: Motion, world: Tensor, positions: Tensor, leg: Leg, shift: Tensor, across: Tensor
+) -> tuple[dict[int, Tensor], Tensor]:
+    """Return the rotations ``[T, 3, 3]`` of hip, knee and ankle that move an ankle, and how much of the way ``[T]``.
+
+    Args:
+        motion: The motion.
+        world: ``[T, J, 3, 3]`` its rotations in the world.
+        positions: ``[T, J, 3]``.
+        leg: The leg.
+        shift: ``[T, 3]`` by which the ankle moves, as far as the leg reaches; frames with 0 stay as they are.
+        across: ``[T, 3]`` from the right hip to the left one.
+    """
+    target, part = _reachable(positions, leg, shift)
+    hinge = _hinge(world[:, leg.hip], positions, leg, across)
+    turned = _turned(motion, world, positions, leg, target, hinge)
+    moved = (shift != 0).any(-1)[:, None, None]
+    return {joint: torch.where(moved, local, motion.rotations[:, joint]) for joint, local in turned.items()}, part
 
 
 @dataclass(frozen=True)
@@ -241,7 +258,7 @@ class _Hold:
     left: int  # How many of those are left as they are
 
 
-def _hold(positions: Tensor, leg: _Leg, scores: Tensor, fps: float, fastest: float) -> _Hold:
+def _hold(positions: Tensor, leg: Leg, scores: Tensor, fps: float, fastest: float) -> _Hold:
     """Find where a foot stands and what holds it there; `scores` ``[T, P]`` of its joints."""
     frames = len(positions)
     stands = scores > _STANDS  # [T, P]: ankle, toe
@@ -328,7 +345,7 @@ def _spans(stands: Tensor, pause: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _standing_joint(stands: Tensor, leg: _Leg) -> Tensor:
+def _standing_joint(stands: Tensor, leg: Leg) -> Tensor:
     """Return the joint that stands in each step ``[T - 1]``: the last of the foot that stands before and after."""
     both = stands[1:] & stands[:-1]
     joint, last = [], leg.foot[-1]
@@ -357,7 +374,7 @@ def _blend(shift: Tensor, spans: list[tuple[int, int]], frames: int) -> None:
                     shift[at] += part * part * (3 - 2 * part) * shift[edge]
 
 
-def _reachable(positions: Tensor, leg: _Leg, shift: Tensor) -> tuple[Tensor, Tensor]:
+def _reachable(positions: Tensor, leg: Leg, shift: Tensor) -> tuple[Tensor, Tensor]:
     """Return where the ankle goes ``[T, 3]``, along its shift as far as the leg is long, and that part ``[T]``."""
     upper, lower = leg.bones(positions)
     away = upper + lower
@@ -370,7 +387,7 @@ def _reachable(positions: Tensor, leg: _Leg, shift: Tensor) -> tuple[Tensor, Ten
 
 
 def _turned(
-    motion: Motion, world: Tensor, positions: Tensor, leg: _Leg, target: Tensor, hinge: Tensor
+    motion: Motion, world: Tensor, positions: Tensor, leg: Leg, target: Tensor, hinge: Tensor
 ) -> dict[int, Tensor]:
     """Return the rotations ``[T, 3, 3]`` of hip, knee and ankle that bring the ankle to its target."""
     hip, knee, ankle = (positions[:, joint] for joint in (leg.hip, leg.knee, leg.ankle))
@@ -384,7 +401,7 @@ def _turned(
     }
 
 
-def _hinge(thigh: Tensor, positions: Tensor, leg: _Leg, across: Tensor) -> Tensor:
+def _hinge(thigh: Tensor, positions: Tensor, leg: Leg, across: Tensor) -> Tensor:
     """Return the axis ``[T, 3]`` about which the knee bends; where it is straight, that of the clip's other frames.
 
     Args:

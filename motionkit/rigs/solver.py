@@ -235,7 +235,7 @@ class Retarget:
         import roma
 
         first = clips[0]
-        source = _sources(first)
+        source = body_sources(first)
         follows = torch.tensor(source).clamp_min(0)
         kept = (torch.tensor(source) < 0)[:, None, None]
         # Frames in a row, as the rotations that are found follow each other.
@@ -248,7 +248,7 @@ class Retarget:
                 continue
             # Files of one skeleton differ in where their end sites are.
             order = [part.names.index(name) for name in first.names]
-            body, _ = _body_frames(part)
+            body, _ = body_frames(part)
             world = accumulate_rotations(part.rotations, part.parents)
             turned = body[:, follows].mT @ world[:, order]
             turns.append(torch.where(kept, part.rotations[:, order], turned).sum(0))
@@ -267,7 +267,7 @@ class Retarget:
         Raises:
             MotionkitError: A joint of the body is not found by its name, or values are not finite.
         """
-        body, joints = _body_frames(motion)
+        body, joints = body_frames(motion)
         frames = len(body)
         told = body[:, torch.tensor(self.source).clamp_min(0)] @ self.turns
         world: list[Tensor] = []
@@ -293,14 +293,14 @@ class Retarget:
         return replace(made, translations=translations)
 
 
-def _body_frames(motion: Motion | JointMotion) -> tuple[Tensor, Tensor]:
+def body_frames(motion: Motion | JointMotion) -> tuple[Tensor, Tensor]:
     """Return rotations in the world ``[T, 22, 3, 3]`` and joints ``[T, 22, 3]`` of the 22-joint body."""
     joints = to_body(motion, HUMANML, motion.fps)
     solved = solve(JointMotion(HUMANML.joint_names, HUMANML.parents, joints, motion.fps)).motion
     return accumulate_rotations(solved.rotations, solved.parents)[:, : HUMANML.joints], joints
 
 
-def _sources(motion: Motion) -> tuple[int, ...]:
+def body_sources(motion: Motion) -> tuple[int, ...]:
     """Return which joint of the 22-joint body each joint follows."""
     roles = find_roles(motion.names, motion.parents)
     to_body(motion.cut(0, 1), HUMANML, motion.fps)  # refuses a rig without a body

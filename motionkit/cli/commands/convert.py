@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field, field_validator
@@ -18,6 +18,9 @@ from motionkit.cli.output import say, warn, wrapped
 from motionkit.config import Cli, Group
 from motionkit.contracts.command import Command, Console
 from motionkit.errors import MotionkitError
+
+if TYPE_CHECKING:
+    from motionkit.clips.convert import Edits
 
 FORMATS = Literal["humanml", "kit", "mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
 
@@ -79,6 +82,13 @@ class ConvertSettings(InputSettings):
         description="Repair each clip: clean (the longest clean run; --fix alone), feet (held where they stand), "
         "jitter (filtered); joined by commas.",
     )
+    rig: Annotated[str, Cli("--rig", "Editing")] = Field(
+        "",
+        description="Bring it to a rig: mixamo, unreal, vrm, smpl, or your BVH or GLB file, whose mesh then moves.",
+    )
+    rig_map: Annotated[Path | None, Cli("--rig-map", "Editing")] = Field(
+        None, description="Table of joint names of your rig, where they are not recognised."
+    )
     edit: EditSettings = EditSettings()
     write: WriteSettings = WriteSettings()
 
@@ -117,6 +127,7 @@ def convert(
         summary_rows,
     )
 
+<<<<<<< HEAD
     workers = settings.jobs or os.cpu_count() or 1
     if settings.check:
         return _check(paths, settings, workers)
@@ -138,18 +149,55 @@ def convert(
     shown = {"text": f"wrote {out}: {summary_line(report, always=console.verbose)}"} if one else {"table": table}
     bodies = [body.document() for body in opened.bodies]
     return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "failure": report.failure(out)}
+=======
+        Reads BVH, GLB, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D
+        and KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints,
+        npz.
+        """
+        from motionkit.clips.convert import (
+            OutputOptions,
+            messages,
+            plan_conversion,
+            run_conversion,
+            summary_line,
+            summary_rows,
+        )
+
+        workers = settings.jobs or os.cpu_count() or 1
+        if settings.check:
+            return _check(paths, settings, workers)
+        out = Path(paths[-1])
+        edits = _edits(settings)
+        options = OutputOptions(edits=edits, **settings.write.model_dump())
+        request = plan_conversion(out, paths[:-1], settings.to, options)
+        rows = open_table(settings.captions)
+        opened = open_inputs(paths[:-1], settings.read)
+        after = NOTHING if request.file else GOES_ON
+        with working("convert", len(opened.sources), after=after, workers=workers) as step:
+            report = run_conversion(
+                request, opened.sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key)
+            )
+        report.skipped = list(map(str, opened.skipped))
+        _talk(messages(report, fixed="clean" in edits.fixes))
+        one = len(report.written) == 1 and not report.splits and not request.edits.any
+        table = {"title": f"wrote {out}", "columns": ("", ""), "rows": summary_rows(report)}
+        shown = {"text": f"wrote {out}: {summary_line(report, always=is_verbose())}"} if one else {"table": table}
+        bodies = [body.document() for body in opened.bodies]
+        return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "failure": report.failure(out)}
+>>>>>>> b1
 
 
 def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
     """Refuse options that have no effect, and paths that are missing, before anything is read."""
-    from motionkit.clips.convert import Edits, read_fixes, refuse_for_check
+    from motionkit.clips.convert import refuse_for_check
     from motionkit.runs import require_writable
 
-    Edits(fixes=read_fixes(settings.fix), **settings.edit.model_dump())
+    _edits(settings)
     if settings.check:
         default = ConvertSettings()
         given = {f"--{name.replace('_', '-')}": value != getattr(default.write, name) for name, value in settings.write}
         given |= {f"--{name.replace('_', '-')}": bool(value) for name, value in settings.edit}
+        given["--rig"] = bool(settings.rig)
         more = {"--to": settings.to, "--fix": settings.fix, "--captions": settings.captions.table}
         refuse_for_check({**more, **given})
         if (table := settings.write_joint_map) is not None:
@@ -160,6 +208,16 @@ def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
         raise MotionkitError("--write-joint-map acts with --check only.", fix="add --check.")
     elif len(paths) < 2:
         raise MotionkitError("convert needs something to read and a place to write.", fix="motionkit convert IN... OUT")
+
+
+def _edits(settings: ConvertSettings) -> Edits:
+    """Return what is changed; refuse what does not fit together."""
+    from motionkit.clips.convert import Edits, read_fixes, read_rig
+
+    if settings.rig_map is not None and not settings.rig:
+        raise MotionkitError("--rig-map acts with --rig only.", fix="add --rig FILE.")
+    rig = read_rig(settings.rig, settings.rig_map) if settings.rig else None
+    return Edits(fixes=read_fixes(settings.fix), rig=rig, **settings.edit.model_dump())
 
 
 def _check(paths: Sequence[str], settings: ConvertSettings, workers: int) -> Mapping[str, Any]:

@@ -27,6 +27,7 @@ from motionkit.clips.convert.run import (
 from motionkit.clips.convert.targets import FileKind, FileTarget, kind_of
 from motionkit.clips.edits import Edits, read_fixes
 from motionkit.clips.find import Opened, open_sources, refuse_idle
+from motionkit.clips.rig_files import read_rig
 from motionkit.clips.sources import FileSource, generated_texts, load_clips
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "open_sources",
     "plan_conversion",
     "read_fixes",
+    "read_rig",
     "refuse_for_check",
     "refuse_foreign",
     "refuse_idle",

@@ -256,7 +256,8 @@ _FIGURES = {
 
 
 _EDITED = ("loop_start", "loop_stop", "seam", "seam_max", "seam_cut", "seam_inside", "moved_mean", "moved_max",
-           "skate_before", "skate_after", "jerk_before", "jerk_after")  # fmt: skip
+           "skate_before", "skate_after", "jerk_before", "jerk_after",
+           "rig_hands", "rig_feet", "rig_head", "rig_scale", "rig_contacts")  # fmt: skip
 """Figures of edits, which have rows of their own."""
 
 
@@ -343,6 +344,12 @@ def edit_rows(figures: Mapping[str, float]) -> list[tuple[str, object]]:
         seam, most, cut, inside = (1000 * figures[name] for name in ("seam", "seam_max", "seam_cut", "seam_inside"))
         rows.append(("joints at the seam, mm", f"{seam:.1f} apart (one {most:.0f}); {cut:.1f} without blending"))
         rows.append(("from frame to frame, mm", f"{inside:.1f} in the same measure"))
+    if "rig_scale" in figures:
+        hands, feet, head = (1000 * figures[f"rig_{end}"] for end in ("hands", "feet", "head"))
+        rows.append(("on the rig: off by, mm", f"hands {hands:.0f}, feet {feet:.1f}, head {head:.0f}"))
+        rows.append(("on the rig: legs", f"{figures['rig_scale']:.2f} times as long"))
+    if "rig_contacts" in figures:
+        rows.append(("on the rig: contacts kept", f"{100 * figures['rig_contacts']:.1f} %"))
     return rows
 
 

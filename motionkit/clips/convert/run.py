@@ -133,7 +133,8 @@ def convert_file(
             if kind in PICTURES:
                 write_pictures(out, [(one.clip, one.title) for one in shown])
             else:
-                figures = write_file(out, kind, shown[0].clip, unit=unit)
+                model = edits.rig.model if edits.rig is not None else ""
+                figures = write_file(out, kind, shown[0].clip, unit=unit, model=model)
         except OSError as error:
             raise MotionkitError(f"{out} cannot be written: {error.strerror or error}.", code=1) from error
         report.written = [one.title for one in shown]
@@ -388,7 +389,9 @@ def plan_conversion(
         return Request(out, feature, None, options, options.edits)
     single = kind_of(out) is not None and not out.is_dir()
     _refuse_for_files(kind, options, single=single)
-    target = FileTarget(kind, options.fps, options.bvh_unit, options.min_frames)
+    rig = options.edits.rig
+    model = rig.model if rig is not None else ""
+    target = FileTarget(kind, options.fps, options.bvh_unit, options.min_frames, model)
     edits = replace(options.edits, mirror=options.mirror)
     return Request(out, target, kind if single else None, options, edits)
 
@@ -463,7 +466,7 @@ def _refuse_for_datasets(target: FeatureTarget, options: OutputOptions) -> None:
         raise MotionkitError(f"--min-frames does not act with --to {kind}.", why="its loaders fix the shortest clip.")
     if options.bvh_unit != "cm":
         raise MotionkitError(f"--bvh-unit does not act with --to {kind}.", fix="leave it out.")
-    for name, flag in (("yaw", "--yaw"), ("height", "--height"), ("floor", "--floor")):
+    for name, flag in (("yaw", "--yaw"), ("height", "--height"), ("floor", "--floor"), ("rig", "--rig")):
         if getattr(options.edits, name):
             raise MotionkitError(
                 f"{flag} does not act with --to {kind}.",
@@ -474,6 +477,8 @@ def _refuse_for_datasets(target: FeatureTarget, options: OutputOptions) -> None:
 
 def _refuse_for_files(kind: FileKind, options: OutputOptions, *, single: bool) -> None:
     """Raise MotionkitError for options that have no effect on this format, or on a single file."""
+    if kind == "joints" and options.edits.rig is not None:
+        raise MotionkitError("--rig does not act on joints.", why="they are those of one body.", fix="leave it out.")
     if options.bvh_unit != "cm" and kind != "bvh":
         raise MotionkitError(f"--bvh-unit does not act with --to {kind}.", fix="leave it out.")
     if options.min_frames != 1 and single:

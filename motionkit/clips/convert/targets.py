@@ -35,8 +35,10 @@ PICTURES = ("mp4", "gif", "html")
 """Kinds that can show several clips in one file."""
 
 
-def write_file(path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm"] = "cm") -> dict[str, float]:
-    """Write one clip as one file.
+def write_file(
+    path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm"] = "cm", model: str = ""
+) -> dict[str, float]:
+    """Write one clip as one file; as GLB with the meshes of `model`, a GLB file whose skeleton the clip is on.
 
     Returns:
         ``residual_mean``, ``residual_max`` (metres) and ``flips`` if rotations were solved from joint positions.
@@ -62,6 +64,10 @@ def write_file(path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm
         from motionkit.formats.bvh import write_bvh
 
         write_bvh(path, rotated, unit=unit)
+    elif kind == "glb" and model:
+        from motionkit.formats.glb import write_animated
+
+        write_animated(path, Path(model), rotated, name=path.stem)
     elif kind == "glb":
         from motionkit.formats.glb import write_glb
 
@@ -165,6 +171,7 @@ class FileTarget:
     fps: float = 0.0
     unit: Literal["m", "cm"] = "cm"  # Unit of BVH files
     min_frames: int = 1  # Shorter clips are left out
+    model: str = ""  # GLB file whose meshes move with the clips; see `write_file`
 
     @property
     def for_training(self) -> bool:
@@ -192,7 +199,7 @@ class FileTarget:
         path = folder / name
         if path.exists():
             raise MotionkitError("another clip has this id already.")
-        figures = write_file(path, self.kind, clip, unit=self.unit)
+        figures = write_file(path, self.kind, clip, unit=self.unit, model=self.model)
         skeleton = skeleton_mark(clip.motion.names, clip.motion.parents) if self.kind == "mpl" else ""
         captions = len(clip.captions)
         return [Piece(key, frames, (name,), clip.split, clip.group, captions, figures, skeleton=skeleton)]

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -242,6 +242,31 @@ class Poses:
 def rest_poses(file: Container, tree: Tree) -> Poses:
     """Return the joints as the nodes stand in the file, in a single frame."""
     return _poses(file, tree, {}, 1)
+
+
+class RestFrames(NamedTuple):
+    """What places and rotations of animated nodes are relative to."""
+
+    above_turn: Tensor  # ``[3, 3]`` rotation of the node above the root
+    above_place: Tensor  # ``[3]`` its place
+    above_scale: float  # Its scale
+    scales: Tensor  # ``[J]`` scale of each joint in the world
+
+
+def rest_frames(file: Container, tree: Tree) -> RestFrames:
+    """Return the frames of the skeleton as the nodes stand in the file; of an uneven scale it is the mean one."""
+    still = slice(0, 1)
+    above = torch.eye(3, dtype=torch.float64)[None], torch.zeros(1, 3, dtype=torch.float64)
+    for node in tree.above:
+        above = _below(above, _local(file, node, {}, still))
+    world: list[tuple[Tensor, Tensor]] = []
+    for node, parent in zip(tree.nodes, tree.parents, strict=True):
+        world.append(_below(world[parent] if parent >= 0 else above, _local(file, node, {}, still)))
+    scales = torch.cat([torch.linalg.det(matrix).abs() ** (1 / 3) for matrix, _ in world])
+    scale = float(torch.linalg.det(above[0]).abs() ** (1 / 3))
+    if not (scale > 0 and bool((scales > 0).all())):
+        raise file.error("a joint is scaled to nothing")
+    return RestFrames(_rotations(above[0][:, None])[0][0, 0], above[1][0], scale, scales)
 
 
 def _poses(file: Container, tree: Tree, sampled: Mapping[tuple[int, str], Floats], frames: int) -> Poses:

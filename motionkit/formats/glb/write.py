@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_to_quaternion, positions_from_bones
@@ -158,18 +159,16 @@ class Buffer:
             "bufferViews": self.views,
             "buffers": [{"byteLength": len(self._data)}],
         }
-        text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-        text += b" " * (-len(text) % 4)
-        size = 12 + 8 + len(text) + 8 + len(self._data)
-        return b"".join(
-            [
-                struct.pack("<4sII", b"glTF", 2, size),
-                struct.pack("<I4s", len(text), b"JSON"),
-                text,
-                struct.pack("<I4s", len(self._data), b"BIN\0"),
-                bytes(self._data),
-            ]
-        )
+        return pack_glb(whole, bytes(self._data))
+
+
+def pack_glb(document: dict[str, Any], data: bytes) -> bytes:
+    """Return the bytes of a GLB file with this document and this buffer, whose size is a multiple of four."""
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    text += b" " * (-len(text) % 4)
+    size = 12 + 8 + len(text) + 8 + len(data)
+    head = [struct.pack("<4sII", b"glTF", 2, size), struct.pack("<I4s", len(text), b"JSON"), text]
+    return b"".join([*head, struct.pack("<I4s", len(data), b"BIN\0"), data])
 
 
 _STILL = 1e-6
@@ -294,19 +293,19 @@ def _animation(buffer: Buffer, motion: Motion, name: str) -> dict[str, Any]:
         channels.append({"sampler": len(samplers), "target": {"node": node, "path": path}})
         samplers.append({"input": times, "output": buffer.add(values), "interpolation": "LINEAR"})
 
-    quaternions = _quaternions(motion)
+    turns = quaternions(motion.rotations)
     moved = (motion.translations - motion.offsets).abs().amax(dim=(0, 2)) > _STILL
     for joint, label in enumerate(motion.names):
         if motion.parents[joint] < 0 or bool(moved[joint]):
             add(joint, "translation", motion.translations[:, joint].numpy().astype(np.float32))
         if not label.endswith(END):
-            add(joint, "rotation", quaternions[:, joint])
+            add(joint, "rotation", turns[:, joint])
     return {"name": name, "channels": channels, "samplers": samplers, "extras": {"fps": motion.fps}}
 
 
-def _quaternions(motion: Motion) -> NDArray[np.float32]:
+def quaternions(rotations: Tensor) -> NDArray[np.float32]:
     """Return ``[T, J, 4]`` (x, y, z, w), each in the hemisphere of the frame before: the short way round."""
-    wxyz = matrix_to_quaternion(motion.rotations.double())
+    wxyz = matrix_to_quaternion(rotations.double())
     turned = (wxyz[1:] * wxyz[:-1]).sum(dim=-1) < 0
     sign = torch.where(turned, -1.0, 1.0).cumprod(dim=0)
     signed = torch.cat([wxyz[:1], wxyz[1:] * sign[..., None]])

@@ -24,7 +24,7 @@ from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.generating import generate_motions, plan_steps
 from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.motion import HUMANML, features_to_joints
-from motionkit.page import html_page
+from motionkit.page.html import html_page
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.starter import CATALOGUE
 

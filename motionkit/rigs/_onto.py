@@ -1,0 +1,204 @@
+"""Motions of any rig on another one, with its names, rest pose and proportions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.geometry import accumulate_rotations, bones_from_positions, positions_from_bones
+from motionkit.motion.clip import BODY, joint_map_text
+from motionkit.motion.motion import END, JointMotion, Motion
+from motionkit.motion.skeleton import HUMANML
+from motionkit.rigs._contacts import find_feet, soft_contacts
+from motionkit.rigs._fix_feet import find_legs, shifted_leg
+from motionkit.rigs._solve_rotations import to_local
+from motionkit.rigs.bodymap import find_roles, is_below, joint_path, to_body
+from motionkit.rigs.named import Rig
+from motionkit.rigs.solver import Retarget, body_frames
+
+_STANDS = 0.5
+"""Soft contact above which a foot stands, as in `motionkit.metrics.CONTACT`."""
+
+_ENDS = {"head": "neck", "left wrist": "left_elbow", "right wrist": "right_elbow"}
+"""Joints whose turn only rotations tell, to the joint of the 22 that they turn against."""
+
+_REACH = ("left wrist", "right wrist", "left ankle", "right ankle", "head")
+
+
+class OnRig(NamedTuple):
+    """A motion on another rig, and how well it fits."""
+
+    motion: Motion  # Its names are the rig's own
+    # Mean metres by role. Feet: between ankles and those of the first body, scaled by the legs. Hands and head: between
+    # where they are and where the first body's bones would bring them, were they as long as this rig's.
+    misses: dict[str, float]
+    contacts: float  # Share of frames and feet that stand, or do not, as they did before; NaN without feet
+    scale: float  # Length of its legs as a part of the first one's
+
+
+def onto_rig(motion: Motion | JointMotion, rig: Rig) -> OnRig:
+    """Bring a motion to a rig.
+
+    Each joint follows the rotation of the 22-joint body that both have, from the rig's rest pose on (`Retarget`); head
+    and hands follow the rotations of the first rig, where it has any. The path is scaled by the length of the legs.
+    Then ankles go where those of the first body are, so scaled, as far as legs reach: feet that stand keep standing.
+    Joints that are not of a body keep their rest pose, and so does what the hips hang on.
+
+    Args:
+        motion: In metres, Y up; its body is found by names.
+        rig: The other rig.
+
+    Raises:
+        MotionkitError: Joints of a body are not found in one of the two.
+    """
+    carrier = _carrier(rig)
+    names = rig.roles
+    kept = [joint for joint in range(len(names)) if is_below(joint, carrier, rig.parents)]
+    place = {joint: index for index, joint in enumerate(kept)}
+    pose = rig.pose()
+    whole = accumulate_rotations(pose.rotations, pose.parents)
+    places = pose.positions()
+    part = replace(
+        pose,
+        names=tuple(names[joint] for joint in kept),
+        parents=tuple(place.get(rig.parents[joint], -1) for joint in kept),
+        offsets=pose.offsets[kept],
+        rotations=torch.cat([whole[:, carrier : carrier + 1], pose.rotations[:, kept[1:]]], dim=1),
+        translations=torch.cat([places[:, carrier : carrier + 1], pose.translations[:, kept[1:]]], dim=1),
+    )
+    made = Retarget.of([part]).motion(motion)
+    made = _with_ends(made, part, motion)
+    _, joints = body_frames(motion)
+    roles = find_roles(made.names, made.parents)
+    scale = _leg(positions_from_bones(made.offsets, made.parents), roles) / _leg(joints[0], _OWN)
+    made = _standing(made, joints * scale)
+    misses, contacts = _fit(made, joints * scale, motion)
+    return OnRig(_whole(rig, kept, carrier, made, pose), misses, contacts, scale)
+
+
+_OWN = {role: HUMANML.index(joint) for role, joint in BODY.items()}
+_ANKLES = [_OWN["left ankle"], _OWN["right ankle"]]
+
+
+def _carrier(rig: Rig) -> int:
+    """Return the joint that all of the body hangs on; refuse a rig without a body, with a table to fill in."""
+    roles = find_roles(rig.roles, rig.parents)
+    missing = [role for role in BODY if role not in roles and not role.endswith("toe")]
+    if missing:
+        table = [line for line in joint_map_text(rig.names, roles, rig.label).splitlines() if not line.startswith("#")]
+        raise MotionkitError(
+            f"the rig {rig.label} has no joint that looks like: {', '.join(missing)}.",
+            why=f"its joints are {', '.join(name for name in rig.names if not name.endswith(END))}.",
+            fix="write which is which into a file and give it with --rig-map FILE: " + "; ".join(filter(None, table)),
+        )
+    ways = [joint_path(rig.parents, roles[role]) for role in ("left hip", "right hip", "head")]
+    shared = [joint for joint in ways[0] if all(joint in way for way in ways)]
+    if not shared:
+        raise MotionkitError(f"the rig {rig.label} is in pieces.", why="its legs and its head have no joint in common.")
+    pelvis = roles["pelvis"]
+    return pelvis if pelvis in shared else shared[-1]
+
+
+def _leg(places: Tensor, roles: dict[str, int]) -> float:
+    total = 0.0
+    for side in ("left", "right"):
+        hip, knee, ankle = (places[roles[f"{side} {joint}"]] for joint in ("hip", "knee", "ankle"))
+        total += float((knee - hip).norm() + (ankle - knee).norm()) / 2
+    return total
+
+
+def _with_ends(made: Motion, rest: Motion, source: Motion | JointMotion) -> Motion:
+    """Turn head and hands as those of the first rig turn against neck and forearms, from its rest pose on."""
+    if not isinstance(source, Motion):
+        return made
+    still = replace(
+        source.cut(0, 1),
+        rotations=torch.eye(3, dtype=torch.float64).expand(1, len(source.names), 3, 3),
+        translations=source.offsets[None],
+        tracks={},
+    )
+    try:
+        calm = body_frames(still)[0]
+    except MotionkitError:
+        return made  # a rest pose that is no body, such as all joints on one line
+    moving, standing = body_frames(source)[0], body_frames(rest)[0]
+    turns, world = (
+        accumulate_rotations(source.rotations, source.parents),
+        accumulate_rotations(made.rotations, made.parents),
+    )
+    own = accumulate_rotations(rest.rotations, rest.parents)
+    theirs, ours = find_roles(source.names, source.parents), find_roles(made.names, made.parents)
+    for role, base in _ENDS.items():
+        if role not in theirs or role not in ours:
+            continue
+        joint = HUMANML.index(base)
+        # Against the base: now, in its rest pose, and in the rest pose of the other rig.
+        now, then = moving[:, joint].mT @ turns[:, theirs[role]], calm[:, joint].mT
+        wanted = moving[:, joint] @ now @ then.mT @ standing[:, joint].mT @ own[:, ours[role]]
+        below = [k for k in range(len(made.names)) if is_below(k, ours[role], made.parents)]
+        change = wanted @ world[:, ours[role]].mT
+        world[:, below] = change[:, None] @ world[:, below]
+    return replace(made, rotations=to_local(world, made.parents))
+
+
+def _standing(made: Motion, joints: Tensor) -> Motion:
+    """Bring ankles to those of the body ``[T, 22, 3]``, at the height that this rig's ankles stand at."""
+    legs = find_legs(made)
+    positions = made.positions()
+    world = accumulate_rotations(made.rotations, made.parents)
+    across = positions[:, legs[0].hip] - positions[:, legs[1].hip]
+    wanted = torch.stack([joints[:, HUMANML.index(f"{side}_ankle")] for side in ("left", "right")], dim=1)
+    found = torch.stack([positions[:, leg.ankle] for leg in legs], dim=1)
+    # Ankles are not equally high above the ground in both bodies; they stand where they are lowest.
+    low = [torch.quantile(one[..., 1].flatten(), 0.1) for one in (found, wanted)]
+    wanted[..., 1] += low[0] - low[1]
+    rotations = made.rotations.clone()
+    for side, leg in enumerate(legs):
+        turned, _ = shifted_leg(made, world, positions, leg, wanted[:, side] - found[:, side], across)
+        for joint, local in turned.items():
+            rotations[:, joint] = local
+    return replace(made, rotations=rotations)
+
+
+def _fit(made: Motion, joints: Tensor, source: Motion | JointMotion) -> tuple[dict[str, float], float]:
+    """Return the misses by role, and the share of contacts that are kept."""
+    positions = made.positions()
+    now = to_body(made, HUMANML, made.fps)
+    lengths = bones_from_positions(now, HUMANML.parents).norm(dim=-1, keepdim=True).mean(0)
+    bones = torch.nn.functional.normalize(bones_from_positions(joints, HUMANML.parents), dim=-1) * lengths
+    alike = positions_from_bones(torch.cat([torch.zeros_like(bones[:, :1]), bones[:, 1:]], dim=1), HUMANML.parents)
+    seen = now - now[:, :1]
+    lift = torch.quantile(now[:, _ANKLES, 1].flatten(), 0.1) - torch.quantile(joints[:, _ANKLES, 1].flatten(), 0.1)
+    wanted = joints + torch.stack([0 * lift, lift, 0 * lift])
+    misses = {}
+    for role in _REACH:
+        joint = _OWN[role]
+        apart = now[:, joint] - wanted[:, joint] if "ankle" in role else seen[:, joint] - alike[:, joint]
+        misses[role] = float(apart.norm(dim=-1).mean())
+    feet, before = find_feet(made.names, made.parents), find_feet(source.names, source.parents)
+    if feet is None or before is None:
+        return misses, math.nan
+    ours = soft_contacts(positions, made.fps, feet) > _STANDS
+    theirs = soft_contacts(source.positions(), source.fps, before) > _STANDS
+    return misses, float((ours == theirs).double().mean())
+
+
+def _whole(rig: Rig, kept: Sequence[int], carrier: int, made: Motion, pose: Motion) -> Motion:
+    """Return the motion with the joints above and beside the body, which keep their pose."""
+    frames = made.frames
+    rotations = pose.rotations.expand(frames, -1, -1, -1).clone()
+    translations = pose.translations.expand(frames, -1, -1).clone()
+    rotations[:, kept[1:]] = made.rotations[:, 1:]
+    rotations[:, carrier], translations[:, carrier] = made.rotations[:, 0], made.translations[:, 0]
+    if (parent := rig.parents[carrier]) >= 0:
+        turn = accumulate_rotations(pose.rotations, pose.parents)[0, parent]
+        place = pose.positions()[0, parent]
+        rotations[:, carrier] = turn.mT @ made.rotations[:, 0]
+        translations[:, carrier] = (made.translations[:, 0] - place) @ turn
+    return Motion(rig.names, rig.parents, pose.offsets, rotations, translations, made.fps, dict(made.tracks))
