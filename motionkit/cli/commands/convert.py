@@ -117,22 +117,19 @@ def convert(
     KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz.
     """
     from motionkit.clips.convert import (
-        Edits,
         OutputOptions,
         messages,
         plan_conversion,
-        read_fixes,
         run_conversion,
         summary_line,
         summary_rows,
     )
 
-<<<<<<< HEAD
     workers = settings.jobs or os.cpu_count() or 1
     if settings.check:
         return _check(paths, settings, workers)
     out = Path(paths[-1])
-    edits = Edits(fixes=read_fixes(settings.fix), **settings.edit.model_dump())
+    edits = _edits(settings)
     options = OutputOptions(edits=edits, **settings.write.model_dump())
     request = plan_conversion(out, paths[:-1], settings.to, options)
     rows = open_table(settings.captions)
@@ -149,42 +146,6 @@ def convert(
     shown = {"text": f"wrote {out}: {summary_line(report, always=console.verbose)}"} if one else {"table": table}
     bodies = [body.document() for body in opened.bodies]
     return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "failure": report.failure(out)}
-=======
-        Reads BVH, GLB, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D
-        and KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints,
-        npz.
-        """
-        from motionkit.clips.convert import (
-            OutputOptions,
-            messages,
-            plan_conversion,
-            run_conversion,
-            summary_line,
-            summary_rows,
-        )
-
-        workers = settings.jobs or os.cpu_count() or 1
-        if settings.check:
-            return _check(paths, settings, workers)
-        out = Path(paths[-1])
-        edits = _edits(settings)
-        options = OutputOptions(edits=edits, **settings.write.model_dump())
-        request = plan_conversion(out, paths[:-1], settings.to, options)
-        rows = open_table(settings.captions)
-        opened = open_inputs(paths[:-1], settings.read)
-        after = NOTHING if request.file else GOES_ON
-        with working("convert", len(opened.sources), after=after, workers=workers) as step:
-            report = run_conversion(
-                request, opened.sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key)
-            )
-        report.skipped = list(map(str, opened.skipped))
-        _talk(messages(report, fixed="clean" in edits.fixes))
-        one = len(report.written) == 1 and not report.splits and not request.edits.any
-        table = {"title": f"wrote {out}", "columns": ("", ""), "rows": summary_rows(report)}
-        shown = {"text": f"wrote {out}: {summary_line(report, always=is_verbose())}"} if one else {"table": table}
-        bodies = [body.document() for body in opened.bodies]
-        return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "failure": report.failure(out)}
->>>>>>> b1
 
 
 def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
