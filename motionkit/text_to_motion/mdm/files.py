@@ -20,7 +20,6 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, DataRecord, Normalizer, Skeleton
 from motionkit.nn import add_adapters, merged_state, native_keys, sinusoidal_table, stock_keys
 from motionkit.runs import write_model
-from motionkit.runs.atomic import temporary
 from motionkit.text import TextRecord
 from motionkit.text_to_motion.mdm.network import MDMNetwork
 from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding, first_problem, settings_from_args
@@ -258,7 +257,7 @@ def export_stock(
     tensors["embed_timestep.sequence_pos_encoder.pe"] = table.clone()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"model{step:09d}.pt"
-    aside = temporary(path)
+    aside = folder / f".tmp-{path.name}"  # torch writes the file's name into it: the same bits need the same name
     torch.save(tensors, aside)
     document = {**(extra or {}), **stock_args(settings, skeleton.name)}
     (folder / "args.json").write_text(json.dumps(document, indent=4, sort_keys=True) + "\n", encoding="utf-8")
