@@ -209,7 +209,8 @@ def register(app: typer.Typer) -> None:
         """Make motions from texts, or from the prompts of a dataset.
 
         A folder gets joints, features, motions.json and motions.html, a page that plays them; --to adds further
-        formats, in files that are called after their prompt. Rotations for bvh, glb and mpl are solved from the joints; -v prints the fit.
+        formats, in files that are called after their prompt. Rotations for bvh, glb and mpl are solved from the joints;
+        -v prints the fit.
         """
         from motionkit.clips.convert import kind_of
         from motionkit.clips.motion_clip import save_clips
