@@ -208,7 +208,7 @@ def _fit(
         still = torch.nn.functional.normalize(
             bones_from_positions(to_body(rest, HUMANML, 30.0), HUMANML.parents), dim=-1
         )
-        for joint in _TRUNK[1:] + [HUMANML.index("head")]:
+        for joint in (*_TRUNK[1:], HUMANML.index("head")):
             above = HUMANML.parents[joint]
             ways[:, joint] = moving[:, above] @ calm[above].mT @ still[0, joint]
     bones = ways * lengths
