@@ -296,7 +296,7 @@ def convert(
         >>> import motionkit
         >>> (clip,) = motionkit.load_policy().generate("a person jumps", inference_timesteps=2)
         >>> motionkit.convert(clip.save("jump.bvh"), "jump.glb").frames
-        120
+        40
     """
     from motionkit.clips.convert import (
         Edits,

@@ -164,8 +164,10 @@ def edited(clip: Clip, edits: Edits) -> tuple[Clip, dict[str, float]]:
         lift = torch.tensor([0.0, -floor_height(motion.positions(), motion.fps), 0.0], dtype=torch.float64)
         motion = turned(motion, 0.0, lift)
     if edits.rig is not None:
-        fit = onto_rig(motion, edits.rig)
-        motion, miss = fit.motion, fit.misses
+        # In place, a loop goes on before and after, so that rotations that are found in time meet at its ends.
+        around = motion.frames - 1 if step is not None and edits.in_place else 0
+        fit = onto_rig(repeated(motion, Step(0.0, torch.zeros(3)), 3) if around else motion, edits.rig)
+        motion, miss = fit.motion.cut(around, around + motion.frames), fit.misses
         figures |= {f"rig_{end}": (miss[f"left {joint}"] + miss[f"right {joint}"]) / 2 for end, joint in _PAIRS}
         figures |= {"rig_head": miss["head"], "rig_scale": fit.scale}
         figures |= {} if math.isnan(fit.contacts) else {"rig_contacts": fit.contacts}

@@ -9,10 +9,12 @@ from typing import Literal, Self
 
 from torch import Tensor
 
-from motionkit.clips.convert import ConvertReport, convert_file, kind_of, refuse_foreign
+from motionkit.clips.convert import ConvertReport, Edits, convert_file, kind_of, refuse_foreign
 from motionkit.clips.convert.targets import shown_track
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip
+
+_NONE = Edits()
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,6 +129,7 @@ def save_clips(
     *,
     fps: float = 0.0,
     unit: Literal["m", "cm"] = "cm",
+    edits: Edits = _NONE,
     overwrite: bool = False,
 ) -> ConvertReport:
     """Write clips as one file; see `MotionClip.save`.
@@ -136,6 +139,7 @@ def save_clips(
         path: The file.
         fps: Frames per second to write.
         unit: Unit of a BVH file.
+        edits: Changes of each clip.
         overwrite: Replace the file.
 
     Returns:
@@ -150,4 +154,4 @@ def save_clips(
         )
     keys = [out.stem] if len(clips) == 1 else [f"{number:04d}" for number in range(len(clips))]
     sources = [LoadedClip(key, clip) for key, clip in zip(keys, clips, strict=True)]
-    return convert_file(sources, out, kind, fps=fps, unit=unit, overwrite=overwrite)
+    return convert_file(sources, out, kind, fps=fps, unit=unit, edits=edits, overwrite=overwrite)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
@@ -26,7 +26,7 @@ from motionkit.rl import (
     rollout,
     stable_hash,
 )
-from motionkit.text import KnownTexts, Prompt
+from motionkit.text import KnownTexts, Prompt, usual_seconds
 
 # Motions of a policy for a list of prompts, the same whatever the batch size.
 
@@ -235,7 +235,8 @@ def typed_prompts(policy: DiffusionPolicy, texts: str | Sequence[str], seconds: 
     Args:
         policy: Gives the frame rate.
         texts: One text or several; ``" | "`` separates actions.
-        seconds: Seconds of each action; None shares 6 s equally.
+        seconds: Seconds of each action; None shares 6 s equally, and gives what is done once no more than it takes
+            (`usual_seconds`).
 
     Raises:
         MotionkitError: There is no text, not one duration above 0 for each action, or an unknown word.
@@ -243,7 +244,7 @@ def typed_prompts(policy: DiffusionPolicy, texts: str | Sequence[str], seconds: 
     every = [texts] if isinstance(texts, str) else list(texts)
     if not every:
         raise MotionkitError("there is no text.", fix='policy.generate("a person walks")')
-    prompts = [Prompt.parse(text, fps=policy.fps, durations=seconds) for text in every]
+    prompts = [_fitting(Prompt.parse(text, fps=policy.fps, durations=seconds), policy, seconds) for text in every]
     known: KnownTexts | None = policy.known_texts() if isinstance(policy, KnowsTexts) else None
     if known is not None and (far := known.far([text for prompt in prompts for text in prompt.segments])):
         others = ", ".join(repr(near.text) for near in far[1:_NAMED])
@@ -257,6 +258,17 @@ def typed_prompts(policy: DiffusionPolicy, texts: str | Sequence[str], seconds: 
             f"; the same holds for {others}{more}" if others else "",
         )
     return prompts
+
+
+def _fitting(prompt: Prompt, policy: DiffusionPolicy, seconds: Sequence[float] | None) -> Prompt:
+    """Return a prompt whose actions take no longer than they do, where nobody said how long."""
+    if seconds is not None:
+        return prompt
+    lengths = [
+        min(length, int(usual * policy.fps)) if (usual := usual_seconds(text)) else length
+        for text, length in zip(prompt.segments, prompt.frames, strict=True)
+    ]
+    return replace(prompt, frames=tuple(lengths))
 
 
 @runtime_checkable
@@ -287,7 +299,7 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
 
         Args:
             texts: One prompt or several; ``" | "`` separates actions that follow each other.
-            durations: Seconds of each action; None shares 6 s equally.
+            durations: Seconds of each action; None shares 6 s equally, less for what is done once.
             num_samples: Motions per prompt.
             guidance_scale: Classifier-free guidance; 1 is none. None takes the policy's own, which a run of ``grpo``
                 stores in it, else 2.5.

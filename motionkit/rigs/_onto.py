@@ -19,7 +19,9 @@ from motionkit.rigs._contacts import find_feet, soft_contacts
 from motionkit.rigs._fix_feet import find_legs, shifted_leg
 from motionkit.rigs._solve_rotations import to_local
 from motionkit.rigs.bodymap import find_roles, is_below, joint_path, to_body
+from motionkit.rigs.detect import rest_up
 from motionkit.rigs.named import Rig
+from motionkit.rigs.rest import rest_rig
 from motionkit.rigs.solver import Retarget, body_frames
 
 _STANDS = 0.5
@@ -36,7 +38,8 @@ class OnRig(NamedTuple):
 
     motion: Motion  # Its names are the rig's own
     # Mean metres by role. Feet: between ankles and those of the first body, scaled by the legs. Hands and head: between
-    # where they are and where the first body's bones would bring them, were they as long as this rig's.
+    # where they are and where the first body's bones would bring them, were they as long as this rig's and its trunk as
+    # straight at rest.
     misses: dict[str, float]
     contacts: float  # Share of frames and feet that stand, or do not, as they did before; NaN without feet
     scale: float  # Length of its legs as a part of the first one's
@@ -45,10 +48,12 @@ class OnRig(NamedTuple):
 def onto_rig(motion: Motion | JointMotion, rig: Rig) -> OnRig:
     """Bring a motion to a rig.
 
-    Each joint follows the rotation of the 22-joint body that both have, from the rig's rest pose on (`Retarget`); head
-    and hands follow the rotations of the first rig, where it has any. The path is scaled by the length of the legs.
-    Then ankles go where those of the first body are, so scaled, as far as legs reach: feet that stand keep standing.
-    Joints that are not of a body keep their rest pose, and so does what the hips hang on.
+    Each joint follows the rotation of the 22-joint body that both have (`Retarget`): limbs point where the first
+    body's do, and trunk and neck turn from the rig's rest pose as far as the first body's turn from its own, since
+    rigs disagree about where they lie. Head and hands follow the rotations of the first rig, where it has any. The
+    path is scaled by the length of the legs. Then ankles go where those of the first body are, so scaled, as far as
+    legs reach: feet that stand keep standing. Joints that are not of a body keep their rest pose, and so does what
+    the hips hang on.
 
     Args:
         motion: In metres, Y up; its body is found by names.
@@ -72,17 +77,19 @@ def onto_rig(motion: Motion | JointMotion, rig: Rig) -> OnRig:
         rotations=torch.cat([whole[:, carrier : carrier + 1], pose.rotations[:, kept[1:]]], dim=1),
         translations=torch.cat([places[:, carrier : carrier + 1], pose.translations[:, kept[1:]]], dim=1),
     )
-    made = Retarget.of([part]).motion(motion)
-    made = _with_ends(made, part, motion)
+    calm = _calm(motion)
+    made = _upright(Retarget.of([part]), part, calm).motion(motion)
+    made = _with_ends(made, part, motion, calm)
     _, joints = body_frames(motion)
     roles = find_roles(made.names, made.parents)
     scale = _leg(positions_from_bones(made.offsets, made.parents), roles) / _leg(joints[0], _OWN)
     made = _standing(made, joints * scale)
-    misses, contacts = _fit(made, joints * scale, motion)
+    misses, contacts = _fit(made, joints * scale, motion, part, calm)
     return OnRig(_whole(rig, kept, carrier, made, pose), misses, contacts, scale)
 
 
 _OWN = {role: HUMANML.index(joint) for role, joint in BODY.items()}
+_TRUNK = [HUMANML.index(name) for name in ("pelvis", "spine1", "spine2", "spine3", "neck")]
 _ANKLES = [_OWN["left ankle"], _OWN["right ankle"]]
 
 
@@ -113,21 +120,43 @@ def _leg(places: Tensor, roles: dict[str, int]) -> float:
     return total
 
 
-def _with_ends(made: Motion, rest: Motion, source: Motion | JointMotion) -> Motion:
-    """Turn head and hands as those of the first rig turn against neck and forearms, from its rest pose on."""
+def _calm(source: Motion | JointMotion) -> Tensor | None:
+    """Return the rotations ``[22, 3, 3]`` of the body in a rig's rest pose; None where that is no body that stands."""
     if not isinstance(source, Motion):
-        return made
-    still = replace(
-        source.cut(0, 1),
-        rotations=torch.eye(3, dtype=torch.float64).expand(1, len(source.names), 3, 3),
-        translations=source.offsets[None],
-        tracks={},
-    )
+        rig = rest_rig(HUMANML)
+        return body_frames(rest_motion(rig.names, rig.parents, rig.offsets))[0][0]
+    still = rest_motion(source.names, source.parents, source.offsets)
+    if rest_up(still) != "y":
+        return None
     try:
-        calm = body_frames(still)[0]
+        return body_frames(still)[0][0]
     except MotionkitError:
-        return made  # a rest pose that is no body, such as all joints on one line
-    moving, standing = body_frames(source)[0], body_frames(rest)[0]
+        return None
+
+
+def rest_motion(names: Sequence[str], parents: Sequence[int], offsets: Tensor) -> Motion:
+    """Return a rest pose as a motion of one frame."""
+    eye = torch.eye(3, dtype=torch.float64).expand(1, len(names), 3, 3)
+    return Motion(tuple(names), tuple(parents), offsets, eye, offsets[None], 30.0)
+
+
+def _upright(rig: Retarget, rest: Motion, calm: Tensor | None) -> Retarget:
+    """Return the skeleton with the turns of its trunk from rest pose to rest pose."""
+    if calm is None:
+        return rig
+    own = accumulate_rotations(rest.rotations, rest.parents)[0]
+    turns = rig.turns.clone()
+    for joint, source in enumerate(rig.source):
+        if source in _TRUNK:
+            turns[joint] = calm[source].mT @ own[joint]
+    return replace(rig, turns=turns)
+
+
+def _with_ends(made: Motion, rest: Motion, source: Motion | JointMotion, calm: Tensor | None) -> Motion:
+    """Turn the head as that of the first rig turns from its rest pose, hands as they turn against their forearms."""
+    if not isinstance(source, Motion) or calm is None:
+        return made
+    standing = body_frames(rest)[0]
     turns, world = (
         accumulate_rotations(source.rotations, source.parents),
         accumulate_rotations(made.rotations, made.parents),
@@ -138,9 +167,9 @@ def _with_ends(made: Motion, rest: Motion, source: Motion | JointMotion) -> Moti
         if role not in theirs or role not in ours:
             continue
         joint = HUMANML.index(base)
-        # Against the base: now, in its rest pose, and in the rest pose of the other rig.
-        now, then = moving[:, joint].mT @ turns[:, theirs[role]], calm[:, joint].mT
-        wanted = moving[:, joint] @ now @ then.mT @ standing[:, joint].mT @ own[:, ours[role]]
+        # A forearm may lie otherwise in the two rest poses; heads are upright in both.
+        between = calm[joint] @ standing[:, joint].mT if role != "head" else torch.eye(3, dtype=torch.float64)
+        wanted = turns[:, theirs[role]] @ between @ own[:, ours[role]]
         below = [k for k in range(len(made.names)) if is_below(k, ours[role], made.parents)]
         change = wanted @ world[:, ours[role]].mT
         world[:, below] = change[:, None] @ world[:, below]
@@ -166,12 +195,23 @@ def _standing(made: Motion, joints: Tensor) -> Motion:
     return replace(made, rotations=rotations)
 
 
-def _fit(made: Motion, joints: Tensor, source: Motion | JointMotion) -> tuple[dict[str, float], float]:
+def _fit(
+    made: Motion, joints: Tensor, source: Motion | JointMotion, rest: Motion, calm: Tensor | None
+) -> tuple[dict[str, float], float]:
     """Return the misses by role, and the share of contacts that are kept."""
     positions = made.positions()
     now = to_body(made, HUMANML, made.fps)
     lengths = bones_from_positions(now, HUMANML.parents).norm(dim=-1, keepdim=True).mean(0)
-    bones = torch.nn.functional.normalize(bones_from_positions(joints, HUMANML.parents), dim=-1) * lengths
+    ways = torch.nn.functional.normalize(bones_from_positions(joints, HUMANML.parents), dim=-1)
+    if calm is not None:
+        moving = body_frames(source)[0]
+        still = torch.nn.functional.normalize(
+            bones_from_positions(to_body(rest, HUMANML, 30.0), HUMANML.parents), dim=-1
+        )
+        for joint in (*_TRUNK[1:], HUMANML.index("head")):
+            above = HUMANML.parents[joint]
+            ways[:, joint] = moving[:, above] @ calm[above].mT @ still[0, joint]
+    bones = ways * lengths
     alike = positions_from_bones(torch.cat([torch.zeros_like(bones[:, :1]), bones[:, 1:]], dim=1), HUMANML.parents)
     seen = now - now[:, :1]
     lift = torch.quantile(now[:, _ANKLES, 1].flatten(), 0.1) - torch.quantile(joints[:, _ANKLES, 1].flatten(), 0.1)

@@ -1,5 +1,6 @@
 """Prompts and text encoders."""
 
+from motionkit.text._lengths import usual_seconds
 from motionkit.text._load import ENCODERS, MiniLMEncoder, TextRecord, load_encoder, proof
 from motionkit.text._named import is_english, named_limbs, names_direction, names_travel, reads_sides, tempo_of
 from motionkit.text._prompt import SEPARATOR, CachedEncoder, Prompt, TextEncoder, TextFeatures
@@ -45,6 +46,7 @@ __all__ = [
     "read_table",
     "reads_sides",
     "tempo_of",
+    "usual_seconds",
     "words_of",
     "write_student",
     "write_table",

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from pydantic import Field, field_validator
 
-from motionkit.config import Chosen, Cli, PromptSettings, SamplerSettings, Settings, slot
+from motionkit.config import Chosen, Cli, Group, PromptSettings, SamplerSettings, Settings, slot
 from motionkit.contracts.command import Command, Console
 from motionkit.contracts.own_data import dataset_of
 from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
-    from motionkit.clips.convert import ConvertReport, FileKind
+    from motionkit.clips.convert import ConvertReport, Edits, FileKind
     from motionkit.contracts.dataset import Split, TextMotionDataset
     from motionkit.contracts.policy import DiffusionPolicy
     from motionkit.text import Prompt
@@ -114,6 +114,24 @@ class GenerateSampler(SamplerSettings):
     )
 
 
+class FileSettings(Group):
+    """What is done to motions in files and in the page; the arrays of a folder stay what the policy made."""
+
+    fps: Annotated[float, Cli("--fps", "Files")] = Field(0.0, ge=0, description="Rate of files; 0: the policy's own.")
+    names: Annotated[str, Cli("--names", "Files")] = Field(
+        "", description="Names and rig of files: mixamo, unreal, vrm, smpl, or your own BVH or GLB file."
+    )
+    loop: Annotated[bool, Cli("--loop", "Files")] = Field(
+        False, description="Cut motions where they can be repeated best, and bend both ends to meet."
+    )
+    in_place: Annotated[bool, Cli("--in-place", "Files")] = Field(
+        False, description="Take away the path over the ground."
+    )
+    fix: Annotated[str, Cli("--fix", "Files")] = Field(
+        "", description="Repairs: feet (held where they stand), jitter (filtered); joined by commas."
+    )
+
+
 class GenerateSettings(Settings):
     """Settings of `motionkit generate`."""
 
@@ -126,6 +144,7 @@ class GenerateSettings(Settings):
     )
     prompts: AskedPrompts = AskedPrompts()
     sampler: GenerateSampler = GenerateSampler()
+    files: FileSettings = FileSettings()
     num_samples: Annotated[int, Cli("--num-samples", panel="Sampler")] = Field(
         default=1, ge=1, le=10_000, description="Motions per text."
     )
@@ -160,7 +179,12 @@ def generate(
         typer.Option("--to", metavar="FORMAT", help=f"Also write OUT/FORMAT/ID.*: {', '.join(EXPORTS)}; repeatable."),
     ] = None,
     durations: Annotated[
-        str, typer.Option("--durations", metavar="S,S", help="Seconds of each action; default: 6 s shared equally.")
+        str,
+        typer.Option(
+            "--durations",
+            metavar="S,S",
+            help="Seconds of each action; default: 6 s shared equally, less for what is done once.",
+        ),
     ] = "",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what an earlier generate wrote in OUT; other files stay.")
@@ -179,7 +203,8 @@ def generate(
     """Make motions from texts, or from the prompts of a dataset.
 
     A folder gets joints, features, motions.json and motions.html, a page that plays them; --to adds further
-    formats. Rotations for bvh, glb and mpl are solved from the joints; -v prints the fit.
+    formats, in files that are called after their prompt. Rotations for bvh, glb and mpl are solved from the joints;
+    -v prints the fit.
     """
     from motionkit.clips.convert import kind_of
     from motionkit.clips.motion_clip import save_clips
@@ -190,7 +215,7 @@ def generate(
     from motionkit.text_to_motion.evaluation.export import generate as write_motions
 
     settings = _with_own_prompts(settings, texts or [], prompts, out)
-    seconds = _seconds(durations)
+    seconds, edits = _seconds(durations), _edits(settings.files)
     typed = read_prompts(texts or [], prompts) if settings.dataset is None else []
     dataset = settings.dataset.build() if settings.dataset is not None else None
     policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=dataset)
@@ -217,9 +242,11 @@ def generate(
             for clip in generate_motions(policy, asked, plan, **how):
                 clips.append(clip)
                 step(1)
-        report = save_clips(clips, out, overwrite=overwrite)
+        report = save_clips(clips, out, fps=settings.files.fps, edits=edits, overwrite=overwrite)
         console.say(f"wrote {out}{_fit(report, console)}")
-        return {"out": str(out), "fps": policy.fps, "frames": report.frames, "figures": report.figures}
+        fps = settings.files.fps or policy.fps
+        written = {"out": str(out), "fps": fps, "frames": report.frames, "figures": report.figures}
+        return {**written, "table": _table(report)}
     facts = {
         "sampler": sampler.model_dump(mode="json"),
         "policy": settings.policy.options.model_dump(mode="json"),
@@ -227,12 +254,32 @@ def generate(
     }
     with console.working("generate", count) as step:
         motions = write_motions(policy, asked, out, plan, **how, facts=facts, overwrite=overwrite, progress=step)
-    reports = export_motions(out, kinds, overwrite=overwrite)
+    reports = export_motions(out, kinds, fps=settings.files.fps, edits=edits, overwrite=overwrite)
     for kind, report in reports.items():
         console.say(f"wrote {out / kind}{_fit(report, console)}")
     console.say(f"wrote {len(motions)} motion(s) to {out}; open {out / 'motions.html'} to see them")
     figures = {kind: report.figures for kind, report in reports.items()}
-    return {"out": str(out), "fps": policy.fps, "motions": motions, "exports": figures}
+    table = [row for report in reports.values() for row in _table(report)][:1]
+    return {"out": str(out), "fps": policy.fps, "motions": motions, "exports": figures, "table": table}
+
+
+def _edits(files: FileSettings) -> Edits:
+    """Return what is done to the motions in files."""
+    from motionkit.clips.convert import Edits, read_fixes, read_rig
+
+    fixes = read_fixes(files.fix)
+    if "clean" in fixes:
+        raise MotionkitError("--fix clean does not act on what a policy makes.", fix="feet, jitter or both.")
+    rig = read_rig(files.names) if files.names else None
+    return Edits(fixes=fixes, rig=rig, loop=files.loop, in_place=files.in_place)
+
+
+def _table(report: ConvertReport) -> list[dict[str, Any]]:
+    """Return a table of what was changed; none where nothing was."""
+    from motionkit.clips.convert import edit_rows
+
+    rows = edit_rows(report.figures)
+    return [{"title": "what was changed", "columns": ("", ""), "rows": rows}] if rows else []
 
 
 def _kinds(to: Sequence[str], out: Path) -> list[FileKind]:
@@ -321,6 +368,7 @@ def _check_generate(
         )
     refuse_foreign(out)
     _seconds(durations)
+    _edits(settings.files)
 
 
 def _origin(settings: GenerateSettings, split: Split | None) -> dict[str, Any]:

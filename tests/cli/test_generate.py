@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from motionkit import starter
 from motionkit.cli import get_app
 from motionkit.formats.bvh import read_bvh
+from motionkit.formats.glb import read_glb
 from motionkit.motion import HUMANML, Normalizer, ReadOptions, features_to_joints
 from motionkit.rl import Schedule
 from motionkit.text_to_motion.mdm.files import export_stock
@@ -173,8 +174,9 @@ def test_only_what_generate_made_is_replaced(policy: Path, tmp_path: Path) -> No
     again = _generate(policy, FIRST, out, "--durations", "1", "--to", "bvh", "--overwrite")
     assert again.exit_code == 0, again.stderr
     left = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
+    name = f"{FIRST.lower().rstrip('.').replace(' ', '_')}_s0"
     assert left == [
-        "bvh/0000_00.bvh", "bvh/convert.json", "bvh/mine.bvh", "mine.txt", "motions.html", "motions.json",
+        f"bvh/{name}.bvh", "bvh/convert.json", "bvh/mine.bvh", "mine.txt", "motions.html", "motions.json",
         "new_joint_vecs/0000_00.npy", "new_joints/0000_00.npy", "new_joints/mine.npy",
     ]  # fmt: skip
     (out / "glb").mkdir()
@@ -260,25 +262,71 @@ def test_exports(policy: Path, tmp_path: Path) -> None:
         "--json",
     )
     assert result.exit_code == 0, result.stderr
-    assert sorted(path.name for path in (out / "bvh").glob("*.bvh")) == ["0000_00.bvh", "0000_01.bvh"]
-    assert (out / "glb/0000_00.glb").read_bytes()[:4] == b"glTF"
+    name = f"{FIRST} {SECOND}".lower().replace(".", "").replace(" ", "_")
+    assert sorted(path.name for path in (out / "bvh").glob("*.bvh")) == [f"{name}_s0.bvh", f"{name}_s1.bvh"]
+    assert (out / f"glb/{name}_s0.glb").read_bytes()[:4] == b"glTF"
     figures = json.loads(result.stdout)["exports"]["bvh"]
     assert "skeleton fit: " in result.stderr, "an untrained policy makes no body"
     # An untrained policy makes no body: neither its size nor its legs tell unit and vertical axis.
-    read = read_bvh(out / "bvh/0000_01.bvh", ReadOptions(up="y", unit="cm"))[0].motion
+    read = read_bvh(out / f"bvh/{name}_s1.bvh", ReadOptions(up="y", unit="cm"))[0].motion
     assert (read.frames, read.fps) == (40, 20.0)
     joints = torch.from_numpy(np.load(out / "new_joints/0000_01.npy")).double()
     ours = read.positions()[:, [read.names.index(name) for name in HUMANML.joint_names]]
     assert float((ours - joints).norm(dim=-1).max()) <= figures["residual_max"] + 1e-4
     page = (out / "motions.html").read_text()
     assert FIRST.rstrip(".") in page
-    # Motions go by their files' names: texts of one set often begin alike.
+    # Motions go by their ids: texts of one set often begin alike.
     data = json.loads(page.split('<script type="application/json">')[1].split("</script>")[0])
     assert (data["title"], [track["title"] for track in data["tracks"]]) == (
         "2 generated motions", ["0000_00", "0000_01"]
     )  # fmt: skip
     assert [[part["text"] for part in track["segments"]] for track in data["tracks"]] == [[FIRST, SECOND]] * 2
     assert "://" not in page
+
+
+def test_files_are_looped_repaired_and_named_as_a_rig(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ("--loop", "--in-place", "--fps", 30, "--names", "vrm", "--to", "glb", "--durations", 2)
+    result = _generate(policy, FIRST, FIRST, out, *words, "--json")
+    assert result.exit_code == 0, result.stderr
+    name = FIRST.lower().rstrip(".").replace(" ", "_")
+    assert sorted(path.name for path in (out / "glb").glob("*.glb")) == [f"{name}_2_s0.glb", f"{name}_s0.glb"]
+    (clip,) = read_glb(out / f"glb/{name}_s0.glb", ReadOptions(up="y", unit="m"))
+    assert clip.motion.names[:2] == ("hips", "spine")
+    assert clip.motion.fps == 30
+    places = clip.motion.positions()
+    assert float((places[0, :, [0, 2]] - places[-1, :, [0, 2]]).abs().max()) < 0.02
+    figures = json.loads(result.stdout)["exports"]["glb"]
+    assert {"seam", "rig_contacts"} <= figures.keys()
+    # The arrays stay what the policy made, the page shows what the files have.
+    assert np.load(out / "new_joints/0000_00.npy").shape == (40, 22, 3)
+    page = (out / "motions.html").read_text()
+    data = json.loads(page.split('<script type="application/json">')[1].split("</script>")[0])
+    assert [track["fps"] for track in data["tracks"]] == [30, 30]
+
+
+def test_one_file_is_edited_too(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "one.glb"
+    result = _generate(policy, FIRST, out, "--durations", 2, "--loop", "--fix", "jitter", "--names", "mixamo")
+    assert result.exit_code == 0, result.stderr
+    assert "joints at the seam, mm" in result.stdout
+    (clip,) = read_glb(out, ReadOptions(up="y", unit="m"))
+    assert clip.motion.names[0] == "mixamorig:Hips"
+    for words, said in (
+        (("--fix", "clean"), "--fix clean does not act on what a policy makes"),
+        (("--fix", "feats"), "did you mean feet?"),
+        (("--names", "maya"), "--rig maya is no rig"),
+    ):
+        refused = _generate(policy, FIRST, tmp_path / "two.glb", *words)
+        assert refused.exit_code == 2
+        assert said in " ".join(refused.stderr.split())
+
+
+def test_what_is_done_once_is_not_made_longer(policy: Path, tmp_path: Path) -> None:
+    jump = next(text for text in starter.captions() if "jumps up" in text)
+    assert _generate(policy, jump, f"{jump} | {jump}", tmp_path / "out").exit_code == 0
+    once, twice = json.loads((tmp_path / "out/motions.json").read_text())["motions"]
+    assert (once["seconds"], twice["seconds"]) == (2.0, 4.0)  # before, 6 s, more than this policy makes
 
 
 def test_the_page_has_as_many_motions_as_a_page_holds(policy: Path, tmp_path: Path) -> None:

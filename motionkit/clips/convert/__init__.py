@@ -25,7 +25,7 @@ from motionkit.clips.convert.run import (
     run_conversion,
 )
 from motionkit.clips.convert.targets import FileKind, FileTarget, kind_of
-from motionkit.clips.edits import Edits, read_fixes
+from motionkit.clips.edits import Edits, edited, read_fixes
 from motionkit.clips.find import Opened, open_sources, refuse_idle
 from motionkit.clips.rig_files import read_rig
 from motionkit.clips.sources import FileSource, generated_texts, load_clips
@@ -44,6 +44,7 @@ __all__ = [
     "convert",
     "convert_file",
     "edit_rows",
+    "edited",
     "finding_text",
     "fit_text",
     "generated_texts",

@@ -333,9 +333,9 @@ def edit_rows(figures: Mapping[str, float]) -> list[tuple[str, object]]:
         figures: Of `motionkit.clips.edits.edited`, or medians of such.
     """
     rows: list[tuple[str, object]] = []
-    for name, label in (("skate", "foot skate, m/s"), ("jerk", "jerk, m/s^3")):
+    for name, label, places in (("skate", "foot skate, m/s", 3), ("jerk", "jerk, m/s^3", 0)):
         if f"{name}_before" in figures:
-            before, after = (f"{figures[f'{name}_{when}']:.3g}" for when in ("before", "after"))
+            before, after = (f"{figures[f'{name}_{when}']:.{places}f}" for when in ("before", "after"))
             rows.append((label, f"{before} before, {after} after"))
     if "moved_mean" in figures:
         mean, most = (1000 * figures[name] for name in ("moved_mean", "moved_max"))

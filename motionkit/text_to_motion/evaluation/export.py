@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,13 @@ import numpy as np
 
 from motionkit.clips.convert import (
     ConvertReport,
+    Edits,
     FileKind,
     FileSource,
     FileTarget,
     claim_folder,
     convert,
+    edited,
     generated_texts,
     kind_of,
     require_file,
@@ -22,7 +26,7 @@ from motionkit.clips.convert import (
 from motionkit.contracts.generating import BATCH, generate_motions
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.documents import read_json
-from motionkit.motion import ReadOptions
+from motionkit.motion import ReadOptions, plain_id
 from motionkit.player import MAX_TRACKS, track_of, write_player
 from motionkit.rl import StepPlan
 from motionkit.runs import OutputFolder
@@ -133,6 +137,8 @@ def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]
 
 
 _LIMIT = 64 << 20
+_LONGEST = 60
+"""Letters of a prompt in the name of its files."""
 
 
 def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrite: bool = False) -> None:
@@ -143,8 +149,22 @@ def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrit
         claim_folder(out / kind, overwrite=overwrite)
 
 
-def export_motions(folder: Path, kinds: Sequence[FileKind], *, overwrite: bool = False) -> dict[str, ConvertReport]:
+_NONE = Edits()
+
+
+def export_motions(
+    folder: Path, kinds: Sequence[FileKind], *, fps: float = 0.0, edits: Edits = _NONE, overwrite: bool = False
+) -> dict[str, ConvertReport]:
     """Write the motions of a folder that `generate` made in further formats, and a page that plays them.
+
+    Files are called after their prompt and sample: ``a_person_waves_s0.glb``.
+
+    Args:
+        folder: The folder.
+        kinds: Formats.
+        fps: Frames per second of the files and the page; 0 keeps the policy's.
+        edits: Changes of each motion in files and page; the arrays of the folder stay what the policy made.
+        overwrite: Replace earlier files.
 
     Returns:
         What was done for each kind; rotations that had to be found come with their residual.
@@ -153,21 +173,40 @@ def export_motions(folder: Path, kinds: Sequence[FileKind], *, overwrite: bool =
         MotionkitError: A format cannot be written.
     """
     sources = _sources(folder)
+    named = _named(sources, read_json(folder / RECORD, dict, limit=_LIMIT)["motions"])
+    model = edits.rig.model if edits.rig is not None else ""
     reports: dict[str, ConvertReport] = {
-        kind: convert(sources, folder / kind, FileTarget(kind), overwrite=overwrite) for kind in dict.fromkeys(kinds)
+        kind: convert(named, folder / kind, FileTarget(kind, fps, model=model), edits=edits, overwrite=overwrite)
+        for kind in dict.fromkeys(kinds)
     }
-    _write_page(folder, folder / PAGE, sources[:MAX_TRACKS])
+    _write_page(folder, folder / PAGE, sources[:MAX_TRACKS], fps, edits)
     return reports
 
 
-def _write_page(folder: Path, path: Path, sources: Sequence[FileSource]) -> None:
-    """Write a page of motions that go by their ids, as their files do: texts of one prompt set begin alike."""
+def _named(sources: Sequence[FileSource], motions: Sequence[dict[str, Any]]) -> list[FileSource]:
+    """Return the sources with ids made of their prompts; equal ones get a number."""
+    names: list[str] = []
+    for motion in motions:
+        words = re.sub(r"[^\w]+", "_", str(motion["text"]).lower()).strip("_")[:_LONGEST].strip("_")
+        plain, number = words or "motion", 2
+        name = f"{plain}_s{motion['sample']}"
+        while name in names:
+            name, number = f"{plain}_{number}_s{motion['sample']}", number + 1
+        names.append(plain_id(name))
+    return [replace(source, key=name) for source, name in zip(sources, names, strict=True)]
+
+
+def _write_page(folder: Path, path: Path, sources: Sequence[FileSource], rate: float, edits: Edits) -> None:
+    """Write a page of motions that go by their ids, as their arrays do: texts of one prompt set begin alike."""
     document = read_json(folder / RECORD, dict, limit=_LIMIT)
     motions, fps = document["motions"], float(document["fps"])
     tracks = []
     for source, entry in zip(sources, motions, strict=False):
         (clip,) = source.load()
         segments = [(part["text"], part["start"] / fps, part["end"] / fps) for part in entry["segments"]]
+        if edits.any or rate not in (0.0, fps):
+            clip, _ = edited(clip.resample(rate or fps), edits)
+            segments = [(one.text, one.start, one.end) for one in clip.timed] or [(entry["text"], 0.0, 0.0)]
         tracks.append(track_of(clip.motion, entry["id"], segments=segments))
     some = f"{len(tracks)} of {len(motions)}" if len(tracks) < len(motions) else f"{len(motions)}"
     write_player(path, tracks, title=motions[0]["text"] if len(motions) == 1 else f"{some} generated motions")
