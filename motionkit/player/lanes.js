@@ -86,7 +86,7 @@ function laneOf(track, name, duration, scale, many) {
     strip.setAttribute('aria-label', `Feet of ${name.full}, left above, right below: ${footingText(track)}`);
     strip.title = footingText(track);
     row.contacts = document.createElement('canvas');
-    row.numbers = ['left', 'right'].map((side) => make('span', `now ${side}`));
+    row.numbers = ['left', 'right'].map((side) => make('span', `reading ${side}`));
     strip.append(row.contacts, make('span', 'foot left', 'L'), make('span', 'foot right', 'R'), ...row.numbers);
     lane.append(strip);
   }

@@ -231,7 +231,7 @@ class MotionkitPlayer extends HTMLElement {
     }
     this.find('.legend').replaceChildren(...legendOf(tracks, state.overlay, this.look));
     fillAxis(this.find('.axis'), this.duration, this.find('.axis').clientWidth);
-    this.wake();
+    this.draw(); // a canvas of another size is empty until then
   }
 
   play(on) {

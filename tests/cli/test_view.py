@@ -84,8 +84,9 @@ def test_many_clips_are_a_folder_of_files_beside_the_page(
     cli("view", folder, "--out", "page.html")
     whole = {clip["key"]: clip["motion"] for clip in clips_of(Path("page.html"))["clips"]}
     for name, limit in (("ONE_FILE", 2), ("ONE_FILE_BYTES", 10_000)):
-        monkeypatch.setattr(run, name, limit)
-        result = cli("view", folder, "--out", "page.html")
+        with monkeypatch.context() as patch:
+            patch.setattr(run, name, limit)
+            result = cli("view", folder, "--out", "page.html")
         assert result.exit_code == 0, result.stderr
         assert result.stdout == "3 clips in page.html and page.motions/\n"
         page = clips_of(Path("page.html"))
@@ -97,7 +98,6 @@ def test_many_clips_are_a_folder_of_files_beside_the_page(
             number, motion = json.loads(f"[{inside}]")
             assert number == clip["number"]
             assert motion == whole[clip["key"]]
-        monkeypatch.undo()
     Path("page.motions/mine.txt").write_text("mine")
     cli("view", folder, "--out", "page.html")
     assert [path.name for path in Path("page.motions").iterdir()] == ["mine.txt"], "what was there before is removed"

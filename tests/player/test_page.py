@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from motionkit.errors import MotionkitError
+from motionkit.formats.bvh import read_bvh
 from motionkit.player import player_assets, player_fragment, write_player
 from motionkit.player._page import player_html
 
+from ..made.bvh_files import write_bvh
 from .figures import track
 
 EVIL = (
@@ -207,7 +209,7 @@ def test_a_phone_shows_four_and_the_others_are_a_tap_away(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_a_caption_that_a_phone_cuts_is_whole_after_a_tap(tmp_path: Path) -> None:
     text = "the person jumps the feet apart and together with the hands on the hips"
-    page = player_html([track(f"walk {i}", segments=[(text, 0.0, 2.0)]) for i in range(2)])
+    page = player_html([track(f"walk {i}", segments=[(text, 0.0, 2.0)]) for i in range(4)])
     measure = """
       const caption = root.querySelector('.caption');
       const { left, top } = caption.getBoundingClientRect();
@@ -250,3 +252,49 @@ def test_a_browser_shows_it_and_runs_nothing_else(tmp_path: Path) -> None:
     assert ("motionkit-player", {"page": "", "autoplay": "", "ready": ""}) in shown.elements
     assert shown.tags().count("script") == 2
     assert "img" not in shown.tags()
+
+
+@pytest.mark.slow
+def test_a_dropped_file_is_shown_beside_the_others_and_what_is_shown_can_be_saved(tmp_path: Path) -> None:
+    """In a browser: drop a BVH file and one that is none, see ghosts and bones, save, and read what was saved."""
+    bvh = json.dumps(write_bvh(tmp_path / "mine.bvh", 30, fps=30.0).read_text())
+    measure = f"""
+      const player = document.querySelector('motionkit-player');
+      const saved = [];
+      URL.createObjectURL = (blob) => (saved.push(blob), 'blob:none');
+      HTMLAnchorElement.prototype.click = function () {{ found.name = this.download; }};
+      const data = new DataTransfer();
+      data.items.add(new File([{bvh}], 'mine.bvh'));
+      data.items.add(new File(['glTF'], 'bad.glb'));
+      window.dispatchEvent(new DragEvent('drop', {{ dataTransfer: data, bubbles: true, cancelable: true }}));
+      const wait = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+      (async () => {{
+        await wait(300);
+        found.titles = player.tracks.map((track) => track.title);
+        found.chips = [...root.querySelectorAll('.chip')].map((chip) => chip.ariaPressed);
+        found.notes = [...root.querySelectorAll('.notes li')].map((note) => note.textContent);
+        const picture = () => root.querySelector('.stage canvas').toDataURL();
+        player.play(false);
+        player.seek(0.9);
+        await wait(100);
+        const pictures = [picture()];
+        for (const name of ['ghosts', 'thick']) {{
+          root.querySelector(`[data-do=${{name}}]`).click();
+          await wait(100);
+          pictures.push(picture());
+        }}
+        found.pictures = new Set(pictures).size;
+        root.querySelector('[data-do=save]').click();
+        found.saved = await saved[1].text();
+        parent.document.documentElement.dataset.found = JSON.stringify(found);
+      }})();"""
+    found = measured(tmp_path / "page.html", player_html([track("a walk")]), measure)
+    assert found["titles"] == ["a walk", "mine"]
+    assert found["chips"] == ["true", "true"]
+    assert found["notes"] == ["bad.glb is not shown: it is not a GLB file."]
+    assert found["pictures"] == 3, "ghosts and bones change the picture"
+    assert found["name"] == "mine.bvh"
+    (tmp_path / "saved.bvh").write_text(found["saved"])
+    saved, mine = (read_bvh(tmp_path / name)[0].motion for name in ("saved.bvh", "mine.bvh"))
+    place = [saved.names.index(name) for name in mine.names]
+    assert float((saved.positions()[:, place] - mine.positions()).norm(dim=-1).max()) < 2e-3
