@@ -53,6 +53,7 @@ ROWS = (
     _own("profile", "Measure a dataset; suggest settings for it.", MOTION),
     _own("eval", "Measure a policy or a run by a named protocol.", MOTION),
     _own("export", "Write a run's model, or its episodes, for another tool.", MOTION),
+    _own("push", "Send an exported model to the Hugging Face hub.", MOTION),
     _own("runs", "List runs, show one, compare several.", LOOK),
     _own("report", "Make the page of a run, or of several to compare.", LOOK),
     _own("config", "Show every setting of a command, or explain one.", LOOK),

@@ -384,7 +384,7 @@ def open_encoder(path: str | Path) -> MotionEncoder:
     Raises:
         MotionkitError: It is missing, damaged, or something else; the message says what.
     """
-    folder = Path(path).expanduser()
+    folder = weights.located(path)
     if (found := find_model(folder, ARTIFACT, DOCUMENT)) is not None:
         return load_encoder(found.document.parent, found.tensors)
     if not folder.exists():

@@ -563,7 +563,7 @@ def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", 
     Raises:
         MotionkitError: It is missing, damaged, or another kind of policy.
     """
-    place = STARTER if options.checkpoint == "starter" else Path(options.checkpoint).expanduser()
+    place = STARTER if options.checkpoint == "starter" else weights.located(options.checkpoint)
     found = find_model(place, REGION_ARTIFACT, DOCUMENT)
     if found is None:
         raise MotionkitError(

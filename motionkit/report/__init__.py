@@ -6,6 +6,7 @@ the same actions in ``real.npz``, and a motion predictor's in ``heldout/predicti
 classifier's worst errors are in ``figures``. A trainer that wants another page names it in its `Component`.
 """
 
+from motionkit.report._card import hub_files, write_hub_folder
 from motionkit.report._page import run_page, write_comparison, write_report
 from motionkit.report._predictor import write_evaluation
 from motionkit.report._regions import write_region_evaluation
@@ -13,9 +14,11 @@ from motionkit.report._sensitivity import write_sensitivity
 from motionkit.report._success import write_reward_evaluation
 
 __all__ = [
+    "hub_files",
     "run_page",
     "write_comparison",
     "write_evaluation",
+    "write_hub_folder",
     "write_region_evaluation",
     "write_report",
     "write_reward_evaluation",

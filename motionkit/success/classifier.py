@@ -460,7 +460,7 @@ def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") ->
     Raises:
         MotionkitError: It is missing, damaged, or something else; the message says what. There is never a random one.
     """
-    path = Path(place).expanduser()
+    path = weights.located(place)
     if path.is_file() and path.name == TENSORS:
         path = path.parent
     if path.is_dir() and (found := find_model(path, ARTIFACT, DOCUMENT)) is not None:
