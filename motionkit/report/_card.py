@@ -77,7 +77,9 @@ _ENCODERS = {
 }  # fmt: skip
 
 
-def write_hub_folder(path: str, out: Path, *, license: str = "", overwrite: bool = False) -> tuple[str, list[str]]:
+def write_hub_folder(
+    path: str, out: Path, *, control: str = "", license: str = "", overwrite: bool = False
+) -> tuple[str, list[str]]:
     """Write a model and its card into a folder that the hub takes, and that every option for a model takes.
 
     Nothing in it names a place on this machine.
@@ -85,6 +87,7 @@ def write_hub_folder(path: str, out: Path, *, license: str = "", overwrite: bool
     Args:
         path: Run, checkpoint, folder of a model, or ``starter``.
         out: Folder to make.
+        control: A run of the same command with shuffled rewards, whose changes stand beside; empty for none.
         license: Identifier of the hub, such as ``cc-by-4.0``; empty where none was chosen.
         overwrite: Replace what an earlier call wrote there.
 
@@ -92,7 +95,7 @@ def write_hub_folder(path: str, out: Path, *, license: str = "", overwrite: bool
         What the model is, and the names of the files.
 
     Raises:
-        MotionkitError: There is no model of motionkit's, or `out` is in use.
+        MotionkitError: There is no model of motionkit's, `control` is no such run, or `out` is in use.
     """
     place = OutputFolder(out, RECORD, KIND, overwrite=overwrite)
     place.claim()
@@ -103,14 +106,22 @@ def write_hub_folder(path: str, out: Path, *, license: str = "", overwrite: bool
             f"{path} was trained on a Sa2VA in a folder of this machine, which nobody else has.",
             fix="train with --policy.checkpoint ORG/NAME of the hub, or --to hf, which writes the whole model.",
         )
-    source = None if saved.run is None else read_source(saved.run)
+    made = saved.run is not None and (saved.run / "run.json").is_file()
+    source = read_source(saved.run) if made else None
     known = TrainedOn.read(saved.document.parent)
+    shuffled = read_source(control) if control else None
+    if shuffled is not None and (source is None or not _is_control(shuffled) or not shuffled.results):
+        raise MotionkitError(
+            f"{control} is no control of {path}.",
+            why="a control is a finished run with shuffled rewards, beside a run.",
+            fix="train one with --set control.shuffle=true.",
+        )
     with place.beside() as part:
         (part / sort.document).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         shutil.copyfile(saved.tensors, part / TENSORS)
         if (record := saved.document.parent / TRAINED_ON).is_file():
             shutil.copyfile(record, part / TRAINED_ON)
-        text = card(sort, document, source, known, license=license, own=path == STARTER)
+        text = card(sort, document, source, known, control=shuffled, license=license, own=path == STARTER)
         (part / CARD).write_text(text, encoding="utf-8")
         files = sorted(one.name for one in part.iterdir())
     place.settle(part, {"schema": 1, "to": "hub", "license": license})
@@ -185,6 +196,7 @@ def card(
     source: Source | None,
     known: TrainedOn,
     *,
+    control: Source | None = None,
     license: str = "",
     own: bool = False,
 ) -> str:
@@ -195,6 +207,7 @@ def card(
         document: Its description.
         source: The run that made it; None where that is not known.
         known: What it was trained on.
+        control: A run of the same command with shuffled rewards, or None.
         license: Identifier of its licence; empty where none was chosen.
         own: Whether it is the starter's, which is under motionkit's licence.
     """
@@ -204,7 +217,11 @@ def card(
         f"# {_title(sort, source)}\n\nThis is {sort.what}, {_made(source, own)}.",
         _how_to_load(sort),
         _data(document, source, known),
-        *(_result(source) if source is not None else ["## Held-out results\n\nThe run that made it is not here."]),
+        *(
+            _result(source, control)
+            if source is not None
+            else ["## Held-out results\n\nThe run that made it is not here."]
+        ),
         _blind(sort, source),
         _limits(source),
         _settings(document, source),
@@ -265,24 +282,38 @@ def _data(document: Mapping[str, Any], source: Source | None, known: TrainedOn) 
     return "## Data\n\n" + "\n".join(lines)
 
 
-def _result(source: Source) -> Iterator[str]:
+def _result(source: Source, control: Source | None) -> Iterator[str]:
     tables = source.info.tables
     if not tables:
         yield f"## Held-out results\n\nNone: the run is {source.info.status}."
         return
     said = headline(source.results, source.others)
-    control = _at(source.info.config, "control", "shuffle")
-    yield "\n\n".join(
-        [
-            "## Held-out results",
-            *([said] if said else []),
-            "Before and after are measured with the same prompts and noise. Before, real clips, baselines and a judge "
-            "that is never trained on are the controls, where the table has them.",
-            *(["**This run is a negative control: its rewards were shuffled.**"] if control is True else []),
-        ]
-    )
+    lines = ["## Held-out results", *([said] if said else [])]
+    if any("before" in one["columns"] for one in tables):
+        lines.append(
+            "Before and after are measured with the same prompts and noise. What was before, real clips, and a judge "
+            "that is never trained on are the controls."
+        )
+    if _is_control(source):
+        lines.append("**This run is a negative control: its rewards were shuffled.**")
+    yield "\n\n".join(lines)
     for one in tables:
         yield _table(str(one.get("title", "")), one["columns"], one["rows"])
+    if control is not None:
+        others = {row.name: row for row in control.results}
+        rows = [
+            [row.label, row.text(row.delta, sign=True), row.text(others[row.name].delta, sign=True)]
+            for row in source.results
+            if row.name in others
+        ]
+        yield _table(
+            "Beside it a negative control, whose rewards were shuffled among the samples: what it gained is chance",
+            ["change of", "this run", "control"], rows,
+        )  # fmt: skip
+
+
+def _is_control(source: Source) -> bool:
+    return _at(source.info.config, "control", "shuffle") is True
 
 
 def _blind(sort: _Sort, source: Source | None) -> str:
@@ -292,6 +323,8 @@ def _blind(sort: _Sort, source: Source | None) -> str:
     lines = [f"- {text}." for text in said if isinstance(text, str)]
     if not lines and "reward-model" in sort.tags and "text-to-motion" in sort.tags:
         lines = ["Not measured here; `motionkit eval sensitivity --reward tmr-dense --reward.weights FOLDER` does."]
+    elif not lines and "reward-model" in sort.tags:
+        lines = ["What its checks found stands above; other episodes: `motionkit eval reward FOLDER`."]
     elif not lines:
         lines = ["Its run kept no audit of a reward."]
     return "## What its reward does not see\n\n" + "\n".join(lines)
@@ -306,7 +339,8 @@ def _limits(source: Source | None) -> str:
             if row.tone == "bad"
         ]
         lines += [f"- Worse than before: {', '.join(worse)}."] if worse else []
-        lines += [f"- {_plain(text)}" for text in source.warnings[:10]]
+        told = [text for text in source.warnings if not text.startswith(("stopping after", "interrupted at"))]
+        lines += [f"- {_plain(text)}" for text in told[:10]]
     lines += [
         "- It knows what its data show; other bodies, actions and pictures were not tried.",
         "- The figures are those of one run. People were not asked.",

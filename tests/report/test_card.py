@@ -83,6 +83,13 @@ def test_nothing_in_the_folder_names_the_machine(tmp_path: Path) -> None:
 def test_a_control_is_called_one(tmp_path: Path) -> None:
     write_hub_folder(str(make(tmp_path / "first", control={"shuffle": True})), tmp_path / "model")
     assert "This run is a negative control" in (tmp_path / "model" / "README.md").read_text()
+    plain = str(make(tmp_path / "second"))
+    write_hub_folder(plain, tmp_path / "beside", control=str(tmp_path / "first"))
+    assert "| change of | this run | control |\n| --- | --- | --- |\n| reward | +0.100 | +0.100 |" in (
+        (tmp_path / "beside" / "README.md").read_text()
+    )
+    with pytest.raises(MotionkitError, match="is no control of"):
+        write_hub_folder(plain, tmp_path / "third", control=plain)
 
 
 @pytest.mark.parametrize(("name", "what"), [("tmr", "TMR"), ("evaluator", "evaluator"), ("regions", "regions")])

@@ -30,6 +30,9 @@ class ExportSettings(Settings):
             "Default: the first that the model has.",
         )
     )
+    control: Annotated[str, Cli("--control")] = Field(
+        "", description="A run of the same command with control.shuffle, for the card of a hub folder."
+    )
     license: Annotated[str, Cli("--license")] = Field(
         "",
         pattern=r"^([a-z0-9][a-z0-9.-]{0,40})?$",
@@ -63,8 +66,9 @@ def register(app: typer.Typer) -> None:
 
         if settings.fps and settings.to != "lerobot":
             raise MotionkitError("--fps acts with --to lerobot only.", fix="add --to lerobot, or leave it out.")
-        if settings.license and settings.to != "hub":
-            raise MotionkitError("--license acts with --to hub only.", fix="add --to hub, or leave it out.")
+        for name in ("control", "license"):
+            if getattr(settings, name) and settings.to != "hub":
+                raise MotionkitError(f"--{name} acts with --to hub only.", fix="add --to hub, or leave it out.")
         if settings.to == "hub":
             return _export_hub(run, out, settings)
         if settings.to in _EPISODES or is_episodes(Path(run)):
@@ -83,7 +87,9 @@ def register(app: typer.Typer) -> None:
 def _export_hub(run: str, out: Path, settings: ExportSettings) -> Mapping[str, Any]:
     from motionkit.report import write_hub_folder
 
-    what, files = write_hub_folder(run, out, license=settings.license, overwrite=settings.overwrite)
+    what, files = write_hub_folder(
+        run, out, control=settings.control, license=settings.license, overwrite=settings.overwrite
+    )
     say(f"wrote {what} with its card into {out}: {', '.join(files)}")
     if not settings.license:
         say("no licence was chosen: --license ID names one, of those that the hub lists")
