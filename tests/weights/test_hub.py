@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import Result
 
 from motionkit import load_policy, load_reward, weights
 from motionkit.contracts.open_model import open_model, trained_on
@@ -52,6 +53,20 @@ def test_a_reward_is_opened_by_its_id(hub: Hub) -> None:
     reward = load_reward("tmr-dense", weights="someone/tmr")
     assert reward.name == "tmr-dense"
     assert any("someone/tmr/resolve/" in line for line in hub.asked)
+
+
+def test_commands_take_ids(hub: Hub, cli: Callable[..., Result]) -> None:
+    hub.repositories["someone/walks"] = stored(weights_path("mdm"))
+    hub.repositories["someone/tmr"] = stored(weights_path("tmr"))
+    few = ["--inference-timesteps", "2"]
+    done = cli("generate", "a person walks", "walk.html", "--policy.checkpoint", "someone/walks", *few)
+    assert done.exit_code == 0, done.stderr
+    assert Path("walk.html").stat().st_size > 10_000
+    planned = cli("grpo", "--policy.checkpoint", "someone/walks", "--reward.weights", "someone/tmr", "--dry-run")
+    assert planned.exit_code == 0, planned.stderr
+    absent = cli("generate", "a person walks", "walk.bvh", "--policy.checkpoint", "someone/nothing", *few)
+    assert absent.exit_code == 2
+    assert "someone/nothing does not exist" in absent.stderr
 
 
 def test_code_in_a_repository_is_named_and_not_downloaded(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
