@@ -106,8 +106,8 @@ def write_hub_folder(
             f"{path} was trained on a Sa2VA in a folder of this machine, which nobody else has.",
             fix="train with --policy.checkpoint ORG/NAME of the hub, or --to hf, which writes the whole model.",
         )
-    made = saved.run is not None and (saved.run / "run.json").is_file()
-    source = read_source(saved.run) if made else None
+    run = saved.run
+    source = read_source(run) if run is not None and (run / "run.json").is_file() else None
     known = TrainedOn.read(saved.document.parent)
     shuffled = read_source(control) if control else None
     if shuffled is not None and (source is None or not _is_control(shuffled) or not shuffled.results):
