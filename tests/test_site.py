@@ -82,6 +82,7 @@ def test_the_navigation_of_the_reference_has_every_module(pages: ModuleType) -> 
 def test_settings_and_audit_of_a_plugin(pages: ModuleType) -> None:
     assert "| `alpha` |" in pages.plugin_tail("rewards", "tmr-dense")
     assert "| `objective.nft_beta` |" in pages.plugin_tail("algorithms", "nft")
+    assert "`run.out`" not in pages.plugin_tail("algorithms", "nft")
     found = pages.audit_table((ROOT / "docs" / "rewards.md").read_text(encoding="utf-8"), "tmr-dense")
     assert "| `text-order` | 55 | 14 % |" in found
     assert pages.audit_table("", "tmr-dense") == ""

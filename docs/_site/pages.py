@@ -178,7 +178,8 @@ def names(kind: str) -> list[str]:
 def options_table(kind: str, name: str) -> str:
     """Return the options of a plugin as a table; a sentence where it has none."""
     options = component(kind, name).options
-    found = [leaf for leaf in leaves(options) if leaf.path[0] not in slots_of(options)]
+    own = (leaf for leaf in leaves(options) if leaf.path[0] not in slots_of(options))
+    found = [leaf for leaf in own if leaf.path[0] != "run" or leaf.key == "run.num_steps"]  # those of every command
     return _leaves(found) if found else "It has no options.\n"
 
 

@@ -29,6 +29,7 @@ EXAMPLES = {
     "tune": "motionkit tune --bayes --trials 50",
     "tune-bayes": "motionkit tune-bayes --base exp_phase_mpl.json --write-config exp_phase_mpl.json --jobs 4",
     "export": "motionkit export runs/grpo/mine --to mdm model/",
+    "push": "motionkit push model/ ORG/NAME",
     "runs": "motionkit runs list",
     "config": "motionkit config explain grpo learning-rate",
     "config show": "motionkit config show grpo --set seed=3",

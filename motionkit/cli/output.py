@@ -56,6 +56,7 @@ ROWS = (
     _own("profile", "Measure a dataset; suggest settings for it.", MOTION, "cli.commands.profile:PROFILE"),
     _own("eval", "Measure a policy or a run by a named protocol.", MOTION),
     _own("export", "Write a run's model, or its episodes, for another tool.", MOTION, "cli.commands.export:EXPORT"),
+    _own("push", "Send an exported model to the Hugging Face hub.", MOTION, "cli.commands.push:PUSH"),
     _own("runs", "List runs, show, open, compare, tag and remove them.", LOOK),
     _own("report", "Make the page of a run, or of several to compare.", LOOK),
     _own("config", "Show every setting of a command, or explain one.", LOOK),

@@ -16,6 +16,7 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import RunInfo, disk_errors, note_test_split, write_bytes_atomic
 from motionkit.tracking import finite
+from motionkit.weights import located
 
 # The data that a model is measured on: those that were asked for, else those of the run that made it.
 
@@ -54,7 +55,7 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
     Raises:
         MotionkitError: It is neither a protocol nor a model.
     """
-    if path.partition(":")[0] != STARTER and not Path(path).expanduser().exists():
+    if path.partition(":")[0] != STARTER and not located(path).exists():
         raise MotionkitError(
             f"'motionkit eval {path}': that is neither a protocol nor a model.",
             fix=f"{', '.join(names)}; or a run, a folder or a file.",

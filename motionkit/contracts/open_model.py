@@ -46,14 +46,15 @@ def open_model(path: str) -> FoundModel:
     """Return which model a path holds, whatever its kind.
 
     Args:
-        path: Run folder, checkpoint folder, model folder, weights file, or ``starter`` for the starter policy.
+        path: Run folder, checkpoint folder, model folder, its id on the hub, weights file, or ``starter`` for the
+            starter policy.
 
     Raises:
         MotionkitError: Nothing is there, the run has no checkpoint yet, or it is not a model.
     """
     if path == STARTER:
         return FoundModel(path, "policies", "mdm", "the starter policy")
-    place = Path(path).expanduser()
+    place = weights.located(path)
     if not place.exists():
         raise MotionkitError(
             f"{path} does not exist.", fix="give a run folder, a checkpoint, a policy folder or a file."
@@ -175,7 +176,7 @@ def trained_on(path: str) -> TrainedOn:
     """
     if path.partition(":")[0] == STARTER:
         return TrainedOn()
-    place = Path(path).expanduser()
+    place = weights.located(path)
     if not path or not place.exists():
         return TrainedOn.unknown()
     parts: tuple[str, ...] = _PARTS

@@ -132,7 +132,7 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
     """Open the predictor that `options` names."""
     if not options.checkpoint:
         raise MotionkitError("no motion predictor was named.", fix="--policy.checkpoint RUN, a run of train-mpl.")
-    found = find_model(Path(options.checkpoint).expanduser(), ARTIFACT, DOCUMENT)
+    found = find_model(weights.located(options.checkpoint), ARTIFACT, DOCUMENT)
     if found is None:
         raise MotionkitError(
             f"{options.checkpoint} is no motion predictor.",

@@ -89,7 +89,7 @@ class PredictorSettings(Group):
 class MplOptions(Group):
     """Where a motion predictor comes from."""
 
-    checkpoint: str = Field(default="", description="Run of train-mpl, one of its checkpoints, or a policy folder.")
+    checkpoint: str = Field(default="", description="Run of train-mpl, one of its checkpoints, a folder or a hub id.")
 
 
 component = Component(

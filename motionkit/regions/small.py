@@ -506,7 +506,7 @@ STARTER = Path(starter.__file__).parent / "weights" / "regions"
 
 def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> ShapesPolicy:
     """Open the policy that `options` names."""
-    place = STARTER if options.checkpoint == "starter" else Path(options.checkpoint).expanduser()
+    place = STARTER if options.checkpoint == "starter" else weights.located(options.checkpoint)
     found = find_model(place, REGION_ARTIFACT, DOCUMENT)
     if found is None:
         raise MotionkitError(

@@ -54,7 +54,7 @@ class RegionOptions(Group):
     """Where the policy comes from."""
 
     checkpoint: str = Field(
-        "starter", min_length=1, description="starter, or a run, checkpoint or folder of such a policy."
+        "starter", min_length=1, description="starter, or a run, checkpoint, folder or hub id of such a policy."
     )
     resize: bool = Field(
         False, description="Squeeze every image to the few pixels that the policy sees; else other sizes are refused."

@@ -343,7 +343,7 @@ def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") ->
 
     Or of the guide: its ``checkpoint.pt``, or the folder that holds it.
     """
-    path = Path(place).expanduser()
+    path = weights.located(place)
     if path.is_file() and path.name == TENSORS:
         path = path.parent
     if path.is_dir() and (found := find_model(path, ARTIFACT, DOCUMENT)) is not None:

@@ -24,7 +24,9 @@ class SuccessOptions(Group):
     """Options of `success-classifier`."""
 
     checkpoint: str = Field(
-        "", description="Run of reward-train, a checkpoint, or the guide's checkpoint.pt; default: the newest run."
+        "",
+        description="Run of reward-train, a checkpoint, the guide's checkpoint.pt, or an id of the Hugging Face hub; "
+        "default: the newest run.",
     )
     output: Literal["binary", "continuous"] = Field(
         "binary", description="binary: 1 from the classifier's threshold on, else 0; continuous: the probability."

@@ -61,15 +61,14 @@ def download(source: str, *, revision: str = "", files: Sequence[str] = DATA) ->
     try:
         if not offline:
             about = HfApi().model_info(source, revision=revision or None)
-            revision = about.sha or revision
             _say_code(source, [one.rfilename for one in about.siblings or ()], files)
         found = snapshot_download(
             source, revision=revision or None, allow_patterns=list(files), local_files_only=offline
         )
     # The hub's client raises errors of its own, of the network and of the disk.
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:
         raise MotionkitError(
-            f"there is no folder {source}, and the Hugging Face hub does not give it.",
+            f"{source} does not exist, and the Hugging Face hub does not give it.",
             why=str(error).strip().partition("\n")[0],
             fix=f"check the path; where the network is: hf download {source}",
         ) from error
@@ -110,7 +109,7 @@ def push(folder: Path, source: str, files: Sequence[str], *, public: bool = Fals
         api.create_repo(source, private=not public, exist_ok=True)
         operations = [CommitOperationAdd(path_in_repo=name, path_or_fileobj=folder / name) for name in files]
         done = api.create_commit(source, operations, commit_message="Model written by motionkit")
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # as above
         raise MotionkitError(
             f"the Hugging Face hub did not take {source}.",
             why=str(error).strip().partition("\n")[0],

@@ -18,13 +18,24 @@ from motionkit.errors import MotionkitError
 class ExportSettings(Settings):
     """Settings of `motionkit export`."""
 
-    to: Annotated[Literal["mdm", "safetensors", "numpy", "onnx", "npy", "lerobot", "hf"] | None, Cli("--to")] = Field(
-        None,
-        description="mdm: model%09d.pt and args.json of the original MDM code. Of a motion predictor: safetensors; "
-        "numpy, the same with a runtime that needs numpy alone; onnx; both with a legend of all columns, a test vector "
-        "and a reader of BVH files and poses. Of Sa2VA: hf, a folder like its base. "
-        "Of collected episodes: npy, the reward-model guide's trajectories; lerobot, a LeRobot dataset of "
-        "version 3. Default: the first that the model has.",
+    to: Annotated[Literal["mdm", "safetensors", "numpy", "onnx", "npy", "lerobot", "hf", "hub"] | None, Cli("--to")] = (
+        Field(
+            None,
+            description="mdm: model%09d.pt and args.json of the original MDM code. Of a motion predictor: safetensors; "
+            "numpy, the same with a runtime that needs numpy alone; onnx; both with a legend of all columns, a test "
+            "vector and a reader of BVH files and poses. Of Sa2VA: hf, a folder like its base. "
+            "Of collected episodes: npy, the reward-model guide's trajectories; lerobot, a LeRobot dataset of "
+            "version 3. Of any model that motionkit trained: hub, a folder with a model card for `motionkit push`. "
+            "Default: the first that the model has.",
+        )
+    )
+    control: Annotated[str, Cli("--control")] = Field(
+        "", description="A run of the same command with control.shuffle, for the card of a hub folder."
+    )
+    license: Annotated[str, Cli("--license")] = Field(
+        "",
+        pattern=r"^([a-z0-9][a-z0-9.-]{0,40})?$",
+        description="Licence of a hub folder, by its identifier there, such as cc-by-4.0.",
     )
     fps: Annotated[int, Cli("--fps")] = Field(
         0, ge=0, le=1000, description="Frames a second of a LeRobot dataset; 0: those of the episodes, 10 if unknown."
@@ -51,6 +62,11 @@ def export(
 
     if settings.fps and settings.to != "lerobot":
         raise MotionkitError("--fps acts with --to lerobot only.", fix="add --to lerobot, or leave it out.")
+    for name in ("control", "license"):
+        if getattr(settings, name) and settings.to != "hub":
+            raise MotionkitError(f"--{name} acts with --to hub only.", fix="add --to hub, or leave it out.")
+    if settings.to == "hub":
+        return _export_hub(run, out, settings, console)
     if settings.to in _EPISODES or is_episodes(Path(run)):
         return _export_episodes(run, out, settings, console)
     found, to, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
@@ -62,6 +78,19 @@ def export(
         )
     console.say(f"wrote {path}")
     return {"to": to, "file": str(path), "not_in_stock_mdm": obstacles}
+
+
+def _export_hub(run: str, out: Path, settings: ExportSettings, console: Console) -> Mapping[str, Any]:
+    from motionkit.report.card import write_hub_folder
+
+    what, files = write_hub_folder(
+        run, out, control=settings.control, license=settings.license, overwrite=settings.overwrite
+    )
+    console.say(f"wrote {what} with its card into {out}: {', '.join(files)}")
+    if not settings.license:
+        console.say("no licence was chosen: --license ID names one, of those that the hub lists")
+    then = [shlex.join(["motionkit", "push", str(out), "ORG/NAME"])]
+    return {"to": "hub", "out": str(out), "what": what, "files": files, "next": then}
 
 
 def _export_episodes(run: str, out: Path, settings: ExportSettings, console: Console) -> Mapping[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -72,21 +71,7 @@ def find_base(
     if place.exists() or source.count("/") != 1 or source.startswith((".", "~", "/")):
         fix = moved or "give a folder with config.json, or a hub id."
         raise MotionkitError(f"{source} holds no model.", why="it has no config.json.", fix=fix)
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
-    offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
-    try:
-        folder = Path(
-            snapshot_download(source, revision=revision or None, allow_patterns=list(_FILES), local_files_only=offline)
-        )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        raise MotionkitError(
-            f"cannot get {source} from the Hugging Face hub.",
-            why=str(error).splitlines()[0],
-            fix=f"where the network is: hf download {source}; or give its folder.",
-        ) from error
-    return folder, folder.name  # of the cache: named by the commit
+    return weights.download(source, revision=revision, files=_FILES)
 
 
 def config_at_hand(options: Sa2vaOptions) -> tuple[Path, dict[str, Any]] | None:
@@ -260,6 +245,8 @@ _MOVED = "--policy.base DIR says where it is now."
 def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> Sa2vaPolicy:
     """Open the policy that `options` names."""
     place = Path(options.checkpoint).expanduser()
+    if weights.is_hub_id(options.checkpoint):
+        place, _ = weights.download(options.checkpoint, revision=options.revision, files=_FILES)
     guide = guide_file(place, options)
     saved = None if guide else find_model(place, REGION_ARTIFACT, DOCUMENT)
     document = None if saved is None else read_document(saved.document)

@@ -18,6 +18,7 @@ from motionkit.errors import MotionkitError
 from motionkit.metrics import Ties, dissimilar, retrieval, retrieval_guo, retrieval_subset
 from motionkit.text_to_motion.tmr.files import open_tmr
 from motionkit.text_to_motion.tmr.model import TMR, encode_captions, encode_clips
+from motionkit.weights import located
 
 NSIM_ITEMS = 100  # items of protocol ``nsim``, where there is no list
 
@@ -74,7 +75,7 @@ def open_retrieval(
     if path.partition(":")[0] == STARTER:
         result = FoundModel(path, "rewards", "tmr-dense", "a TMR of the starter pack")
         return result, open_tmr(path, stats=stats, text_model=text_model, device=device)
-    place = Path(path).expanduser()
+    place = located(path)
     if place.is_dir() and any((place / name).is_file() for name in _RELEASED):
         result = FoundModel(path, "rewards", "tmr-dense", "a released TMR")
     else:

@@ -31,7 +31,7 @@ from motionkit.text_to_motion.evaluator.model import (
     TextEncoder,
     WordTable,
 )
-from motionkit.weights import components, describe
+from motionkit.weights import components, describe, located
 
 # Finds and reads what an evaluator needs beside its weights: statistics and word vectors.
 
@@ -400,7 +400,7 @@ def open_evaluator(
     device: torch.device | str = "cpu",
 ) -> T2MEvaluator:
     """Open a text-to-motion evaluator by name or path."""
-    path = weights_path("evaluator") if str(weights) == STARTER else Path(weights).expanduser()
+    path = weights_path("evaluator") if str(weights) == STARTER else located(weights)
     return load_evaluator(path, glove=glove, stats=stats, device=device)
 
 

@@ -28,6 +28,7 @@ from motionkit.text_to_motion.mdm.files import (
 from motionkit.text_to_motion.mdm.network import MDMNetwork
 from motionkit.text_to_motion.mdm.policy import LONGEST, DiPPolicy, MDMPolicy, Prefixes, read_prefix
 from motionkit.text_to_motion.mdm.settings import MDMOptions, MDMSettings, Padding
+from motionkit.weights import located
 
 STARTER = "starter"
 _log = logging.getLogger("motionkit.policies")
@@ -223,7 +224,7 @@ def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False)
 
 
 def _read(checkpoint: str, steps: int | None = None) -> _Parts:
-    path = starter.weights_path("mdm") if checkpoint == STARTER else Path(checkpoint).expanduser()
+    path = starter.weights_path("mdm") if checkpoint == STARTER else located(checkpoint)
     if not path.exists():
         raise MotionkitError(f"{checkpoint} does not exist.", fix="check --policy.checkpoint.")
     result = find_model(path, "policy", DOCUMENT) if path.is_dir() else None

@@ -281,11 +281,12 @@ class PretrainMDMSettings(TrainerSettings):
 class MDMOptions(Group):
     """Where an MDM policy comes from."""
 
-    checkpoint: Annotated[str, Place(("starter",))] = Field(
+    checkpoint: Annotated[str, Place(("starter",), hub=True)] = Field(
         default="starter",
-        description="'starter', a released model%09d.pt with args.json, or its folder; or a policy or run folder.",
+        description="'starter', a released model%09d.pt with args.json, or its folder; or a policy or run folder, or "
+        "an id of the Hugging Face hub.",
     )
-    reference: Annotated[str, Cli("--reference"), Place(("starter",))] = Field(
+    reference: Annotated[str, Cli("--reference"), Place(("starter",), hub=True)] = Field(
         default="", description="Policy that KL is measured to; default: the policy as it starts."
     )
     stats: Annotated[Path | None, Place()] = Field(

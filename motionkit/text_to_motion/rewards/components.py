@@ -109,8 +109,8 @@ physics = Component(
 class TmrOptions(Group):
     """What every TMR reward needs."""
 
-    weights: Annotated[str, Place(("starter",))] = Field(
-        "starter", description="Folder or file of the network, or 'starter'."
+    weights: Annotated[str, Place(("starter",), hub=True)] = Field(
+        "starter", description="Folder or file of the network, its id on the Hugging Face hub, or 'starter'."
     )
     text_encoder: Annotated[Path | None, Place()] = Field(
         None, description="text_encoder.pt, instead of --reward.weights."

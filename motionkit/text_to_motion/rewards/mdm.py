@@ -21,8 +21,8 @@ _MODULE = "motionkit.text_to_motion.rewards.ranked"
 class EvaluatorOptions(Group):
     """What every reward of the evaluator needs."""
 
-    weights: Annotated[str, Place(("starter",))] = Field(
-        "starter", description="Folder or file of the network, or 'starter'."
+    weights: Annotated[str, Place(("starter",), hub=True)] = Field(
+        "starter", description="Folder or file of the network, its id on the Hugging Face hub, or 'starter'."
     )
     glove: Annotated[Path | None, Place()] = Field(
         None, description="Folder with our_vab_data.npy, our_vab_words.pkl and our_vab_idx.pkl."

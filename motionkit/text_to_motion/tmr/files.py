@@ -22,7 +22,7 @@ from motionkit.runs import write_model
 from motionkit.starter import table_path, weights_path
 from motionkit.text import TextEncoder, TextRecord
 from motionkit.text_to_motion.tmr.model import TMR, ActorDecoder, ActorEncoder, ActorSizes, open_text_model
-from motionkit.weights import components, describe
+from motionkit.weights import components, describe, located
 
 # Finds the tensors of TMR's three networks in a foreign file.
 
@@ -553,4 +553,4 @@ def open_tmr(
 
 def _resolve(weights: str | Path) -> Path:
     head, _, name = str(weights).partition(":")
-    return weights_path(name or "tmr") if head == STARTER else Path(weights).expanduser()
+    return weights_path(name or "tmr") if head == STARTER else located(weights)

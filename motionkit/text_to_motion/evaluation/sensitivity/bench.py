@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -28,6 +27,7 @@ from motionkit.starter import weights_path
 from motionkit.text import CAPTION_CHANGES, CaptionChange, Prompt, words_of
 from motionkit.text_to_motion.evaluation.quality import single_clips
 from motionkit.text_to_motion.rewards.ask import ask
+from motionkit.weights import located
 
 Scores = NDArray[np.float64]
 
@@ -163,7 +163,7 @@ def trained_kinds(weights: str) -> frozenset[str]:
         The names; empty for a model that names none, and for weights without such a document.
     """
     head, _, name = weights.partition(":")
-    place = weights_path(name or "tmr") if head == "starter" else Path(weights).expanduser()
+    place = weights_path(name or "tmr") if head == "starter" else located(weights)
     for folder in _FOLDERS:
         file = place / folder / "config.json"
         if not weights or not file.is_file():

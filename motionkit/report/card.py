@@ -1,0 +1,397 @@
+"""A model as a folder for the Hugging Face hub: its files, and a card made from the run that trained it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from motionkit import runs, starter
+from motionkit.contracts.open_model import STARTER, encoder_format, open_model
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.report._facts import flat
+from motionkit.runs import TENSORS, TRAINED_ON, OutputFolder, SavedModel, TrainedOn
+from motionkit.runs.source import Source, read_source
+from motionkit.tracking import headline
+from motionkit.version import __version__
+from motionkit.weights import located
+
+CARD, RECORD = "README.md", "export.json"
+KIND = "motionkit-hub"
+_SECRET = ("run.", "tracking.", "trackers.")
+"""Settings that say where things are on the machine of the person who trained."""
+
+
+@dataclass(frozen=True)
+class _Sort:
+    """A sort of model: where a run keeps it, what it is, and how it is used."""
+
+    artifact: str  # Its folder in a run
+    document: str  # Its description there
+    what: str  # In words
+    tags: tuple[str, ...]  # Of the hub
+    use: str  # Commands, FOLDER stands for the folder or its id
+
+
+_POLICIES = {
+    "mdm": _Sort(
+        "policy", "policy.json", "a text-to-motion diffusion policy", ("text-to-motion", "diffusion"),
+        'motionkit generate "a person walks | a person waves" wave.html --policy.checkpoint FOLDER',
+    ),
+    "mpl": _Sort(
+        "policy", "policy.json", "a motion predictor", ("motion-prediction",),
+        "motionkit predict FOLDER motion.html",
+    ),
+    "regions": _Sort(
+        "policy", "policy.json", "a small policy that captions and segments regions", ("image-segmentation",),
+        "motionkit eval sa2va FOLDER",
+    ),
+    "sa2va": _Sort(
+        "policy", "policy.json", "what training changed of a Sa2VA", ("image-segmentation", "sa2va"),
+        "motionkit eval sa2va FOLDER",
+    ),
+}  # fmt: skip
+_OTHERS = (
+    _Sort(
+        "classifier", "classifier.json", "a success classifier of camera pictures", ("reward-model",),
+        "motionkit ppo --reward success-classifier --reward.checkpoint FOLDER",
+    ),
+    _Sort(
+        "encoder", "encoder.json", "a motion encoder: phase, gait and next pose", ("motion-prediction",),
+        "motionkit train-mpl --encoder FOLDER",
+    ),
+)  # fmt: skip
+_ENCODERS = {
+    "motionkit-tmr": _Sort(
+        "tmr", "config.json", "a text-motion retrieval model (TMR)", ("text-to-motion", "reward-model"),
+        "motionkit grpo --reward tmr-dense --reward.weights FOLDER",
+    ),
+    "motionkit-t2m-evaluator": _Sort(
+        "evaluator", "config.json", "a text-to-motion evaluator", ("text-to-motion", "evaluation"),
+        "motionkit eval text-to-motion --evaluator FOLDER",
+    ),
+}  # fmt: skip
+
+
+def write_hub_folder(
+    path: str, out: Path, *, control: str = "", license: str = "", overwrite: bool = False
+) -> tuple[str, list[str]]:
+    """Write a model and its card into a folder that the hub takes, and that every option for a model takes.
+
+    Nothing in it names a place on this machine.
+
+    Args:
+        path: Run, checkpoint, folder of a model, or ``starter``.
+        out: Folder to make.
+        control: A run of the same command with shuffled rewards, whose changes stand beside; empty for none.
+        license: Identifier of the hub, such as ``cc-by-4.0``; empty where none was chosen.
+        overwrite: Replace what an earlier call wrote there.
+
+    Returns:
+        What the model is, and the names of the files.
+
+    Raises:
+        MotionkitError: There is no model of motionkit's, `control` is no such run, or `out` is in use.
+    """
+    place = OutputFolder(out, RECORD, KIND, overwrite=overwrite)
+    place.claim()
+    sort, saved = _find(path)
+    document = _without_places(read_json(saved.document, dict, fix="copy the folder again."))
+    if sort is _POLICIES["sa2va"] and not document.get("base", {}).get("place"):
+        raise MotionkitError(
+            f"{path} was trained on a Sa2VA in a folder of this machine, which nobody else has.",
+            fix="train with --policy.checkpoint ORG/NAME of the hub, or --to hf, which writes the whole model.",
+        )
+    run = saved.run
+    source = read_source(run) if run is not None and (run / "run.json").is_file() else None
+    known = TrainedOn.read(saved.document.parent)
+    shuffled = read_source(control) if control else None
+    if shuffled is not None and (source is None or not _is_control(shuffled) or not shuffled.results):
+        raise MotionkitError(
+            f"{control} is no control of {path}.",
+            why="a control is a finished run with shuffled rewards, beside a run.",
+            fix="train one with --set control.shuffle=true.",
+        )
+    with place.beside() as part:
+        (part / sort.document).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        shutil.copyfile(saved.tensors, part / TENSORS)
+        if (record := saved.document.parent / TRAINED_ON).is_file():
+            shutil.copyfile(record, part / TRAINED_ON)
+        text = card(sort, document, source, known, control=shuffled, license=license, own=path == STARTER)
+        (part / CARD).write_text(text, encoding="utf-8")
+        files = sorted(one.name for one in part.iterdir())
+    place.settle(part, {"schema": 1, "to": "hub", "license": license})
+    return sort.what, files
+
+
+def hub_files(folder: Path) -> list[str]:
+    """Return the names of the files of such a folder, all of which may be sent.
+
+    Raises:
+        MotionkitError: `write_hub_folder` did not make it, a file is missing, or something else lies in it.
+    """
+    record = read_json(folder / RECORD, dict, fix="motionkit export RUN OUT --to hub") if folder.is_dir() else {}
+    names = record.get("files")
+    if record.get("kind") != KIND or not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        raise MotionkitError(f"{folder} is no folder for the hub.", fix="motionkit export RUN OUT --to hub writes one.")
+    there = {one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_symlink() or not one.is_dir()}
+    if more := sorted(there.difference(names)):
+        raise MotionkitError(
+            f"{folder} holds {more[0]}, which the export did not write.",
+            why="only what it wrote is sent: JSON, safetensors and the card.",
+            fix="move it elsewhere, or export into another folder.",
+        )
+    odd = [one for one in names if not one.endswith((".json", ".safetensors", ".md")) or (folder / one).is_symlink()]
+    if odd or set(names) - there:
+        raise MotionkitError(
+            f"{folder} is damaged: {min([*odd, *set(names).difference(there)])}.", fix="export the model again."
+        )
+    return sorted(one for one in names if one != RECORD)
+
+
+def _find(path: str) -> tuple[_Sort, SavedModel]:
+    folder = starter.weights_path("mdm") if path == STARTER else located(path)
+    for sort in _ENCODERS.values():
+        for one in (folder / sort.artifact, folder):
+            form = encoder_format(one)
+            if isinstance(form, str) and form in _ENCODERS:
+                run = one.parent if (one.parent / "run.json").is_file() else None
+                return _ENCODERS[form], SavedModel(one / "config.json", one / TENSORS, run)
+    for sort in _OTHERS:
+        if (found := runs.find_model(folder, sort.artifact, sort.document)) is not None:
+            return sort, found
+    if (found := runs.find_model(folder, "policy", "policy.json")) is not None:
+        kind = read_json(found.document, dict, fix="copy the folder again.").get("kind")
+        if isinstance(kind, str) and kind in _POLICIES:
+            return _POLICIES[kind], found
+    raise MotionkitError(
+        f"{open_model(path).describe()}; it cannot be exported to hub.",
+        fix="give a run, a checkpoint or a folder of a model that motionkit trained.",
+    )
+
+
+def _without_places(value: Any) -> Any:
+    """Return a document whose texts name no folder of this machine: absolute paths become empty."""
+    if isinstance(value, Mapping):
+        return {key: _without_places(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_without_places(one) for one in value]
+    return "" if isinstance(value, str) and _is_place(value) else value
+
+
+def _is_place(text: str) -> bool:
+    return text.startswith("~") or PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
+
+
+# The card.
+
+
+def card(
+    sort: _Sort,
+    document: Mapping[str, Any],
+    source: Source | None,
+    known: TrainedOn,
+    *,
+    control: Source | None = None,
+    license: str = "",
+    own: bool = False,
+) -> str:
+    """Return a model card in the hub's form: metadata, then Markdown.
+
+    Args:
+        sort: What the model is.
+        document: Its description.
+        source: The run that made it; None where that is not known.
+        known: What it was trained on.
+        control: A run of the same command with shuffled rewards, or None.
+        license: Identifier of its licence; empty where none was chosen.
+        own: Whether it is the starter's, which is under motionkit's licence.
+    """
+    license = license or ("mit" if own else "")
+    parts = [
+        _metadata(sort, license),
+        f"# {_title(sort, source)}\n\nThis is {sort.what}, {_made(source, own)}.",
+        _how_to_load(sort),
+        _data(document, source, known),
+        *(
+            _result(source, control)
+            if source is not None
+            else ["## Held-out results\n\nThe run that made it is not here."]
+        ),
+        _blind(sort, source),
+        _limits(source),
+        _settings(document, source),
+        _licence(license),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _metadata(sort: _Sort, license: str) -> str:
+    tags = ["human-motion", "reinforcement-learning", *sort.tags]
+    lines = ["library_name: motionkit", f"license: {license or 'other'}", "tags:", *(f"- {tag}" for tag in tags)]
+    return "\n".join(["---", *lines, "---"])
+
+
+def _title(sort: _Sort, source: Source | None) -> str:
+    words = sort.what.split(" ", 1)[1] if sort.what.startswith(("a ", "an ")) else sort.what
+    return words[:1].upper() + words[1:] + (f" ({source.name})" if source is not None else "")
+
+
+def _made(source: Source | None, own: bool) -> str:
+    if source is None:
+        return "the one that motionkit brings" if own else "saved by motionkit"
+    info = source.info
+    steps = f", {source.steps:,} steps" if source.steps else ""
+    state = "" if info.status == "done" else f"; its run is {info.status}"
+    return f"made by `motionkit {info.command}` (motionkit {__version__}{steps}{state})"
+
+
+def _how_to_load(sort: _Sort) -> str:
+    python = ""
+    if sort.artifact == "policy" and "generate" in sort.use:
+        python = (
+            '\n\n```python\nfrom motionkit import load_policy\n\n'
+            'motions = load_policy("FOLDER").generate("a person walks")\nmotions[0].save("walk.glb")\n```'
+        )  # fmt: skip
+    return (
+        "## How to load it\n\nFOLDER is this folder, or its id on the hub. The files are JSON and safetensors; "
+        f"nothing in them is executed.\n\n```bash\n{sort.use}\n```{python}"
+    )
+
+
+def _data(document: Mapping[str, Any], source: Source | None, known: TrainedOn) -> str:
+    found = document.get("trained_on")
+    name = found.get("name") if isinstance(found, Mapping) else None
+    chosen = source.info.config.get("dataset") if source is not None else None
+    name = name or (chosen.get("name") if isinstance(chosen, Mapping) else None)
+    lines = [f"- Data set: `{name}`." if name else "- The data set is not recorded."]
+    if known.items:
+        whole = "" if known.complete else " That is not all: some of it is not known."
+        lines.append(
+            f"- {len(known.items):,} clips, episodes or pictures, by fingerprint in `{TRAINED_ON}`: evaluations of "
+            f"motionkit leave them out.{whole}"
+        )
+    elif known.complete:
+        lines.append("- They are made by code, so an evaluation has nothing to leave out.")
+    else:
+        lines.append("- Which of them it was trained on is not recorded, so an evaluation cannot leave them out.")
+    return "## Data\n\n" + "\n".join(lines)
+
+
+def _result(source: Source, control: Source | None) -> Iterator[str]:
+    tables = source.info.tables
+    if not tables:
+        yield f"## Held-out results\n\nNone: the run is {source.info.status}."
+        return
+    said = headline(source.results, source.others)
+    lines = ["## Held-out results", *([said] if said else [])]
+    if any("before" in one["columns"] for one in tables):
+        lines.append(
+            "Before and after are measured with the same prompts and noise. What was before, real clips, and a judge "
+            "that is never trained on are the controls."
+        )
+    if _is_control(source):
+        lines.append("**This run is a negative control: its rewards were shuffled.**")
+    yield "\n\n".join(lines)
+    for one in tables:
+        yield _table(str(one.get("title", "")), one["columns"], one["rows"])
+    if control is not None:
+        others = {row.name: row for row in control.results}
+        rows = [
+            [row.label, row.text(row.delta, sign=True), row.text(others[row.name].delta, sign=True)]
+            for row in source.results
+            if row.name in others
+        ]
+        yield _table(
+            "Beside it a negative control, whose rewards were shuffled among the samples: what it gained is chance",
+            ["change of", "this run", "control"], rows,
+        )  # fmt: skip
+
+
+def _is_control(source: Source) -> bool:
+    return _at(source.info.config, "control", "shuffle") is True
+
+
+def _blind(sort: _Sort, source: Source | None) -> str:
+    record = source.info.record if source is not None else None
+    rewards = _at((record.model_extra or {}).get("sensitivity") if record else None, "rewards")
+    said = [_at(one, "sentence") for one in rewards.values()] if isinstance(rewards, Mapping) else []
+    lines = [f"- {text}." for text in said if isinstance(text, str)]
+    if not lines and "reward-model" in sort.tags and "text-to-motion" in sort.tags:
+        lines = ["Not measured here; `motionkit eval sensitivity --reward tmr-dense --reward.weights FOLDER` does."]
+    elif not lines and "reward-model" in sort.tags:
+        lines = ["What its checks found stands above; other episodes: `motionkit eval reward FOLDER`."]
+    elif not lines:
+        lines = ["Its run kept no audit of a reward."]
+    return "## What its reward does not see\n\n" + "\n".join(lines)
+
+
+def _limits(source: Source | None) -> str:
+    lines = []
+    if source is not None:
+        worse = [
+            f"{row.label} ({row.text(row.before)} to {row.text(row.after)})"
+            for row in source.results
+            if row.tone == "bad"
+        ]
+        lines += [f"- Worse than before: {', '.join(worse)}."] if worse else []
+        told = [text for text in source.warnings if not text.startswith(("stopping after", "interrupted at"))]
+        lines += [f"- {_plain(text)}" for text in told[:10]]
+    lines += [
+        "- It knows what its data show; other bodies, actions and pictures were not tried.",
+        "- The figures are those of one run. People were not asked.",
+    ]
+    return "## Limits\n\n" + "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Return a warning without folders of this machine."""
+    return re.sub(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\][^\s'\"]+", lambda found: Path(found[0]).name or "...", text)
+
+
+def _settings(document: Mapping[str, Any], source: Source | None) -> str:
+    if source is None or source.info.record is None:
+        return ""
+    record = source.info.record
+    rows = []
+    for key, value in flat(source.info.config):
+        chosen = record.origins.get(key) or record.origins.get(key.rpartition(".")[0]) or "default"
+        if chosen != "default" and not key.startswith(_SECRET):
+            rows.append([f"`{key}`", _value(value)])
+    versions = ", ".join(f"{name} {version}" for name, version in record.versions.items() if name != "platform")
+    return (
+        "## Settings\n\n"
+        + (_table("", ["setting", "value"], rows) if rows else "Every setting had its default.")
+        + f"\n\nSeed {record.seed}, device {record.device}; {versions}."
+    )
+
+
+def _value(value: object) -> str:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return ", ".join(Path(one).name if isinstance(one, str) and _is_place(one) else str(one) for one in items)
+
+
+def _licence(license: str) -> str:
+    if license:
+        return f"## Licence\n\n`{license}`, chosen by who published it. The licence of the data may ask for more."
+    return "## Licence\n\nNone was chosen; without one nobody may use it. The licence of the data may ask for more."
+
+
+def _table(title: str, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> str:
+    def line(cells: Sequence[Any]) -> str:
+        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    head = [line(columns), line(["---"] * len(columns)), *(line(row) for row in rows)]
+    return (f"{_plain(title)}\n\n" if title else "") + "\n".join(head)
+
+
+def _at(config: object, *keys: str) -> object:
+    value = config
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
