@@ -12,7 +12,7 @@ from motionkit.rigs._contacts import (
 )
 from motionkit.rigs._fix_feet import fix_feet
 from motionkit.rigs.bodymap import Side, body_height, body_yaw, head_joint, mirror_order, sides, to_body
-from motionkit.rigs.rest import kit_bones
+from motionkit.rigs.rest import default_rest, kit_bones
 from motionkit.rigs.solver import Retarget, solve
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "body_height",
     "body_yaw",
     "contact_score",
+    "default_rest",
     "find_feet",
     "fix_feet",
     "head_joint",
