@@ -10,6 +10,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from motionkit.contracts.generating import plan_steps
 from motionkit.contracts.reward import RewardScores
 from motionkit.motion import MotionBatch
 from motionkit.testing import check_trainer
@@ -72,13 +73,14 @@ class _Low:
 
 def test_a_policy_learns_from_what_a_reward_prefers() -> None:
     settings = BestOfNSettings.model_validate(
-        QUICK | {"best": {"prompts": 4, "samples": 6, "updates": 8}, "optim": {"learning_rate": 3e-4}}
+        QUICK | {"best": {"prompts": 2, "samples": 6, "updates": 8}, "optim": {"learning_rate": 3e-4}}
     )
     trainer = BestOfN(settings)
     trainer.prepare()
     trainer.mix, trainer.judge = RewardMix([(_Low(), 1.0)]), None
+    trainer.plan = plan_steps(trainer.policy, "ddim", 4, eta=1.0)
     learner = Learner(trainer.policy, settings.optim, constant_rate(3e-4, 0))
     before = trainer._measure()["heldout/reward/mean"]
-    rounds = [trainer._round(number, learner) for number in range(1, 6)]
+    rounds = [trainer._round(number, learner) for number in range(1, 5)]
     assert all(each["kept/reward"] > each["reward/mean"] for each in rounds)
     assert trainer._measure()["heldout/reward/mean"] > before + 0.005
