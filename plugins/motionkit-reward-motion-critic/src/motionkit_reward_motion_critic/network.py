@@ -90,7 +90,8 @@ class _Backbone(nn.Module):
             both = (st(x), ts(x))
             share = fuse(torch.cat(both, dim=-1)).softmax(dim=-1)
             x = both[0] * share[..., :1] + both[1] * share[..., 1:]
-        return self.pre_logits["fc"](self.norm(x)).tanh()
+        result: Tensor = self.pre_logits["fc"](self.norm(x)).tanh()
+        return result
 
 
 class CriticNetwork(nn.Module):
