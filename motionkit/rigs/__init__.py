@@ -16,7 +16,7 @@ from motionkit.rigs._onto import OnRig, onto_rig
 from motionkit.rigs._placing import in_place, mirrored, scaled, without_jitter
 from motionkit.rigs.bodymap import Side, body_height, body_yaw, head_joint, mirror_order, sides, to_body
 from motionkit.rigs.named import Rig, named_rig
-from motionkit.rigs.rest import kit_bones
+from motionkit.rigs.rest import default_rest, kit_bones
 from motionkit.rigs.solver import Retarget, solve
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "body_height",
     "body_yaw",
     "contact_score",
+    "default_rest",
     "find_feet",
     "fix_feet",
     "head_joint",
