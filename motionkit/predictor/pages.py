@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from motionkit.contracts.evaluation import write_evaluation
 from motionkit.errors import MotionkitError
 from motionkit.page.curves import Curve, curves
 from motionkit.page.html import count, definitions, details, figure, grid, note, result_page, table
@@ -356,17 +354,6 @@ def _player(one: KeptClip, predictions: Predictions) -> str:
 
 
 # The page of ``eval mpl``: who wins, the tables, error against horizon, predictions in the player, the worst clips.
-
-
-def write_folder(folder: Path, document: Mapping[str, Any], predictions: Predictions) -> Path:
-    """Write the folder of ``eval mpl``, the predictions in it, and return the page."""
-    return write_evaluation(
-        folder,
-        "mpl",
-        document,
-        lambda: evaluation_page(document, predictions),
-        beside=lambda: predictions.save(folder / FILE),
-    )
 
 
 def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.contracts.evaluation import write_evaluation
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.page.curves import Curve, curves
@@ -20,7 +19,7 @@ from motionkit.page.histogram import histogram
 from motionkit.page.html import definitions, figure, grid, note, result_page, stored_picture, table, tiles
 from motionkit.runs.source import Source
 from motionkit.success.episodes import ARTIFACT, Episodes, open_episodes
-from motionkit.success.evaluation.checks import FILE, Strip, load_strips, save_strips
+from motionkit.success.evaluation.checks import FILE, Strip, load_strips
 from motionkit.success.evaluation.report import RewardReport
 
 # What a success classifier comes to: checks, ROC, precision-recall, calibration, scores, and its worst errors.
@@ -86,17 +85,6 @@ def film_strips(strips: Sequence[Strip]) -> str:
         if own:
             parts.append(f"<h3>{escape(head)}</h3>" + "".join(map(_strip, own)))
     return "<h2>Worst errors</h2>" + "".join(parts)
-
-
-def write_folder(folder: Path, document: Mapping[str, Any], report: RewardReport) -> Path:
-    """Write the folder of ``eval reward``, the worst errors in it, and return the page."""
-    return write_evaluation(
-        folder,
-        "reward",
-        document,
-        lambda: evaluation_page(document, report),
-        beside=lambda: save_strips(folder / FILE, report.strips),
-    )
 
 
 def evaluation_page(document: Mapping[str, Any], report: RewardReport) -> str:
