@@ -18,7 +18,7 @@ from motionkit.runs import Run
 from motionkit.tracking import last_metrics
 from motionkit.tuning.base import Base
 from motionkit.tuning.plan import WORKERS, Plan
-from motionkit.tuning.result import Result
+from motionkit.tuning.result import StudyResult
 from motionkit.tuning.storage import LOST, PLACE, open_study, place_of
 from motionkit.tuning.work import (
     Worker,
@@ -160,7 +160,7 @@ def search(
     tell: Callable[[Finished], None],
     say: Callable[[str], None],
     steps: int = 0,
-) -> Result | None:
+) -> StudyResult | None:
     """Search in the folder of an open run.
 
     Args:
@@ -210,7 +210,7 @@ def search(
         if run.stop_requested:
             return None
         _wait(open_seeds(plan, folder), run, say)
-    return Result(plan, base, [*study.get_trials(deepcopy=False)], seed_values(plan, folder), folder)
+    return StudyResult(plan, base, [*study.get_trials(deepcopy=False)], seed_values(plan, folder), folder)
 
 
 def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Teller) -> None:
