@@ -63,16 +63,15 @@ def predictor(source: Source, predictions: Predictions | None) -> str:
     return predictor_sections(summary.get("rows"), summary.get("worst_clips"), predictions, summary.get("long"))
 
 
-def predictor_sections(rows: object, worst: object, predictions: Predictions | None, long: object = None) -> str:
+def predictor_sections(
+    rows: object,  # ``rows`` of the document of ``eval mpl``; read with care, a file may hold anything
+    worst: object,  # its ``worst_clips``
+    predictions: Predictions | None,  # what was kept to be looked at
+    long: object = None,
+) -> str:
     """Return error against horizon, long runs, predictions in the player, and the worst clips.
 
     What is not there is left out.
-
-    Args:
-        rows: ``rows`` of the document of ``eval mpl``; read with care, a file may hold anything.
-        worst: Its ``worst_clips``.
-        predictions: What was kept to be looked at.
-        long: Its ``long``.
     """
     drawn = path_players(predictions) + players(predictions)
     assets = player_assets() if drawn else ""

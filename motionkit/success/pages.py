@@ -50,14 +50,13 @@ def reward(source: Source) -> str:
     return reward_sections(report, strips, tables)
 
 
-def reward_sections(report: Mapping[str, Any], strips: Sequence[Strip], tables: Sequence[Mapping[str, Any]]) -> str:
-    """Return checks, figures, charts and film strips; what is not there is left out.
-
-    Args:
-        report: `motionkit.success.evaluation.report.RewardReport.document`; read with care, a file may hold anything.
-        strips: The worst errors.
-        tables: Tables of figures as the console shows them.
-    """
+def reward_sections(
+    # `motionkit.success.evaluation.report.RewardReport.document`; read with care, a file may hold anything
+    report: Mapping[str, Any],
+    strips: Sequence[Strip],  # the worst errors
+    tables: Sequence[Mapping[str, Any]],  # tables of figures as the console shows them
+) -> str:
+    """Return checks, figures, charts and film strips; what is not there is left out."""
     shown = "".join(
         f"<h3>{escape(str(one.get('title', '')))}</h3>"
         + table(one["columns"], one["rows"], numbers=range(1, 2), kind="cards")
@@ -186,16 +185,15 @@ def _charts(found: object, heldout: object) -> str:
     return f"<h2>Curves on held-out episodes</h2>{grid(shown)}"
 
 
-def frame(address: str, width: int, words: str, *, wrong: bool = False, good: bool = False) -> str:
-    """Return a frame of a film strip.
-
-    Args:
-        address: The image.
-        width: Its pixels; small ones are enlarged.
-        words: Caption.
-        wrong: Whether it is marked as an error.
-        good: Whether it is marked as a success.
-    """
+def frame(
+    address: str,
+    width: int,  # its pixels; small ones are enlarged
+    words: str,
+    *,
+    wrong: bool = False,  # whether it is marked as an error
+    good: bool = False,  # whether it is marked as a success
+) -> str:
+    """Return a frame of a film strip."""
     kind = ' class="wrong"' if wrong else ' class="right"' if good else ""
     return (
         f'<figure{kind}><img src="{address}" width="{max(_SHOWN, width)}" alt="{escape(words)}">'

@@ -291,7 +291,9 @@ def _place(table: str, first: str) -> str:
     return "" if table == first else table or f" {HELDOUT_TABLES['heldout']}"
 
 
-def _shown(found: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None) -> dict[str, Sequence[HeldoutResult]]:
+def _shown(
+    found: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None
+) -> dict[str, Sequence[HeldoutResult]]:
     """Return all tables in the order they are shown in; the main one has no name."""
     named, first = {"": found, **(others or {})}, HELDOUT_TABLES["heldout_generate"]
     return {name: named[name] for name in dict.fromkeys([*([first] if first in named else ()), *named])}
@@ -303,7 +305,9 @@ def _worst(name: str, tables: Mapping[str, Sequence[HeldoutResult]]) -> tuple[st
     return min(found, key=lambda one: _RANK[one[1].tone])
 
 
-def _worst_judge(tables: Mapping[str, Sequence[HeldoutResult]], first: HeldoutResult) -> tuple[str, HeldoutResult, HeldoutResult]:
+def _worst_judge(
+    tables: Mapping[str, Sequence[HeldoutResult]], first: HeldoutResult
+) -> tuple[str, HeldoutResult, HeldoutResult]:
     """Return the judge's row as `_worst` does, with the reward's of the same table, else `first`."""
     found = []
     for where, rows in tables.items():
