@@ -128,8 +128,13 @@ def test_a_broken_site_is_noticed(check: ModuleType, tmp_path: Path) -> None:
 def test_comments_of_parameters_are_in_the_reference(tmp_path: Path, pages: ModuleType) -> None:
     griffe = pytest.importorskip("griffe")
     extension = importlib.import_module("fields").Fields()
-    (tmp_path / "sample.py").write_text(
-        'def read(\n    path,\n    # Frames per second\n    fps: float = 0.0,\n    *more,  # [T, 3] metres\n):\n    """Read."""\n'
+    lines = (
+        "def read(",
+        "    path,",
+        "    # Frames per second",
+        "    fps: float = 0.0,",
+        "    *more,  # [T, 3] metres",
     )
+    (tmp_path / "sample.py").write_text("\n".join((*lines, "):", '    """Read."""\n')))
     found = griffe.load("sample", search_paths=[tmp_path], extensions=griffe.load_extensions(extension))
     assert found["read"].docstring.value == "Read.\n\nArgs:\n    fps: Frames per second\n    more: [T, 3] metres"
