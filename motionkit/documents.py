@@ -64,14 +64,13 @@ def require_kind(document: object, kind: type[T], origin: str) -> T:
     raise MotionkitError(f"{origin} does not hold {_WORDS.get(kind, kind.__name__)} at its top, but {found}.")
 
 
-def check_values(document: object, origin: str, *, surrogates: bool = False) -> None:
-    """Check every value and key.
-
-    Args:
-        document: What a parser returned.
-        origin: Where it comes from, for messages.
-        surrogates: Whether text may hold lone surrogates, which stand for file names that are no UTF-8.
-    """
+def check_values(
+    document: object,  # what a parser returned
+    origin: str,  # where it comes from, for messages
+    *,
+    surrogates: bool = False,  # whether text may hold lone surrogates, which stand for file names that are no UTF-8
+) -> None:
+    """Check every value and key."""
     level: list[object] = [document]
     for _ in range(DEPTH):
         below: list[object] = []
@@ -133,9 +132,6 @@ def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> st
         path: The file; devices and pipes are refused.
         limit: Bytes beyond which a file is not read.
         mark: Whether a byte order mark stays in the text.
-
-    Raises:
-        MotionkitError: The file is missing, no plain file, too large or no UTF-8.
     """
     path = Path(path)
     try:
@@ -151,13 +147,11 @@ def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> st
         raise not_text(path, error) from error
 
 
-def open_file(path: str | Path, limit: int | None = None) -> io.BufferedReader | io.BytesIO:
-    """Open a plain file that a user or another file names, for reading bytes.
-
-    Args:
-        path: The file; pipes and devices, which may block for ever, are refused before they are opened.
-        limit: Bytes beyond which it is refused.
-    """
+def open_file(
+    path: str | Path,  # the file; pipes and devices, which may block for ever, are refused before they are opened
+    limit: int | None = None,  # bytes beyond which it is refused
+) -> io.BufferedReader | io.BytesIO:
+    """Open a plain file that a user or another file names, for reading bytes."""
     path = Path(path)
     state = path.stat()
     if stat.S_ISDIR(state.st_mode):
@@ -231,15 +225,11 @@ def read_csv(path: str | Path, *, limit: int = CSV_LIMIT) -> Iterator[dict[str, 
 
 
 class _Lines:
-    """The lines of a file, as long as those of one row (a cell in quotes may hold many) stay small.
-
-    Attributes:
-        taken: Letters taken of the current row.
-    """
+    """The lines of a file, as long as those of one row (a cell in quotes may hold many) stay small."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-        self.taken = 0
+        self.taken = 0  # letters taken of the current row
 
     def __iter__(self) -> _Lines:
         return self
@@ -270,23 +260,15 @@ _VISIBLE = re.compile(r"[^\s]")
 
 
 def read_json(
-    path: str | Path,
-    kind: type[T],
+    path: str | Path,  # the file, UTF-8 (a byte order mark is fine)
+    kind: type[T],  # type that the document must have: ``dict``, ``list``, or ``object`` for any
     *,
-    limit: int = LIMIT,
-    surrogates: bool = False,
-    bulk: bool = False,
-    fix: str = "",
+    limit: int = LIMIT,  # bytes beyond which a file is not read
+    surrogates: bool = False,  # see `parse_json`
+    bulk: bool = False,  # see `parse_json`
+    fix: str = "",  # what to do about a file that cannot be read, for the error
 ) -> T:
     """Read a JSON file that may have comments and trailing commas.
-
-    Args:
-        path: The file, UTF-8 (a byte order mark is fine).
-        kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
-        limit: Bytes beyond which a file is not read.
-        surrogates: See `parse_json`.
-        bulk: See `parse_json`.
-        fix: What to do about a file that cannot be read, for the error.
 
     Example:
         >>> Path("run.json").write_text('{"steps": 3}')
@@ -393,15 +375,13 @@ def _malformed(text: str, origin: str, error: json.JSONDecodeError) -> Motionkit
 Model = TypeVar("Model", bound="BaseModel")
 
 
-def read_model(path: Path, model: type[Model], kind: str, otherwise: str) -> Model:
-    """Read a document whose ``kind`` says what it describes.
-
-    Args:
-        path: The file.
-        model: What it must fit.
-        kind: The ``kind`` that it must have.
-        otherwise: What to say behind the kind that it has instead, such as ``" policy, not mpl"``.
-    """
+def read_model(
+    path: Path,
+    model: type[Model],  # what it must fit
+    kind: str,  # the ``kind`` that it must have
+    otherwise: str,  # what to say behind the kind that it has instead, such as ``" policy, not mpl"``
+) -> Model:
+    """Read a document whose ``kind`` says what it describes."""
     content = read_json(path, dict, fix="copy the folder again.")
     if content.get("kind") != kind:
         raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r}{otherwise}.")
@@ -430,13 +410,12 @@ _STATEMENT = re.compile(r"[=,{}\[\]\n]")
 _DOT = re.compile(r"\.[ \t]*[\w\"'-]")
 
 
-def read_toml(path: str | Path, *, limit: int = TOML_LIMIT) -> dict[str, Any]:
-    """Read a TOML file.
-
-    Args:
-        path: The file, UTF-8.
-        limit: Bytes beyond which it is not read.
-    """
+def read_toml(
+    path: str | Path,  # the file, UTF-8
+    *,
+    limit: int = TOML_LIMIT,  # bytes beyond which it is not read
+) -> dict[str, Any]:
+    """Read a TOML file."""
     return parse_toml(read_text(path, limit=limit), str(path))
 
 
@@ -470,24 +449,22 @@ _SCALAR = 64
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$")
 
 
-def read_yaml(path: str | Path, kind: type[T], *, limit: int = YAML_LIMIT) -> T:
-    """Read a YAML file.
-
-    Args:
-        path: The file, UTF-8.
-        kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
-        limit: Bytes beyond which it is not read.
-    """
+def read_yaml(
+    path: str | Path,  # the file, UTF-8
+    kind: type[T],  # type that the document must have: ``dict``, ``list``, or ``object`` for any
+    *,
+    limit: int = YAML_LIMIT,  # bytes beyond which it is not read
+) -> T:
+    """Read a YAML file."""
     return parse_yaml(read_text(path, limit=limit), str(path), kind)
 
 
-def parse_yaml(text: str, origin: str, kind: type[T]) -> T:
+def parse_yaml(
+    text: str,
+    origin: str,  # where it comes from, for messages
+    kind: type[T],  # type that the document must have: ``dict``, ``list``, or ``object`` for any
+) -> T:
     """Parse YAML; an empty document is an empty table where a table is expected.
-
-    Args:
-        text: The document.
-        origin: Where it comes from, for messages.
-        kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
 
     Example:
         >>> parse_yaml("{alpha: 0.5, names: [a, b]}", "rewards.yaml", dict)

@@ -54,17 +54,16 @@ _MOST, _MOST_OF_LONG, _LONG, _SHORT = 2, 3, 10, 3
 """Letters that may be wrong, those of names of ten letters and more, and letters of a last part that may fit alone."""
 
 
-def nearest(word: str, names: Iterable[str], n: int = 1) -> list[str]:
+def nearest(
+    word: str,
+    names: Iterable[str],
+    n: int = 1,  # most names to return
+) -> list[str]:
     """Return the names that a word may be meant for.
 
     A name counts when its letters are few edits away (2, or 3 in long names, and fewer than half of them; two letters
     swapped are one edit), or when the word is another tool's for it. Case, leading dashes, and ``_`` for ``-`` are
     alike. Of dotted names the last part alone may fit, as of ``reward.alpha`` where ``alpha`` was typed.
-
-    Args:
-        word: What was given.
-        names: The names that there are.
-        n: Most names to return.
 
     Returns:
         The best ones, the best first; none where nothing is near.

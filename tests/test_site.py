@@ -124,3 +124,18 @@ def test_a_broken_site_is_noticed(check: ModuleType, tmp_path: Path) -> None:
         "c.html loads https://example.org/x.js",
     ]
     assert check.main(tmp_path) == 1
+
+
+def test_comments_of_parameters_are_in_the_reference(tmp_path: Path, pages: ModuleType) -> None:
+    griffe = pytest.importorskip("griffe")
+    extension = importlib.import_module("fields").Fields()
+    lines = (
+        "def read(",
+        "    path,",
+        "    # Frames per second",
+        "    fps: float = 0.0,",
+        "    *more,  # [T, 3] metres",
+    )
+    (tmp_path / "sample.py").write_text("\n".join((*lines, "):", '    """Read."""\n')))
+    found = griffe.load("sample", search_paths=[tmp_path], extensions=griffe.load_extensions(extension))
+    assert found["read"].docstring.value == "Read.\n\nArgs:\n    fps: Frames per second\n    more: [T, 3] metres"

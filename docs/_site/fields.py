@@ -6,18 +6,27 @@ import ast
 import re
 from typing import Any
 
-from griffe import Attribute, Docstring, Extension, Object
+from griffe import Attribute, Docstring, Extension, Function, Object
 
 _NOISE = re.compile(r"noqa|type:|fmt:|pragma")
 
 
 class Fields(Extension):
-    """Reads ``Field(description=...)`` of settings, the comments of records, and examples."""
+    """Reads ``Field(description=...)`` of settings, the comments of records and of parameters, and examples."""
 
     def on_instance(self, *, obj: Object, **_: Any) -> None:
         """Name examples as griffe does, which then shows them as code."""
         if obj.docstring is not None:
             obj.docstring.value = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.M)
+
+    def on_function_instance(self, *, node: Any, func: Function, **_: Any) -> None:
+        """List the parameters that comments in the signature describe, where the docstring lists none."""
+        if func.docstring is None or "Args:" in func.docstring.value or not hasattr(node, "args"):
+            return
+        every = [*node.args.posonlyargs, *node.args.args, node.args.vararg, *node.args.kwonlyargs, node.args.kwarg]
+        said = {one.arg: _comment(one, func) for one in every if one is not None and one.lineno > node.lineno}
+        listed = "".join(f"\n    {name}: {text[:1].upper()}{text[1:]}" for name, text in said.items() if text)
+        func.docstring.value += f"\n\nArgs:{listed}" if listed else ""
 
     def on_attribute_instance(self, *, node: Any, attr: Attribute, **_: Any) -> None:
         """Give an attribute a docstring, and show the default in place of the call of ``Field``."""
@@ -39,7 +48,7 @@ class Fields(Extension):
             attr.docstring = Docstring(said, parent=attr, lineno=node.lineno)
 
 
-def _comment(node: ast.AnnAssign, attr: Attribute) -> str:
+def _comment(node: ast.AnnAssign | ast.arg, attr: Attribute | Function) -> str:
     """Return the comment behind a field, or the ones above it; empty without."""
     lines = attr.lines_collection[attr.filepath]
     behind = lines[(node.end_lineno or node.lineno) - 1].partition("  # ")[2].strip()

@@ -70,7 +70,7 @@ class LazyCommand(TyperCommand):
 
                 refuse_old_options(path.removeprefix("motionkit "), words, options)
         try:
-            return command.make_context(info_name, args, parent, obj=Terminal(), **extra)
+            return command.make_context(info_name, args, parent, obj=Terminal(self.name or ""), **extra)
         except typer.TyperException as error:
             if option := getattr(error, "option_name", ""):
                 # setattr: the name is ours, for the message

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import typer
@@ -13,13 +14,20 @@ from motionkit.cli._stop import working
 from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Resolved, Settings, require_places
 from motionkit.contracts.command import Command
+from motionkit.contracts.console import NOTHING_WRITTEN
 
 
 class Terminal:
-    """The `motionkit.contracts.command.Console` of commands that run here."""
+    """The `motionkit.contracts.console.Console` of commands that run here."""
 
     write, say, warn = staticmethod(output.write), staticmethod(output.say), staticmethod(output.warn)
-    working = staticmethod(working)
+
+    def __init__(self, label: str) -> None:
+        self._label = label  # of the command, before its progress
+
+    def working(self, total: int, *, after: str = NOTHING_WRITTEN) -> AbstractContextManager[Callable[..., None]]:
+        """Show progress while the block runs."""
+        return working(self._label, total, after=after)
 
     @property
     def verbose(self) -> bool:
@@ -47,7 +55,7 @@ def register_command(command: Command, app: typer.Typer) -> None:
             found = command.plan(resolved.settings, **arguments) if command.plan is not None else {}
             show_plan(label, resolved, found, as_json=as_json)
             return
-        present(label, command.run(resolved.settings, Terminal(), **arguments), as_json=as_json)
+        present(label, command.run(resolved.settings, Terminal(label), **arguments), as_json=as_json)
 
     add_command(app, command.settings, run, label, like=command.run)
 

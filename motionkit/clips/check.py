@@ -33,26 +33,19 @@ _FEWEST = 2
 
 
 def check_motion(
-    motion: Motion | JointMotion,
+    motion: Motion | JointMotion,  # the clip, in metres, Y up
     *,
-    positions: Tensor | None = None,
-    floor: float | None = None,
+    positions: Tensor | None = None,  # [T, J, 3] of it if known; they save a pass of forward kinematics
+    floor: float | None = None,  # height of the floor in metres when it is known (0 in features); None estimates it
+    # [T], False for frames that are not finite in data beside the motion, such as features
     sound: Tensor | None = None,
-    min_frames: int = 2,
-    target_fps: float = 0.0,
+    min_frames: int = 2,  # fewest frames of a useful clip; fewer are a warning, less than two an error
+    target_fps: float = 0.0,  # frames per second at which `min_frames` counts; 0 for the clip's own
 ) -> tuple[Finding, ...]:
     """Find the faults of a clip; see `KINDS`.
 
     Thresholds are constants of the modules beside this one, with their reasons. They were set so that the 228 clips
     of a curated CMU set, each the longest clean run of its recording, have an error in very few.
-
-    Args:
-        motion: The clip, in metres, Y up.
-        positions: ``[T, J, 3]`` of it if known; they save a pass of forward kinematics.
-        floor: Height of the floor in metres when it is known (0 in features); None estimates it.
-        sound: ``[T]``, False for frames that are not finite in data beside the motion, such as features.
-        min_frames: Fewest frames of a useful clip; fewer are a warning, less than two an error.
-        target_fps: Frames per second at which `min_frames` counts; 0 for the clip's own.
 
     Returns:
         The findings, errors first. A clip without any has none.

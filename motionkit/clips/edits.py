@@ -98,11 +98,7 @@ def read_fixes(text: str) -> tuple[Fix, ...]:
 
 
 def trimmed(clip: Clip, edits: Edits) -> Clip:
-    """Return the part of a clip between start and end.
-
-    Raises:
-        MotionkitError: It has no such part.
-    """
+    """Return the part of a clip between start and end."""
     if not edits.start and not edits.end:
         return clip
     fps, frames = clip.motion.fps, clip.motion.frames

@@ -139,14 +139,12 @@ _MISTAKES = (
 """The unit of a file and the unit it was read as; of several pairs with one factor the most common."""
 
 
-def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
-    """Find a body whose size is not a person's, and guess the unit that was meant.
-
-    Args:
-        positions: ``[T, J, 3]`` metres; finite.
-        names: Joint names; legs are found by them.
-        parents: Parent of each joint.
-    """
+def scale_finding(
+    positions: Tensor,  # [T, J, 3] metres; finite
+    names: Sequence[str],  # joint names; legs are found by them
+    parents: Sequence[int],  # parent of each joint
+) -> Finding | None:
+    """Find a body whose size is not a person's, and guess the unit that was meant."""
     lengths = _bone_lengths(positions, parents).median(dim=0).values
     leg = leg_length(find_roles(names, parents), positions[0])
     what, size, usual, (low, high) = (
@@ -182,14 +180,12 @@ def _unusual(height: float) -> Finding:
     return Finding("scale", (), detail, "warning")
 
 
-def side_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
-    """Find bones that are longer on one side of the body than on the other, such as an end site that went astray.
-
-    Args:
-        positions: ``[T, J, 3]`` metres; finite.
-        names: Joint names; an end site belongs to the side of its joint.
-        parents: Parent of each joint.
-    """
+def side_finding(
+    positions: Tensor,  # [T, J, 3] metres; finite
+    names: Sequence[str],  # joint names; an end site belongs to the side of its joint
+    parents: Sequence[int],  # parent of each joint
+) -> Finding | None:
+    """Find bones that are longer on one side of the body than on the other, such as an end site that went astray."""
     lengths = _bone_lengths(positions, parents).median(dim=0).values.tolist()
     unlike = [
         (abs(lengths[left] - lengths[right]), left, right)
@@ -207,15 +203,14 @@ def side_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]
     return Finding("sides", (), detail, "warning")
 
 
-def bone_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
+def bone_finding(
+    positions: Tensor,  # [T, J, 3] metres; finite
+    names: Sequence[str],
+    parents: Sequence[int],  # parent of each joint
+) -> Finding | None:
     """Find frames in which a bone is longer or shorter than its median by more than `STRETCH`.
 
     Bones under 3 cm are passed over: rounding alone changes them. The root's distance from the origin is no bone.
-
-    Args:
-        positions: ``[T, J, 3]`` metres; finite.
-        names: Joint names.
-        parents: Parent of each joint.
     """
     lengths = _bone_lengths(positions, parents)
     usual = lengths.median(dim=0).values
@@ -267,15 +262,14 @@ _PLANTED_FRAMES = 5
 _LOW = 0.05
 
 
-def floor_height(positions: Tensor, fps: float) -> float:
+def floor_height(
+    positions: Tensor,  # [T, J, 3] metres, Y up, finite
+    fps: float,  # frames per second
+) -> float:
     """Estimate the height of the floor: where the lowest joint is when it stands still.
 
     The median over the frames in which the lowest joint is slower than 0.3 m/s is taken, so that neither jumps nor a
     few frames below the floor move it; without such frames, the 5 % quantile of the lowest joint's height.
-
-    Args:
-        positions: ``[T, J, 3]`` metres, Y up, finite.
-        fps: Frames per second.
 
     Example:
         >>> floor_height(torch.full((20, 22, 3), 0.25), fps=20.0)
@@ -290,16 +284,15 @@ def floor_height(positions: Tensor, fps: float) -> float:
     return float(low.quantile(_LOW))
 
 
-def floor_findings(positions: Tensor, names: Sequence[str], fps: float, floor: float | None = None) -> list[Finding]:
+def floor_findings(
+    positions: Tensor,  # [T, J, 3] metres, Y up, finite
+    names: Sequence[str],
+    fps: float,  # frames per second
+    floor: float | None = None,  # height of the floor when it is known; None estimates it
+) -> list[Finding]:
     """Find joints below the floor, and stretches in which nothing is near it.
 
     Stairs and rough ground look the same: the estimate is one flat floor for the whole clip.
-
-    Args:
-        positions: ``[T, J, 3]`` metres, Y up, finite.
-        names: Joint names.
-        fps: Frames per second.
-        floor: Height of the floor when it is known; None estimates it.
     """
     height = floor_height(positions, fps) if floor is None else floor
     low, joint = positions[..., 1].min(dim=1)
@@ -351,14 +344,12 @@ FROZEN_SECONDS = 1.0
 _EQUAL = 1e-9
 
 
-def speed_jumps(positions: Tensor, names: Sequence[str], fps: float) -> Finding | None:
-    """Find frames at which a joint arrives faster than `FASTEST_JOINT`, or the root faster than `FASTEST_ROOT`.
-
-    Args:
-        positions: ``[T, J, 3]`` metres, the root first; frames that are not finite are passed over.
-        names: Their names.
-        fps: Frames per second.
-    """
+def speed_jumps(
+    positions: Tensor,  # [T, J, 3] metres, the root first; frames that are not finite are passed over
+    names: Sequence[str],
+    fps: float,  # frames per second
+) -> Finding | None:
+    """Find frames at which a joint arrives faster than `FASTEST_JOINT`, or the root faster than `FASTEST_ROOT`."""
     finite = positions.isfinite().all(-1)
     # A step between finite places may be too long for a float; it is a jump all the same.
     speed = (positions[1:] - positions[:-1]).norm(dim=-1).where(finite[1:] & finite[:-1], 0.0) * fps
@@ -367,15 +358,14 @@ def speed_jumps(positions: Tensor, names: Sequence[str], fps: float) -> Finding 
     return _beyond(speed, limit, names, "moves at up to {} m/s (people stay below {:g} m/s there)")
 
 
-def root_shift(positions: Tensor, names: Sequence[str], fps: float) -> Finding | None:
+def root_shift(
+    positions: Tensor,  # [T, J, 3] metres, the root first; frames that are not finite are passed over
+    names: Sequence[str],
+    fps: float,  # frames per second
+) -> Finding | None:
     """Find frames at which the whole body is somewhere else: the root's step is unlike the steps on both sides of it.
 
     Steps that `speed_jumps` reports are left to it.
-
-    Args:
-        positions: ``[T, J, 3]`` metres, the root first; frames that are not finite are passed over.
-        names: Their names.
-        fps: Frames per second.
     """
     velocity = (positions[1:, 0] - positions[:-1, 0]) * fps
     if len(velocity) < 3:
@@ -396,14 +386,12 @@ def root_shift(positions: Tensor, names: Sequence[str], fps: float) -> Finding |
     return Finding("jump", spans, detail)
 
 
-def turn_jumps(rotations: Tensor, names: Sequence[str], fps: float) -> Finding | None:
-    """Find frames at which a joint turns faster than `FASTEST_JOINT_TURN`, or the root than `FASTEST_ROOT_TURN`.
-
-    Args:
-        rotations: ``[T, J, 3, 3]`` relative to the parent, the root first; what is not finite is passed over.
-        names: Their names.
-        fps: Frames per second.
-    """
+def turn_jumps(
+    rotations: Tensor,  # [T, J, 3, 3] relative to the parent, the root first; what is not finite is passed over
+    names: Sequence[str],
+    fps: float,  # frames per second
+) -> Finding | None:
+    """Find frames at which a joint turns faster than `FASTEST_JOINT_TURN`, or the root than `FASTEST_ROOT_TURN`."""
     import roma
 
     angle: Tensor = roma.rotmat_geodesic_distance(rotations[:-1], rotations[1:])
@@ -463,15 +451,14 @@ _SLOW_FPS = 30.0
 A pose that is held before is judged as at any rate."""
 
 
-def frames_at_rest(positions: Tensor, fps: float = 60.0) -> int:
+def frames_at_rest(
+    positions: Tensor,  # [T, J, 3] metres, the root first, at the file's own rate
+    fps: float = 60.0,
+) -> int:
     """Return the number of frames at the start that do not belong to the motion, such as a T-pose put before it.
 
     That is the first frame, or a pose held over several, when it is left in one step that is unlike those after it.
     Limbs are compared relative to the root, because a rest pose often stands at the origin as well.
-
-    Args:
-        positions: ``[T, J, 3]`` metres, the root first, at the file's own rate.
-        fps: That rate.
 
     Example:
         >>> import torch

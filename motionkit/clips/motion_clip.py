@@ -66,9 +66,6 @@ class MotionClip(Clip):
 
         Returns:
             `path`.
-
-        Raises:
-            MotionkitError: The ending is unknown, the file cannot be written, or a value of the motion is not finite.
         """
         save_clips([self], path, fps=fps, unit=unit, overwrite=True)
         return Path(path)
@@ -124,23 +121,15 @@ class LoadedClip:
 
 
 def save_clips(
-    clips: Sequence[Clip],
+    clips: Sequence[Clip],  # one clip; for pages and films several, which are shown side by side
     path: str | Path,
     *,
-    fps: float = 0.0,
-    unit: Literal["m", "cm"] = "cm",
-    edits: Edits = _NONE,
-    overwrite: bool = False,
+    fps: float = 0.0,  # frames per second to write
+    unit: Literal["m", "cm"] = "cm",  # unit of a BVH file
+    edits: Edits = _NONE,  # changes of each clip
+    overwrite: bool = False,  # replace the file
 ) -> ConvertReport:
     """Write clips as one file; see `MotionClip.save`.
-
-    Args:
-        clips: One clip; for pages and films several, which are shown side by side.
-        path: The file.
-        fps: Frames per second to write.
-        unit: Unit of a BVH file.
-        edits: Changes of each clip.
-        overwrite: Replace the file.
 
     Returns:
         What was done; rotations that had to be found come with their residual.

@@ -18,15 +18,11 @@ from motionkit.rigs.detect import rest_up
 from motionkit.rigs.named import NAMES, Rig, Vector, named_rig
 
 
-def read_rig(text: str, table: Path | None = None) -> Rig:
+def read_rig(
+    text: str,  # a name, or the path of a BVH file or of a GLB file with a skeleton
+    table: Path | None = None,  # names of the body's joints in that file, as `JointMap`
+) -> Rig:
     """Return a rig.
-
-    Args:
-        text: A name, or the path of a BVH file or of a GLB file with a skeleton.
-        table: Names of the body's joints in that file, as `JointMap`.
-
-    Raises:
-        MotionkitError: There is neither, the file cannot be read, or a table was given for a rig that is known.
 
     Example:
         >>> read_rig("mixamo").names[0]

@@ -57,14 +57,12 @@ def motions_of(folder: Path) -> Path | None:
     return joints if joints.is_dir() and (lists or (folder / "texts").is_dir()) else None
 
 
-def dataset_files(folder: Path, motions: Path, base: Path) -> Iterator[FoundFile]:
-    """List the clips of a HumanML3D-layout folder, or of a folder made by ``motionkit generate``.
-
-    Args:
-        folder: The folder.
-        motions: Its sub-folder with the motions, see `motions_of`.
-        base: The folder that was given to find it in.
-    """
+def dataset_files(
+    folder: Path,
+    motions: Path,  # its sub-folder with the motions, see `motions_of`
+    base: Path,  # the folder that was given to find it in
+) -> Iterator[FoundFile]:
+    """List the clips of a HumanML3D-layout folder, or of a folder made by ``motionkit generate``."""
     splits: dict[str, tuple[str, ...]] = {}
     for split in SPLITS:
         for key in dict.fromkeys(_lines(folder / f"{split}.txt")):
@@ -204,7 +202,11 @@ _TRYING = 0.5
 """Seconds of work in this process before the time of the rest is guessed."""
 
 
-def in_processes(work: Callable[[Task], Result], jobs: Sequence[Task], processes: int) -> Generator[Result, None, None]:
+def in_processes(
+    work: Callable[[Task], Result],  # a function of a module; it, the jobs and the results travel between processes
+    jobs: Sequence[Task],  # arguments of the calls
+    processes: int,  # largest number of worker processes; 1 uses this process only
+) -> Generator[Result, None, None]:
     """Yield ``work(job)`` for every job, in order.
 
     The first jobs are done in this process; if they show that the rest would take longer than starting the others
@@ -212,11 +214,6 @@ def in_processes(work: Callable[[Task], Result], jobs: Sequence[Task], processes
 
     Workers end with this process, whatever ends it, and at once when the generator is closed early: close it
     (`contextlib.closing`) where a loop over it may be left by an exception, which else keeps it alive.
-
-    Args:
-        work: A function of a module; it, the jobs and the results travel between processes.
-        jobs: Arguments of the calls.
-        processes: Largest number of worker processes; 1 uses this process only.
 
     Raises:
         MotionkitError: A worker process died (exit code 1).
@@ -259,12 +256,10 @@ def in_processes(work: Callable[[Task], Result], jobs: Sequence[Task], processes
         watched.close()
 
 
-def _start(watched: Connection) -> None:
-    """Prepare a worker: one thread, Ctrl-C is left to the parent, and the worker ends with the parent.
-
-    Args:
-        watched: A pipe whose other end the parent holds. However the parent ends, that end is closed then.
-    """
+def _start(
+    watched: Connection,  # a pipe whose other end the parent holds. However the parent ends, that end is closed then.
+) -> None:
+    """Prepare a worker: one thread, Ctrl-C is left to the parent, and the worker ends with the parent."""
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(watched,), daemon=True).start()
@@ -328,24 +323,15 @@ class ClipOutcome(Generic[Result]):
 
 def walk(
     sources: Sequence[ClipSource],
-    step: Step[Result],
+    step: Step[Result],  # what to do with each clip; a function of a module or a `functools.partial` of one
     *,
-    rows: Mapping[str, CaptionRow] | None = None,
-    done: Mapping[str, ClipOutcome[Result]] | None = None,
-    out: Path | None = None,
-    jobs: int = 1,
-    progress: Callable[[str], None] = lambda key: None,
+    rows: Mapping[str, CaptionRow] | None = None,  # rows of a caption table by source id
+    done: Mapping[str, ClipOutcome[Result]] | None = None,  # outcomes of sources that are not to be loaded again
+    out: Path | None = None,  # folder that the step writes into, for messages
+    jobs: int = 1,  # worker processes; 1 uses this process
+    progress: Callable[[str], None] = lambda key: None,  # called with a source's id after its outcome was used
 ) -> Generator[ClipOutcome[Result], None, None]:
     """Yield the outcome of each source, in order; close the generator (`contextlib.closing`) to stop the workers.
-
-    Args:
-        sources: The clips.
-        step: What to do with each clip; a function of a module or a `functools.partial` of one.
-        rows: Rows of a caption table by source id.
-        done: Outcomes of sources that are not to be loaded again.
-        out: Folder that the step writes into, for messages.
-        jobs: Worker processes; 1 uses this process.
-        progress: Called with a source's id after its outcome was used.
 
     Raises:
         MotionkitError: The disk is full, read-only or broken, or a worker process died (exit code 1).

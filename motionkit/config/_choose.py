@@ -67,14 +67,12 @@ class Picks:
     notes: list[str] = field(default_factory=list)  # Lines for the user, of slots that decided by themselves
 
 
-def choose(model: type[BaseModel], layers: Sequence[Layer], typed: Iterable[str] = ()) -> Picks:
-    """Fill the slots of `model` from `layers`, lowest first.
-
-    Args:
-        model: Settings model.
-        layers: What files, variables and the command line hold.
-        typed: Words of the command line whose flags are not in `layers` yet.
-    """
+def choose(
+    model: type[BaseModel],
+    layers: Sequence[Layer],  # what files, variables and the command line hold
+    typed: Iterable[str] = (),  # words of the command line whose flags are not in `layers` yet
+) -> Picks:
+    """Fill the slots of `model` from `layers`, lowest first."""
     found = Picks(slots_of(model))
     for name, slot in sorted(found.slots.items(), key=lambda item: item[1].decide is not None):
         try:

@@ -94,12 +94,11 @@ class Translated(Group):
         return False
 
     @classmethod
-    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
-        """Return what another tool's dotted names mean that were typed and that no file goes with.
-
-        Args:
-            sets: Values by dotted key, all of them `is_foreign`.
-        """
+    def translate_sets(
+        cls,
+        sets: Mapping[str, Any],  # values by dotted key, all of them `is_foreign`
+    ) -> Foreign:
+        """Return what another tool's dotted names mean that were typed and that no file goes with."""
         raise NotImplementedError
 
 

@@ -1,48 +1,20 @@
-"""The folder of an evaluation, and the protocol that fits a model."""
+"""The folder of an evaluation, the protocol that fits a model, and the note that the test split was opened."""
 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from motionkit import plugins
-from motionkit.config import Chosen, choose_from_file, choose_one
-from motionkit.contracts.open_model import STARTER, FoundModel, gives_of_model, open_model
-from motionkit.contracts.protocol import Console
+from motionkit.contracts.console import Console
+from motionkit.contracts.open_model import STARTER, gives_of_model, open_model
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import RunInfo, disk_errors, note_test_split, write_bytes_atomic
 from motionkit.tracking import finite
 from motionkit.weights import located
-
-# The data that a model is measured on: those that were asked for, else those of the run that made it.
-
-
-def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
-    """Return the dataset to measure a model on.
-
-    Args:
-        found: The model.
-        chosen: ``--dataset``; None takes that of the model's run, or the starter's for a model of the starter pack.
-
-    Raises:
-        MotionkitError: The model is neither, so that its data must be named.
-    """
-    if chosen is not None:
-        return chosen
-    if found.path.partition(":")[0] == STARTER:
-        return choose_one("datasets", STARTER, {})
-    table = found.run.config.get("dataset") if found.run is not None else None
-    if (named := choose_from_file("datasets", table)) is not None:
-        return named
-    raise MotionkitError(
-        f"{found.path} does not say what data it was trained on.",
-        why="only a run of motionkit knows its dataset.",
-        fix="--dataset humanml --dataset.root DIR",
-    )
 
 
 def protocol_of(path: str, names: Sequence[str]) -> str:
@@ -164,11 +136,10 @@ def tell_test_split(split: str, made: Iterable[RunInfo | None], console: Console
         made: The run of each model, None where no run made it.
         console: Says so, and holds the command that is noted.
     """
-    command = shlex.join(["motionkit", *console.command])
     for run in made if split == "test" else ():
         if run is None:
             continue
-        if problem := note_test_split(run.directory, command):
+        if problem := note_test_split(run.directory, console.typed):
             console.warn(f"the test split is opened, which could not be noted in the run: {problem}")
         else:
             console.say(f"the test split is opened; noted in {run.directory / 'run.json'}")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from motionkit.config import Chosen, choose_from_file, slot_words
+from motionkit.config import Chosen, choose_from_file, choose_one, slot_words
 from motionkit.errors import MotionkitError
 from motionkit.runs import made_by
+
+if TYPE_CHECKING:
+    from motionkit.contracts.open_model import FoundModel
 
 STARTER = "starter"
 
@@ -47,6 +50,30 @@ def dataset_of(model: str) -> Chosen | None:
     """Return the dataset of the run that made a model; None where no run did, or it has none."""
     run = made_by(model) if model and model != STARTER else None
     return None if run is None else choose_from_file("datasets", run.config.get("dataset"))
+
+
+def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
+    """Return the dataset to measure a model on.
+
+    Args:
+        found: The model.
+        chosen: ``--dataset``; None takes that of the model's run, or the starter's for a model of the starter pack.
+
+    Raises:
+        MotionkitError: The model is neither, so that its data must be named.
+    """
+    if chosen is not None:
+        return chosen
+    if found.path.partition(":")[0] == STARTER:
+        return choose_one("datasets", STARTER, {})
+    table = found.run.config.get("dataset") if found.run is not None else None
+    if (named := choose_from_file("datasets", table)) is not None:
+        return named
+    raise MotionkitError(
+        f"{found.path} does not say what data it was trained on.",
+        why="only a run of motionkit knows its dataset.",
+        fix="--dataset humanml --dataset.root DIR",
+    )
 
 
 def dataset_plan(model: str, chosen: object) -> dict[str, object]:

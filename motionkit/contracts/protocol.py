@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from motionkit import plugins
 from motionkit.config import Cli, Settings
+from motionkit.contracts.console import Console
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.tracking import definition, require_defined
@@ -76,61 +75,6 @@ class Result:
     text: str = ""
     closing: Sequence[str] = ()
     next: Sequence[str] = ()
-
-
-class Console(Protocol):
-    """What a protocol talks to while it measures."""
-
-    @property
-    def command(self) -> Sequence[str]:
-        """The command line that was typed."""
-
-    def say(self, text: str) -> None:
-        """Say something to the user, on stderr."""
-
-    def warn(self, text: str) -> None:
-        """Warn the user."""
-
-    def working(self, total: int, *, after: str = "") -> AbstractContextManager[Callable[..., None]]:
-        """Show progress while the block runs; it gets ``step(count=1, note="")``.
-
-        Args:
-            total: Number of steps.
-            after: What is true of a command that was stopped here.
-        """
-
-    def page(self, folder: Path, document: Mapping[str, Any], *parts: Any) -> Path:
-        """Write the folder of a result by what the component's ``page`` names, and return the HTML file.
-
-        Args:
-            folder: Where to; `motionkit.contracts.evaluation.claim` has allowed it.
-            document: What was measured.
-            parts: What the function that ``page`` names takes beside both.
-        """
-
-
-class Quiet:
-    """A console that shows nothing, to measure from Python."""
-
-    command: Sequence[str] = ()
-
-    def __init__(self, component: Component | None = None) -> None:
-        self.component = component
-
-    def say(self, text: str) -> None:
-        """Show nothing."""
-
-    def warn(self, text: str) -> None:
-        """Show nothing."""
-
-    @contextmanager
-    def working(self, total: int, *, after: str = "") -> Iterator[Callable[..., None]]:
-        """Show no progress."""
-        yield lambda count=1, note="": None
-
-    def page(self, folder: Path, document: Mapping[str, Any], *parts: Any) -> Path:
-        """Write the page that the component names."""
-        return write_page(self.component, folder, document, *parts)
 
 
 class EvaluationProtocol(Protocol):
@@ -253,13 +197,3 @@ _BETTER = {"up": "higher", "down": "lower", "one": "near 1", "none": ""}
 
 def _wrong(name: str, what: str, fix: str) -> ProtocolError:
     return ProtocolError(f"protocol {name!r} {what}.", why="a protocol returns a Result.", fix=fix, code=1)
-
-
-def write_page(component: Component | None, folder: Path, document: Mapping[str, Any], *parts: Any) -> Path:
-    """Write a folder by the function that a component names in ``page``; return the HTML file."""
-    if component is None or not component.page:
-        raise MotionkitError(
-            "this protocol has no page.", fix="Component(page='module:function') names what writes it.", code=1
-        )
-    path: Path = component.page_maker()(folder, document, *parts)
-    return path

@@ -40,25 +40,23 @@ class SmplModel:
     shapes: Tensor  # ``[22, 3, B]`` float64, how far each shape coefficient moves them
     joints: int  # Joints of the whole model: 24, 52 or 55
 
-    def rest(self, betas: Tensor) -> Tensor:
-        """Return a person at rest, ``[22, 3]`` from each joint's parent; row 0 is where the pelvis lies.
-
-        Args:
-            betas: ``[B']`` shape coefficients; those the file does not have count for nothing.
-        """
+    def rest(
+        self,
+        betas: Tensor,  # [B'] shape coefficients; those the file does not have count for nothing
+    ) -> Tensor:
+        """Return a person at rest, ``[22, 3]`` from each joint's parent; row 0 is where the pelvis lies."""
         used = min(len(betas), self.shapes.shape[-1])
         joints = self.template + self.shapes[..., :used] @ betas[:used].to(self.shapes)
         return bones_from_positions(joints, HUMANML.parents)
 
 
-def find_smpl_model(path: Path, gender: str) -> Path:
-    """Return the model file: `path` itself, or the one for a gender in a folder of them.
-
-    Args:
-        path: A file, or a folder laid out as the models are handed out: ``female/model.npz``,
-            ``SMPLH_FEMALE.npz``, ``SMPLX_FEMALE.npz``, ...
-        gender: ``male``, ``female`` or ``neutral``; anything else counts as neutral.
-    """
+def find_smpl_model(
+    # A file, or a folder laid out as the models are handed out: ``female/model.npz``, ``SMPLH_FEMALE.npz``,
+    # ``SMPLX_FEMALE.npz``, ...
+    path: Path,
+    gender: str,  # ``male``, ``female`` or ``neutral``; anything else counts as neutral
+) -> Path:
+    """Return the model file: `path` itself, or the one for a gender in a folder of them."""
     if path.exists() and not path.is_dir():
         return path
     if not path.is_dir():
@@ -75,13 +73,12 @@ def find_smpl_model(path: Path, gender: str) -> Path:
     )  # fmt: skip
 
 
-def read_smpl_model(path: Path) -> SmplModel:
-    """Read a body-model file; nothing in it is executed, and only the joints' part of it is kept.
-
-    Args:
-        path: ``.npz`` or a ``.pkl`` of plain numpy arrays with ``J_regressor [J, V]``, ``v_template [V, 3]`` and
-            ``shapedirs [V, 3, B]``.
-    """
+def read_smpl_model(
+    # ``.npz`` or a ``.pkl`` of plain numpy arrays with ``J_regressor [J, V]``, ``v_template [V, 3]`` and ``shapedirs
+    # [V, 3, B]``
+    path: Path,
+) -> SmplModel:
+    """Read a body-model file; nothing in it is executed, and only the joints' part of it is kept."""
     try:
         return _read_once(path, path.stat().st_mtime_ns)
     except OSError as error:
@@ -175,13 +172,11 @@ class Recording:
     kind: str  # The body model
 
 
-def read_recording(path: Path, fps: float) -> Recording:
-    """Read and check a file's arrays.
-
-    Args:
-        path: The ``.npz``.
-        fps: Frame rate for a file without one; 0 for none.
-    """
+def read_recording(
+    path: Path,  # the ``.npz``
+    fps: float,  # frame rate for a file without one; 0 for none
+) -> Recording:
+    """Read and check a file's arrays."""
     data = read_array(path, limit=LIMIT, wanted=lambda name: name in _WANTED)
     if not isinstance(data, Mapping):
         raise MotionkitError(f"{path} is no .npz of several arrays, as AMASS' are.")

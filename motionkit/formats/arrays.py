@@ -36,15 +36,13 @@ def body_of(joints: int) -> tuple[Skeleton, tuple[str, ...], tuple[int, ...]] | 
     return None
 
 
-def joints_clip(joints: Tensor, options: ReadOptions, kind: str, part: str = "") -> Clip:
-    """Return the clip of joints in any unit and axes.
-
-    Args:
-        joints: ``[T, J, 3]``; J is 22 (24, 52 and 55 are SMPL's bodies with hands) or KIT's 21.
-        options: Unit, vertical axis and frame rate; what is ``auto`` is guessed from legs and trunk.
-        kind: The format, for the notes.
-        part: `Clip.part`.
-    """
+def joints_clip(
+    joints: Tensor,  # [T, J, 3]; J is 22 (24, 52 and 55 are SMPL's bodies with hands) or KIT's 21
+    options: ReadOptions,  # unit, vertical axis and frame rate; what is ``auto`` is guessed from legs and trunk
+    kind: str,  # the format, for the notes
+    part: str = "",  # `Clip.part`
+) -> Clip:
+    """Return the clip of joints in any unit and axes."""
     body = body_of(joints.shape[1])
     if body is None:
         raise MotionkitError(
@@ -115,23 +113,14 @@ _NO_FAULTS: Mapping[int, MotionkitError] = {}
 
 
 def stacked_clips(
-    stack: Sequence[Tensor],
-    parts: Sequence[str],
-    options: ReadOptions,
-    origin: str,
-    kind: str,
-    faults: Mapping[int, MotionkitError] = _NO_FAULTS,
+    stack: Sequence[Tensor],  # joints [T, J, 3], J one for which there is a body
+    parts: Sequence[str],  # what sets each apart from the others; empty for the only one
+    options: ReadOptions,  # as in `joints_clip`
+    origin: str,  # the file, for messages
+    kind: str,  # the format, for the record
+    faults: Mapping[int, MotionkitError] = _NO_FAULTS,  # errors of some of them that are known already, by number
 ) -> list[Clip]:
-    """Return a clip for each motion of an array; one that cannot be used has a `Clip.fault` and is all NaN.
-
-    Args:
-        stack: Joints ``[T, J, 3]``, J one for which there is a body.
-        parts: What sets each apart from the others; empty for the only one.
-        options: As in `joints_clip`.
-        origin: The file, for messages.
-        kind: The format, for the record.
-        faults: Errors of some of them that are known already, by number.
-    """
+    """Return a clip for each motion of an array; one that cannot be used has a `Clip.fault` and is all NaN."""
     clips = [
         _clip(joints, part, options, kind, faults.get(number))
         for number, (joints, part) in enumerate(zip(stack, parts, strict=True))
@@ -226,14 +215,13 @@ def split_clips(array: object, origin: str) -> list[Tensor]:
     )
 
 
-def read_mdm_results(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
+def read_mdm_results(
+    path: Path,  # ``results.npy``
+    options: ReadOptions = _PLAIN,  # as in `read_joints`
+) -> Sequence[Clip]:
     """Read what MDM's ``generate`` writes: a dict of ``motion [N, J, 3, T]``, ``text``, ``lengths`` and counts.
 
     The file is a pickle; it is read by a reader that admits numpy arrays and plain containers only.
-
-    Args:
-        path: ``results.npy``.
-        options: As in `read_joints`.
 
     Returns:
         N clips, cut to their lengths, the prompt as caption; parts are named as MDM names its films,

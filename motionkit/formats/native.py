@@ -131,12 +131,11 @@ _PART = re.compile(r"[\w.-]*")
 """It becomes part of file names."""
 
 
-def read_native(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
+def read_native(
+    path: Path,  # the ``.npz``
+    options: ReadOptions = _PLAIN,  # not used; the file holds everything
+) -> Sequence[Clip]:
     """Read what `write_native` wrote; nothing in the file is executed.
-
-    Args:
-        path: The ``.npz``.
-        options: Not used; the file holds everything.
 
     Returns:
         One clip. Its warnings are those of the reader that first made the motion.

@@ -6,8 +6,7 @@ import ctypes
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, Protocol
@@ -210,23 +209,6 @@ def driver_of(device: torch.device) -> Driver:
             fix="move the tensors to a CUDA device, or choose the backend auto or torch.",
         )
     return _drivers[device.type]
-
-
-@contextmanager
-def use_driver(device_type: str, driver: Driver) -> Iterator[None]:
-    """Run kernels for tensors on `device_type` through another driver, for as long as the context lasts."""
-    before, failures = dict(_drivers), set(_failed)
-    _drivers[device_type] = driver
-    for known in (_failed, _told, _ready):
-        known.clear()
-    try:
-        yield
-    finally:
-        _drivers.clear()
-        _drivers.update(before)
-        for known in (_failed, _told, _ready):
-            known.clear()
-        _failed.update(failures)
 
 
 def requested(backend: str = "auto") -> str:

@@ -90,12 +90,6 @@ def region_iou(masks: Tensor, references: Tensor) -> Tensor:
     return torch.where(either > 0, both / either.clamp(min=1), 1.0)
 
 
-def cumulative_iou(masks: Tensor, references: Tensor) -> float:
-    """Return cIoU: all intersections over all unions; large regions count more. 1 where all are empty."""
-    either = int((masks | references).sum())
-    return int((masks & references).sum()) / either if either else 1.0
-
-
 def box_iou(masks: Tensor, references: Tensor) -> Tensor:
     """Return the overlap ``[N]`` of the boxes around regions; 1 where both are empty."""
     return region_iou(_boxes(masks), _boxes(references))

@@ -167,14 +167,13 @@ def check_fps(value: float) -> None:
         )
 
 
-def check_size(frames: int, joints: int, *, rotations: bool = True) -> None:
-    """Refuse a motion that would fill the memory.
-
-    Args:
-        frames: Number of frames, of all motions of a file together.
-        joints: Number of joints.
-        rotations: Whether it is a `Motion`; a `JointMotion` takes a quarter.
-    """
+def check_size(
+    frames: int,  # number of frames, of all motions of a file together
+    joints: int,
+    *,
+    rotations: bool = True,  # whether it is a `Motion`; a `JointMotion` takes a quarter
+) -> None:
+    """Refuse a motion that would fill the memory."""
     size = frames * joints * (96 if rotations else 24)
     if size > LARGEST:
         raise MotionkitError(
@@ -183,15 +182,14 @@ def check_size(frames: int, joints: int, *, rotations: bool = True) -> None:
         )
 
 
-def sample_places(frames: int, source: float, target: float, *, joints: int = 1) -> tuple[Tensor, Tensor, Tensor]:
-    """Return, for samples at ``k / target``, the frames before and after each and its part of the way (float64).
-
-    Args:
-        frames: Frames of the motion.
-        source: Its frames per second.
-        target: Those wanted.
-        joints: Number of joints; with the number of samples, the memory that is needed.
-    """
+def sample_places(
+    frames: int,
+    source: float,  # its frames per second
+    target: float,  # those wanted
+    *,
+    joints: int = 1,  # number of joints; with the number of samples, the memory that is needed
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return, for samples at ``k / target``, the frames before and after each and its part of the way (float64)."""
     check_fps(target)
     count = int((frames - 1) * target / source + 1e-6) + 1
     check_size(count, joints)
@@ -228,12 +226,10 @@ def finite_frames(values: Tensor) -> Tensor:
     return values.isfinite().reshape(len(values), math.prod(values.shape[1:])).all(dim=1)
 
 
-def nearest_finite(finite: Tensor) -> Tensor:
-    """Return for each frame the index of the last finite one up to it, and of the first one for frames before that.
-
-    Args:
-        finite: ``[T]``, True somewhere.
-    """
+def nearest_finite(
+    finite: Tensor,  # [T], True somewhere
+) -> Tensor:
+    """Return for each frame the index of the last finite one up to it, and of the first one for frames before that."""
     index = torch.where(finite, torch.arange(len(finite)), -1)
     return index.cummax(0).values.clamp_min(int(finite.to(torch.int8).argmax()))
 

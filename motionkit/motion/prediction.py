@@ -65,11 +65,10 @@ class MotionState:
         return MotionState.joined([self, other])
 
 
-def follow(steps: Tensor) -> tuple[Tensor, Tensor]:
+def follow(
+    steps: Tensor,  # [..., T, 3] as in `MotionState`
+) -> tuple[Tensor, Tensor]:
     """Add up steps from the origin, facing +Z.
-
-    Args:
-        steps: ``[..., T, 3]`` as in `MotionState`.
 
     Returns:
         ``[..., T, 2]`` metres x and z, and ``[..., T]`` radians, after each step.
@@ -85,13 +84,11 @@ def follow(steps: Tensor) -> tuple[Tensor, Tensor]:
     return rotate_yaw(moved, before).cumsum(-2)[..., ::2], yaw
 
 
-def path_points(steps: Tensor, every: int) -> Tensor:
-    """Return where a path leads, seen from its start: ``[..., 4 K]``, x, z (metres), sine and cosine of the yaw.
-
-    Args:
-        steps: ``[..., T, 3]`` as in `MotionState`.
-        every: Frames between the K points; the first is that many frames after the start.
-    """
+def path_points(
+    steps: Tensor,  # [..., T, 3] as in `MotionState`
+    every: int,  # frames between the K points; the first is that many frames after the start
+) -> Tensor:
+    """Return where a path leads, seen from its start: ``[..., 4 K]``, x, z (metres), sine and cosine of the yaw."""
     place, yaw = follow(steps)
     points = torch.cat([place, yaw.sin()[..., None], yaw.cos()[..., None]], dim=-1)
     return points[..., every - 1 :: every, :].flatten(-2)
@@ -126,17 +123,14 @@ def state_positions(state: MotionState, offsets: Tensor, parents: Sequence[int],
 
 
 def motion_of(
-    state: MotionState, *, names: Sequence[str], parents: Sequence[int], offsets: Tensor, fps: float
+    state: MotionState,  # [T, ...]; the step to the first frame does not count
+    *,
+    names: Sequence[str],
+    parents: Sequence[int],  # parent of each joint, -1 for joint 0
+    offsets: Tensor,  # [J, 3] metres from the parent
+    fps: float,  # frames per second
 ) -> Motion:
-    """Return a motion whose first frame stands at the origin and faces +Z.
-
-    Args:
-        state: ``[T, ...]``; the step to the first frame does not count.
-        names: Joint names.
-        parents: Parent of each joint, -1 for joint 0.
-        offsets: ``[J, 3]`` metres from the parent.
-        fps: Frames per second.
-    """
+    """Return a motion whose first frame stands at the origin and faces +Z."""
     state = state.map(Tensor.double)
     steps = torch.cat([torch.zeros_like(state.steps[:1]), state.steps[1:]])
     place, yaw = follow(steps)
@@ -261,12 +255,11 @@ def _turned(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
     return turned
 
 
-def path_errors(steps: Tensor, path: Tensor) -> tuple[Tensor, Tensor]:
+def path_errors(
+    steps: Tensor,  # [..., T, 3] of the root, as in `MotionState`
+    path: Tensor,  # [..., T, 3] steps that it was asked to take, from the same start
+) -> tuple[Tensor, Tensor]:
     """Return how far a root is from where a path has it at the same time.
-
-    Args:
-        steps: ``[..., T, 3]`` of the root, as in `MotionState`.
-        path: ``[..., T, 3]`` steps that it was asked to take, from the same start.
 
     Returns:
         ``[..., T]`` metres from the timed point, and ``[..., T]`` degrees between the headings, 0 to 180.

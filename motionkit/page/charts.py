@@ -146,16 +146,14 @@ def bars(rows: Sequence[tuple[str, float]], *, label: str) -> str:
 
 
 def spans(
-    rows: Sequence[tuple[str, Sequence[float]]], *, label: str, unit: str, of: str, low: float | None = None
+    rows: Sequence[tuple[str, Sequence[float]]],  # name and (low, middle, high)
+    *,
+    label: str,  # what the values are
+    unit: str,  # their unit
+    of: str,  # what the rows are, and what a bar spans, for the chart's description
+    low: float | None = None,  # left end of the axis; None takes the smallest value
 ) -> str:
     """Draw for each row a bar from its first to its last value with a tick at the middle one.
-
-    Args:
-        rows: Name and (low, middle, high).
-        label: What the values are.
-        unit: Their unit.
-        of: What the rows are, and what a bar spans, for the chart's description.
-        low: Left end of the axis; None takes the smallest value.
 
     Example:
         >>> chart = spans([("knee", (5.0, 20.0, 60.0))], label="rotation", unit="°", of="joints")

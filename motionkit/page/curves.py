@@ -195,17 +195,16 @@ _BEST = 0.1
 
 
 def parallel(
-    axes: Sequence[tuple[str, Sequence[object], bool]], values: Sequence[float], *, better: str = "maximize"
+    # Name, what each thing has there (numbers, or words, which are spread evenly), and whether it is drawn by the
+    # logarithm
+    axes: Sequence[tuple[str, Sequence[object], bool]],
+    values: Sequence[float],  # what each thing reached, the best first
+    *,
+    better: str = "maximize",  # ``maximize`` or ``minimize``
 ) -> str:
     """Draw each thing as a line that goes down through its place on every axis; the best tenth in colour.
 
     Axes lie across, one below the other, so that their names are read on a telephone too. The last one is the value.
-
-    Args:
-        axes: Name, what each thing has there (numbers, or words, which are spread evenly), and whether it is drawn by
-            the logarithm.
-        values: What each thing reached, the best first.
-        better: ``maximize`` or ``minimize``.
 
     Example:
         >>> chart = parallel([("lr", [1e-3, 1e-4], True), ("depth", [2, 3], False)], [0.5, 0.4])

@@ -62,8 +62,12 @@ def table(
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],
     *,
-    numbers: Sequence[int] = (),
+    numbers: Sequence[int] = (),  # columns of numbers, set to the right
+    # ``cards``, ``reasons``, ``plain`` for a table that is narrow enough to stay one, or ``plain result``; with
+    # ``interval`` after it a telephone leaves out the last column of numbers, with ``real`` the fifth one. With
+    # ``columns`` after it, and `columns_script` on the page, a row's name puts the columns in its order.
     kind: str = "cards",
+    # Class of each row's last cell (``good``, ``bad``), where the word in it does not say it; empty for none
     tones: Sequence[str] = (),
 ) -> str:
     """Return a table.
@@ -71,15 +75,6 @@ def table(
     On a telephone a table of the kind ``cards`` becomes a list: the first cell is the head of an entry and each other
     one stands under the name of its column. In the kind ``reasons`` the first two cells share a line and the third, a
     sentence, has the whole width below them.
-
-    Args:
-        columns: Heads.
-        rows: Cells.
-        numbers: Columns of numbers, set to the right.
-        kind: ``cards``, ``reasons``, ``plain`` for a table that is narrow enough to stay one, or ``plain result``;
-            with ``interval`` after it a telephone leaves out the last column of numbers, with ``real`` the fifth one.
-            With ``columns`` after it, and `columns_script` on the page, a row's name puts the columns in its order.
-        tones: Class of each row's last cell (``good``, ``bad``), where the word in it does not say it; empty for none.
 
     Example:
         >>> "<td>walk</td>" in table(("clip", "frames"), [("walk", 60)], numbers=(1,))
@@ -157,26 +152,17 @@ def html_page(title: str, body: str, *, made_by: str, scripts: str = "") -> str:
 
 
 def result_page(
-    title: str,
-    lead: Sequence[str],
-    parts: Iterable[str],
+    title: str,  # the title, as text
+    lead: Sequence[str],  # sentences of the result, as text
+    parts: Iterable[str],  # HTML of the parts, in order
     *,
-    made_by: str,
+    made_by: str,  # the command that makes it; see `html_page`
+    # What else the last line says, such as which guide explains the figures; without it there is no such line
     see: str = "",
-    sub: str = "",
-    scripts: str = "",
+    sub: str = "",  # a line below the title
+    scripts: str = "",  # script elements of the parts
 ) -> str:
-    """Return the page of a result: its title, the result in sentences, the parts, and the version that made it.
-
-    Args:
-        title: The title, as text.
-        lead: Sentences of the result, as text.
-        parts: HTML of the parts, in order.
-        made_by: The command that makes it; see `html_page`.
-        see: What else the last line says, such as which guide explains the figures; without it there is no such line.
-        sub: A line below the title.
-        scripts: Script elements of the parts.
-    """
+    """Return the page of a result: its title, the result in sentences, the parts, and the version that made it."""
     below = f'<p class="sub">{escape(sub)}</p>' if sub else ""
     body = [
         f"<header><h1>{escape(title)}</h1>{below}</header>",
@@ -187,14 +173,13 @@ def result_page(
     return html_page(title, "".join(body), made_by=made_by, scripts=scripts)
 
 
-def stored_picture(folder: Path, name: object, *, most: int) -> str:
-    """Return a WebP of a folder as an address for ``<img>``; empty where there is none.
-
-    Args:
-        folder: Where it lies.
-        name: Its name, of an untrusted document; other folders that it names are left out.
-        most: Bytes of the largest one.
-    """
+def stored_picture(
+    folder: Path,
+    name: object,  # its name, of an untrusted document; other folders that it names are left out
+    *,
+    most: int,  # bytes of the largest one
+) -> str:
+    """Return a WebP of a folder as an address for ``<img>``; empty where there is none."""
     path = folder / Path(str(name)).name
     if path.suffix != ".webp" or not path.is_file() or path.stat().st_size > most:
         return ""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from motionkit.contracts.evaluation import write_evaluation
 from motionkit.errors import MotionkitError
 from motionkit.page.curves import Curve, curves
 from motionkit.page.html import count, definitions, details, figure, grid, note, result_page, table
@@ -65,16 +63,15 @@ def predictor(source: Source, predictions: Predictions | None) -> str:
     return predictor_sections(summary.get("rows"), summary.get("worst_clips"), predictions, summary.get("long"))
 
 
-def predictor_sections(rows: object, worst: object, predictions: Predictions | None, long: object = None) -> str:
+def predictor_sections(
+    rows: object,  # ``rows`` of the document of ``eval mpl``; read with care, a file may hold anything
+    worst: object,  # its ``worst_clips``
+    predictions: Predictions | None,  # what was kept to be looked at
+    long: object = None,
+) -> str:
     """Return error against horizon, long runs, predictions in the player, and the worst clips.
 
     What is not there is left out.
-
-    Args:
-        rows: ``rows`` of the document of ``eval mpl``; read with care, a file may hold anything.
-        worst: Its ``worst_clips``.
-        predictions: What was kept to be looked at.
-        long: Its ``long``.
     """
     drawn = path_players(predictions) + players(predictions)
     assets = player_assets() if drawn else ""
@@ -356,17 +353,6 @@ def _player(one: KeptClip, predictions: Predictions) -> str:
 
 
 # The page of ``eval mpl``: who wins, the tables, error against horizon, predictions in the player, the worst clips.
-
-
-def write_folder(folder: Path, document: Mapping[str, Any], predictions: Predictions) -> Path:
-    """Write the folder of ``eval mpl``, the predictions in it, and return the page."""
-    return write_evaluation(
-        folder,
-        "mpl",
-        document,
-        lambda: evaluation_page(document, predictions),
-        beside=lambda: predictions.save(folder / FILE),
-    )
 
 
 def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> str:

@@ -7,16 +7,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from motionkit.contracts.dataset import RegionDataset
-from motionkit.contracts.evaluation import write_evaluation
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.page.html import definitions, note, result_page, sort_script, sorter, stored_picture, table
-from motionkit.regions.evaluation.gallery import GALLERY, INDEX, write_gallery
-from motionkit.regions.evaluation.measure import RegionFigures
+from motionkit.regions.evaluation.gallery import GALLERY, INDEX
 from motionkit.regions.evaluation.result import explained
 from motionkit.runs.source import Source
 
@@ -117,33 +111,6 @@ def _told(found: object) -> str:
 def _number(found: object, name: str) -> float:
     value = found.get(name) if isinstance(found, Mapping) else None
     return float(value) if isinstance(value, (int, float)) else 0.0
-
-
-def write_folder(
-    folder: Path,
-    document: Mapping[str, Any],
-    data: RegionDataset,
-    index: NDArray[np.int64],
-    after: RegionFigures,
-    before: RegionFigures | None,
-) -> Path:
-    """Write the folder of ``eval sa2va`` and return the page.
-
-    Args:
-        folder: Where.
-        document: What was measured, with ``table`` and ``closing``.
-        data: Where the regions come from.
-        index: ``[R]`` the regions that were measured.
-        after: What the policy says and draws of them.
-        before: The same of the one that it is compared with.
-    """
-    return write_evaluation(
-        folder,
-        "sa2va",
-        document,
-        lambda: evaluation_page(folder, document),
-        beside=lambda: write_gallery(folder / GALLERY, data, document["split"], index, after, before),
-    )
 
 
 def evaluation_page(folder: Path, document: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from motionkit.page.html import commands, definitions, details, duration, note, table, tiles
 from motionkit.runs.source import Source
-from motionkit.tracking import FEWEST, HELDOUT_TABLES, Result, headline, result_table, results, series
+from motionkit.tracking import FEWEST, HELDOUT_TABLES, HeldoutResult, headline, result_table, results, series
 
 _BETTER = {"up": "Higher is better.", "down": "Lower is better.", "one": "Best near 1.", "none": ""}
 
@@ -148,7 +148,7 @@ def _measured_on(source: Source) -> str:
     )
 
 
-def _result_table(found: Sequence[Result]) -> str:
+def _result_table(found: Sequence[HeldoutResult]) -> str:
     one = result_table(found)
     # A telephone has no room for intervals, nor for changes where real motions have a column.
     more = {" interval": any(row.ci95 for row in found), " real": any(row.real is not None for row in found)}

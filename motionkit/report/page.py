@@ -134,11 +134,10 @@ def _differences(sources: dict[str, Source]) -> str:
 MADE_BY = "report"
 
 
-def run_page(folder: Path) -> str:
+def run_page(
+    folder: Path,  # the run folder; what is missing in it is said on the page
+) -> str:
     """Return the page of a run as HTML that loads nothing.
-
-    Args:
-        folder: The run folder; what is missing in it is said on the page.
 
     Raises:
         MotionkitError: There is no run there (exit code 2).
@@ -174,12 +173,11 @@ def run_page(folder: Path) -> str:
 # Writing pages: into a run's folder, or to a file.
 
 
-def write_report(run: str | Path, out: Path | None = None) -> Path:
+def write_report(
+    run: str | Path,  # the run folder, or a checkpoint in it
+    out: Path | None = None,  # the file; ``report.html`` in the run folder when None
+) -> Path:
     """Write the page of a run: its trainer's own where that names one, else `run_page`.
-
-    Args:
-        run: The run folder, or a checkpoint in it.
-        out: The file; ``report.html`` in the run folder when None.
 
     Returns:
         The file.

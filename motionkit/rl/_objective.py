@@ -200,28 +200,6 @@ def valid_dims(mask: Tensor, width: int) -> Tensor:
     return (mask.sum(-1) * width).clamp(min=1).to(torch.float32)
 
 
-def log_prob_frames(x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *, normaliser: bool = True) -> Tensor:
-    """Return log N(x_next; mean, sigma^2) in nats per frame.
-
-    Args:
-        x_next: ``[M, T, D]`` states after the step, detached: a state that carries the policy's graph has no gradient.
-        mean: ``[M, T, D]`` mean of the step; the only argument with a gradient.
-        sigma: ``[M]`` standard deviation, positive.
-        mask: ``[M, T]`` bool, True = valid.
-        normaliser: Include ``-log(sigma sqrt(2 pi))`` per value; it cancels in every ratio.
-
-    Returns:
-        ``[M, T]``, 0 at padding.
-    """
-    _, square = _frame_products(mean, x_next, None, mask)
-    # log N = -|x - mean|^2 / (2 sigma^2) - D log(sigma sqrt(2 pi)), per frame of D values.
-    frames = square / (-2 * sigma.square())[:, None]
-    if normaliser:
-        constant = x_next.shape[-1] * (sigma.log() + 0.5 * math.log(2 * math.pi))
-        frames = frames - constant[:, None] * mask
-    return frames
-
-
 def step_products(x0: Tensor, x0_old: Tensor, eps: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Return ``<eps, d>`` and ``|d|^2`` per frame, ``d = x0 - x0_old``: all that any ratio of one step is made of.
 

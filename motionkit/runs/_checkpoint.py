@@ -185,12 +185,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(saved.step, tensors, saved.state, path)
 
 
-def last_checkpoint(root: Path) -> Path | None:
-    """Return the folder that ``last`` names, existing or not; None when ``last`` is missing or names no checkpoint.
-
-    Args:
-        root: The run's ``checkpoints`` folder.
-    """
+def last_checkpoint(
+    root: Path,  # the run's ``checkpoints`` folder
+) -> Path | None:
+    """Return the folder that ``last`` names, existing or not; None when ``last`` is missing or names no checkpoint."""
     try:
         name = read_text(root / LAST, limit=100).strip()
     except MotionkitError:
@@ -326,20 +324,15 @@ _OLD = ".replaced"
 
 
 def save_checkpoint(
-    root: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object], *, keep: int
+    root: Path,  # the run's ``checkpoints`` folder
+    step: int,
+    # Groups of tensors; each becomes ``<group>.safetensors``. Any device, any layout.
+    tensors: Mapping[str, Mapping[str, Tensor]],
+    state: Mapping[str, object],  # JSON-able; must be finite, so that reading gives back the same values
+    *,
+    keep: int,  # newest checkpoints to leave in place
 ) -> Path:
-    """Write one checkpoint aside, flush it, rename it into place, point ``last`` at it, then prune.
-
-    Args:
-        root: The run's ``checkpoints`` folder.
-        step: Steps completed.
-        tensors: Groups of tensors; each becomes ``<group>.safetensors``. Any device, any layout.
-        state: JSON-able; must be finite, so that reading gives back the same values.
-        keep: Newest checkpoints to leave in place.
-
-    Raises:
-        MotionkitError: The disk is full or not writable (code 1); older checkpoints are intact.
-    """
+    """Write one checkpoint aside, flush it, rename it into place, point ``last`` at it, then prune."""
     target = root / name_of(step)
     aside = temporary(target)
     with disk_errors(f"save the checkpoint of step {step}", target):

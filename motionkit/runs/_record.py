@@ -381,12 +381,10 @@ def claim_new(folder: Path, *, overwrite: bool) -> None:
         ) from error
 
 
-def own_names(record: RunRecord | None) -> set[str]:
-    """Return the names that motionkit may replace in a run's folder, besides run.json and the lock.
-
-    Args:
-        record: Its record; None where it cannot be read.
-    """
+def own_names(
+    record: RunRecord | None,  # its record; None where it cannot be read
+) -> set[str]:
+    """Return the names that motionkit may replace in a run's folder, besides run.json and the lock."""
     return {*_OWN, *((record and record.artifacts) or _UNLISTED)} - {RECORD, LOCK}
 
 

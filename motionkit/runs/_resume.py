@@ -101,13 +101,11 @@ def refuse_command(record: RunRecord, command: str | None, directory: Path) -> N
         )
 
 
-def same_inputs(record: RunRecord, inputs: Mapping[str, str]) -> set[str]:
-    """Return the settings that still name the same files, at any place: those with equal fingerprints.
-
-    Args:
-        record: Content of run.json.
-        inputs: Fingerprints of the files now, by dotted setting.
-    """
+def same_inputs(
+    record: RunRecord,  # content of run.json
+    inputs: Mapping[str, str],  # fingerprints of the files now, by dotted setting
+) -> set[str]:
+    """Return the settings that still name the same files, at any place: those with equal fingerprints."""
     return {key for key, fingerprint in inputs.items() if record.inputs.get(key) == fingerprint}
 
 
@@ -124,21 +122,13 @@ def refuse_links(directory: Path, record: RunRecord) -> None:
 
 
 def refuse_changes(
-    old: Mapping[str, Any],
-    new: Mapping[str, Any],
-    shape_keys: Sequence[str],
-    directory: Path,
-    same: Collection[str] = (),
+    old: Mapping[str, Any],  # settings of the run
+    new: Mapping[str, Any],  # settings asked for
+    shape_keys: Sequence[str],  # dotted names of settings or of whole groups
+    directory: Path,  # the run folder, for the message
+    same: Collection[str] = (),  # settings that may differ, because both values name the same thing
 ) -> None:
-    """Refuse settings that a checkpoint depends on and that differ now.
-
-    Args:
-        old: Settings of the run.
-        new: Settings asked for.
-        shape_keys: Dotted names of settings or of whole groups.
-        directory: The run folder, for the message.
-        same: Settings that may differ, because both values name the same thing.
-    """
+    """Refuse settings that a checkpoint depends on and that differ now."""
     before, after = _leaves(without_place(old)), _leaves(without_place(new))
     changed = [
         f"{key} was {before.get(key)!r}, is {after.get(key)!r}"
@@ -155,15 +145,13 @@ def refuse_changes(
         )
 
 
-def refuse_other_files(record: RunRecord, inputs: Mapping[str, str], new: Mapping[str, Any], directory: Path) -> None:
-    """Refuse to go on with files that are no longer those that the run began with.
-
-    Args:
-        record: Content of run.json.
-        inputs: Fingerprints of the files now, by dotted setting.
-        new: Settings asked for.
-        directory: The run folder, for the message.
-    """
+def refuse_other_files(
+    record: RunRecord,  # content of run.json
+    inputs: Mapping[str, str],  # fingerprints of the files now, by dotted setting
+    new: Mapping[str, Any],  # settings asked for
+    directory: Path,  # the run folder, for the message
+) -> None:
+    """Refuse to go on with files that are no longer those that the run began with."""
     values = _leaves(without_place(new))
     changed = [
         f"{key} ({_place(values[key])})" if values.get(key) else key

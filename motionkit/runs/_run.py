@@ -53,13 +53,12 @@ class _QuietHandler(logging.FileHandler):
 
 
 class LogFile:
-    """Copies the ``motionkit`` logger into a file while open.
+    """Copies the ``motionkit`` logger into a file while open."""
 
-    Args:
-        path: The file; appended to.
-    """
-
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self,
+        path: Path,  # the file; appended to
+    ) -> None:
         self._path = path
         self._handler: logging.Handler | None = None
         self._level = logging.NOTSET
@@ -105,14 +104,10 @@ _logger = logging.getLogger("motionkit.runs")
 
 
 class StopSignals:
-    """Handlers of SIGINT and SIGTERM during a run.
-
-    Attributes:
-        received: The first signal's number, or 0.
-    """
+    """Handlers of SIGINT and SIGTERM during a run."""
 
     def __init__(self) -> None:
-        self.received = 0
+        self.received = 0  # the first signal's number, or 0
         self._before: dict[int, Any] = {}
 
     def install(self) -> None:

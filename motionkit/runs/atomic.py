@@ -61,13 +61,12 @@ def is_temporary(path: Path) -> bool:
     return _TEMPORARY.fullmatch(path.name) is not None
 
 
-def sweep(folder: Path, *, below: bool = False) -> None:
-    """Delete the temporary files that a killed process left in `folder`; the caller must hold its lock.
-
-    Args:
-        folder: The folder.
-        below: Also delete those in the folders in it, links left out.
-    """
+def sweep(
+    folder: Path,
+    *,
+    below: bool = False,  # also delete those in the folders in it, links left out
+) -> None:
+    """Delete the temporary files that a killed process left in `folder`; the caller must hold its lock."""
     for place in [Path(root) for root, *_ in os.walk(folder)] if below else [folder]:
         for path in filter(is_temporary, place.glob(f"{TEMPORARY}*")):
             remove(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from motionkit.runs._listing import RunInfo, peek
-from motionkit.tracking import Result, other_results, results
+from motionkit.tracking import HeldoutResult, other_results, results
 
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ([A-Z]+) (.*)")
 _MOST = 4 << 20  # bytes of log.txt that are read, from its end
@@ -29,12 +29,12 @@ class Source:
         return self.info.directory.resolve().name
 
     @property
-    def results(self) -> list[Result]:
+    def results(self) -> list[HeldoutResult]:
         """What was measured before and after; empty for a run that has not finished."""
         return results(self.info.summary.get("heldout"))
 
     @property
-    def others(self) -> dict[str, list[Result]]:
+    def others(self) -> dict[str, list[HeldoutResult]]:
         """Further tables of before and after, by how their prompts were sampled."""
         return other_results(self.info.summary)
 

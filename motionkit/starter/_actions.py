@@ -267,26 +267,16 @@ def _hermite(t: Array, at: list[float], value: list[float], slope: list[float]) 
 
 
 def leap(
-    take: Take,
-    height: float,
+    take: Take,  # circumstances of the clip
+    height: float,  # rise of the pelvis above take-off, metres
     *,
-    forward: float = 0.0,
-    turn: float = 0.0,
-    tuck: float = 0.0,
-    period: float = 2.1,
-    arms: str = "swing",
+    forward: float = 0.0,  # distance covered by each jump, metres
+    turn: float = 0.0,  # yaw turned by each jump, radians
+    tuck: float = 0.0,  # extra lift of the feet in flight, metres
+    period: float = 2.1,  # seconds per jump
+    arms: str = "swing",  # ``swing`` or ``up``
 ) -> Controls:
-    """Jump on both feet: crouch, take off, fly, land, recover; repeated when the clip is long.
-
-    Args:
-        take: Circumstances of the clip.
-        height: Rise of the pelvis above take-off, metres.
-        forward: Distance covered by each jump, metres.
-        turn: Yaw turned by each jump, radians.
-        tuck: Extra lift of the feet in flight, metres.
-        period: Seconds per jump.
-        arms: ``swing`` or ``up``.
-    """
+    """Jump on both feet: crouch, take off, fly, land, recover; repeated when the clip is long."""
     controls, t = stand(take), take.t
     height, forward = height * take.size, forward * take.size
     flight = 2 * np.sqrt(2 * height / GRAVITY)

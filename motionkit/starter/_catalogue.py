@@ -269,11 +269,7 @@ def actions() -> dict[str, tuple[str, ...]]:
 
 
 def find(name: str) -> CatalogueEntry:
-    """Return the catalogue's entry called ``action/variant``.
-
-    Raises:
-        MotionkitError: The catalogue has no such entry.
-    """
+    """Return the catalogue's entry called ``action/variant``."""
     if name not in _BY_NAME:
         raise MotionkitError(f"the starter has no movement {name!r}.", fix="motionkit.starter.actions() lists them.")
     return _BY_NAME[name]

@@ -48,16 +48,14 @@ def _pitch(phase: Array, duty: float) -> Array:
     return np.asarray(value[i] + (value[i + 1] - value[i]) * w)
 
 
-def steps(take: Take, gait: Gait, path: Function, heading: Function, vigour: Function) -> Controls:
-    """Step along a path.
-
-    Args:
-        take: The clip's circumstances.
-        gait: Manner of stepping.
-        path: Seconds ``[n]`` to pelvis ``[n, 2]`` (x, z), metres; must be smooth and defined outside the clip too.
-        heading: Seconds to yaw ``[n]``.
-        vigour: Seconds to 0..1, how much the feet are lifted and the arms swing (0 = standing still).
-    """
+def steps(
+    take: Take,  # the clip's circumstances
+    gait: Gait,  # manner of stepping
+    path: Function,  # seconds [n] to pelvis [n, 2] (x, z), metres; must be smooth and defined outside the clip too
+    heading: Function,  # seconds to yaw [n]
+    vigour: Function,  # seconds to 0..1, how much the feet are lifted and the arms swing (0 = standing still)
+) -> Controls:
+    """Step along a path."""
     t, controls = take.t, stand(take)
     cycle = 2.0 / gait.cadence
     start = take.around(0.0, 1.0)
@@ -190,18 +188,14 @@ def _scaled(take: Take, gait: Gait, cadence: float = 1.0) -> Gait:
 
 
 def travel(
-    take: Take, gait: Gait = WALK, speed: float = 1.1, angle: float = 0.0, turn: float = 0.0, cadence: float = 1.0
+    take: Take,  # circumstances of the clip
+    gait: Gait = WALK,  # manner of stepping
+    speed: float = 1.1,  # metres per second
+    angle: float = 0.0,  # direction of travel relative to where the body faces (pi = backwards, +pi/2 = to the left)
+    turn: float = 0.0,  # yaw rate in rad/s; the path is a circle
+    cadence: float = 1.0,  # factor on the gait's cadence
 ) -> Controls:
-    """Walk, run and their kin.
-
-    Args:
-        take: Circumstances of the clip.
-        gait: Manner of stepping.
-        speed: Metres per second.
-        angle: Direction of travel relative to where the body faces (pi = backwards, +pi/2 = to the left).
-        turn: Yaw rate in rad/s; the path is a circle.
-        cadence: Factor on the gait's cadence.
-    """
+    """Walk, run and their kin."""
     gait = _scaled(take, gait, cadence)
     speed *= np.sqrt(take.size) * take.tempo
     vigour, distance = envelope(take, 0.7)

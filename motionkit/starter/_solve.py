@@ -152,18 +152,17 @@ def _unit(vector: Array) -> Array:
     return np.asarray(vector / np.maximum(np.linalg.norm(vector, axis=-1, keepdims=True), 1e-9))
 
 
-def _two_bone(root: Array, goal: Array, pole: Array, upper: float, lower: float, sign: float) -> tuple[Array, Array]:
+def _two_bone(
+    root: Array,  # [N, 3] where the limb starts
+    goal: Array,  # [N, 3] where it should end
+    pole: Array,  # [N, 3] direction the middle joint points to
+    upper: float,  # length of the first bone
+    lower: float,  # length of the second bone
+    sign: float,  # +1 when the middle joint points along the body's forward axis (knee), -1 against it (elbow)
+) -> tuple[Array, Array]:
     """Global rotations of the two bones that bring the end of a limb to `goal`, bending towards `pole`.
 
     The reach saturates smoothly before the limb is straight, where the joint angle would have no bounded speed.
-
-    Args:
-        root: ``[N, 3]`` where the limb starts.
-        goal: ``[N, 3]`` where it should end.
-        pole: ``[N, 3]`` direction the middle joint points to.
-        upper: Length of the first bone.
-        lower: Length of the second bone.
-        sign: +1 when the middle joint points along the body's forward axis (knee), -1 against it (elbow).
     """
     # [N, 3] towards the goal. The distance saturates by tanh from 97.5 % of the limb's length on.
     reach = goal - root
@@ -209,11 +208,10 @@ def overreach(controls: Controls) -> Array:
     return np.asarray((np.maximum(hip[..., 1] - ankle[..., 1] - allowed, 0) * controls.plant).max(axis=1))
 
 
-def solve(controls: Controls) -> tuple[Array, Array]:
+def solve(
+    controls: Controls,  # goals of N frames (of any number of clips: frames are independent)
+) -> tuple[Array, Array]:
     """Pose the body.
-
-    Args:
-        controls: Goals of N frames (of any number of clips: frames are independent).
 
     Returns:
         Joint positions ``[N, 22, 3]`` in metres, and local rotations ``[N, 22, 3, 3]``; joint 0 holds the global

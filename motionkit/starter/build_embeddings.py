@@ -12,11 +12,7 @@ from motionkit.starter._catalogue import captions, table_path
 
 
 def build() -> int:
-    """Write the table and return its number of captions.
-
-    Raises:
-        MotionkitError: The text model is not installed.
-    """
+    """Write the table and return its number of captions."""
     from motionkit.text import load_encoder, write_table
 
     texts = captions()

@@ -235,9 +235,6 @@ def build(out: Path, *, count: int, steps: int) -> dict[str, tuple[float, float]
 
     Returns:
         Mean and 5th percentile of the cosine to MiniLM, by kind of held-out sentence.
-
-    Raises:
-        MotionkitError: MiniLM is not installed.
     """
     torch.manual_seed(0)
     teacher = MiniLMEncoder()

@@ -50,16 +50,15 @@ def draw_caption(rng: np.random.Generator, number: int, split: Split, unseen: fl
     return choice[int(rng.integers(len(choice)))]
 
 
-def plan(split: Split, count: int, *, seed: int, lengths: tuple[int, int], unseen: float) -> tuple[PlannedClip, ...]:
-    """Plan a split: clip i performs class ``i % classes``.
-
-    Args:
-        split: Which one.
-        count: Number of clips.
-        seed: Seed of the dataset.
-        lengths: Shortest and longest clip in frames; lengths are multiples of `UNIT`.
-        unseen: Share of held-out wordings among validation and test captions.
-    """
+def plan(
+    split: Split,
+    count: int,  # number of clips
+    *,
+    seed: int,
+    lengths: tuple[int, int],  # shortest and longest clip in frames; lengths are multiples of `UNIT`
+    unseen: float,  # share of held-out wordings among validation and test captions
+) -> tuple[PlannedClip, ...]:
+    """Plan a split: clip i performs class ``i % classes``."""
     clips = []
     for number in range(count):
         rng = generator(seed, split, 0, number)

@@ -9,14 +9,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from motionkit.contracts.console import Console
 from motionkit.contracts.device import resolve_device, set_threads
-from motionkit.contracts.evaluation import claim
-from motionkit.contracts.protocol import Console, Result
+from motionkit.contracts.evaluation import claim, write_evaluation
+from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
 from motionkit.success.classifier import SuccessClassifier, load_classifier, newest_classifier_run
 from motionkit.success.evaluate_settings import RewardSettings
+from motionkit.success.evaluation.checks import FILE, save_strips
 from motionkit.success.evaluation.data import refuse_one_class
 from motionkit.success.evaluation.report import measure_classifier
+from motionkit.success.pages import evaluation_page
 from motionkit.success.train_data import Source, held_out, reopen, run_of
 
 
@@ -58,8 +61,14 @@ def _measure(settings: RewardSettings, model: str, data: Sequence[str], console:
         **report.document(),
     }
     closing = [*notes, report.sentence]
-    if settings.out is not None:
-        page = console.page(settings.out, document, report)
+    if (out := settings.out) is not None:
+        page = write_evaluation(
+            out,
+            "reward",
+            document,
+            lambda: evaluation_page(document, report),
+            beside=lambda: save_strips(out / FILE, report.strips),
+        )
         document["page"] = str(page)
         closing.append(f"page: {page}")
     return Result(document, tables=report.tables(title), closing=closing)

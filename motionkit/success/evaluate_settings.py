@@ -58,6 +58,5 @@ component = Component(
     summary="Measure a success classifier, and check what ruins a reward",
     options=RewardSettings,
     factory="motionkit.success.evaluate:Reward",
-    page="motionkit.success.pages:write_folder",
     reads="classifier",
 )

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.contracts.evaluation import write_evaluation
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.page.curves import Curve, curves
@@ -20,7 +19,7 @@ from motionkit.page.histogram import histogram
 from motionkit.page.html import definitions, figure, grid, note, result_page, stored_picture, table, tiles
 from motionkit.runs.source import Source
 from motionkit.success.episodes import ARTIFACT, Episodes, open_episodes
-from motionkit.success.evaluation.checks import FILE, Strip, load_strips, save_strips
+from motionkit.success.evaluation.checks import FILE, Strip, load_strips
 from motionkit.success.evaluation.report import RewardReport
 
 # What a success classifier comes to: checks, ROC, precision-recall, calibration, scores, and its worst errors.
@@ -51,14 +50,13 @@ def reward(source: Source) -> str:
     return reward_sections(report, strips, tables)
 
 
-def reward_sections(report: Mapping[str, Any], strips: Sequence[Strip], tables: Sequence[Mapping[str, Any]]) -> str:
-    """Return checks, figures, charts and film strips; what is not there is left out.
-
-    Args:
-        report: `motionkit.success.evaluation.report.RewardReport.document`; read with care, a file may hold anything.
-        strips: The worst errors.
-        tables: Tables of figures as the console shows them.
-    """
+def reward_sections(
+    # `motionkit.success.evaluation.report.RewardReport.document`; read with care, a file may hold anything
+    report: Mapping[str, Any],
+    strips: Sequence[Strip],  # the worst errors
+    tables: Sequence[Mapping[str, Any]],  # tables of figures as the console shows them
+) -> str:
+    """Return checks, figures, charts and film strips; what is not there is left out."""
     shown = "".join(
         f"<h3>{escape(str(one.get('title', '')))}</h3>"
         + table(one["columns"], one["rows"], numbers=range(1, 2), kind="cards")
@@ -86,17 +84,6 @@ def film_strips(strips: Sequence[Strip]) -> str:
         if own:
             parts.append(f"<h3>{escape(head)}</h3>" + "".join(map(_strip, own)))
     return "<h2>Worst errors</h2>" + "".join(parts)
-
-
-def write_folder(folder: Path, document: Mapping[str, Any], report: RewardReport) -> Path:
-    """Write the folder of ``eval reward``, the worst errors in it, and return the page."""
-    return write_evaluation(
-        folder,
-        "reward",
-        document,
-        lambda: evaluation_page(document, report),
-        beside=lambda: save_strips(folder / FILE, report.strips),
-    )
 
 
 def evaluation_page(document: Mapping[str, Any], report: RewardReport) -> str:
@@ -198,16 +185,15 @@ def _charts(found: object, heldout: object) -> str:
     return f"<h2>Curves on held-out episodes</h2>{grid(shown)}"
 
 
-def frame(address: str, width: int, words: str, *, wrong: bool = False, good: bool = False) -> str:
-    """Return a frame of a film strip.
-
-    Args:
-        address: The image.
-        width: Its pixels; small ones are enlarged.
-        words: Caption.
-        wrong: Whether it is marked as an error.
-        good: Whether it is marked as a success.
-    """
+def frame(
+    address: str,
+    width: int,  # its pixels; small ones are enlarged
+    words: str,
+    *,
+    wrong: bool = False,  # whether it is marked as an error
+    good: bool = False,  # whether it is marked as a success
+) -> str:
+    """Return a frame of a film strip."""
     kind = ' class="wrong"' if wrong else ' class="right"' if good else ""
     return (
         f'<figure{kind}><img src="{address}" width="{max(_SHOWN, width)}" alt="{escape(words)}">'

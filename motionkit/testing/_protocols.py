@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from motionkit.contracts.console import Quiet
 from motionkit.contracts.protocol import (
     ProtocolError,
     ProtocolSettings,
-    Quiet,
     Result,
     build_protocol,
     explained,
@@ -65,7 +65,7 @@ def check_protocol(name: str, *words: Any, settings: dict[str, Any] | None = Non
 
 
 def _measured(found: Findings, name: str, component: Component, settings: Any, words: Sequence[Any]) -> Result:
-    return _expect(found, lambda: measured(name, build_protocol(name, component, settings, Quiet(component)), words))
+    return _expect(found, lambda: measured(name, build_protocol(name, component, settings, Quiet()), words))
 
 
 def _expect(found: Findings, make: Callable[[], Result]) -> Result:

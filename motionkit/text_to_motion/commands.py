@@ -14,7 +14,8 @@ import typer
 from pydantic import Field, field_validator
 
 from motionkit.config import Chosen, Cli, Group, PromptSettings, SamplerSettings, Settings, slot
-from motionkit.contracts.command import Command, Console
+from motionkit.contracts.command import Command
+from motionkit.contracts.console import Console
 from motionkit.contracts.own_data import dataset_of
 from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
@@ -238,7 +239,7 @@ def generate(
     }
     if kind_of(out) is not None:
         clips = []
-        with console.working("generate", count) as step:
+        with console.working(count) as step:
             for clip in generate_motions(policy, asked, plan, **how):
                 clips.append(clip)
                 step(1)
@@ -252,7 +253,7 @@ def generate(
         "policy": settings.policy.options.model_dump(mode="json"),
         "dataset": _origin(settings, split) if dataset is not None else None,
     }
-    with console.working("generate", count) as step:
+    with console.working(count) as step:
         motions = write_motions(policy, asked, out, plan, **how, facts=facts, overwrite=overwrite, progress=step)
     reports = export_motions(out, kinds, fps=settings.files.fps, edits=edits, overwrite=overwrite)
     for kind, report in reports.items():
@@ -498,7 +499,7 @@ def compose(
             fix=f"leave --fps out, or give --fps {dataset.fps:g}.",
         )
     tower = _tower(settings, console) if settings.b_matrix else None
-    with console.working("compose", plan.max_samples) as step:
+    with console.working(plan.max_samples) as step:
         composed = api.compose(dataset, plan, tower=tower, progress=step)
     api.write_composed(composed, files)
     if files.legacy is not None and not settings.legacy_npy:

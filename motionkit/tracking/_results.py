@@ -40,7 +40,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class Result:
+class HeldoutResult:
     """One quantity before and after training, on the same held-out prompts."""
 
     name: str  # Its name in the summary's ``heldout``, such as ``reward``
@@ -147,7 +147,7 @@ def towards(metric: Metric, before: float, after: float) -> Direction:
     return "up" if before + after < 2 else "down"
 
 
-def results(heldout: object) -> list[Result]:
+def results(heldout: object) -> list[HeldoutResult]:
     """Read the ``heldout`` of a summary document; what cannot be read is left out.
 
     Args:
@@ -165,7 +165,7 @@ def results(heldout: object) -> list[Result]:
     return sorted(found, key=lambda row: places.get(row.name, len(places)))
 
 
-def result_table(found: Sequence[Result], title: str = "") -> dict[str, Any]:
+def result_table(found: Sequence[HeldoutResult], title: str = "") -> dict[str, Any]:
     """Return results as a trainer's ``table``: title, columns, rows, and which columns are numbers.
 
     Columns that no row has a value of are left out: that of real motions or of the data, and that of intervals.
@@ -185,7 +185,7 @@ def result_table(found: Sequence[Result], title: str = "") -> dict[str, Any]:
     return {"title": title, "columns": list(columns), "rows": rows, "numbers": list(range(1, len(columns) - 1))}
 
 
-def compared_rows(runs: Sequence[Sequence[Result]]) -> list[tuple[str, ...]]:
+def compared_rows(runs: Sequence[Sequence[HeldoutResult]]) -> list[tuple[str, ...]]:
     """Return a row per quantity with a cell per run: its value after training, its change, the verdict.
 
     Args:
@@ -205,7 +205,7 @@ def compared_rows(runs: Sequence[Sequence[Result]]) -> list[tuple[str, ...]]:
     ]
 
 
-def short_result(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | None = None) -> str:
+def short_result(found: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None = None) -> str:
     """Return the first result for a listing, of the table where it is worst: ``reward +0.152 better``; else nothing.
 
     Args:
@@ -228,13 +228,13 @@ HELDOUT_TABLES = {
 _RANK: dict[Tone, int] = {"bad": 0, "": 1, "good": 2}
 
 
-def other_results(summary: Mapping[str, Any]) -> dict[str, list[Result]]:
+def other_results(summary: Mapping[str, Any]) -> dict[str, list[HeldoutResult]]:
     """Return what a summary holds beside ``heldout``, by how it was sampled; see `HELDOUT_TABLES`."""
     found = {words: results(summary.get(key)) for key, words in HELDOUT_TABLES.items() if key != "heldout"}
     return {words: rows for words, rows in found.items() if rows}
 
 
-def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | None = None) -> str:
+def headline(found: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None = None) -> str:
     """Return the result of a run in a sentence or two; empty where nothing was measured.
 
     Of a quantity that is in several tables, the one with the worst verdict is said; of several such, that of the table
@@ -272,7 +272,7 @@ def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | N
     return f"{said}.{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
 
 
-def _hardly_moves(tables: Mapping[str, Sequence[Result]]) -> str:
+def _hardly_moves(tables: Mapping[str, Sequence[HeldoutResult]]) -> str:
     """Return the sentence of the table whose motions move least; empty where all move as the alarm wants it."""
     found = [
         (row.after, row.text(row.after), where or HELDOUT_TABLES["heldout"])
@@ -291,19 +291,23 @@ def _place(table: str, first: str) -> str:
     return "" if table == first else table or f" {HELDOUT_TABLES['heldout']}"
 
 
-def _shown(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | None) -> dict[str, Sequence[Result]]:
+def _shown(
+    found: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None
+) -> dict[str, Sequence[HeldoutResult]]:
     """Return all tables in the order they are shown in; the main one has no name."""
     named, first = {"": found, **(others or {})}, HELDOUT_TABLES["heldout_generate"]
     return {name: named[name] for name in dict.fromkeys([*([first] if first in named else ()), *named])}
 
 
-def _worst(name: str, tables: Mapping[str, Sequence[Result]]) -> tuple[str, Result]:
+def _worst(name: str, tables: Mapping[str, Sequence[HeldoutResult]]) -> tuple[str, HeldoutResult]:
     """Return the row of a quantity with the worst verdict, the first of several, after the words for its table."""
     found = [(f" {where}" if where else "", row) for where, rows in tables.items() for row in rows if row.name == name]
     return min(found, key=lambda one: _RANK[one[1].tone])
 
 
-def _worst_judge(tables: Mapping[str, Sequence[Result]], first: Result) -> tuple[str, Result, Result]:
+def _worst_judge(
+    tables: Mapping[str, Sequence[HeldoutResult]], first: HeldoutResult
+) -> tuple[str, HeldoutResult, HeldoutResult]:
     """Return the judge's row as `_worst` does, with the reward's of the same table, else `first`."""
     found = []
     for where, rows in tables.items():
@@ -312,12 +316,12 @@ def _worst_judge(tables: Mapping[str, Sequence[Result]], first: Result) -> tuple
     return min(found, key=lambda one: (_RANK[one[1].tone], not _lags(*one[1:])))
 
 
-def _lags(judge: Result, reward: Result) -> bool:
+def _lags(judge: HeldoutResult, reward: HeldoutResult) -> bool:
     """Whether both are better, and the judge by less than `MIN_RATIO` of the reward's gain."""
     return judge.verdict == reward.verdict == "better" and judge.delta < MIN_RATIO * reward.delta
 
 
-def _moved(row: Result) -> str:
+def _moved(row: HeldoutResult) -> str:
     name = row._named if row._named[:1].isupper() else f"The {row._named}"
     unit = f" {row.unit}" if row.unit else ""
     span = f"from {row.text(row.before)} to {row.text(row.after)}{unit}"
@@ -330,7 +334,7 @@ def _moved(row: Result) -> str:
     return f"{name} {how} {span} ({row.text(row.delta, sign=True)}{interval})"
 
 
-def _judged(judge: Result, reward: Result) -> str:
+def _judged(judge: HeldoutResult, reward: HeldoutResult) -> str:
     if reward.verdict == "too few prompts":
         return ""
     delta = judge.text(judge.delta, sign=True)
@@ -342,16 +346,16 @@ def _judged(judge: Result, reward: Result) -> str:
     return f"the judge, which is never trained on, {words} ({delta})" if words else ""
 
 
-def _short(row: Result) -> str:
+def _short(row: HeldoutResult) -> str:
     """Return a name for a list: without what it is a share of."""
     return row._named.partition(",")[0]
 
 
-def _changed(row: Result) -> str:
+def _changed(row: HeldoutResult) -> str:
     return f"{row.percent:+.0f} %" if row.percent is not None else row.text(row.delta, sign=True)
 
 
-def _read(name: str, block: object) -> Result | None:
+def _read(name: str, block: object) -> HeldoutResult | None:
     if not isinstance(block, Mapping):
         return None
     before, after, delta = (_number(block.get(key)) for key in ("before", "after", "delta"))
@@ -365,7 +369,7 @@ def _read(name: str, block: object) -> Result | None:
     of: Literal["real", "data"] = "data" if "data" in block else "real"
     real = _number(block.get(of))
     known, trained = real if math.isfinite(real) else None, block.get("trained_on") is True
-    return Result(name, _metric(name), before, after, delta, interval, count, known, trained, of)
+    return HeldoutResult(name, _metric(name), before, after, delta, interval, count, known, trained, of)
 
 
 def _metric(name: str) -> Metric:

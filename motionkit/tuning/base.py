@@ -111,11 +111,7 @@ class Base:
         return model
 
     def with_values(self, values: Mapping[str, Any], origin: str = "search") -> Resolved[TrainerSettings]:
-        """Return the settings with some replaced, validated.
-
-        Raises:
-            MotionkitError: They do not fit together.
-        """
+        """Return the settings with some replaced, validated."""
         try:
             table = with_values(self.table, values)
         except KeyError as error:
@@ -136,9 +132,6 @@ class Base:
 
         Returns:
             This base, with the code that was typed in `sets`, and the values by key.
-
-        Raises:
-            MotionkitError: One is not of that form, does not fit, or is code that was not typed.
         """
         own = Layer("base", self.table, from_file=True, code=self.code)
         more = read_layers(self.model, Given(sets=sets, repeated=repeated))[-2]
@@ -177,23 +170,14 @@ class Base:
 
 def open_base(
     trainer: str,
-    files: Sequence[Path] = (),
-    sets: Sequence[str] = (),
-    values: Mapping[str, Any] | None = None,
+    files: Sequence[Path] = (),  # settings files and runs
+    sets: Sequence[str] = (),  # ``key=value`` strings
+    values: Mapping[str, Any] | None = None,  # values by dotted key; none of them may be code
     *,
-    typed: bool = False,
-    repeated: str = "",
+    typed: bool = False,  # whether the trainer's name was typed, so that it may be a Python file
+    repeated: str = "",  # the file that `sets` stand in, where they were not typed
 ) -> Base:
-    """Resolve the settings of a trainer: files, variables, ``key=value`` and `values`, the later ones winning.
-
-    Args:
-        trainer: Name of the trainer.
-        files: Settings files and runs.
-        sets: ``key=value`` strings.
-        values: Values by dotted key; none of them may be code.
-        typed: Whether the trainer's name was typed, so that it may be a Python file.
-        repeated: The file that `sets` stand in, where they were not typed.
-    """
+    """Resolve the settings of a trainer: files, variables, ``key=value`` and `values`, the later ones winning."""
     component = plugins.get("trainers", trainer, typed=typed)
     if not issubclass(component.options, TrainerSettings):
         raise MotionkitError(f"the settings of trainer {trainer!r} are no TrainerSettings.", fix="choose another one.")

@@ -139,30 +139,20 @@ def judge(figure: str, free: Epochs, teacher: Epochs, first: int, last: int) -> 
 
 
 def adjust(
-    stages: Sequence[Mapping[str, Any]],
-    free: Epochs,
-    teacher: Epochs,
+    stages: Sequence[Mapping[str, Any]],  # as in ``freerun_stage_schedule``; empty for a training without stages
+    free: Epochs,  # figures of free runs, by the guide's names
+    teacher: Epochs,  # figures with teacher forcing
     *,
-    base: Mapping[str, float],
+    base: Mapping[str, float],  # values that hold where a stage has none, by their names in a stage
     epochs: int,
-    longest: int = LONGEST,
-    encoder: bool = True,
-    copied: bool = False,
+    longest: int = LONGEST,  # frames of a free run that fit into a window
+    encoder: bool = True,  # whether there is one, which the consistency of the latent needs
+    copied: bool = False,  # whether the figures are of the guide's own code, see `Rule.copied`
 ) -> Adjusted:
     """Apply the guide's three rules to a schedule.
 
     Values only rise. Weight and horizon of free runs keep rising from stage to stage, the weight by no more than the
     linter's step; a stage whose weight is 0 is one of teacher forcing and keeps both.
-
-    Args:
-        stages: As in ``freerun_stage_schedule``; empty for a training without stages.
-        free: Figures of free runs, by the guide's names.
-        teacher: Figures with teacher forcing.
-        base: Values that hold where a stage has none, by their names in a stage.
-        epochs: Epochs of the training.
-        longest: Frames of a free run that fit into a window.
-        encoder: Whether there is one, which the consistency of the latent needs.
-        copied: Whether the figures are of the guide's own code, see `Rule.copied`.
     """
     whole: dict[str, Any] = {"range": [1, epochs], "label": "", "trainer": {}, "loss_groups": {}}
     result = Adjusted([copy.deepcopy(dict(stage)) for stage in stages] or [whole], bool(stages))
@@ -294,14 +284,13 @@ class Recorded:
         ]
 
 
-def open_recorded(path: Path, base: Path | None) -> Recorded:
-    """Read a run of train-mpl, or a metrics folder of it or of the guide's code.
-
-    Args:
-        path: The run, its folder ``metrics``, or one of the guide's. Where it is missing, the run above it is taken:
-            the guide keeps its figures two folders below.
-        base: The settings to adjust; by default the run's own.
-    """
+def open_recorded(
+    # The run, its folder ``metrics``, or one of the guide's. Where it is missing, the run above it is taken: the guide
+    # keeps its figures two folders below.
+    path: Path,
+    base: Path | None,  # the settings to adjust; by default the run's own
+) -> Recorded:
+    """Read a run of train-mpl, or a metrics folder of it or of the guide's code."""
     metrics, run = _find(path)
     file = base or (run / "config.json" if (run / "config.json").is_file() else None)
     if file is None:

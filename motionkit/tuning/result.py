@@ -43,7 +43,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Result:
+class StudyResult:
     """What a search found."""
 
     plan: Plan  # The search
@@ -234,7 +234,7 @@ _SHOWN = 300
 """Trials in the table, and lines in the chart; the best ones where there are more."""
 
 
-def study_page(result: Result) -> str:
+def study_page(result: StudyResult) -> str:
     """Return the page as HTML that loads nothing."""
     plan = result.plan
     title = f"Search of {plan.trainer}: {plan.study}"
@@ -249,7 +249,7 @@ def study_page(result: Result) -> str:
     return result_page(title, [result.verdict], parts, made_by="tune-bayes", sub=_how(result), scripts=hover_script())
 
 
-def _how(result: Result) -> str:
+def _how(result: StudyResult) -> str:
     plan = result.plan
     pruner = "" if plan.pruner == "none" else f" and pruner {plan.pruner}"
     return (
@@ -258,7 +258,7 @@ def _how(result: Result) -> str:
     )
 
 
-def _figures(result: Result) -> list[tuple[str, str]]:
+def _figures(result: StudyResult) -> list[tuple[str, str]]:
     found = [("best trial", f"{result.best.value:.4f} (trial {result.best.number})")]
     if result.baseline is not None:
         found.append(("base, trial 0", f"{result.baseline:.4f}"))
@@ -268,7 +268,7 @@ def _figures(result: Result) -> list[tuple[str, str]]:
     return found
 
 
-def _charts(result: Result) -> list[str]:
+def _charts(result: StudyResult) -> list[str]:
     done = [one for one in result.trials if one.state.name == "COMPLETE" and one.value is not None]
     points = [(float(one.number), float(one.value or 0.0)) for one in done]
     best: list[tuple[float, float]] = []
@@ -288,7 +288,7 @@ def _charts(result: Result) -> list[str]:
     return found
 
 
-def _parallel(result: Result) -> list[str]:
+def _parallel(result: StudyResult) -> list[str]:
     done = [one for one in result.trials if one.state.name == "COMPLETE" and one.value is not None]
     if len(done) < 2:
         return []
@@ -304,7 +304,7 @@ def _parallel(result: Result) -> list[str]:
     return [figure(chart, words, title="Trials through their settings")]
 
 
-def _tables(result: Result) -> list[str]:
+def _tables(result: StudyResult) -> list[str]:
     found = []
     for one in result.tables()[:2]:
         head = one["title"] or "Further seeds"
@@ -313,7 +313,7 @@ def _tables(result: Result) -> list[str]:
     return found
 
 
-def _trials(result: Result) -> str:
+def _trials(result: StudyResult) -> str:
     keys = list(result.plan.space)
     rows: list[list[object]] = []
     for one in result.trials[:_SHOWN]:
@@ -327,7 +327,7 @@ def _trials(result: Result) -> str:
     return details(f"All {count(len(result.trials), 'trial')}", table(columns, rows, numbers=(1, 2)))
 
 
-def _tail(key: str, result: Result) -> str:
+def _tail(key: str, result: StudyResult) -> str:
     """Return the end of a key that tells it from the others."""
     parts = key.split(".")
     for first in range(len(parts) - 1, 0, -1):
@@ -344,7 +344,7 @@ def _short_value(value: object) -> str:
 # The result merged into the user's own settings file.
 
 
-def write_config(path: Path, result: Result) -> tuple[list[tuple[str, Any, Any]], list[str]]:
+def write_config(path: Path, result: StudyResult) -> tuple[list[tuple[str, Any, Any]], list[str]]:
     """Write the best settings into a settings file, which keeps its other settings.
 
     Only what the search changed is written. A file that is missing is made, with all that differs from the defaults.
@@ -372,7 +372,7 @@ def write_config(path: Path, result: Result) -> tuple[list[tuple[str, Any, Any]]
     return changes, notes
 
 
-def merged(have: Mapping[str, Any], result: Result) -> dict[str, Any]:
+def merged(have: Mapping[str, Any], result: StudyResult) -> dict[str, Any]:
     """Return the top-level keys of a file that the best settings change, whole."""
     params = {key: new for key, _, new in result.changes}
     start = dict(have)

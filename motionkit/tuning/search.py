@@ -18,7 +18,7 @@ from motionkit.runs import Run
 from motionkit.tracking import last_metrics
 from motionkit.tuning.base import Base
 from motionkit.tuning.plan import WORKERS, Plan
-from motionkit.tuning.result import Result
+from motionkit.tuning.result import StudyResult
 from motionkit.tuning.storage import LOST, PLACE, open_study, place_of
 from motionkit.tuning.work import (
     Worker,
@@ -60,24 +60,15 @@ def default_jobs(device: str) -> int:
 
 def run_processes(
     folder: Path,
-    phase: str,
+    phase: str,  # ``search`` or ``seeds``
     jobs: int,
-    code: Collection[str] = (),
+    code: Collection[str] = (),  # what may make code run, see `Base.code`
     *,
-    stopped: Callable[[], int],
-    look: Callable[[], bool],
-    left: Callable[[], bool],
+    stopped: Callable[[], int],  # returns the signal that asks to stop, or 0
+    look: Callable[[], bool],  # called a few times a second; returns whether anything has ended since the last call
+    left: Callable[[], bool],  # returns whether there is work that nobody does
 ) -> None:
     """Run workers until nothing is left; where some died, others are started.
-
-    Args:
-        folder: The study folder.
-        phase: ``search`` or ``seeds``.
-        jobs: How many.
-        code: What may make code run, see `Base.code`.
-        stopped: Returns the signal that asks to stop, or 0.
-        look: Called a few times a second; returns whether anything has ended since the last call.
-        left: Returns whether there is work that nobody does.
 
     Raises:
         MotionkitError: All of them died before anything ended (exit code 1).
@@ -152,25 +143,16 @@ class Finished:
 
 
 def search(
-    plan: Plan,
-    base: Base,
-    run: Run,
+    plan: Plan,  # what to do; study.json in the folder holds it
+    base: Base,  # trainer and settings
+    run: Run,  # the run; its folder is the study folder
     *,
     jobs: int,
-    tell: Callable[[Finished], None],
-    say: Callable[[str], None],
-    steps: int = 0,
-) -> Result | None:
+    tell: Callable[[Finished], None],  # is told each trial that ends
+    say: Callable[[str], None],  # is told what begins, and now and then how far it is
+    steps: int = 0,  # steps of a trial; 0 where they are not known
+) -> StudyResult | None:
     """Search in the folder of an open run.
-
-    Args:
-        plan: What to do; study.json in the folder holds it.
-        base: Trainer and settings.
-        run: The run; its folder is the study folder.
-        jobs: Processes.
-        tell: Is told each trial that ends.
-        say: Is told what begins, and now and then how far it is.
-        steps: Steps of a trial; 0 where they are not known.
 
     Returns:
         The result; None when it was stopped, in which case it goes on by ``--resume``.
@@ -210,7 +192,7 @@ def search(
         if run.stop_requested:
             return None
         _wait(open_seeds(plan, folder), run, say)
-    return Result(plan, base, [*study.get_trials(deepcopy=False)], seed_values(plan, folder), folder)
+    return StudyResult(plan, base, [*study.get_trials(deepcopy=False)], seed_values(plan, folder), folder)
 
 
 def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Teller) -> None:

@@ -40,14 +40,13 @@ def quiet_optuna() -> Any:
     return optuna
 
 
-def open_storage(url: str, folder: Path, *, wait: float | None = None) -> BaseStorage:
-    """Open the storage of a study.
-
-    Args:
-        url: Of any Optuna storage; empty for the journal in `folder`.
-        folder: The study folder.
-        wait: Seconds to wait for a lock.
-    """
+def open_storage(
+    url: str,  # of any Optuna storage; empty for the journal in `folder`
+    folder: Path,
+    *,
+    wait: float | None = None,  # seconds to wait for a lock
+) -> BaseStorage:
+    """Open the storage of a study."""
     optuna = quiet_optuna()
     wait = WAIT if wait is None else wait
     with storage_errors(url or str(folder / JOURNAL)):

@@ -51,26 +51,17 @@ class Ended:
 
 
 def run_trial(
-    base: Base,
-    values: Mapping[str, Any],
-    folder: Path,
+    base: Base,  # trainer and settings
+    values: Mapping[str, Any],  # settings of this trial
+    folder: Path,  # its run folder; an older try there is replaced
     *,
-    value: str,
-    watch: str = "",
-    report: Report | None = None,
+    value: str,  # where the value stands in the summary document, dotted
+    watch: str = "",  # metric of the values on the way
+    report: Report | None = None,  # is told these
+    # Whether anyone still wants the result; asked at each logged step. What it logs is of the study.
     alive: Callable[[], bool] = lambda: True,
 ) -> Ended:
-    """Train with some settings replaced.
-
-    Args:
-        base: Trainer and settings.
-        values: Settings of this trial.
-        folder: Its run folder; an older try there is replaced.
-        value: Where the value stands in the summary document, dotted.
-        watch: Metric of the values on the way.
-        report: Is told these.
-        alive: Whether anyone still wants the result; asked at each logged step. What it logs is of the study.
-    """
+    """Train with some settings replaced."""
     from motionkit.training.execute import build_trainer, run_trainer
 
     place = {"run.out": str(folder), "run.overwrite": folder.exists(), "checkpoint.every": 0, "checkpoint.keep": 1}

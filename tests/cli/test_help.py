@@ -23,7 +23,8 @@ from motionkit.cli._help import EXAMPLES
 from motionkit.cli.output import module_exists, rows
 from motionkit.cli.settings import flags
 from motionkit.config import Draft
-from motionkit.contracts.command import Command, Console
+from motionkit.contracts.command import Command
+from motionkit.contracts.console import Console
 
 Cli = Callable[..., Result]
 HEAVY = ("torch", "numpy", "pydantic", "pydantic_settings", "peft", "transformers", "motionkit.config")

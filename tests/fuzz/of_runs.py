@@ -26,7 +26,7 @@ from motionkit.runs._resume import cut_metrics, refuse_changes, refuse_command, 
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.tuning.base import Base, open_base
 from motionkit.tuning.plan import JOURNAL, PLAN, Plan, make_plan, read_plan
-from motionkit.tuning.result import Result
+from motionkit.tuning.result import StudyResult
 from motionkit.tuning.storage import open_study
 from motionkit.tuning.work import Worker, best_trial, hopeless, list_seeds, open_seeds, recover, seed_values
 
@@ -269,7 +269,7 @@ def _read_study(folder: Path) -> None:
         Worker(plan, base, folder)._claim(study)
     if best_trial(study, plan) is not None:
         list_seeds(plan, folder)
-        result = Result(plan, base, [*study.get_trials(deepcopy=False)], seed_values(plan, folder), folder)
+        result = StudyResult(plan, base, [*study.get_trials(deepcopy=False)], seed_values(plan, folder), folder)
         json.dumps(result.document(), allow_nan=False)
         result.write()
         result.tables()

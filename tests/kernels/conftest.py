@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from motionkit.kernels._backend import use_driver
-
+from .drivers import use_driver
 from .emulation import EmuDriver
 
 

@@ -22,6 +22,7 @@ from motionkit.kernels._compile import physics_spec
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from kernels.cases import distance, rows, walkers
+from kernels.drivers import use_driver
 
 
 class State:
@@ -68,7 +69,7 @@ def error(**state):
     for key, value in state.items():
         setattr(State, key, value)
     try:
-        with backend.use_driver("cpu", CudaDriver()):
+        with use_driver("cpu", CudaDriver()):
             physics()
     except MotionkitError as caught:
         return f"{caught.message} {caught.why}"
@@ -85,12 +86,12 @@ def in_a_thread(call):
 
 
 if "--auto" in sys.argv:
-    with backend.use_driver("cpu", CudaDriver()):
+    with use_driver("cpu", CudaDriver()):
         sys.stdout.write(json.dumps(distance(physics("auto"), physics("torch").double())))
     sys.exit()
 
 report = {}
-with backend.use_driver("cpu", CudaDriver()):
+with use_driver("cpu", CudaDriver()):
     report["physics"] = distance(physics(), physics("torch").double())
     features = rows(2, 30, 16)
     made = features_to_joints(features, joints=5, backend="cuda")
@@ -113,6 +114,6 @@ report["capturing"] = error(capturing=True)
 report["old"] = error(capturing=False, capability=(7, 0))
 report["unknown"] = error(capability=(77, 0))
 State.capability = (7, 0)
-with backend.use_driver("cpu", CudaDriver()):
+with use_driver("cpu", CudaDriver()):
     report["old, auto"] = distance(physics("auto"), physics("torch").double())
 sys.stdout.write(json.dumps(report))

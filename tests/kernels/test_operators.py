@@ -9,12 +9,13 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels import backend_report, features_to_joints, physics_sums, physics_terms
-from motionkit.kernels._backend import NotNowError, use_driver
+from motionkit.kernels._backend import NotNowError
 from motionkit.motion import HUMANML
 from motionkit.text_to_motion.rewards.components import PhysicsOptions
 from motionkit.text_to_motion.rewards.motion_terms import Physics
 
 from .cases import FORWARD, GRADIENT, distance, rows, walkers
+from .drivers import use_driver
 
 FEET, HEIGHTS = [1, 2], [0.05, 0.08]
 LENGTHS = torch.tensor([30, 17])

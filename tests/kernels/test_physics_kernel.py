@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from motionkit.kernels import physics_terms
-from motionkit.kernels._backend import use_driver
 
 from .cases import FORWARD, GRADIENT, fill_padding, physics_distance, walkers
+from .drivers import use_driver
 from .emulation import EmuDriver
 
 FEET = (7, 10, 8, 11)

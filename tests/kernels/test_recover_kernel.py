@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from motionkit.kernels import features_to_joints
-from motionkit.kernels._backend import use_driver
 from motionkit.motion import HUMANML, KIT, Normalizer
 from motionkit.motion import features_to_joints as recover
 
 from .cases import FORWARD, GRADIENT, distance, fill_padding, recover_distance, rows
+from .drivers import use_driver
 from .emulation import EmuDriver
 
 

@@ -12,8 +12,8 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.kernels import selftest
 from motionkit.kernels import selftest as _device_checks
-from motionkit.kernels._backend import use_driver
 
+from .drivers import use_driver
 from .emulation import EmuDriver
 
 

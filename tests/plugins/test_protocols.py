@@ -12,8 +12,9 @@ import pytest
 from typer.testing import Result
 
 from motionkit import plugins
+from motionkit.contracts.console import Quiet
 from motionkit.contracts.open_model import FoundModel
-from motionkit.contracts.protocol import Quiet, build_protocol, figure_table, measured
+from motionkit.contracts.protocol import build_protocol, figure_table, measured
 from motionkit.errors import MotionkitError
 from motionkit.testing import check_component, check_protocol
 
@@ -172,7 +173,7 @@ def test_the_check_says_what_is_wrong(wrong: dict[str, str], said: str, site: An
 @pytest.mark.parametrize("name", ["text-to-motion", "compare", "retrieval", "sensitivity", "mpl", "reward", "sa2va"])
 def test_the_protocols_of_motionkit_keep_the_contract(name: str) -> None:
     component = check_component("protocols", name)
-    protocol = build_protocol(name, component, component.options(), Quiet(component))  # type: ignore[arg-type]
+    protocol = build_protocol(name, component, component.options(), Quiet())  # type: ignore[arg-type]
     assert protocol.name == name
     assert component.options.explains == hasattr(component.load(), "explain")  # type: ignore[attr-defined]
 
@@ -254,5 +255,3 @@ def test_measuring_from_python_needs_no_console(site: Any) -> None:
     component = plugins.get("protocols", "steps")
     protocol = build_protocol("steps", component, component.options(factor=1.0), Quiet())  # type: ignore[arg-type]
     assert measured("steps", protocol, ["r", []]).figures == {"steps/count": 3.0}
-    with pytest.raises(MotionkitError, match="this protocol has no page"):
-        Quiet(component).page(Path("x"), {})

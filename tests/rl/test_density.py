@@ -13,7 +13,6 @@ from motionkit.rl import (
     Schedule,
     StepPlan,
     length_mask,
-    log_prob_frames,
     log_ratio_frames,
     rollout,
     valid_dims,
@@ -31,18 +30,6 @@ def normal(*shape: int, seed: int, dtype: torch.dtype = torch.float32) -> Tensor
 
 def poisoned(values: Tensor) -> Tensor:
     return torch.where(MASK[..., None], values, torch.nan)
-
-
-def test_log_prob_is_the_masked_sum_of_normal_log_probs() -> None:
-    x, mean, sigma = normal(3, 7, 4, seed=0), normal(3, 7, 4, seed=1), torch.tensor([0.05, 0.7, 2.0])
-    each = Normal(mean, sigma.view(-1, 1, 1).expand_as(mean)).log_prob(x)
-    expected = (each * MASK[..., None]).sum((1, 2))
-    torch.testing.assert_close(log_prob_nats(x, mean, sigma, MASK), expected, rtol=1e-6, atol=0)
-    frames = log_prob_frames(x, mean, sigma, MASK)
-    torch.testing.assert_close(frames, each.sum(-1) * MASK, rtol=1e-5, atol=1e-5)
-    bare = log_prob_nats(x, mean, sigma, MASK, normaliser=False)
-    constant = LENGTHS * 4 * (sigma.log() + 0.5 * torch.log(torch.tensor(2 * torch.pi)))
-    torch.testing.assert_close(bare - constant, expected, rtol=1e-6, atol=1e-5)
 
 
 def test_padding_is_invisible_to_the_bit_in_values_and_gradients() -> None:

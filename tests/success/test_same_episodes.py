@@ -15,7 +15,8 @@ from typer.testing import Result
 from motionkit.config import Given, resolve
 from motionkit.errors import MotionkitError
 from motionkit.success.classifier import load_classifier
-from motionkit.success.episodes import Collector, export_trajectories, import_trajectories, open_episodes
+from motionkit.success.episodes import Collector, export_trajectories, open_episodes
+from motionkit.success.episodes.open import Trajectories
 from motionkit.success.train import RewardTrain
 from motionkit.success.train_data import held_out
 from motionkit.success.train_settings import RewardTrainSettings
@@ -49,9 +50,13 @@ def renamed(folder: Path, out: Path) -> Path:
 
 
 def there_and_back(folder: Path, out: Path) -> Path:
-    """Export a folder as the guide's .npy, and import these."""
+    """Export a folder as the guide's .npy, and write what these hold."""
     export_trajectories(open_episodes(folder), out / "npy")
-    import_trajectories(out / "npy/positive", out / "npy/negative", out / "again")
+    found = Trajectories(out / "npy/positive", out / "npy/negative")
+    with Collector(out / "again", cameras=found.cameras) as collector:
+        collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
+        for number in range(len(found)):
+            found.add(number, collector)
     return out / "again"
 
 

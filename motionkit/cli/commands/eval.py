@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from motionkit import plugins
-from motionkit.cli import command_line, output
+from motionkit.cli import output
 from motionkit.cli._app import LazyCommand
-from motionkit.cli._command import present
-from motionkit.cli._stop import NOTHING, working
+from motionkit.cli._command import Terminal, present
 from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Resolved, require_places
 from motionkit.contracts.protocol import (
@@ -28,7 +24,6 @@ from motionkit.contracts.protocol import (
     explained,
     figure_table,
     measured,
-    write_page,
 )
 from motionkit.errors import MotionkitError
 
@@ -129,7 +124,7 @@ def protocol_command(name: str, app: typer.Typer) -> None:
             _show(label, explained(plugins.label(name), component), as_json=as_json)
             return
         output.say(f"{label}: loading torch, data and weights")
-        protocol = build_protocol(plugins.label(name), component, settings, _Console(label, component))
+        protocol = build_protocol(plugins.label(name), component, settings, Terminal(label))
         _show(label, measured(plugins.label(name), protocol, words), as_json=as_json)
 
     add_command(
@@ -184,27 +179,3 @@ def _show(label: str, found: Result, *, as_json: bool) -> None:
         tables = tables or [figure_table(found.figures)]
     shown = {"text": found.text} if found.text else {"table": tables}
     present(label, {**document, **shown, "closing": found.closing, "next": found.next}, as_json=as_json)
-
-
-@dataclass(frozen=True)
-class _Console:
-    """The terminal, as a protocol sees it."""
-
-    label: str
-    component: plugins.Component
-
-    @property
-    def command(self) -> Sequence[str]:
-        return command_line.get()
-
-    def say(self, text: str) -> None:
-        output.say(text)
-
-    def warn(self, text: str) -> None:
-        output.warn(text)
-
-    def working(self, total: int, *, after: str = "") -> AbstractContextManager[Callable[..., None]]:
-        return working(self.label, total, after=after or NOTHING)
-
-    def page(self, folder: Path, document: Mapping[str, Any], *parts: Any) -> Path:
-        return write_page(self.component, folder, document, *parts)

@@ -10,7 +10,8 @@ import typer
 from pydantic import Field
 
 from motionkit.config import Cli, Settings
-from motionkit.contracts.command import Command, Console
+from motionkit.contracts.command import Command
+from motionkit.contracts.console import Console
 
 
 class PushSettings(Settings):

@@ -34,14 +34,12 @@ class Card:
     motion: dict[str, Any] | None  # The player's document; None where it cannot be shown
 
 
-def card_of(clip: Clip, key: str, origin: str) -> Card:
-    """Return the card of a clip.
-
-    Args:
-        clip: The clip, as read.
-        key: Its id.
-        origin: The file that it is from.
-    """
+def card_of(
+    clip: Clip,  # the clip, as read
+    key: str,
+    origin: str,
+) -> Card:
+    """Return the card of a clip."""
     motion = clip.motion
     positions = motion.positions()
     findings = check_motion(motion, positions=positions)

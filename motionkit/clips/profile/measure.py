@@ -157,12 +157,11 @@ _TOUCHING = 0.5
 """Soft contact from which a foot counts as standing."""
 
 
-def yaw_of(motion: Motion | JointMotion, facing: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+def yaw_of(
+    motion: Motion | JointMotion,  # the clip; its track ``root_yaw`` is used if it has one
+    facing: Tensor | None,  # [T] radians, unwrapped, from its joints; None if its front is unknown
+) -> tuple[Tensor | None, Tensor | None]:
     """Return the yaw of a clip, and its yaw relative to the first frame.
-
-    Args:
-        motion: The clip; its track ``root_yaw`` is used if it has one.
-        facing: ``[T]`` radians, unwrapped, from its joints; None if its front is unknown.
 
     Returns:
         ``[T]`` radians each, None without either.
@@ -196,13 +195,11 @@ def tally_facing(since: Tensor | None) -> Counts:
     return YAW_BINS.zeros() if since is None else YAW_BINS.tally(_wrapped(since))
 
 
-def tally_travel(velocity: Tensor, facing: Tensor | None) -> Counts:
-    """Tally the direction of travel relative to the front, over the steps that move.
-
-    Args:
-        velocity: ``[T-1, 2]`` m/s.
-        facing: ``[T]`` radians, or None.
-    """
+def tally_travel(
+    velocity: Tensor,  # [T-1, 2] m/s
+    facing: Tensor | None,  # [T] radians, or None
+) -> Counts:
+    """Tally the direction of travel relative to the front, over the steps that move."""
     if facing is None:
         return YAW_BINS.zeros()
     direction = torch.atan2(velocity[:, 0], velocity[:, 1])
@@ -241,14 +238,12 @@ class Contacts(Counters):
         return (self.left + self.right) / (2 * self.frames) if self.frames else None
 
 
-def count_contacts(motion: Motion | JointMotion, positions: Tensor, feet: FootJoints | None) -> Contacts:
-    """Count a clip's contacts, from the scores of the file if it has them.
-
-    Args:
-        motion: The clip, for its frame rate and a track ``contacts [T, 2]``.
-        positions: Its joints ``[T, J, 3]``, m.
-        feet: Its feet, see `named_feet`.
-    """
+def count_contacts(
+    motion: Motion | JointMotion,  # the clip, for its frame rate and a track ``contacts [T, 2]``
+    positions: Tensor,  # its joints [T, J, 3], m
+    feet: FootJoints | None,  # its feet, see `named_feet`
+) -> Contacts:
+    """Count a clip's contacts, from the scores of the file if it has them."""
     given = motion.tracks.get("contacts")
     if given is not None and given.shape == (motion.frames, 2):
         scores, own = given, motion.frames

@@ -430,23 +430,14 @@ _DEFINITIONS = {
 
 def profile_page(
     profile: Profile,
-    suggestions: Sequence[Suggestion] = (),
-    use: str = "",
+    suggestions: Sequence[Suggestion] = (),  # settings to list with their reasons
+    use: str = "",  # what the settings are for
     *,
-    title: str = "",
-    command: str = "",
-    made: str = "",
+    title: str = "",  # name of the dataset
+    command: str = "",  # the command line that made it, so that it can be made again
+    made: str = "",  # when, as text
 ) -> str:
-    """Return a whole HTML page.
-
-    Args:
-        profile: The statistics.
-        suggestions: Settings to list with their reasons.
-        use: What the settings are for.
-        title: Name of the dataset.
-        command: The command line that made it, so that it can be made again.
-        made: When, as text.
-    """
+    """Return a whole HTML page."""
     body = "".join(
         [
             _head(profile, title, command, made),

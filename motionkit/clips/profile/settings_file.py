@@ -164,19 +164,17 @@ class Merged:
 
 
 def merge_settings(
-    path: Path, settings: Mapping[str, Any], block: Mapping[str, Any], *, overwrite: bool = False
+    path: Path,  # the file; its ending decides the format
+    settings: Mapping[str, Any],  # keys of the top level
+    block: Mapping[str, Any],  # statistics, for the key `BLOCK`; other keys in it stay. Empty leaves the key alone.
+    *,
+    overwrite: bool = False,  # replace values that differ
 ) -> Merged:
     """Write settings into a JSON, JSON with comments, TOML or YAML file.
 
     Keys that the file lacks are added, keys it has keep their value unless `overwrite`; the order stays. The file is
     written anew: if that loses more than blanks, such as comments, a copy of it is left as ``FILE.bak`` (``FILE.bak2``,
     ... when that is taken). A missing file is made.
-
-    Args:
-        path: The file; its ending decides the format.
-        settings: Keys of the top level.
-        block: Statistics, for the key `BLOCK`; other keys in it stay. Empty leaves the key alone.
-        overwrite: Replace values that differ.
 
     Returns:
         What was done.

@@ -318,17 +318,11 @@ class Profile(Sums):
 def profile_sources(
     sources: Sequence[ClipSource],
     *,
-    table: CaptionTable | None = None,
-    jobs: int = 1,
-    progress: Callable[[str], None] = lambda key: None,
+    table: CaptionTable | None = None,  # captions, splits and groups; they take precedence over those of the source
+    jobs: int = 1,  # worker processes; 1 uses this process
+    progress: Callable[[str], None] = lambda key: None,  # called with each source's id when it is done
 ) -> Profile:
     """Load and measure every clip; clips that cannot be used are listed in `Profile.failed`.
-
-    Args:
-        sources: The clips.
-        table: Captions, splits and groups; they take precedence over those of the source.
-        jobs: Worker processes; 1 uses this process.
-        progress: Called with each source's id when it is done.
 
     Example:
         >>> from motionkit import load_dataset

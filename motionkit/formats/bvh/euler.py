@@ -14,14 +14,13 @@ _LOCKED = 1e-7
 Entry = float | Tensor
 
 
-def euler_to_matrix(order: str, angles: Sequence[Tensor]) -> Tensor:
+def euler_to_matrix(
+    order: str,  # one to three letters of ``XYZ``, the first turn first
+    angles: Sequence[Tensor],  # one tensor of radians per letter, all of one shape
+) -> Tensor:
     """Return ``R_first @ R_second @ ...``: each turn is about the axis as the turns before it left it.
 
     Entries of the product are kept apart, so that the zeros and ones of a turn about an axis cost nothing.
-
-    Args:
-        order: One to three letters of ``XYZ``, the first turn first.
-        angles: One tensor of radians per letter, all of one shape.
 
     Returns:
         ``[..., 9]`` matrices, row by row.
@@ -58,16 +57,15 @@ def _difference(a: Entry, b: Entry) -> Entry:
     return a
 
 
-def matrix_to_euler(rotations: Tensor, order: str) -> Tensor:
+def matrix_to_euler(
+    rotations: Tensor,  # [T, ..., 3, 3] float64
+    order: str,  # three different letters of ``XYZ``, the first turn first
+) -> Tensor:
     """Return angles whose turns, each about the axis as the ones before left it, make the given rotations.
 
     Every rotation has two sets of angles (besides full turns). The first frame has the one with the middle angle
     within 90 degrees; each later frame has the one nearer to its predecessor's, with full turns added so that no angle
     changes by more than half a turn. In gimbal lock the last angle is kept from the frame before.
-
-    Args:
-        rotations: ``[T, ..., 3, 3]`` float64.
-        order: Three different letters of ``XYZ``, the first turn first.
 
     Returns:
         ``[T, ..., 3]`` radians.
@@ -131,7 +129,9 @@ CALM = 60.0
 """Degrees up to which the middle angle may go: there the two others turn at most twice as fast as the joint."""
 
 
-def choose_orders(rotations: Tensor) -> list[str]:
+def choose_orders(
+    rotations: Tensor,  # [T, J, 3, 3] local rotations, T > 0
+) -> list[str]:
     """Return an order of rotation channels for each joint of a clip.
 
     The middle one of three Euler angles decides how well they behave: at 90 degrees the two others turn about one
@@ -142,9 +142,6 @@ def choose_orders(rotations: Tensor) -> list[str]:
     One order serves the whole file wherever it may, because simple readers take the first joint's for all: the one
     with which the fewest joints go beyond `CALM`, the earliest of `ORDERS` where several do. Joints that still go
     beyond it take the order in which their own worst middle angle is least.
-
-    Args:
-        rotations: ``[T, J, 3, 3]`` local rotations, T > 0.
     """
     worst = torch.stack([_worst_middle(rotations, order) for order in ORDERS])
     common = int((worst > CALM).sum(dim=1).argmin())

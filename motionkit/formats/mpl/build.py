@@ -277,19 +277,16 @@ def _bare(names: tuple[str, ...], parents: tuple[int, ...], offsets: Tensor | No
 
 
 def measure_bones(
-    fields: Fields, bones: Bones, order: list[int], rotations: Tensor, unit: float
+    fields: Fields,  # the file's fields
+    bones: Bones,  # the skeleton that was found, in the order of the rotations
+    order: list[int],  # its bones with parents first
+    rotations: Tensor,  # [T, N, 3, 3] relative to the parents, the root's to the component
+    unit: float,  # metres per unit of the file
 ) -> tuple[Bones, Tensor | None]:
     """Give a skeleton without lengths those of BonePositions (``bone_pos`` of an npz); other skeletons stay.
 
     The positions are seen from the component. Turned back by the rotation of its parent, a bone must keep its place
     there in all frames; where it does not, the positions are not used.
-
-    Args:
-        fields: The file's fields.
-        bones: The skeleton that was found, in the order of the rotations.
-        order: Its bones with parents first.
-        rotations: ``[T, N, 3, 3]`` relative to the parents, the root's to the component.
-        unit: Metres per unit of the file.
 
     Returns:
         The skeleton; and ``[T, 3]`` metres, the root bone seen from the component, None where it keeps its place.
@@ -421,9 +418,6 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
         path: The file; tables of the skeleton are looked for beside it.
         options: As in `read_mpl_json`.
         trusted: The file is motionkit's own, so its declared conventions are not checked against the motion.
-
-    Raises:
-        MotionkitError: A field is damaged or contradicts another.
     """
     fps, warnings = frame_rate(fields, options.fps)
     axes, said = axes_of(fields.meta, fields.origin)
@@ -468,25 +462,15 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
 
 
 def _assemble(
-    bones: Bones,
-    seen: Tensor | None,
-    order: list[int],
-    rotations: Tensor,
-    component: tuple[Tensor, Tensor],
-    axes: Axes,
-    fps: float,
+    bones: Bones,  # the skeleton, in the order of the rotations
+    seen: Tensor | None,  # [T, 3] metres, the root bone seen from the component; None where it keeps its offset there
+    order: list[int],  # the bones with parents first
+    rotations: Tensor,  # [T, N, 3, 3] relative to the parents, the root's to the component
+    component: tuple[Tensor, Tensor],  # its place [T, 3] and turn [T, 3, 3] in the world
+    axes: Axes,  # the file's axes
+    fps: float,  # frames per second
 ) -> Motion:
-    """Put a motion together in house space from rotations and root in the file's axes.
-
-    Args:
-        bones: The skeleton, in the order of the rotations.
-        seen: ``[T, 3]`` metres, the root bone seen from the component; None where it keeps its offset there.
-        order: The bones with parents first.
-        rotations: ``[T, N, 3, 3]`` relative to the parents, the root's to the component.
-        component: Its place ``[T, 3]`` and turn ``[T, 3, 3]`` in the world.
-        axes: The file's axes.
-        fps: Frames per second.
-    """
+    """Put a motion together in house space from rotations and root in the file's axes."""
     where, turn = component
     place = {bone: index for index, bone in enumerate(order)}
     parents = tuple(place.get(bones.parents[bone], -1) for bone in order)

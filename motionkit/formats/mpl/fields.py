@@ -186,14 +186,13 @@ class Rot6d:
         return torch.cat([matrix[..., "xyz".index(axis)] for axis in self.columns], dim=-1)
 
 
-def columns_warning(six: Tensor, rot6d: Rot6d) -> list[str]:
+def columns_warning(
+    six: Tensor,  # [T, N, 6]
+    rot6d: Rot6d,  # the convention that was chosen
+) -> list[str]:
     """Return a warning where rotations look wrong under the chosen columns and right under others.
 
     Most bones of a person stay near their rest pose. Under wrong columns nearly all of them are a quarter turn away.
-
-    Args:
-        six: ``[T, N, 6]``.
-        rot6d: The convention that was chosen.
     """
     if six.shape[1] < 5:
         return []
@@ -214,13 +213,12 @@ def columns_warning(six: Tensor, rot6d: Rot6d) -> list[str]:
     ]
 
 
-def rot6d_of(spec: object, wanted: str, origin: str) -> tuple[Rot6d, list[str]]:
+def rot6d_of(
+    spec: object,  # the table; None when the file has none
+    wanted: str,  # the columns that the user asks for, such as ``xz``; ``auto`` takes the file's
+    origin: str,  # the file, for messages
+) -> tuple[Rot6d, list[str]]:
     """Read ``meta.rot6d_spec``.
-
-    Args:
-        spec: The table; None when the file has none.
-        wanted: The columns that the user asks for, such as ``xz``; ``auto`` takes the file's.
-        origin: The file, for messages.
 
     Returns:
         The convention (X then Y by default), and warnings.
@@ -286,12 +284,11 @@ class Fields(ABC):
         head: Everything but the frames.
         meta: The table ``meta``; empty when there is none.
         frames: Number of frames T.
-        finite: ``[T]``: True where every value read so far is finite.
     """
 
     def __init__(self, origin: str, head: Mapping[str, Any], meta: Mapping[str, Any], frames: int) -> None:
         self.origin, self.head, self.meta, self.frames = origin, head, meta, frames
-        self.finite = torch.ones(frames, dtype=torch.bool)
+        self.finite = torch.ones(frames, dtype=torch.bool)  # [T]: True where every value read so far is finite
 
     @abstractmethod
     def has(self, *names: str) -> str:
@@ -328,16 +325,12 @@ class Fields(ABC):
 
 
 class JsonFields(Fields):
-    """The fields of a JSON file.
-
-    Attributes:
-        rows: One table per frame.
-    """
+    """The fields of a JSON file."""
 
     def __init__(self, origin: str, data: Mapping[str, Any]) -> None:
         meta = data.get("meta")
         head = {name: value for name, value in data.items() if name != "Frames"}
-        self.rows: Sequence[Mapping[str, Any]] = data["Frames"]
+        self.rows: Sequence[Mapping[str, Any]] = data["Frames"]  # one table per frame
         super().__init__(origin, head, meta if isinstance(meta, Mapping) else {}, len(self.rows))
 
     def has(self, *names: str) -> str:

@@ -48,14 +48,13 @@ def unreal_yaw(motion: Motion) -> Tensor:
     return unwrap(UNREAL.angle(UNREAL.points_back(forward)))
 
 
-def trajectory(position: Tensor, velocity: Tensor, yaw: Tensor, fps: float) -> tuple[Tensor, Tensor]:
+def trajectory(
+    position: Tensor,  # [T, 2] metres on the ground
+    velocity: Tensor,  # [T, 2] m/s
+    yaw: Tensor,  # [T] radians that the body faces
+    fps: float,  # frames per second
+) -> tuple[Tensor, Tensor]:
     """Return where a body was and will be around each frame, seen from itself.
-
-    Args:
-        position: ``[T, 2]`` metres on the ground.
-        velocity: ``[T, 2]`` m/s.
-        yaw: ``[T]`` radians that the body faces.
-        fps: Frames per second.
 
     Returns:
         Places and directions ``[T, K, 2]`` (forward, right) at `SECONDS` around each frame, times outside of the clip
@@ -361,16 +360,12 @@ _SINGLE = {
 
 
 class ArrayFields(Fields):
-    """The arrays of one npz under the names of an exported file's fields.
-
-    Attributes:
-        arrays: By the file's own names; only known ones.
-    """
+    """The arrays of one npz under the names of an exported file's fields."""
 
     def __init__(
         self, origin: str, arrays: Mapping[str, Any], meta: Mapping[str, Any], head: Mapping[str, Any]
     ) -> None:
-        self.arrays = arrays
+        self.arrays = arrays  # by the file's own names; only known ones
         super().__init__(origin, head, meta, len(arrays[self._array("BoneRotations")]))
 
     def has(self, *names: str) -> str:
@@ -446,17 +441,16 @@ _USUAL_FPS = 60.0
 """Exporters' frame rate, for files with the guide's five arrays, which hold none."""
 
 
-def read_mpl_npz(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
+def read_mpl_npz(
+    path: Path,
+    options: ReadOptions = _PLAIN,  # `rot6d_columns`, `hierarchy`, `offsets`, and `fps` for a file without
+) -> tuple[Clip]:
     """Read an npz of the motion predictor.
 
     Three kinds are read: what `write_mpl_npz` writes, which comes back whole (to float32); the guide's five arrays
     ``rot6d, angvel, root_yaw, root_vel, soft_contacts``, whose skeleton must lie beside them (FullHierarchy.json,
     FullOffsets.json) or stays unknown; and what the original's converter writes, whose ``source_json``, a path, is
     never opened: contacts are made from the motion. ``meta_json`` names the columns of the 6D rotations.
-
-    Args:
-        path: The file.
-        options: `rot6d_columns`, `hierarchy`, `offsets`, and `fps` for a file without.
 
     Returns:
         One clip; tracks, and frames that are not finite, as `read_mpl_json` gives them.

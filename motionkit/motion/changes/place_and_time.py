@@ -46,13 +46,11 @@ def clip_features(joints: Sequence[Tensor], skeleton: Skeleton) -> list[Tensor]:
     return [own[: length - 1] for own, length in zip(rows, lengths.tolist(), strict=True)]
 
 
-def path_times(joints: Tensor, factor: float) -> Tensor:
-    """Return the clip with the root's path over the ground times `factor`; poses, heights and heading stay.
-
-    Args:
-        joints: ``[F, J, 3]`` metres, Y up.
-        factor: 0 keeps the body where it starts, -1 moves it the other way.
-    """
+def path_times(
+    joints: Tensor,  # [F, J, 3] metres, Y up
+    factor: float,  # 0 keeps the body where it starts, -1 moves it the other way
+) -> Tensor:
+    """Return the clip with the root's path over the ground times `factor`; poses, heights and heading stay."""
     root = joints[:, :1]
     shift = (factor - 1.0) * (root - root[:1])
     return joints + shift * joints.new_tensor([1.0, 0.0, 1.0])
@@ -70,41 +68,30 @@ def lifted(joints: Tensor, metres: float) -> Tensor:
     return joints + joints.new_tensor([0.0, metres, 0.0])
 
 
-def sliding(joints: Tensor, fps: float, *, metres: float = 0.1, per_second: float = 1.0) -> Tensor:
-    """Return the clip with the whole body swaying along x, so that its feet slide; it ends near where it would.
-
-    Args:
-        joints: ``[F, J, 3]``.
-        fps: Frames per second.
-        metres: Amplitude; with one sway per second the mean speed is 4 amplitudes per second.
-        per_second: Sways per second.
-    """
+def sliding(
+    joints: Tensor,  # [F, J, 3]
+    fps: float,  # frames per second
+    *,
+    metres: float = 0.1,  # amplitude; with one sway per second the mean speed is 4 amplitudes per second
+    per_second: float = 1.0,  # sways per second
+) -> Tensor:
+    """Return the clip with the whole body swaying along x, so that its feet slide; it ends near where it would."""
     time = torch.arange(len(joints), dtype=joints.dtype) / fps
     sway = metres * torch.sin(2.0 * math.pi * per_second * time)
     return joints + sway[:, None, None] * joints.new_tensor([1.0, 0.0, 0.0])
 
 
 def trembling(
-    joints: Tensor,
+    joints: Tensor,  # [F, J, 3]
     skeleton: Skeleton,
-    fps: float,
+    fps: float,  # frames per second
     *,
-    radians: float,
-    metres: float,
-    generator: torch.Generator,
-    smooth: float = 0.0,
+    radians: float,  # standard deviation of a bone's turn about each axis
+    metres: float,  # standard deviation of the root along each axis
+    generator: torch.Generator,  # draws the noise
+    smooth: float = 0.0,  # seconds of a Hann window that the noise is smoothed by; its standard deviation stays
 ) -> Tensor:
-    """Return the clip with noise: every bone is turned and the root moved, in each frame anew.
-
-    Args:
-        joints: ``[F, J, 3]``.
-        skeleton: Their body.
-        fps: Frames per second.
-        radians: Standard deviation of a bone's turn about each axis.
-        metres: Standard deviation of the root along each axis.
-        generator: Draws the noise.
-        smooth: Seconds of a Hann window that the noise is smoothed by; its standard deviation stays.
-    """
+    """Return the clip with noise: every bone is turned and the root moved, in each frame anew."""
     poses = Poses.of(joints, skeleton, fps)
     bones = joints.shape[1] - 1
     width = 2 * (round(smooth * fps) // 2) + 1
@@ -186,16 +173,15 @@ def swapped_quarters(joints: Tensor, skeleton: Skeleton, fps: float) -> Tensor:
     return in_order(joints, skeleton, fps, cuts=cuts, order=[1, 0, 3, 2])
 
 
-def in_order(joints: Tensor, skeleton: Skeleton, fps: float, *, cuts: list[int], order: list[int]) -> Tensor:
-    """Return the clip's pieces in another order, joined over 0.2 s.
-
-    Args:
-        joints: ``[F, J, 3]``.
-        skeleton: Their body.
-        fps: Frames per second.
-        cuts: First frame of each piece, and F.
-        order: Numbers of the pieces.
-    """
+def in_order(
+    joints: Tensor,  # [F, J, 3]
+    skeleton: Skeleton,
+    fps: float,  # frames per second
+    *,
+    cuts: list[int],  # first frame of each piece, and F
+    order: list[int],  # numbers of the pieces
+) -> Tensor:
+    """Return the clip's pieces in another order, joined over 0.2 s."""
     index = torch.cat([torch.arange(cuts[piece], cuts[piece + 1]) for piece in order])
     return placed(Poses.of(joints, skeleton, fps).reordered(index).joints, joints, skeleton)
 

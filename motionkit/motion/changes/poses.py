@@ -77,13 +77,12 @@ class Poses:
             lengths=self.lengths.mean(0).expand_as(self.lengths),
         )
 
-    def towards(self, other: Poses, part: float | Tensor) -> Poses:
-        """Return poses and their floor `part` of the way to those of `other`, bones turned along the shortest arc.
-
-        Args:
-            other: As many frames.
-            part: 0 stays, 1 arrives; a number, or ``[F]``.
-        """
+    def towards(
+        self,
+        other: Poses,  # as many frames
+        part: float | Tensor,  # 0 stays, 1 arrives; a number, or [F]
+    ) -> Poses:
+        """Return poses and their floor `part` of the way to those of `other`, bones turned along the shortest arc."""
         share = torch.as_tensor(part, dtype=self.yaw.dtype).expand(len(self))
         return replace(
             self,
@@ -214,14 +213,12 @@ def turned_as(vectors: Tensor, start: Tensor, end: Tensor) -> Tensor:
     return turned
 
 
-def placed(joints: Tensor, like: Tensor, skeleton: Skeleton) -> Tensor:
-    """Return joints ``[F, J, 3]`` as features need them: frame 0 at x = z = 0, facing +Z, on the floor of `like`.
-
-    Args:
-        joints: ``[F, J, 3]`` metres, Y up.
-        like: ``[G, J, 3]``; the lowest joint of the result is as high as the lowest of it.
-        skeleton: Tells hips and shoulders.
-    """
+def placed(
+    joints: Tensor,  # [F, J, 3] metres, Y up
+    like: Tensor,  # [G, J, 3]; the lowest joint of the result is as high as the lowest of it
+    skeleton: Skeleton,  # tells hips and shoulders
+) -> Tensor:
+    """Return joints ``[F, J, 3]`` as features need them: frame 0 at x = z = 0, facing +Z, on the floor of `like`."""
     return canonicalise(joints, skeleton) + joints.new_tensor([0.0, 1.0, 0.0]) * like[..., 1].amin()
 
 

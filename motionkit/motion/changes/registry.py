@@ -28,13 +28,12 @@ _LEAST_TURN = math.radians(45.0)
 _LEAST_PART = 0.4
 
 
-def joint_ranges(joints: Tensor, skeleton: Skeleton, fps: float) -> Tensor:
+def joint_ranges(
+    joints: Tensor,  # [F, J, 3] metres
+    skeleton: Skeleton,
+    fps: float,  # frames per second
+) -> Tensor:
     """Return how far each joint moves as seen from the root, in the heading's frame.
-
-    Args:
-        joints: ``[F, J, 3]`` metres.
-        skeleton: Their body.
-        fps: Frames per second.
 
     Returns:
         ``[J]`` metres, the diagonal of the box that holds the joint in all frames.
@@ -55,17 +54,16 @@ def travels(joints: Tensor) -> bool:
     return bool((ground - ground[0]).norm(dim=-1).max() > LEAST_TRAVEL)
 
 
-def goes_one_way(joints: Tensor, skeleton: Skeleton, fps: float) -> bool:
+def goes_one_way(
+    joints: Tensor,  # [F, J, 3] metres, Y up
+    skeleton: Skeleton,
+    fps: float,  # frames per second
+) -> bool:
     """Whether a clip ends elsewhere than it begins, so that it is another clip when it is reversed.
 
     It does where it travels, where its heading ends 45 degrees from where it began, or where the mean place of a joint
     (the root's height included) differs between its halves by 0.1 m and 0.4 of the joint's range. Cyclic movements in
     place, and those that come back to where they began, do not: waving, jumping on the spot, a squat.
-
-    Args:
-        joints: ``[F, J, 3]`` metres, Y up.
-        skeleton: Their body.
-        fps: Frames per second.
     """
     if travels(joints):
         return True
@@ -83,14 +81,12 @@ def goes_one_way(joints: Tensor, skeleton: Skeleton, fps: float) -> bool:
 # Changes that take movement away: path, heading and bones stay, poses do not change or change less.
 
 
-def mean_pose(joints: Tensor, skeleton: Skeleton, fps: float) -> Tensor:
-    """Return the clip with its mean pose at its mean height in every frame: a statue that follows the path.
-
-    Args:
-        joints: ``[F, J, 3]`` metres, Y up.
-        skeleton: Their body.
-        fps: Frames per second.
-    """
+def mean_pose(
+    joints: Tensor,  # [F, J, 3] metres, Y up
+    skeleton: Skeleton,
+    fps: float,  # frames per second
+) -> Tensor:
+    """Return the clip with its mean pose at its mean height in every frame: a statue that follows the path."""
     return swing_times(joints, skeleton, fps, factor=0.0)
 
 
@@ -113,15 +109,14 @@ def running_mean(joints: Tensor, skeleton: Skeleton, fps: float, *, seconds: flo
     return placed(poses.smoothed(round(seconds * fps)).joints, joints, skeleton)
 
 
-def still_limb(joints: Tensor, skeleton: Skeleton, fps: float, *, limb: int | None = None) -> Tensor:
-    """Return the clip with the bones of one limb at their mean directions.
-
-    Args:
-        joints: ``[F, J, 3]``.
-        skeleton: Their body.
-        fps: Frames per second.
-        limb: Number of the limb in `limbs`; None takes the one whose end moves most (`joint_ranges`).
-    """
+def still_limb(
+    joints: Tensor,  # [F, J, 3]
+    skeleton: Skeleton,
+    fps: float,  # frames per second
+    *,
+    limb: int | None = None,  # number of the limb in `limbs`; None takes the one whose end moves most (`joint_ranges`)
+) -> Tensor:
+    """Return the clip with the bones of one limb at their mean directions."""
     poses = Poses.of(joints, skeleton, fps)
     parts = limbs(skeleton)  # joints from the body outwards, the end last
     if limb is None:

@@ -105,15 +105,14 @@ def read_captions(path: Path) -> tuple[Caption, ...]:
     return tuple(captions)
 
 
-def captions_within(captions: Iterable[Caption], start: float, end: float) -> tuple[Caption, ...]:
+def captions_within(
+    captions: Iterable[Caption],  # the clip's
+    start: float,  # seconds into the clip at which the part begins
+    end: float,
+) -> tuple[Caption, ...]:
     """Return the captions of a part of a clip: those of the whole as they are, timed ones shifted and cut to the part.
 
     Timed captions of which the part has nothing are left out.
-
-    Args:
-        captions: The clip's.
-        start: Seconds into the clip at which the part begins.
-        end: Seconds at which it ends.
     """
     kept = []
     for caption in captions:

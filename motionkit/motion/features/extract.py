@@ -17,23 +17,19 @@ from motionkit.motion.skeleton import Skeleton
 # Putting a motion onto the target bones, onto the floor and in front of the viewer.
 
 
-def retarget(joints: Tensor, skeleton: Skeleton, bones: Tensor | None = None) -> Tensor:
+def retarget(
+    joints: Tensor,  # [..., T, J, 3] metres
+    skeleton: Skeleton,  # body with `target_offsets`
+    bones: Tensor | None = None,  # [J] target bone lengths in metres; the skeleton's own when None
+) -> Tensor:
     """Give a motion the target bone lengths, keeping every bone's direction (HumanML3D's ``uniform_skeleton``).
 
     HumanML3D runs inverse kinematics to rotations and forward kinematics back with other bones; because each
     rotation is the smallest one that reaches the bone's direction, the outcome is that direction times the new length.
     The root path is scaled by the ratio of leg lengths in frame 0.
 
-    Args:
-        joints: ``[..., T, J, 3]`` metres.
-        skeleton: Body with `target_offsets`.
-        bones: ``[J]`` target bone lengths in metres; the skeleton's own when None.
-
     Returns:
         ``[..., T, J, 3]``.
-
-    Raises:
-        MotionkitError: The body has no target bones and none were given, or a leg of frame 0 has no length.
 
     Example:
         >>> from motionkit.motion import HUMANML
@@ -83,12 +79,11 @@ def check_legs(lengths: Tensor) -> None:
         raise MotionkitError("the legs have no length in the first frame.", why="the body's scale is taken from them.")
 
 
-def canonicalise(joints: Tensor, skeleton: Skeleton) -> Tensor:
+def canonicalise(
+    joints: Tensor,  # [..., T, J, 3]
+    skeleton: Skeleton,  # tells hips and shoulders
+) -> Tensor:
     """Put the lowest joint of the clip on y = 0, the first root at x = z = 0, the first frame facing +Z.
-
-    Args:
-        joints: ``[..., T, J, 3]``.
-        skeleton: Tells hips and shoulders.
 
     Returns:
         ``[..., T, J, 3]``.
@@ -124,18 +119,17 @@ _FAR = 0.1
 """Value of 1 + cosine below which a bone counts as pointing against its rest direction."""
 
 
-def local_turns(directions: Tensor, angle: Tensor, skeleton: Skeleton) -> Tensor:
+def local_turns(
+    directions: Tensor,  # [J - 1, 3, F] unit vectors from each joint's parent
+    angle: Tensor,  # [F] turn from the world into the heading frame, radians
+    skeleton: Skeleton,
+) -> Tensor:
     """Return 6D rotations, ``[J - 1, 6, F]``: the first two columns of each local rotation.
 
     The smallest turn from rest to a direction is the half-angle quaternion ``(1 + u.v, u x v)``. HumanML3D's root
     quaternion takes the world into the heading frame, and its chains start from that very quaternion, not from its
     inverse; recovery from rotations undoes it the same way. Opposite directions have no smallest turn: half a turn
     about an axis at right angles is taken there (the peer divides by zero).
-
-    Args:
-        directions: ``[J - 1, 3, F]`` unit vectors from each joint's parent.
-        angle: ``[F]`` turn from the world into the heading frame, radians.
-        skeleton: Their body.
     """
     body = _rotation_tables(skeleton, directions.dtype, directions.device)
     # Six rows: w, x, y, z and x, y again, so that cross products are products of shifted slices.
@@ -231,16 +225,15 @@ def _kernel(dtype: torch.dtype, device: torch.device) -> Tensor:
     return (kernel / kernel.sum())[None, None]
 
 
-def feature_rows(joints: Tensor, skeleton: Skeleton, bones: Tensor | None, *, align: bool, peer_turns: bool) -> Tensor:
-    """Return the features ``[N, T - 1, D]`` of clips ``[N, T, J, 3]`` in metres; see `joints_to_features`.
-
-    Args:
-        joints: The clips.
-        skeleton: Their body.
-        bones: ``[J]`` target lengths in metres, or None to keep the clips' own.
-        align: Put the lowest joint on the floor and turn frame 0 to +Z.
-        peer_turns: Keep HumanML3D's sign where a heading passes half a turn.
-    """
+def feature_rows(
+    joints: Tensor,
+    skeleton: Skeleton,
+    bones: Tensor | None,  # [J] target lengths in metres, or None to keep the clips' own
+    *,
+    align: bool,  # put the lowest joint on the floor and turn frame 0 to +Z
+    peer_turns: bool,  # keep HumanML3D's sign where a heading passes half a turn
+) -> Tensor:
+    """Return the features ``[N, T - 1, D]`` of clips ``[N, T, J, 3]`` in metres; see `joints_to_features`."""
     clips, frames = joints.shape[:2]
     body = _tables(skeleton, joints.dtype, joints.device)
     placed = joints.permute(2, 3, 0, 1).contiguous()  # [N, T, J, 3] -> [J, 3, N, T]

@@ -46,7 +46,8 @@ component = Component(
 from __future__ import annotations
 
 from motionkit import load_policy
-from motionkit.contracts.protocol import Console, Result
+from motionkit.contracts.console import Console
+from motionkit.contracts.protocol import Result
 
 from $module import Settings
 

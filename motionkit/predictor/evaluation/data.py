@@ -19,51 +19,28 @@ from motionkit.runs import TrainedOn
 
 @dataclass(frozen=True)
 class EvalData:
-    """Clips in windows.
+    """Clips in windows."""
 
-    Attributes:
-        clips: The clips of all splits.
-        windows: Windows to measure on.
-        train: Windows to fit baselines to; None where no clip is for training.
-        notes: What a person should know, a sentence each.
-    """
-
-    clips: ClipSet
-    windows: Windows
-    train: Windows | None
-    notes: tuple[str, ...]
+    clips: ClipSet  # the clips of all splits
+    windows: Windows  # windows to measure on
+    train: Windows | None  # windows to fit baselines to; None where no clip is for training
+    notes: tuple[str, ...]  # what a person should know, a sentence each
 
 
 def open_eval_data(
-    names: Sequence[str],
+    names: Sequence[str],  # files and folders, or the word ``starter`` alone
     split: Split,
     *,
-    fps: float,
-    past: int,
-    future: int,
-    stride: int,
-    train_stride: int,
-    joints: Sequence[str] = (),
-    trained: TrainedOn | None = None,
-    retarget: str = "",
+    fps: float,  # frames per second to bring the clips to
+    past: int,  # known frames of a window
+    future: int,  # frames to predict
+    stride: int,  # frames between windows to measure on
+    train_stride: int,  # frames between windows that baselines are fitted to
+    joints: Sequence[str] = (),  # joint names of the predictor, in its order
+    trained: TrainedOn | None = None,  # what the predictor was trained on, which is left out of the split
+    retarget: str = "",  # which of the names has the skeleton that the others are brought to; see `read_clip_set`
 ) -> EvalData:
-    """Read clips and cut them into windows.
-
-    Args:
-        names: Files and folders, or the word ``starter`` alone.
-        split: Split to measure on.
-        fps: Frames per second to bring the clips to.
-        past: Known frames of a window.
-        future: Frames to predict.
-        stride: Frames between windows to measure on.
-        train_stride: Frames between windows that baselines are fitted to.
-        joints: Joint names of the predictor, in its order.
-        trained: What the predictor was trained on, which is left out of the split.
-        retarget: Which of the names has the skeleton that the others are brought to; see `read_clip_set`.
-
-    Raises:
-        MotionkitError: As `open_clip_set`; the split has no clip, or none that the predictor was not trained on.
-    """
+    """Read clips and cut them into windows."""
     splits: tuple[Split, ...] = ("train", split) if split != "train" else ("train",)
     clips = open_clip_set(names, fps, splits, retarget=retarget).in_order(joints)
     said = ""
@@ -96,11 +73,7 @@ def open_eval_data(
 
 
 def find_predictor(path: str) -> FoundModel:
-    """Say which motion predictor a run, a checkpoint or a folder holds.
-
-    Raises:
-        MotionkitError: It is another kind of model, or none.
-    """
+    """Say which motion predictor a run, a checkpoint or a folder holds."""
     found = open_model(path)
     if gives_of_model(found) != "predictor":
         raise MotionkitError(
@@ -120,9 +93,6 @@ def open_predictor(found: FoundModel | None, chosen: Chosen | None, *, device: t
 
     Returns:
         The predictor; None where neither was given.
-
-    Raises:
-        MotionkitError: Both were given, or it cannot be opened.
     """
     if found is not None and chosen is not None:
         raise MotionkitError(f"MODEL ({found.path}) and --policy were both given.", fix="leave one of them out.")
@@ -142,9 +112,6 @@ def require_fit(predictor: Predictor, clips: ClipSet, past: int, *, flag: str = 
         clips: The clips.
         past: Known frames of a window.
         flag: The option that names the clips.
-
-    Raises:
-        MotionkitError: It does not fit.
     """
     if tuple(predictor.names) != clips.names:
         other = [name for name in clips.names if name not in predictor.names]

@@ -28,15 +28,10 @@ _UP_TO = ("input_rot_geo_deg", "contact_f1")
 
 @dataclass(frozen=True)
 class FreeRunSettings:
-    """How the guide's free runs are measured.
+    """How the guide's free runs are measured."""
 
-    Attributes:
-        warmup_steps: Known frames before each; at least as many as the predictor reads.
-        horizon: Frames of each free run.
-    """
-
-    warmup_steps: int = 4
-    horizon: int = 12
+    warmup_steps: int = 4  # known frames before each; at least as many as the predictor reads
+    horizon: int = 12  # frames of each free run
 
     def __post_init__(self) -> None:
         if self.warmup_steps < 0 or self.horizon < 1:
@@ -60,52 +55,37 @@ def guide_name(figure: str) -> str:
 
 
 def evaluate_teacher(
-    predictor: Predictor, data: ClipSet | Windows, *, body: Body | None = None, stride: int = 1, command: bool = False
+    predictor: Predictor,
+    # Clips, whose test split is taken (or validation, or training, where that is empty); or windows
+    data: ClipSet | Windows,
+    *,
+    body: Body | None = None,  # the skeleton, for windows
+    stride: int = 1,  # frames between two predictions of a clip
+    command: bool = False,  # give the predictor the path of the truth
 ) -> dict[str, float]:
     """Return the guide's figures of one frame ahead, predicted from true frames.
-
-    Args:
-        predictor: Any predictor.
-        data: Clips, whose test split is taken (or validation, or training, where that is empty); or windows.
-        body: The skeleton, for windows.
-        stride: Frames between two predictions of a clip.
-        command: Give the predictor the path of the truth.
 
     Returns:
         ``GeoDeg``, ``YawAbsDeg``, ``RootVelMAE``, ``InputRotGeoDeg`` (0: what is read is the truth),
         ``KeyBone/<limb>/GeoDeg`` and ``FootContact``; a figure without meaning (no known contacts) is left out.
-
-    Raises:
-        MotionkitError: The predictor has other joints or another rate than the clips, or gives what is no motion.
     """
     windows, body = _windows(predictor, data, body, FreeRunSettings(0, 1), stride)
     return _figures(predictor, windows, body, 1, command=command)
 
 
 def evaluate_freerun(
-    predictor: Predictor,
-    data: ClipSet | Windows,
+    predictor: Predictor,  # as in `evaluate_teacher`, as the other arguments
+    data: ClipSet | Windows,  # clips or windows; windows must be `settings.horizon` frames long or longer
     *,
-    settings: FreeRunSettings | None = None,
-    body: Body | None = None,
-    stride: int = 5,
-    command: bool = False,
+    settings: FreeRunSettings | None = None,  # known frames before, and length; by default the guide's 4 and 12 frames
+    body: Body | None = None,  # the skeleton, for windows
+    stride: int = 5,  # frames between the beginnings of two free runs of a clip
+    command: bool = False,  # give the predictor the path of the truth
 ) -> dict[str, float]:
     """Return the guide's figures of free runs: means over their frames.
 
-    Args:
-        predictor: As in `evaluate_teacher`, as the other arguments.
-        data: Clips or windows; windows must be `settings.horizon` frames long or longer.
-        settings: Known frames before, and length; by default the guide's 4 and 12 frames.
-        body: The skeleton, for windows.
-        stride: Frames between the beginnings of two free runs of a clip.
-        command: Give the predictor the path of the truth.
-
     Returns:
         The figures of `evaluate_teacher`, each also under ``FreeRun/``.
-
-    Raises:
-        MotionkitError: As `evaluate_teacher`, or windows are too short.
     """
     wanted = settings or FreeRunSettings()
     windows, body = _windows(predictor, data, body, wanted, stride)

@@ -48,82 +48,48 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class KeptClip:
-    """One window of a clip.
+    """One window of a clip."""
 
-    Attributes:
-        key: Id of the clip.
-        rank: Its place among all clips, 1 for the largest GeoDeg.
-        start: Seconds of the clip before the window begins.
-        errors: GeoDeg of the clip in degrees by milliseconds, mean over its windows; None where it ends before.
-        own: The same of this window.
-        truth: ``[T, J, 3]`` joints in metres, the known frames first.
-        predicted: The same with the prediction after the known frames.
-        feet: ``[2, T, 2]`` contacts of truth and prediction, left and right foot; None where they are not known.
-    """
-
-    key: str
-    rank: int
-    start: float
+    key: str  # id of the clip
+    rank: int  # its place among all clips, 1 for the largest GeoDeg
+    start: float  # seconds of the clip before the window begins
+    # GeoDeg of the clip in degrees by milliseconds, mean over its windows; None where it ends before
     errors: Mapping[str, float | None]
-    own: Mapping[str, float | None]
-    truth: Floats
-    predicted: Floats
+    own: Mapping[str, float | None]  # the same of this window
+    truth: Floats  # [T, J, 3] joints in metres, the known frames first
+    predicted: Floats  # the same with the prediction after the known frames
+    # [2, T, 2] contacts of truth and prediction, left and right foot; None where they are not known
     feet: Floats | None
 
 
 @dataclass(frozen=True)
 class KeptPath:
-    """A run along a drawn path.
+    """A run along a drawn path."""
 
-    Attributes:
-        title: What the path is called.
-        key: Id of the clip that it begins from.
-        mean: Metres from the timed point, mean over what was predicted.
-        end: Metres at its end.
-        predicted: ``[T, J, 3]`` joints in metres, the known frames first.
-        path: ``[T, 2]`` x and z that the root was asked to be at; over the known frames it is where it was.
-        feet: ``[T, 2]`` contacts of the prediction.
-    """
-
-    title: str
-    key: str
-    mean: float
-    end: float
-    predicted: Floats
-    path: Floats
-    feet: Floats
+    title: str  # what the path is called
+    key: str  # id of the clip that it begins from
+    mean: float  # metres from the timed point, mean over what was predicted
+    end: float  # metres at its end
+    predicted: Floats  # [T, J, 3] joints in metres, the known frames first
+    path: Floats  # [T, 2] x and z that the root was asked to be at; over the known frames it is where it was
+    feet: Floats  # [T, 2] contacts of the prediction
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Windows of a few clips, the worst first, and runs along drawn paths.
+    """Windows of a few clips, the worst first, and runs along drawn paths."""
 
-    Attributes:
-        clips: The windows.
-        predictor: Row of the table that they are of: ``model``, or a baseline.
-        ranked: Clips that were ranked.
-        known: Known frames.
-        fps: Frames per second.
-        names: Joint names.
-        parents: Parent of each joint, -1 for the root.
-        paths: A run along each drawn path; empty where none was made.
-    """
-
-    clips: tuple[KeptClip, ...]
-    predictor: str
-    ranked: int
-    known: int
-    fps: float
-    names: tuple[str, ...]
-    parents: tuple[int, ...]
-    paths: tuple[KeptPath, ...] = ()
+    clips: tuple[KeptClip, ...]  # the windows
+    predictor: str  # row of the table that they are of: ``model``, or a baseline
+    ranked: int  # clips that were ranked
+    known: int  # known frames
+    fps: float  # frames per second
+    names: tuple[str, ...]  # joint names
+    parents: tuple[int, ...]  # parent of each joint, -1 for the root
+    paths: tuple[KeptPath, ...] = ()  # a run along each drawn path; empty where none was made
 
     def keep(self, run: Run) -> None:
-        """Write ``RUN/heldout/predictions.npz``, as output of the run.
-
-        Raises:
-            MotionkitError: It cannot be written.
-        """
+        """Write ``RUN/heldout/predictions.npz``, as output of the run."""
         folder = run.artifact("heldout")
         with disk_errors("write the predictions", folder):
             folder.mkdir(exist_ok=True)
@@ -168,11 +134,7 @@ class Predictions:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file that `save` wrote.
-
-        Raises:
-            MotionkitError: It is missing, damaged or something else.
-        """
+        """Read a file that `save` wrote."""
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
                 floats = [name for name in file.files if name != "about"]
@@ -237,26 +199,17 @@ def _errors(values: Mapping[str, Any]) -> dict[str, float | None]:
 @torch.no_grad()
 def keep_predictions(
     predictor: Predictor,
-    name: str,
-    row: Row,
-    clips: ClipSet,
-    windows: Windows,
-    horizons: Horizons,
+    name: str,  # what its row is called
+    row: Row,  # what was found of it
+    clips: ClipSet,  # skeleton and rate
+    windows: Windows,  # where it was measured
+    horizons: Horizons,  # how far ahead
     *,
-    command: bool = False,
+    command: bool = False,  # give it the path of the truth
 ) -> Predictions:
     """Return predictions of the worst three clips by GeoDeg at the furthest horizon, the middle one and the best.
 
     Of each clip the window is taken whose GeoDeg is nearest to that of the clip.
-
-    Args:
-        predictor: What predicts.
-        name: What its row is called.
-        row: What was found of it.
-        clips: Skeleton and rate.
-        windows: Where it was measured.
-        horizons: How far ahead.
-        command: Give it the path of the truth.
     """
     errors = clip_errors(row)
     order = by_error(errors, horizons)
@@ -283,15 +236,14 @@ def keep_predictions(
 
 
 @torch.no_grad()
-def keep_paths(model: Predictor, found: LongRuns, clips: ClipSet) -> tuple[KeptPath, ...]:
+def keep_paths(
+    model: Predictor,
+    found: LongRuns,
+    clips: ClipSet,  # skeleton and rate
+) -> tuple[KeptPath, ...]:
     """Return the model's run along each drawn path, up to 10 seconds or the first time that was measured.
 
     Of each path the start is taken whose mean distance is nearest to that of all starts.
-
-    Args:
-        model: What predicts.
-        found: The long runs of it.
-        clips: Skeleton and rate.
     """
     runs, figures = found.runs[ALONG], found.rows[ALONG][MODEL]
     assert runs.path is not None
@@ -359,66 +311,38 @@ def _joints(state: MotionState, offsets: Tensor, clips: ClipSet) -> Floats:
 
 
 class PathError(NamedTuple):
-    """How far a root was from the timed points of a path.
+    """How far a root was from the timed points of a path."""
 
-    Attributes:
-        mean: Metres, mean over the predicted frames that the path has.
-        end: Metres at the last of them.
-        heading: Degrees between the headings, mean over them.
-        seconds: How long that is.
-        speed: m/s of the root, the mean over them.
-        wanted_speed: m/s of the path, likewise.
-    """
-
-    mean: float
-    end: float
-    heading: float
-    seconds: float
-    speed: float
-    wanted_speed: float
+    mean: float  # metres, mean over the predicted frames that the path has
+    end: float  # metres at the last of them
+    heading: float  # degrees between the headings, mean over them
+    seconds: float  # how long that is
+    speed: float  # m/s of the root, the mean over them
+    wanted_speed: float  # m/s of the path, likewise
 
 
 class Continued(NamedTuple):
-    """A start pose and what follows.
+    """A start pose and what follows."""
 
-    Attributes:
-        predicted: Known frames and the prediction after them.
-        truth: The clip itself over the same time; None where it ends before.
-        known: Seconds of known frames.
-        path: How well the path was followed; None without one.
-    """
-
-    predicted: Motion
-    truth: Motion | None
-    known: float
-    path: PathError | None = None
+    predicted: Motion  # known frames and the prediction after them
+    truth: Motion | None  # the clip itself over the same time; None where it ends before
+    known: float  # seconds of known frames
+    path: PathError | None = None  # how well the path was followed; None without one
 
 
 def continue_clip(
     predictor: Predictor,
-    clips: ClipSet,
+    clips: ClipSet,  # the clip's set: skeleton and rate
     clip: StateClip,
     *,
-    start: int,
-    known: int,
+    start: int,  # first frame that is known
+    known: int,  # known frames, at least the predictor's `past`
     frames: int,
+    # [F, 3] steps that the root is asked to follow; after its end it goes on as its last step
     path: Tensor | None = None,
-    own_path: bool = False,
+    own_path: bool = False,  # ask for the clip's own path
 ) -> Continued:
     """Predict what follows a part of a clip.
-
-    Args:
-        predictor: The model.
-        clips: The clip's set: skeleton and rate.
-        clip: Where it starts.
-        start: First frame that is known.
-        known: Known frames, at least the predictor's `past`.
-        frames: Frames to predict.
-        path: ``[F, 3]`` steps that the root is asked to follow; after its end it goes on as its last step.
-        own_path: Ask for the clip's own path.
-
-    Raises:
-        MotionkitError: The predictor does not fit the clips, or the clip ends before the start pose does.
 
     Returns:
         The motions; with a path, that of the prediction has it as the track ``path``, which the player draws.

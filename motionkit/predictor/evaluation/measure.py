@@ -36,15 +36,10 @@ from motionkit.rigs.bodymap import find_roles
 
 @dataclass(frozen=True)
 class Horizons:
-    """How far ahead is measured.
+    """How far ahead is measured."""
 
-    Attributes:
-        keys: Milliseconds as they were asked for, such as ``"100"``.
-        frames: The frame of each, counted from 1.
-    """
-
-    keys: tuple[str, ...]
-    frames: tuple[int, ...]
+    keys: tuple[str, ...]  # milliseconds as they were asked for, such as ``"100"``
+    frames: tuple[int, ...]  # the frame of each, counted from 1
 
     @property
     def last(self) -> int:
@@ -54,9 +49,6 @@ class Horizons:
     @classmethod
     def at(cls, milliseconds: Sequence[float], fps: float) -> Horizons:
         """Turn milliseconds into frames.
-
-        Raises:
-            MotionkitError: One is no whole number of frames, or none is given.
 
         Example:
             >>> Horizons.at([100, 400], fps=30.0).frames
@@ -96,18 +88,12 @@ _SEAM = 3
 
 @dataclass(frozen=True)
 class Body:
-    """What figures need to know of a skeleton.
+    """What figures need to know of a skeleton."""
 
-    Attributes:
-        parents: Parent of each joint.
-        fps: Frames per second.
-        limbs: Joints of `LIMBS` that are found by their names.
-        feet: The joint of the left foot that stands longest, and of the right one; None where they are not found.
-    """
-
-    parents: tuple[int, ...]
-    fps: float
-    limbs: Mapping[str, int]
+    parents: tuple[int, ...]  # parent of each joint
+    fps: float  # frames per second
+    limbs: Mapping[str, int]  # joints of `LIMBS` that are found by their names
+    # The joint of the left foot that stands longest, and of the right one; None where they are not found
     feet: tuple[int, int] | None
 
     @classmethod
@@ -120,28 +106,17 @@ class Body:
 
 
 def window_terms(
-    predicted: MotionState,
+    predicted: MotionState,  # [N, F, ...]
     truth: MotionState,
-    known: MotionState,
+    known: MotionState,  # [N, P, ...] what came before
     *,
-    offsets: Tensor,
-    valid: Tensor,
-    contacts_known: Tensor,
+    offsets: Tensor,  # [N, J, 3]
+    valid: Tensor,  # [N] frames of the truth that are real; a horizon beyond them has zeros in both sums
+    contacts_known: Tensor,  # [N] bool
     body: Body,
-    horizons: Horizons,
+    horizons: Horizons,  # frames to measure at
 ) -> Terms:
-    """Return the sums of every figure for windows; docs/evaluation.md and `motionkit.tracking` define them.
-
-    Args:
-        predicted: ``[N, F, ...]``.
-        truth: The same.
-        known: ``[N, P, ...]`` what came before.
-        offsets: ``[N, J, 3]``.
-        valid: ``[N]`` frames of the truth that are real; a horizon beyond them has zeros in both sums.
-        contacts_known: ``[N]`` bool.
-        body: The skeleton.
-        horizons: Frames to measure at.
-    """
+    """Return the sums of every figure for windows; docs/evaluation.md and `motionkit.tracking` define them."""
     index = [frame - 1 for frame in horizons.frames]
     inside = (valid[:, None] >= torch.tensor(horizons.frames)).double()  # [N, H]
     turned = geodesic_degrees(predicted.rotations, truth.rotations)  # [N, F, J]
@@ -226,17 +201,11 @@ Figures = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Row:
-    """What was found of one predictor, per clip.
+    """What was found of one predictor, per clip."""
 
-    Attributes:
-        sums: ``[C, H]`` above and below the fraction bar, by figure (`window_terms`).
-        contact: ``[H, C, L]`` feet that stand, by the step of the predicted score, up to each horizon.
-        none: ``[H, C, L]`` feet that do not.
-    """
-
-    sums: Mapping[str, tuple[Tensor, Tensor]]
-    contact: Tensor
-    none: Tensor
+    sums: Mapping[str, tuple[Tensor, Tensor]]  # [C, H] above and below the fraction bar, by figure (`window_terms`)
+    contact: Tensor  # [H, C, L] feet that stand, by the step of the predicted score, up to each horizon
+    none: Tensor  # [H, C, L] feet that do not
 
     def figures(self, counts: Tensor) -> Figures:
         """Return every figure, each clip counting as often as `counts` (``[B, C]``) says."""
@@ -254,27 +223,21 @@ class Row:
 
 @dataclass(frozen=True)
 class Measured:
-    """Figures of a model and of the baselines.
+    """Figures of a model and of the baselines."""
 
-    Attributes:
-        values: By row and figure, ``[H]``.
-        intervals: The same, ``[2, H]``: 95 % by bootstrap over clips, all rows with the same draws.
-        horizons: Where.
-    """
-
-    values: Mapping[str, Mapping[str, Tensor]]
+    values: Mapping[str, Mapping[str, Tensor]]  # by row and figure, [H]
+    # The same, [2, H]: 95 % by bootstrap over clips, all rows with the same draws
     intervals: Mapping[str, Mapping[str, Tensor]]
-    horizons: Horizons
+    horizons: Horizons  # where
 
 
-def fit_baselines(data: ClipSet, train: Windows | None, *, command: bool = False) -> dict[str, Predictor]:
-    """Return the baselines that every table has.
-
-    Args:
-        data: Skeleton and rate.
-        train: Training windows; without any whole one there is no ``ridge`` and no ``nearest``.
-        command: Whether there will be a command.
-    """
+def fit_baselines(
+    data: ClipSet,  # skeleton and rate
+    train: Windows | None,  # training windows; without any whole one there is no ``ridge`` and no ``nearest``
+    *,
+    command: bool = False,  # whether there will be a command
+) -> dict[str, Predictor]:
+    """Return the baselines that every table has."""
     own = data.names, data.fps
     found: dict[str, Predictor] = {
         "hold": Extrapolation(*own, keep=0.0),
@@ -292,26 +255,15 @@ def measure_row(
     predictor: Predictor,
     windows: Windows,
     body: Body,
-    horizons: Horizons,
+    horizons: Horizons,  # how far ahead
     *,
-    command: bool = False,
-    progress: Callable[[int], None] = lambda count: None,
+    command: bool = False,  # give it the path of the truth
+    progress: Callable[[int], None] = lambda count: None,  # called with the number of windows done since its last call
 ) -> Row:
     """Measure one predictor.
 
     A free run is one call for all frames. Teacher forcing predicts the frame at a horizon from the true frames
     before it, one frame ahead.
-
-    Args:
-        predictor: What to measure.
-        windows: Where to measure it.
-        body: The skeleton.
-        horizons: How far ahead.
-        command: Give it the path of the truth.
-        progress: Called with the number of windows done since its last call.
-
-    Raises:
-        MotionkitError: It returns another number of frames, or values that are not finite.
     """
     parts: list[Terms] = []
     scored = torch.zeros(2, len(horizons.frames), len(windows.offsets), LEVELS, dtype=torch.float64)
@@ -334,15 +286,14 @@ def measure_row(
     return Row(sums, scored[1], scored[0])
 
 
-def measure(rows: Mapping[str, Row], clips: int, horizons: Horizons, *, seed: int = 0) -> Measured:
-    """Turn what was found into figures with intervals, and compare with the baselines.
-
-    Args:
-        rows: By name; ``hold`` is what skill is measured against.
-        clips: Number of clips C.
-        horizons: As in `measure_row`.
-        seed: Seed of the bootstrap.
-    """
+def measure(
+    rows: Mapping[str, Row],  # by name; ``hold`` is what skill is measured against
+    clips: int,  # number of clips C
+    horizons: Horizons,  # as in `measure_row`
+    *,
+    seed: int = 0,
+) -> Measured:
+    """Turn what was found into figures with intervals, and compare with the baselines."""
     generator = torch.Generator().manual_seed(seed)
     draws = torch.randint(clips, (RESAMPLES, clips), generator=generator)
     counts = torch.zeros(RESAMPLES, clips).scatter_add_(1, draws, torch.ones(RESAMPLES, clips))
@@ -362,11 +313,7 @@ def measure(rows: Mapping[str, Row], clips: int, horizons: Horizons, *, seed: in
 
 
 def predict_checked(predictor: Predictor, known: MotionState, frames: int, command: Tensor | None) -> MotionState:
-    """Return what a predictor says, float64; refuse what is no motion of as many frames.
-
-    Raises:
-        MotionkitError: It returned another number of frames, or values that are not finite.
-    """
+    """Return what a predictor says, float64; refuse what is no motion of as many frames."""
     predicted = predictor.predict(known, frames, command=command)
     if predicted.rotations.shape[1] != frames or predicted.rotations.shape[2:] != known.rotations.shape[2:]:
         raise MotionkitError(
@@ -429,13 +376,11 @@ def clip_errors(row: Row) -> Tensor:
     return above / torch.where(below > 0, below, torch.nan)
 
 
-def by_error(errors: Tensor, horizons: Horizons) -> list[int]:
-    """Return the clips from the worst to the best at the furthest horizon that any of them reaches.
-
-    Args:
-        errors: ``[C, H]`` as `clip_errors` returns it; clips that end before that horizon are left out.
-        horizons: The horizons of its columns.
-    """
+def by_error(
+    errors: Tensor,  # [C, H] as `clip_errors` returns it; clips that end before that horizon are left out
+    horizons: Horizons,
+) -> list[int]:
+    """Return the clips from the worst to the best at the furthest horizon that any of them reaches."""
     for place in sorted(range(len(horizons.frames)), key=horizons.frames.__getitem__, reverse=True):
         found = errors[:, place].tolist()
         reached = [clip for clip, value in enumerate(found) if math.isfinite(value)]
@@ -457,16 +402,13 @@ def chosen(order: Sequence[int]) -> list[int]:
 
 
 def worst_document(
-    rows: Mapping[str, Row], name: str, beside: str, windows: Windows, horizons: Horizons
+    rows: Mapping[str, Row],  # what was found, by predictor
+    name: str,  # whose worst clips
+    beside: str,  # whose GeoDeg on the same clips is given as well
+    windows: Windows,  # where it was measured
+    horizons: Horizons,  # as in `measure_row`
 ) -> dict[str, Any]:
     """Return the worst clips of a predictor.
-
-    Args:
-        rows: What was found, by predictor.
-        name: Whose worst clips.
-        beside: Whose GeoDeg on the same clips is given as well.
-        windows: Where it was measured.
-        horizons: As in `measure_row`.
 
     Returns:
         ``of`` and ``beside``, the two names, and ``clips``, at most `LISTED`: ``clip``, ``windows``, ``geo_deg`` and

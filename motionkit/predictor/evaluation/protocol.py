@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from motionkit.contracts.console import Console
 from motionkit.contracts.device import resolve_device
-from motionkit.contracts.evaluation import claim, tell_test_split
+from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluation
 from motionkit.contracts.open_model import trained_on
 from motionkit.contracts.own_data import clips_of, retarget_of
-from motionkit.contracts.protocol import Console, Result
+from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
 from motionkit.predictor.clips import set_fingerprint
 from motionkit.predictor.evaluation.data import find_predictor, open_eval_data, open_predictor
-from motionkit.predictor.evaluation.kept import Predictions
+from motionkit.predictor.evaluation.kept import FILE, Predictions
 from motionkit.predictor.evaluation.long.measure import LongSettings
 from motionkit.predictor.evaluation.measure import Horizons
 from motionkit.predictor.evaluation.run import evaluate
 from motionkit.predictor.evaluation.settings import MplSettings
+from motionkit.predictor.pages import evaluation_page
 from motionkit.training.base import inputs_of
 
 _FPS = 30.0
@@ -96,8 +98,15 @@ def _measure(settings: MplSettings, model: str, console: Console) -> Result:
     }
     tables, closing = result.pop("table"), result.pop("closing")
     document = {**what, **result}
-    if settings.out is not None:
-        page = console.page(settings.out, {**document, "table": tables, "closing": closing}, kept[0])
+    if (out := settings.out) is not None:
+        (predictions,), whole = kept, {**document, "table": tables, "closing": closing}
+        page = write_evaluation(
+            out,
+            "mpl",
+            document,
+            lambda: evaluation_page(whole, predictions),
+            beside=lambda: predictions.save(out / FILE),
+        )
         document["page"] = str(page)
         closing = [*closing, f"page: {page}"]
     return Result(document, tables=tables, closing=closing)

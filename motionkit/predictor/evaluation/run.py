@@ -138,36 +138,24 @@ def _quiet(count: int, note: str) -> None:
 
 
 def evaluate(
-    data: EvalData,
-    predictor: Predictor | None,
-    horizons: Horizons,
+    data: EvalData,  # clips in windows
+    predictor: Predictor | None,  # the model; None measures the baselines alone
+    horizons: Horizons,  # how far ahead
     *,
-    command: bool = False,
+    command: bool = False,  # whether all of them are given the path of the truth
     seed: int = 0,
     title: str = "",
-    progress: Callable[..., None] = _quiet,
+    progress: Callable[..., None] = _quiet,  # called with windows done, and the row they belong to
+    # Called with predictions to look at: of a few clips, the model's or else the best baseline's, and with `long` the
+    # model's runs along drawn paths
     keep: Callable[[Predictions], object] | None = None,
+    # Measure runs of many seconds as well, see `motionkit.predictor.evaluation.long`; None: do not
     long: LongSettings | None = None,
 ) -> dict[str, Any]:
     """Measure a predictor and every baseline on the same windows.
 
-    Args:
-        data: Clips in windows.
-        predictor: The model; None measures the baselines alone.
-        horizons: How far ahead.
-        command: Whether all of them are given the path of the truth.
-        seed: Seed of the bootstrap.
-        title: Of the table.
-        progress: Called with windows done, and the row they belong to.
-        keep: Called with predictions to look at: of a few clips, the model's or else the best baseline's, and
-            with `long` the model's runs along drawn paths.
-        long: Measure runs of many seconds as well, see `motionkit.predictor.evaluation.long`; None: do not.
-
     Returns:
         The ``--json`` document without the command's own part, with ``table`` and ``closing``.
-
-    Raises:
-        MotionkitError: The predictor does not fit the data, or returns what cannot be measured.
     """
     clips = data.clips
     if predictor is not None:

@@ -75,6 +75,5 @@ component = Component(
     summary="Measure a motion predictor beside five baselines",
     options=MplSettings,
     factory="motionkit.predictor.evaluation.protocol:Mpl",
-    page="motionkit.predictor.pages:write_folder",
     reads="predictor",
 )

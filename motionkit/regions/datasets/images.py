@@ -119,15 +119,14 @@ def look(data: bytes, *, max_pixels: int, decode: bool) -> Facts:
     return Facts(mark_of(data), stored[::-1] if turn >= 5 else stored, stored, turn)
 
 
-def load(data: bytes, *, max_pixels: int, max_side: int, ground: str = "white") -> NDArray[np.uint8]:
-    """Return ``[H, W, 3]`` RGB, upright.
-
-    Args:
-        data: The encoded picture.
-        max_pixels: Above so many it is not opened.
-        max_side: Larger ones are scaled down to this length of their longer side; 0 leaves them.
-        ground: Colour behind what is transparent.
-    """
+def load(
+    data: bytes,  # the encoded picture
+    *,
+    max_pixels: int,  # above so many it is not opened
+    max_side: int,  # larger ones are scaled down to this length of their longer side; 0 leaves them
+    ground: str = "white",  # colour behind what is transparent
+) -> NDArray[np.uint8]:
+    """Return ``[H, W, 3]`` RGB, upright."""
     with _opened(data, max_pixels) as image:
         turn = _turn(image)
         shown = _rgb(image, ground)

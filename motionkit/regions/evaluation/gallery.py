@@ -29,15 +29,11 @@ _QUALITY = 82
 
 
 def picture(
-    image: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None, wanted: NDArray[np.bool_] | None = None
+    image: NDArray[np.uint8],  # [H, W, 3], any size
+    mask: NDArray[np.bool_] | None = None,  # [h, w], of any size as well; None leaves the image as it is
+    wanted: NDArray[np.bool_] | None = None,  # [h, w], whose outline is drawn
 ) -> bytes:
-    """Return an image as WebP, dark outside of a mask.
-
-    Args:
-        image: ``[H, W, 3]``, any size.
-        mask: ``[h, w]``, of any size as well; None leaves the image as it is.
-        wanted: ``[h, w]``, whose outline is drawn.
-    """
+    """Return an image as WebP, dark outside of a mask."""
     from PIL import Image
 
     height, width = image.shape[:2]
@@ -84,25 +80,17 @@ _FIRST, _UP, _DOWN = "first", "up", "down"
 
 
 def write_gallery(
-    folder: Path,
+    folder: Path,  # created when absent; pictures of an earlier gallery in it go
     data: RegionDataset,
     split: Split,
-    index: NDArray[np.int64],
-    after: RegionFigures,
-    before: RegionFigures | None = None,
+    index: NDArray[np.int64],  # [R] the regions that were measured
+    after: RegionFigures,  # what the policy says, in its likeliest words, and draws of them
+    before: RegionFigures | None = None,  # the same of the policy that it is compared with
 ) -> None:
     """Write pictures of some regions: image, region, and the policy's mask of its own caption.
 
     They are the first regions, and those whose cycle IoU gained and lost most; without `before` those where it is
     highest and lowest.
-
-    Args:
-        folder: Created when absent; pictures of an earlier gallery in it go.
-        data: Where regions come from.
-        split: Which split.
-        index: ``[R]`` the regions that were measured.
-        after: What the policy says, in its likeliest words, and draws of them.
-        before: The same of the policy that it is compared with.
     """
     folder.mkdir(parents=True, exist_ok=True)
     figures = {"after": after} if before is None else {"before": before, "after": after}
@@ -132,12 +120,11 @@ def write_gallery(
             old.unlink()
 
 
-def choose(values: NDArray[np.float64], group: int = _GROUP) -> dict[int, str]:
+def choose(
+    values: NDArray[np.float64],  # [R]
+    group: int = _GROUP,  # regions of each sort
+) -> dict[int, str]:
     """Return which regions are shown, and why: ``first``, ``up`` for the highest values, ``down`` for the lowest.
-
-    Args:
-        values: ``[R]``.
-        group: Regions of each sort.
 
     Example:
         >>> choose(np.array([0.0, 0.1, -0.3, 0.9, 0.2]), 1)

@@ -41,13 +41,11 @@ def absent_captions(data: RegionDataset, split: Split, index: NDArray[np.int64])
     return borrowed(captions, images), False
 
 
-def borrowed(captions: Sequence[str], images: Sequence[int]) -> list[str]:
-    """Return for each region the caption of one of another image.
-
-    Args:
-        captions: Captions of the regions.
-        images: A number of the image that each is in.
-    """
+def borrowed(
+    captions: Sequence[str],
+    images: Sequence[int],  # a number of the image that each is in
+) -> list[str]:
+    """Return for each region the caption of one of another image."""
     own: dict[int, set[str]] = {}
     for caption, image in zip(captions, images, strict=True):
         own.setdefault(image, set()).add(caption)
@@ -68,15 +66,10 @@ TRUTH = ("unique", "attributes_right", "attributes_wrong", "attributes_left_out"
 
 @dataclass(frozen=True)
 class Truth:
-    """The scenes of R regions.
+    """The scenes of R regions."""
 
-    Attributes:
-        data: Reads captions.
-        scenes: One for each region.
-    """
-
-    data: KnowsScenes
-    scenes: Sequence[Scene]
+    data: KnowsScenes  # reads captions
+    scenes: Sequence[Scene]  # one for each region
 
     def score(self, captions: Sequence[str]) -> dict[str, NDArray[np.float64]]:
         """Return figures ``[R]`` of captions.
@@ -161,19 +154,12 @@ def open_truth(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> T
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of R regions.
+    """What is known of R regions."""
 
-    Attributes:
-        truth: What their images show; None where the data do not say it.
-        absent: R captions of what is not in the image; an empty one is left out.
-        certain: Whether it is certain that nothing fits them.
-        present: Captions of the data that were left out of `absent`, since an object of the image fits them.
-    """
-
-    truth: Truth | None
-    absent: Sequence[str]
-    certain: bool
-    present: int = 0
+    truth: Truth | None  # what their images show; None where the data do not say it
+    absent: Sequence[str]  # r captions of what is not in the image; an empty one is left out
+    certain: bool  # whether it is certain that nothing fits them
+    present: int = 0  # captions of the data that were left out of `absent`, since an object of the image fits them
 
     def notes(self, name: str) -> list[str]:
         """Return in sentences what is not measured, or not for sure, with data of this name."""
@@ -206,13 +192,11 @@ def look_up(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> Know
     return Known(truth, kept, certain, int(shown.sum()))
 
 
-def limits_of(policy: object, captions: Sequence[str]) -> list[str]:
-    """Return in sentences at what size a policy sees images, and how many of the words it knows.
-
-    Args:
-        policy: The policy.
-        captions: The data's.
-    """
+def limits_of(
+    policy: object,
+    captions: Sequence[str],  # the data's
+) -> list[str]:
+    """Return in sentences at what size a policy sees images, and how many of the words it knows."""
     if not isinstance(policy, HasLimits):
         return []
     found = [f"the policy sees {policy.sees}."]

@@ -30,20 +30,14 @@ Weights = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Task:
-    """N regions, each once.
+    """N regions, each once."""
 
-    Attributes:
-        seen: What the policy saw of the images.
-        masks: ``[N, h, w]`` bool, at the size of the policy's masks.
-        captions: N texts.
-        originals: N arrays ``[H, W]`` bool, the masks as the data have them; empty where nothing is measured on them.
-        others: ``[N, K, h, w]`` bool, masks of the other objects of each image, empty ones where it has fewer than K.
-    """
-
-    seen: Any
-    masks: Tensor
-    captions: tuple[str, ...]
+    seen: Any  # what the policy saw of the images
+    masks: Tensor  # [N, h, w] bool, at the size of the policy's masks
+    captions: tuple[str, ...]  # n texts
+    # N arrays [H, W] bool, the masks as the data have them; empty where nothing is measured on them
     originals: Sequence[NDArray[np.bool_]] = ()
+    # [N, K, h, w] bool, masks of the other objects of each image, empty ones where it has fewer than K
     others: Tensor | None = None
 
     def __len__(self) -> int:
@@ -74,15 +68,14 @@ def _others_at(others: Sequence[NDArray[np.bool_]], size: tuple[int, int]) -> Te
     return found
 
 
-def masks_at(masks: Sequence[NDArray[np.bool_]], size: tuple[int, int]) -> Tensor:
+def masks_at(
+    masks: Sequence[NDArray[np.bool_]],  # n arrays [H, W] bool
+    size: tuple[int, int],  # ``(h, w)``
+) -> Tensor:
     """Return ``[N, h, w]`` bool: masks at another size.
 
     A cell is inside where at least half of it is. A region of which no cell is half covered keeps the cells that it
     covers most: it does not vanish.
-
-    Args:
-        masks: N arrays ``[H, W]`` bool.
-        size: ``(h, w)``.
     """
     return torch.stack([_mask_at(torch.from_numpy(mask), size) for mask in masks])
 
@@ -95,14 +88,13 @@ def _mask_at(mask: Tensor, size: tuple[int, int]) -> Tensor:
     return covered >= torch.clamp(top, min=1e-6, max=0.5)
 
 
-def overlap(logits: Tensor, originals: Sequence[NDArray[np.bool_]]) -> Tensor:
-    """Return ``[N, 2]`` int64 on the CPU: pixels in both masks and in either, at the size that each mask has.
-
-    Args:
-        logits: ``[N, h, w]``; they are brought to the size of a mask (bilinear, and smoothed where it is smaller), and
-            above 0 is inside.
-        originals: N arrays ``[H, W]`` bool.
-    """
+def overlap(
+    # [N, h, w]; they are brought to the size of a mask (bilinear, and smoothed where it is smaller), and above 0 is
+    # inside
+    logits: Tensor,
+    originals: Sequence[NDArray[np.bool_]],  # n arrays [H, W] bool
+) -> Tensor:
+    """Return ``[N, 2]`` int64 on the CPU: pixels in both masks and in either, at the size that each mask has."""
     found = []
     for one, original in zip(logits.detach(), originals, strict=True):
         wanted = torch.from_numpy(original).to(one.device)
@@ -128,20 +120,15 @@ Judge = Callable[[Sequence[str]], Tensor]
 
 @dataclass(frozen=True)
 class RegionFigures:
-    """Scores of each region, of captions of one kind: of the likeliest words (greedy), or sampled.
+    """Scores of each region, of captions of one kind: of the likeliest words (greedy), or sampled."""
 
-    Attributes:
-        scores: ``[R]`` by name. Of the captions: ``cycle_iou`` and ``judge_iou``, by the policy's own mask of a caption
-            and by that of the policy as it started; ``meteor``, ``cider`` and ``words``; with data that know what their
-            images show what `Truth` finds. Of no caption of its own: ``referring_iou``, of
-            the data's captions; ``no_target``, 1 where nothing is drawn of an absent object, NaN where none is known.
-        captions: The captions.
-        masks: ``[R, h, w]`` bool, the policy's own masks of them.
-    """
-
+    # [R] by name. Of the captions: ``cycle_iou`` and ``judge_iou``, by the policy's own mask of a caption and by that
+    # of the policy as it started; ``meteor``, ``cider`` and ``words``; with data that know what their images show what
+    # `Truth` finds. Of no caption of its own: ``referring_iou``, of the data's captions; ``no_target``, 1 where nothing
+    # is drawn of an absent object, NaN where none is known.
     scores: Mapping[str, NDArray[np.float64]]
     captions: list[str]
-    masks: NDArray[np.bool_]
+    masks: NDArray[np.bool_]  # [R, h, w] bool, the policy's own masks of them
 
     @property
     def means(self) -> dict[str, float]:
@@ -151,18 +138,16 @@ class RegionFigures:
 
 @torch.no_grad()
 def measure(
-    policy: RegionPolicy, task: Task, start: Weights, known: Known | None = None, *, temperature: float = 0.0
+    policy: RegionPolicy,
+    task: Task,  # the regions, with their original masks
+    start: Weights,  # puts the weights in place that judge captions
+    known: Known | None = None,
+    *,
+    temperature: float = 0.0,  # of the captions; 0 takes the likeliest words. The same draws every time.
 ) -> RegionFigures:
     """Measure a policy on held-out regions: one caption of each, and masks of the data's captions.
 
     Masks are compared at the size that they have in the data; both empty is 1.
-
-    Args:
-        policy: The policy.
-        task: The regions, with their original masks.
-        start: Puts the weights in place that judge captions.
-        known: What is known of the regions.
-        temperature: Of the captions; 0 takes the likeliest words. The same draws every time.
     """
 
     def judge(texts: Sequence[str]) -> Tensor:
@@ -180,16 +165,14 @@ def measure(
 
 @torch.no_grad()
 def spoken(
-    policy: RegionPolicy, task: Task, judge: Judge, *, temperature: float, noise: Tensor | None = None
+    policy: RegionPolicy,
+    task: Task,  # the regions, with their original masks
+    judge: Judge,  # draws the same captions
+    *,
+    temperature: float,  # of the captions; 0 takes the likeliest words
+    noise: Tensor | None = None,  # see `RegionPolicy.sample_captions`
 ) -> RegionFigures:
     """Caption each region and let the caption be drawn.
-
-    Args:
-        policy: The policy.
-        task: The regions, with their original masks.
-        judge: Draws the same captions.
-        temperature: Of the captions; 0 takes the likeliest words.
-        noise: See `RegionPolicy.sample_captions`.
 
     Returns:
         ``cycle_iou`` and ``judge_iou``.
@@ -204,15 +187,12 @@ def spoken(
 
 
 def worded(
-    captions: Sequence[str], wanted: Sequence[str], known: Known | None = None
+    captions: Sequence[str],
+    # The data's; n-grams are weighted by how many of these hold them (`motionkit.metrics.cider_d`)
+    wanted: Sequence[str],
+    known: Known | None = None,
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the scores ``[R]`` of captions as texts: ``meteor``, ``cider``, ``words`` and those of the truth.
-
-    Args:
-        captions: R captions.
-        wanted: The data's; n-grams are weighted by how many of these hold them (`motionkit.metrics.cider_d`).
-        known: What is known of the regions.
-    """
+    """Return the scores ``[R]`` of captions as texts: ``meteor``, ``cider``, ``words`` and those of the truth."""
     meteor = Meteor()
     scores = {
         "meteor": np.array([meteor(text, [one]) for text, one in zip(captions, wanted, strict=True)]),

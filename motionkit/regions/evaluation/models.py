@@ -19,22 +19,14 @@ _OURS, _SHAPES = "tiny-sa2va", "shapes"
 
 @dataclass(frozen=True)
 class RegionModels:
-    """Policies to measure.
-
-    Attributes:
-        policy: The policy.
-        start: What it is compared with, and what judges its captions; None compares it with nothing, and it judges
-            itself.
-        label: The policy in words.
-        base: The other one in words; empty without one.
-        run: The run that made the policy, if one did.
-    """
+    """Policies to measure."""
 
     policy: RegionPolicy
+    # What it is compared with, and what judges its captions; None compares it with nothing, and it judges itself
     start: RegionPolicy | None
-    label: str
-    base: str
-    run: runs.RunInfo | None
+    label: str  # the policy in words
+    base: str  # the other one in words; empty without one
+    run: runs.RunInfo | None  # the run that made the policy, if one did
 
 
 def open_region_data(model: str, chosen: Chosen | None) -> tuple[str, RegionDataset]:
@@ -47,20 +39,14 @@ def open_region_data(model: str, chosen: Chosen | None) -> tuple[str, RegionData
 
 
 def open_region_models(
-    model: str, chosen: Chosen | None, base: str, *, data: RegionDataset, device: torch.device
+    model: str,  # ``starter``, a run, or a folder of a policy; empty where `chosen` names its own
+    chosen: Chosen | None,  # ``--policy``; None takes that of the run or the folder
+    base: str,  # what to compare with, named as `model`; empty: what the run started from
+    *,
+    data: RegionDataset,  # the data, for policies that ask for them
+    device: torch.device,
 ) -> RegionModels:
-    """Open the policies.
-
-    Args:
-        model: ``starter``, a run, or a folder of a policy; empty where `chosen` names its own.
-        chosen: ``--policy``; None takes that of the run or the folder.
-        base: What to compare with, named as `model`; empty: what the run started from.
-        data: The data, for policies that ask for them.
-        device: Where they go.
-
-    Raises:
-        MotionkitError: A policy is missing, damaged or no region policy.
-    """
+    """Open the policies."""
     if not model and chosen is not None:
         policy = chosen.build(device=device, dataset=data)
         start = _open(base, None, data, device) if base else None

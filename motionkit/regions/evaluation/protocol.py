@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from motionkit.contracts.console import Console
 from motionkit.contracts.dataset import untrained_regions
 from motionkit.contracts.device import resolve_device, set_threads
-from motionkit.contracts.evaluation import claim, tell_test_split
+from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluation
 from motionkit.contracts.open_model import trained_on
-from motionkit.contracts.protocol import Console, Result
+from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
+from motionkit.regions.evaluation.gallery import GALLERY, write_gallery
 from motionkit.regions.evaluation.known import limits_of, look_up
 from motionkit.regions.evaluation.models import open_region_data, open_region_models
 from motionkit.regions.evaluation.result import describe_sampled, explained, side_effects, tables, verdict
 from motionkit.regions.evaluation.settings import Sa2vaSettings
 from motionkit.regions.evaluation.split import measure_equal_entropy, measure_split, of_data, summarise
+from motionkit.regions.pages import evaluation_page
 from motionkit.training.base import inputs_of
 
 PROTOCOL = "sa2va"
@@ -101,10 +104,16 @@ def _measure(settings: Sa2vaSettings, model: str, console: Console) -> Result:
         "verdict": said,
     }
     shown, closing = tables(figures, title, compared=before is not None, equal=found), [*notes, said]
-    if settings.out is not None:
+    if (out := settings.out) is not None:
         whole = {**document, "table": shown, "closing": closing}
         start = None if before is None else before.greedy
-        page = console.page(settings.out, whole, data, index, after.greedy, start)
+        page = write_evaluation(
+            out,
+            PROTOCOL,
+            document,
+            lambda: evaluation_page(out, whole),
+            beside=lambda: write_gallery(out / GALLERY, data, settings.split, index, after.greedy, start),
+        )
         document["page"] = str(page)
         closing = [*closing, f"page: {page}"]
     return Result(document, tables=shown, closing=closing)

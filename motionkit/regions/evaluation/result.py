@@ -28,15 +28,14 @@ def _within(sentence: str) -> str:
     return (sentence[:1].lower() if first[1:].islower() else sentence[:1]) + sentence[1:].removesuffix(".")
 
 
-def tables(figures: Figures, title: str, *, compared: bool, equal: float | None = None) -> list[dict[str, Any]]:
-    """Return tables: what one gets, sampled captions, and attributes one by one.
-
-    Args:
-        figures: What `summarise` returns.
-        title: Of the first table.
-        compared: Whether there is a policy before.
-        equal: Temperature of equal entropy.
-    """
+def tables(
+    figures: Figures,  # what `summarise` returns
+    title: str,  # of the first table
+    *,
+    compared: bool,  # whether there is a policy before
+    equal: float | None = None,  # temperature of equal entropy
+) -> list[dict[str, Any]]:
+    """Return tables: what one gets, sampled captions, and attributes one by one."""
     lead = {name: one for name, one in figures.items() if name in FIGURES and name not in SAMPLED}
     sampled = {name: one for name, one in figures.items() if name in SAMPLED}
     if compared:
@@ -47,13 +46,11 @@ def tables(figures: Figures, title: str, *, compared: bool, equal: float | None 
     return [*found, *attribute_table(rest)]
 
 
-def sampled_table(figures: Figures, equal: float | None) -> dict[str, Any]:
-    """Return the table of sampled captions.
-
-    Args:
-        figures: Before, after, and ``equal_entropy`` of each.
-        equal: Temperature of equal entropy; None compares with the policy before as it is.
-    """
+def sampled_table(
+    figures: Figures,  # before, after, and ``equal_entropy`` of each
+    equal: float | None,  # temperature of equal entropy; None compares with the policy before as it is
+) -> dict[str, Any]:
+    """Return the table of sampled captions."""
     blocks = {name: {**one, **(one.get("equal_entropy") or {})} for name, one in figures.items()}
     columns: dict[str, list[str]] = {"": [], "before": [], f"at T {equal:.3g}" if equal else " ": [], "after": []}
     columns |= {"change": [], "95 % interval": [], "that is": []}
@@ -73,12 +70,10 @@ def sampled_table(figures: Figures, equal: float | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def attribute_table(figures: Figures) -> list[dict[str, Any]]:
-    """Return the table of attributes one by one, in a list; an empty one where there are none.
-
-    Args:
-        figures: ``<attribute>_right_greedy``, ``_wrong_greedy`` and ``_left_out_greedy``.
-    """
+def attribute_table(
+    figures: Figures,  # ``<attribute>_right_greedy``, ``_wrong_greedy`` and ``_left_out_greedy``
+) -> list[dict[str, Any]]:
+    """Return the table of attributes one by one, in a list; an empty one where there are none."""
     sides = [side for side in ("before", "after", "data") if any(side in one for one in figures.values())]
     rows = []
     for name, one in figures.items():
@@ -103,15 +98,14 @@ def _values(figures: Figures, title: str) -> dict[str, Any]:
     return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns)))}
 
 
-def verdict(figures: Figures, *, compared: bool, equal: float | None = None, lead: bool = True) -> str:
-    """Return the main figures in a sentence: of greedy captions, then of sampled ones.
-
-    Args:
-        figures: What was measured.
-        compared: Whether there is a policy before.
-        equal: Temperature of equal entropy.
-        lead: Whether the first figure is said; the headline of a run has it already.
-    """
+def verdict(
+    figures: Figures,  # what was measured
+    *,
+    compared: bool,  # whether there is a policy before
+    equal: float | None = None,  # temperature of equal entropy
+    lead: bool = True,  # whether the first figure is said; the headline of a run has it already
+) -> str:
+    """Return the main figures in a sentence: of greedy captions, then of sampled ones."""
     names = [name for name in _MAIN[not lead :] if name in figures]
     if not compared:
         return ", ".join(f"{label_of(name)} {_text(name, figures[name]['after'])}" for name in names) + "."
@@ -144,12 +138,10 @@ def _beside(figures: Figures, equal: float | None) -> str:
     )
 
 
-def side_effects(figures: Figures) -> list[str]:
-    """Return what became worse, in sentences: attributes named wrongly, longer captions, masks of absent objects.
-
-    Args:
-        figures: Before, after and the interval of the change, of greedy captions.
-    """
+def side_effects(
+    figures: Figures,  # before, after and the interval of the change, of greedy captions
+) -> list[str]:
+    """Return what became worse, in sentences: attributes named wrongly, longer captions, masks of absent objects."""
     return [text for _, text in _effects(figures)]
 
 

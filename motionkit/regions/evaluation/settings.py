@@ -67,6 +67,5 @@ component = Component(
     summary="Measure a region policy: masks, captions, both loops closed",
     options=Sa2vaSettings,
     factory="motionkit.regions.evaluation.protocol:Sa2va",
-    page="motionkit.regions.pages:write_folder",
     reads="regions",
 )

@@ -54,14 +54,13 @@ def word_entropy(policy: RegionPolicy, said: Said, temperature: float) -> float:
     return total / words if words else 0.0
 
 
-def equal_entropy(entropy: Callable[[float], float], wanted: float) -> float:
+def equal_entropy(
+    entropy: Callable[[float], float],  # mean entropy at a temperature, at states that do not depend on it
+    wanted: float,
+) -> float:
     """Return the temperature of a wanted entropy by bisection of its logarithm.
 
     The entropy of a softmax rises with its temperature, and so does the mean over fixed states.
-
-    Args:
-        entropy: Mean entropy at a temperature, at states that do not depend on it.
-        wanted: The entropy.
 
     Returns:
         The temperature; `LOWEST` or `HIGHEST` where the wanted entropy is beyond that of these.
@@ -87,64 +86,38 @@ _STATES = 200
 
 @dataclass(frozen=True)
 class SplitFigures:
-    """What a policy does with every region of a split.
+    """What a policy does with every region of a split."""
 
-    Attributes:
-        counts: ``[R, 2]`` int64, pixels in both masks and in either, of the data's captions.
-        greedy: Scores of captions of the likeliest words, with ``referring_iou`` and ``no_target``.
-        sampled: Scores of sampled captions.
-        wanted: R captions of the data.
-    """
-
-    counts: NDArray[np.int64]
-    greedy: RegionFigures
-    sampled: RegionFigures
-    wanted: Sequence[str]
+    counts: NDArray[np.int64]  # [R, 2] int64, pixels in both masks and in either, of the data's captions
+    greedy: RegionFigures  # scores of captions of the likeliest words, with ``referring_iou`` and ``no_target``
+    sampled: RegionFigures  # scores of sampled captions
+    wanted: Sequence[str]  # r captions of the data
 
 
 @dataclass(frozen=True)
 class EqualEntropy:
-    """A policy at the temperature at which it is as sure of its words as another one.
-
-    Attributes:
-        temperature: That temperature.
-        nats: Entropy of a word that both have then, nats.
-        sampled: Scores of captions that are sampled at it.
-    """
+    """A policy at the temperature at which it is as sure of its words as another one."""
 
     temperature: float
-    nats: float
-    sampled: RegionFigures
+    nats: float  # entropy of a word that both have then, nats
+    sampled: RegionFigures  # scores of captions that are sampled at it
 
 
 @torch.no_grad()
 def measure_split(
-    policies: Sequence[RegionPolicy],
-    judge: RegionPolicy,
+    policies: Sequence[RegionPolicy],  # the policies; one may be the judge itself
+    judge: RegionPolicy,  # the policy that draws the captions of all of them
     data: RegionDataset,
     split: Split,
-    index: NDArray[np.int64],
+    index: NDArray[np.int64],  # [R] regions of it
     known: Known,
     *,
-    batch: int = 32,
-    temperature: float = 1.0,
-    seed: int = 0,
-    progress: Callable[[int], None] | None = None,
+    batch: int = 32,  # regions at once; changes memory and time only
+    temperature: float = 1.0,  # of the sampled captions
+    seed: int = 0,  # of their draws; 0 takes those of `sa2va-rl`'s held-out figures
+    progress: Callable[[int], None] | None = None,  # called with the number of regions done by one policy
 ) -> list[SplitFigures]:
-    """Measure policies on the same regions with the same draws.
-
-    Args:
-        policies: The policies; one may be the judge itself.
-        judge: The policy that draws the captions of all of them.
-        data: Where regions come from.
-        split: Which split.
-        index: ``[R]`` regions of it.
-        known: What is known of them.
-        batch: Regions at once; changes memory and time only.
-        temperature: Of the sampled captions.
-        seed: Of their draws; 0 takes those of `sa2va-rl`'s held-out figures.
-        progress: Called with the number of regions done by one policy.
-    """
+    """Measure policies on the same regions with the same draws."""
     parts: list[list[_Part]] = [[] for _ in policies]
     wanted: list[str] = []
     for share, found in _batches(data, split, index, batch):
@@ -172,35 +145,22 @@ def measure_split(
 
 @torch.no_grad()
 def measure_equal_entropy(
-    policy: RegionPolicy,
+    policy: RegionPolicy,  # the policy, such as one before training. It judges its own captions.
     other: RegionPolicy,
-    captions: Sequence[str],
+    captions: Sequence[str],  # [R] captions that `other` sampled
     data: RegionDataset,
     split: Split,
-    index: NDArray[np.int64],
+    index: NDArray[np.int64],  # [R] regions of it
     known: Known,
     *,
-    batch: int = 32,
-    temperature: float = 1.0,
-    seed: int = 0,
-    progress: Callable[[int], None] | None = None,
+    batch: int = 32,  # regions at once
+    temperature: float = 1.0,  # that `captions` were sampled at
+    seed: int = 0,  # of the draws; those of `measure_split`
+    progress: Callable[[int], None] | None = None,  # called with the number of regions done
 ) -> EqualEntropy:
     """Measure a policy at the temperature at which it is as sure of its words as another one.
 
     The temperature is found by bisection on the mean entropy of a word, over the captions that the other one sampled.
-
-    Args:
-        policy: The policy, such as one before training. It judges its own captions.
-        other: The policy that it is compared with.
-        captions: ``[R]`` captions that `other` sampled.
-        data: Where regions come from.
-        split: Which split.
-        index: ``[R]`` regions of it.
-        known: What is known of them.
-        batch: Regions at once.
-        temperature: That `captions` were sampled at.
-        seed: Of the draws; those of `measure_split`.
-        progress: Called with the number of regions done.
     """
     first = list(_batches(data, split, index[:_STATES], batch))
     theirs = word_entropy(
@@ -307,21 +267,15 @@ def value_of(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def summarise(
-    after: SplitFigures,
+    after: SplitFigures,  # what was measured
+    # The same regions by the policy that it is compared with; the difference is paired by region
     before: SplitFigures | None = None,
-    equal: EqualEntropy | None = None,
+    equal: EqualEntropy | None = None,  # that policy at the temperature of equal entropy, beside sampled captions
     *,
-    data: Mapping[str, float] | None = None,
+    data: Mapping[str, float] | None = None,  # figures of the data's own captions; see `of_data`
     seed: int = 0,
 ) -> dict[str, dict[str, Any]]:
     """Return every figure with 95 % percentile bootstrap intervals over regions.
-
-    Args:
-        after: What was measured.
-        before: The same regions by the policy that it is compared with; the difference is paired by region.
-        equal: That policy at the temperature of equal entropy, beside sampled captions.
-        data: Figures of the data's own captions; see `of_data`.
-        seed: Of the bootstrap.
 
     Returns:
         By figure ``after`` and ``after_ci95``, with `before` also ``before``, ``before_ci95``, ``delta`` and its

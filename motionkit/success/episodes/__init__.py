@@ -9,7 +9,6 @@ from motionkit.success.episodes.lerobot import export_lerobot
 from motionkit.success.episodes.open import (
     Trajectories,
     export_trajectories,
-    import_trajectories,
     is_episodes,
     open_episodes,
     open_trajectories,
@@ -27,7 +26,6 @@ __all__ = [
     "Trajectories",
     "export_lerobot",
     "export_trajectories",
-    "import_trajectories",
     "is_episodes",
     "label_episodes",
     "open_episodes",

@@ -306,26 +306,15 @@ def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] 
     folder = cache_folder() / f"episodes-{mark.hexdigest()[:24]}"
     done = folder / "notes.txt"  # written last
     if not done.is_file():
-        notes = _convert(Trajectories(positive, negative, cameras=cameras), folder)
-        write_bytes_atomic(done, "\n".join(notes).encode())
-    found = open_episodes(folder)
-    found.notes = (*(line for line in done.read_text().splitlines() if line), *found.notes)
-    return found
-
-
-def import_trajectories(positive: Path, negative: Path, out: Path, *, cameras: Sequence[str] = ()) -> list[str]:
-    """Write the guide's folders in motionkit's format; returns what was found odd, a sentence each."""
-    if out.exists() and any(out.iterdir()):
-        raise MotionkitError(f"{out} is not empty.", fix="choose a new folder.")
-    return _convert(Trajectories(positive, negative, cameras=cameras), out)
-
-
-def _convert(trajectories: Trajectories, out: Path) -> list[str]:
-    with Collector(out, cameras=trajectories.cameras) as collector:
-        collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
-        for number in range(len(trajectories)):
-            trajectories.add(number, collector)
-    return trajectories.notes
+        found = Trajectories(positive, negative, cameras=cameras)
+        with Collector(folder, cameras=found.cameras) as collector:
+            collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
+            for number in range(len(found)):
+                found.add(number, collector)
+        write_bytes_atomic(done, "\n".join(found.notes).encode())
+    episodes = open_episodes(folder)
+    episodes.notes = (*(line for line in done.read_text().splitlines() if line), *episodes.notes)
+    return episodes
 
 
 def _scale_of(highest: Mapping[Path, float], small: Sequence[Path]) -> float:

@@ -35,15 +35,14 @@ _ECE = 0.1
 _EPISODES = 10
 
 
-def run_checks(scored: Scored, found: Mapping[str, float | int], card: Card, *, seed: int) -> tuple[Check, ...]:
-    """Return all checks.
-
-    Args:
-        scored: Held-out frames.
-        found: Their `figures`.
-        card: How the classifier was made.
-        seed: Of the shuffles.
-    """
+def run_checks(
+    scored: Scored,  # held-out frames
+    found: Mapping[str, float | int],  # their `figures`
+    card: Card,  # how the classifier was made
+    *,
+    seed: int,
+) -> tuple[Check, ...]:
+    """Return all checks."""
     return (
         _auroc(found["auroc"]),
         reset_frames(scored),
@@ -210,29 +209,17 @@ _SIDE = 128
 
 @dataclass(frozen=True)
 class Strip:
-    """A frame that the classifier got wrong, with those around it.
+    """A frame that the classifier got wrong, with those around it."""
 
-    Attributes:
-        kind: ``false alarm``: label 0 and a high probability; ``missed``: label 1 and a low one.
-        episode: Identifier of its episode.
-        step: Its place in it.
-        probability: What was said of it.
-        camera: Which camera.
-        frames: ``[T, H, W, 3]`` uint8.
-        at: Its place among `frames`.
-        before: Probability of each frame, ``[T]``.
-        labels: Label of each frame, ``[T]``.
-    """
-
-    kind: Kind
-    episode: str
-    step: int
-    probability: float
+    kind: Kind  # ``false alarm``: label 0 and a high probability; ``missed``: label 1 and a low one
+    episode: str  # identifier of its episode
+    step: int  # its place in it
+    probability: float  # what was said of it
     camera: str
-    frames: NDArray[np.uint8]
-    at: int
-    before: tuple[float, ...]
-    labels: tuple[float, ...]
+    frames: NDArray[np.uint8]  # [T, H, W, 3] uint8
+    at: int  # its place among `frames`
+    before: tuple[float, ...]  # probability of each frame, [T]
+    labels: tuple[float, ...]  # label of each frame, [T]
 
 
 def worst_strips(scored: Scored, episodes: Episodes, camera: str, threshold: float) -> tuple[Strip, ...]:
@@ -273,11 +260,7 @@ def save_strips(path: Path, strips: Sequence[Strip]) -> None:
 
 
 def load_strips(path: Path) -> tuple[Strip, ...]:
-    """Read strips again.
-
-    Raises:
-        MotionkitError: The file is missing, damaged, or holds something else.
-    """
+    """Read strips again."""
     arrays = weights.read(path)
     try:
         return tuple(_read(arrays, number) for number in range(int(np.asarray(arrays["count"]))))

@@ -91,17 +91,11 @@ _FEWEST = 3
 
 @dataclass(frozen=True)
 class Split:
-    """Contents of the episodes of each part; an episode, and all of one start, is in one part only.
+    """Contents of the episodes of each part; an episode, and all of one start, is in one part only."""
 
-    Attributes:
-        train: Trained on.
-        val: Choose the best weights, the calibration and the threshold.
-        test: Measured on, once.
-    """
-
-    train: tuple[str, ...]
-    val: tuple[str, ...]
-    test: tuple[str, ...]
+    train: tuple[str, ...]  # trained on
+    val: tuple[str, ...]  # choose the best weights, the calibration and the threshold
+    test: tuple[str, ...]  # measured on, once
 
     @classmethod
     def of(cls, episodes: Episodes, *, val: float, test: float, seed: int) -> Self:
@@ -114,9 +108,6 @@ class Split:
             val: Share of episodes for `val`.
             test: Share for `test`.
             seed: Fixes the draw.
-
-        Raises:
-            MotionkitError: There are fewer than three starts with a frame of label 1, or too few with one of label 0.
         """
         ones, zeros = (_has(episodes, label) for label in (1, 0))
         groups: dict[str, list[int]] = {}
@@ -186,28 +177,19 @@ CHUNK = 256
 
 @dataclass(frozen=True)
 class Scored:
-    """Frames with what was said of them, in the order of `index`.
+    """Frames with what was said of them, in the order of `index`."""
 
-    Attributes:
-        index: ``[N]`` frames of the set, ascending.
-        logits: ``[N]`` uncalibrated.
-        probabilities: ``[N]`` of success.
-        labels: ``[N]`` float32.
-        episode: ``[N]`` int64.
-        step: ``[N]`` int64 place in the episode.
-        jump: ``[N]`` mean absolute difference to the frame before it, 0 to 255, of the camera where it is largest; NaN
-            for the first frame of an episode.
-        restart: ``[N]`` the same measure for the first frame of an episode, to the last one of the episode before it:
-            how far a restart jumps; NaN for all other frames.
-    """
-
-    index: Tensor
-    logits: Tensor
-    probabilities: Tensor
-    labels: Tensor
-    episode: Tensor
-    step: Tensor
+    index: Tensor  # [N] frames of the set, ascending
+    logits: Tensor  # [N] uncalibrated
+    probabilities: Tensor  # [N] of success
+    labels: Tensor  # [N] float32
+    episode: Tensor  # [N] int64
+    step: Tensor  # [N] int64 place in the episode
+    # [N] mean absolute difference to the frame before it, 0 to 255, of the camera where it is largest; NaN for the
+    # first frame of an episode
     jump: Tensor
+    # [N] the same measure for the first frame of an episode, to the last one of the episode before it: how far a
+    # restart jumps; NaN for all other frames
     restart: Tensor
 
     def __len__(self) -> int:
@@ -217,17 +199,10 @@ class Scored:
 def score(
     classifier: SuccessClassifier,
     episodes: Episodes,
-    index: NDArray[np.int64],
-    progress: Callable[[int], None] | None = None,
+    index: NDArray[np.int64],  # [N] frames, ascending, whole episodes
+    progress: Callable[[int], None] | None = None,  # called with the number of frames that were done
 ) -> Scored:
-    """Look at frames once, in order.
-
-    Args:
-        classifier: The classifier.
-        episodes: The set.
-        index: ``[N]`` frames, ascending, whole episodes.
-        progress: Called with the number of frames that were done.
-    """
+    """Look at frames once, in order."""
     classifier.refuse_cameras(episodes.cameras)
     logits: list[Tensor] = []
     far = np.full(len(index), np.nan, dtype=np.float32)

@@ -121,21 +121,13 @@ _MARKS = {"ok": "ok", "warn": "warning", "fail": "FAIL"}
 
 @dataclass(frozen=True)
 class RewardReport:
-    """What was measured.
+    """What was measured."""
 
-    Attributes:
-        heldout: Figures by name.
-        ci95: 95 % intervals over episodes, of some figures.
-        checks: The checks.
-        curves: What charts show, JSON-able.
-        strips: The worst errors.
-    """
-
-    heldout: Mapping[str, float | int]
-    ci95: Mapping[str, list[float]]
+    heldout: Mapping[str, float | int]  # figures by name
+    ci95: Mapping[str, list[float]]  # 95 % intervals over episodes, of some figures
     checks: tuple[Check, ...]
-    curves: Mapping[str, Any]
-    strips: tuple[Strip, ...]
+    curves: Mapping[str, Any]  # what charts show, JSON-able
+    strips: tuple[Strip, ...]  # the worst errors
 
     @property
     def verdict(self) -> str:
@@ -178,25 +170,14 @@ class RewardReport:
 
 
 def measure_classifier(
-    classifier: SuccessClassifier,
-    episodes: Episodes,
-    index: NDArray[np.int64] | None = None,
+    classifier: SuccessClassifier,  # the classifier, with its card
+    episodes: Episodes,  # a set of episodes with its cameras
+    index: NDArray[np.int64] | None = None,  # frames to measure on, ascending, whole episodes; None: all
     *,
-    seed: int = 0,
-    progress: Callable[[int], None] | None = None,
+    seed: int = 0,  # of intervals and shuffles
+    progress: Callable[[int], None] | None = None,  # called with the number of frames that were done
 ) -> RewardReport:
-    """Measure a classifier at its own threshold.
-
-    Args:
-        classifier: The classifier, with its card.
-        episodes: A set of episodes with its cameras.
-        index: Frames to measure on, ascending, whole episodes; None: all.
-        seed: Of intervals and shuffles.
-        progress: Called with the number of frames that were done.
-
-    Raises:
-        MotionkitError: Cameras or sizes differ; both sides are named.
-    """
+    """Measure a classifier at its own threshold."""
     chosen = np.arange(len(episodes)) if index is None else index
     scored = score(classifier, episodes, chosen, progress)
     found = figures(scored, classifier.threshold)

@@ -258,15 +258,10 @@ _CHUNK = 64
 
 
 class TextTower(Protocol):
-    """Turns texts into vectors that can be compared by cosine.
+    """Turns texts into vectors that can be compared by cosine."""
 
-    Attributes:
-        name: What it is, for the file's metadata.
-        fingerprint: Changes when a text would get another vector.
-    """
-
-    name: str
-    fingerprint: str
+    name: str  # what it is, for the file's metadata
+    fingerprint: str  # changes when a text would get another vector
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
         """Return ``[N, D]``."""
@@ -303,15 +298,11 @@ class EncoderTower:
 
 
 def similarities(
-    prompts: Sequence[Sequence[str]], tower: TextTower, progress: Callable[[int], None] | None = None
+    prompts: Sequence[Sequence[str]],  # n times K texts; each distinct text is encoded once
+    tower: TextTower,
+    progress: Callable[[int], None] | None = None,  # called with the number of texts encoded, chunk after chunk
 ) -> Tensor:
-    """Return the cosines between the texts of each sample, ``[N, K, K]`` float32, 1 on the diagonal.
-
-    Args:
-        prompts: N times K texts; each distinct text is encoded once.
-        tower: What encodes them.
-        progress: Called with the number of texts encoded, chunk after chunk.
-    """
+    """Return the cosines between the texts of each sample, ``[N, K, K]`` float32, 1 on the diagonal."""
     texts = list(dict.fromkeys(text for row in prompts for text in row))
     vectors = []
     for start in range(0, len(texts), _CHUNK):

@@ -37,17 +37,16 @@ _VERSION = 1
 _BATCH = 64
 
 
-def physics_medians(clips: Sequence[TextClip], skeleton: Skeleton, fps: float) -> tuple[float, float]:
+def physics_medians(
+    clips: Sequence[TextClip],  # at least one; clips shorter than 4 frames have no jerk and are not used
+    skeleton: Skeleton,  # body of the features
+    fps: float,  # frames per second
+) -> tuple[float, float]:
     """Return the median foot skate (m/s) and median jerk (m/s^3) over clips.
 
     The result is kept in the user's cache folder (``$MOTIONKIT_CACHE``, ``$XDG_CACHE_HOME/motionkit`` or
     ``~/.cache/motionkit``), under a hash of the motions themselves, so that a changed dataset gets new figures. A cache
     that cannot be written is not an error.
-
-    Args:
-        clips: At least one; clips shorter than 4 frames have no jerk and are not used.
-        skeleton: Body of the features.
-        fps: Frames per second.
     """
     path = cache_folder() / f"physics-{_fingerprint(clips, skeleton, fps)}.json"
     if (cached := _load(path)) is not None:
@@ -99,19 +98,18 @@ def _store(path: Path, medians: tuple[float, float]) -> None:
 BLEND = 0.2  # seconds on each side of a seam over which the two poses are blended
 
 
-def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) -> None:
+def blend_seam(
+    before: Tensor,  # [T, J, 3] metres; its last frame is the instant of the first frame of `after`
+    after: Tensor,  # [T', J, 3]
+    skeleton: Skeleton,
+    fps: float,  # frames per second
+) -> None:
     """Let the last pose of one piece and the first of the next meet half-way, in place.
 
     Every bone is turned by its part of the smallest rotation between its directions in the two poses, so that limbs
     keep their lengths; a length that differs between the pieces changes over in the same way. The body is then set
     down so that its lowest joint is between those of the two pieces: feet that are on the ground before and after stay
     there. All of it fades out over `BLEND` seconds on both sides.
-
-    Args:
-        before: ``[T, J, 3]`` metres; its last frame is the instant of the first frame of `after`.
-        after: ``[T', J, 3]``.
-        skeleton: The body.
-        fps: Frames per second.
     """
     import roma
 
@@ -147,17 +145,16 @@ def _fading(frames: int) -> Tensor:
 # The reference motion of a sample: its windows one after the other, with the seams blended.
 
 
-def reference_joints(windows: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Tensor:
+def reference_joints(
+    windows: Sequence[Tensor],  # k feature windows [T_k, D], not normalised
+    skeleton: Skeleton,
+    fps: float,  # frames per second
+) -> Tensor:
     """Join feature windows into one motion.
 
     Each window starts at the place and with the heading that the one before it ends with. At the seam the two poses
     meet half-way (`blend_seam`). There is no ground truth for how a person would have gone from one action to the
     next: the result is a rough reference, not captured motion.
-
-    Args:
-        windows: K feature windows ``[T_k, D]``, not normalised.
-        skeleton: Their body.
-        fps: Frames per second.
 
     Returns:
         ``[sum T_k + 1, J, 3]`` float64 metres; one frame more than the features that are computed from it have.
@@ -264,20 +261,19 @@ MIN_SEGMENT = 36  # shortest segment in frames: the shortest window that TMR and
 
 
 def join_prompts(
-    singles: Sequence[Prompt], k_segments: int, *, seed: int, max_length: int, unit: int = 4
+    # One-segment prompts with a source clip each; those shorter than `MIN_SEGMENT` are not used
+    singles: Sequence[Prompt],
+    k_segments: int,
+    *,
+    seed: int,  # chooses what is joined
+    max_length: int,  # longest total in frames
+    unit: int = 4,  # segment lengths are multiples of it
 ) -> tuple[Prompt, ...]:
     """Join K one-segment prompts into each of ``len(singles)`` prompts, the same ones for the same seed.
 
     Prompt i begins with ``singles[i]``; the others are drawn from different clips. A segment is as long as
     its source, unless the total exceeds `max_length`: then the longest are cut to one common length (a multiple of
     `unit`, at least `MIN_SEGMENT`).
-
-    Args:
-        singles: One-segment prompts with a source clip each; those shorter than `MIN_SEGMENT` are not used.
-        k_segments: K >= 2.
-        seed: Chooses what is joined.
-        max_length: Longest total in frames.
-        unit: Segment lengths are multiples of it.
 
     Returns:
         Prompts in the order of their first segments.

@@ -25,19 +25,15 @@ Item = tuple[Clip | Motion | JointMotion | Tensor, str | Sequence[str]]
 """A motion and what is said of it: one caption or several. A tensor is ``[T, 22, 3]``, metres, Y up, 20 fps."""
 
 
-def open_list(items: Sequence[Item], **options: Any) -> TextMotionDataset:
+def open_list(
+    items: Sequence[Item],  # pairs of a motion and its caption, or captions
+    **options: Any,  # options of the dataset ``humanml``, such as ``min_length``; `root` cannot be one of them
+) -> TextMotionDataset:
     """Return a dataset of motions with captions, as `motionkit convert` makes one of files.
 
     Motions of any skeleton and rate become features of the 22-joint body at 20 fps. A clip's own split (``clip.split``)
     stays; the others are dealt out, most to train. Everything is written into a temporary folder, which goes when the
     dataset does.
-
-    Args:
-        items: Pairs of a motion and its caption, or captions.
-        **options: Options of the dataset ``humanml``, such as ``min_length``; `root` cannot be one of them.
-
-    Raises:
-        MotionkitError: An item is no such pair, or a motion cannot be used.
 
     Example:
         >>> import torch

@@ -40,16 +40,16 @@ PAGE = "motions.html"
 def generate(
     policy: DiffusionPolicy,
     prompts: Sequence[Prompt],
-    out: Path,
+    out: Path,  # folder to make
     plan: StepPlan,
     *,
-    samples: int = 1,
-    guidance: float = 2.5,
+    samples: int = 1,  # motions per prompt
+    guidance: float = 2.5,  # classifier-free guidance scale
     seed: int = 0,
-    batch: int = BATCH,
-    facts: dict[str, Any] | None = None,
-    overwrite: bool = False,
-    progress: Callable[[int], None] | None = None,
+    batch: int = BATCH,  # motions that are sampled at once
+    facts: dict[str, Any] | None = None,  # further entries of motions.json
+    overwrite: bool = False,  # replace what an earlier call wrote into `out`; nothing else in it is ever touched
+    progress: Callable[[int], None] | None = None,  # called with 1 after each motion
 ) -> list[dict[str, Any]]:
     """Sample motions and write them.
 
@@ -58,24 +58,8 @@ def generate(
     lengths, sample number and the seed, not on what else is generated with it. The folder is made beside its place and
     moved there when it is whole.
 
-    Args:
-        policy: What is sampled.
-        prompts: What is asked for.
-        out: Folder to make.
-        plan: Reverse steps.
-        samples: Motions per prompt.
-        guidance: Classifier-free guidance scale.
-        seed: Seed of the noise.
-        batch: Motions that are sampled at once.
-        facts: Further entries of motions.json.
-        overwrite: Replace what an earlier call wrote into `out`; nothing else in it is ever touched.
-        progress: Called with 1 after each motion.
-
     Returns:
         One entry per motion, as in motions.json.
-
-    Raises:
-        MotionkitError: `out` is in use, or cannot be written.
     """
     place = OutputFolder(out, RECORD, "motionkit-motions", overwrite=overwrite)
     place.claim()
@@ -168,9 +152,6 @@ def export_motions(
 
     Returns:
         What was done for each kind; rotations that had to be found come with their residual.
-
-    Raises:
-        MotionkitError: A format cannot be written.
     """
     sources = _sources(folder)
     named = _named(sources, read_json(folder / RECORD, dict, limit=_LIMIT)["motions"])

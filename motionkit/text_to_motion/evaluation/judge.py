@@ -223,16 +223,15 @@ def open_reward(chosen: Chosen, dataset: TextMotionDataset, *, device: torch.dev
 
 
 def open_judge(
-    chosen: Chosen | None, dataset: TextMotionDataset, *, device: torch.device, trained: Trained = ()
+    # Any reward with its options. None takes the starter's judge on starter data, elsewhere the twin that one of the
+    # rewards names (`motionkit.plugins.Component.twin`).
+    chosen: Chosen | None,
+    dataset: TextMotionDataset,  # training data
+    *,
+    device: torch.device,  # where the samples are
+    trained: Trained = (),  # the rewards of the run. A judge that is one of them is not opened twice.
 ) -> tuple[Reward | None, str]:
     """Open the judge.
-
-    Args:
-        chosen: Any reward with its options. None takes the starter's judge on starter data, elsewhere the twin that one
-            of the rewards names (`motionkit.plugins.Component.twin`).
-        dataset: Training data.
-        device: Where the samples are.
-        trained: The rewards of the run. A judge that is one of them is not opened twice.
 
     Returns:
         The judge, or None with the reason why there is none. With a judge the reason is empty, or what is odd about it.
@@ -276,15 +275,14 @@ def refuse_one_split(trained: str, measured: str) -> None:
     )
 
 
-def shared_sources(trained: Sequence[Prompt], asked: Sequence[Prompt], *, allowed: bool, what: str) -> list[str]:
-    """Return the motions that prompts of both sides come from, mirrored or not; sorted.
-
-    Args:
-        trained: Prompts that are trained on.
-        asked: Prompts that are measured.
-        allowed: ``heldout.allow_shared``.
-        what: Names both sides in the message, such as ``the train and the val prompts of humanml``.
-    """
+def shared_sources(
+    trained: Sequence[Prompt],
+    asked: Sequence[Prompt],  # prompts that are measured
+    *,
+    allowed: bool,  # ``heldout.allow_shared``
+    what: str,  # names both sides in the message, such as ``the train and the val prompts of humanml``
+) -> list[str]:
+    """Return the motions that prompts of both sides come from, mirrored or not; sorted."""
     names = [{name for prompt in prompts for name in prompt.source_ids} for prompts in (trained, asked)]
     shared = shared_motions(*names)
     if shared and not allowed:

@@ -100,13 +100,11 @@ def compared(sources: Mapping[str, Source], kept: Mapping[str, HeldOutMotions]) 
     return f"<h2>Before and after</h2>{words}{player_assets()}{grid(columns)}"
 
 
-def section(shown: Mapping[str, Shown], real: Shown | None = None) -> str:
-    """Return players for the prompts that all of `shown` have: three open, the others closed.
-
-    Args:
-        shown: Motions by what they are called; the gain is of the last over the first.
-        real: Real motions of the same actions; shown beside those of the same texts.
-    """
+def section(
+    shown: Mapping[str, Shown],  # motions by what they are called; the gain is of the last over the first
+    real: Shown | None = None,  # real motions of the same actions; shown beside those of the same texts
+) -> str:
+    """Return players for the prompts that all of `shown` have: three open, the others closed."""
     if not shown:
         return ""
     found = _prompts(shown, real)

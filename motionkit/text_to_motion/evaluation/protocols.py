@@ -14,13 +14,15 @@ import torch
 
 from motionkit import plugins
 from motionkit.config import Chosen, choose_one, words_for
+from motionkit.contracts.console import Console
 from motionkit.contracts.dataset import TextMotionDataset, clips_fingerprint, leave_out_clips
 from motionkit.contracts.device import resolve_device
 from motionkit.contracts.device import set_threads as limit_threads
-from motionkit.contracts.evaluation import claim, dataset_for, tell_test_split
+from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluation
 from motionkit.contracts.open_model import FoundModel, open_model, trained_on
+from motionkit.contracts.own_data import dataset_for
 from motionkit.contracts.policy import DiffusionPolicy
-from motionkit.contracts.protocol import Console, Result
+from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
 from motionkit.motion import HasActions
 from motionkit.runs import fingerprint_tensors, folder_of, generate_line
@@ -45,6 +47,7 @@ from motionkit.text_to_motion.evaluation.sensitivity.bench import (
     kinds_of_reward,
     trained_kinds,
 )
+from motionkit.text_to_motion.evaluation.sensitivity.pages import sensitivity_page
 from motionkit.text_to_motion.evaluation.sensitivity.words import document, tables, verdict
 from motionkit.text_to_motion.evaluation.settings import (
     CompareSettings,
@@ -421,7 +424,9 @@ def _sensitivity(settings: SensitivitySettings, console: Console) -> Result:
     how["cpu_seconds"] = round(time.process_time() - begun, 1)
     made = {**how, "opened_test": settings.split == "test", **document(result), "notes": notes}
     names = [chosen.label for chosen in settings.reward]
-    page = console.page(out, made, result, clips)
+    page = write_evaluation(
+        out, "sensitivity", made, lambda: sensitivity_page(made, result, clips), name="sensitivity.html"
+    )
     closing = [*notes, _LEGEND, *sentences, f"{how['cpu_seconds']:.0f} CPU-seconds; page: {page}"]
     return Result({**made, "page": str(page)}, tables=tables(result, title, names), closing=closing)
 

@@ -209,16 +209,15 @@ _MOST = 512  # clips of a split that kinetic features are compared with
 
 
 def real_motions(
-    dataset: TextMotionDataset, split: Split, count: int, *, device: torch.device, prompts: Sequence[Prompt] = ()
+    dataset: TextMotionDataset,
+    split: Split,
+    count: int,  # most clips
+    *,
+    device: torch.device,
+    # Prompts of the split: in composite data the prompt of the same key says which actions a clip shows
+    prompts: Sequence[Prompt] = (),
 ) -> tuple[MotionBatch, list[Prompt]] | None:
     """Return clips spread over a split, cut to the dataset's longest motion.
-
-    Args:
-        dataset: The dataset.
-        split: Its split.
-        count: Most clips.
-        device: Where to put them.
-        prompts: Prompts of the split: in composite data the prompt of the same key says which actions a clip shows.
 
     Returns:
         The motions, and a prompt each: the one of the same key, else the first caption. None if the split has no

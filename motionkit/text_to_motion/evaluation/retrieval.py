@@ -91,17 +91,14 @@ def open_retrieval(
 
 
 def retrieval_protocols(
-    similarity: Tensor, sentences: Tensor, subset: Sequence[int], *, threshold: float, ties: Ties
+    similarity: Tensor,  # [N, N], rows = texts, columns = motions, in the order of the sorted keys
+    sentences: Tensor,  # [N, F] unit-norm sentence embeddings
+    subset: Sequence[int],  # items of protocol ``nsim``
+    *,
+    threshold: float,  # of protocol ``threshold``; 0.95 means a cosine above 0.90
+    ties: Ties,  # see `motionkit.metrics.ranks`
 ) -> dict[str, dict[str, float]]:
-    """Return all protocols that the number of items allows, each as `motionkit.metrics.retrieval` does.
-
-    Args:
-        similarity: ``[N, N]``, rows = texts, columns = motions, in the order of the sorted keys.
-        sentences: ``[N, F]`` unit-norm sentence embeddings.
-        subset: Items of protocol ``nsim``.
-        threshold: Of protocol ``threshold``; 0.95 means a cosine above 0.90.
-        ties: See `motionkit.metrics.ranks`.
-    """
+    """Return all protocols that the number of items allows, each as `motionkit.metrics.retrieval` does."""
     result = {
         "normal": retrieval(similarity, ties=ties),
         "threshold": retrieval(similarity, sentences=sentences, threshold=threshold, ties=ties),

@@ -239,6 +239,5 @@ sensitivity = Component(
     summary="Say what a reward does not see",
     options=SensitivitySettings,
     factory="motionkit.text_to_motion.evaluation.protocols:Sensitivity",
-    page="motionkit.text_to_motion.evaluation.sensitivity.pages:write_folder",
     reads="reward",
 )

@@ -44,16 +44,15 @@ _DATASET_SPREAD = 0.45
 released evaluators', whose feat_bias of 5 was applied twice (0.2 once)."""
 
 
-def read_stats(named: Path | None, file: Path, width: int) -> tuple[Tensor, Tensor]:
-    """Return the evaluator's own mean and std ``[width]``.
-
-    Args:
-        named: Folder that the user names; ``mean.npy`` and ``std.npy``, or ``t2m_mean.npy`` and ``t2m_std.npy``
-            (``kit_...``), are in it or in its ``meta``.
-        file: The checkpoint; ``Comp_v6_KLD01/meta`` and ``dataset/t2m_mean.npy`` are looked for above it when `named`
-            is None.
-        width: Features per frame.
-    """
+def read_stats(
+    # Folder that the user names; ``mean.npy`` and ``std.npy``, or ``t2m_mean.npy`` and ``t2m_std.npy`` (``kit_...``),
+    # are in it or in its ``meta``
+    named: Path | None,
+    # The checkpoint; ``Comp_v6_KLD01/meta`` and ``dataset/t2m_mean.npy`` are looked for above it when `named` is None
+    file: Path,
+    width: int,  # features per frame
+) -> tuple[Tensor, Tensor]:
+    """Return the evaluator's own mean and std ``[width]``."""
     stem = _STEMS.get(width, "")
     if named is not None:
         places = [named, named / "meta", *sorted(named.glob(_META))]
@@ -116,13 +115,11 @@ def _vector(path: Path, width: int) -> Tensor:
     return values.reshape(width).float()
 
 
-def read_words(named: Path | None, file: Path) -> WordTable:
-    """Read the vocabulary of the released evaluators: ``our_vab_data.npy``, ``our_vab_words.pkl``, ``our_vab_idx.pkl``.
-
-    Args:
-        named: Folder that the user names; the files are in it or in its ``glove``.
-        file: The checkpoint; a folder ``glove`` is looked for above it when `named` is None.
-    """
+def read_words(
+    named: Path | None,  # folder that the user names; the files are in it or in its ``glove``
+    file: Path,  # the checkpoint; a folder ``glove`` is looked for above it when `named` is None
+) -> WordTable:
+    """Read the vocabulary of the released evaluators: ``our_vab_data.npy``, ``our_vab_words.pkl`` and ``_idx.pkl``."""
     above = _above(file) if named is None else [named]
     places = [place for folder in above for place in (folder, folder / "glove")]
     holding = [place for place in places if any((place / name).is_file() for name in _VOCABULARY)]
@@ -260,18 +257,16 @@ _AGAIN = "train it again: motionkit pretrain t2m-evaluator"
 
 
 def save_evaluator(
-    folder: Path, model: T2MEvaluator, *, extra: Mapping[str, object] | None = None, half: bool = False
+    folder: Path,  # created when absent
+    model: T2MEvaluator,
+    *,
+    extra: Mapping[str, object] | None = None,  # JSON-able additions to the config, such as the training settings
+    half: bool = False,  # store weights and word vectors as float16 (statistics stay float32)
 ) -> None:
     """Write an evaluator folder: ``model.safetensors`` (weights, statistics, word vectors) and ``config.json``.
 
     Each file is written aside and renamed. Tensor names are those of the released checkpoint with their network in
     front.
-
-    Args:
-        folder: Created when absent.
-        model: The model.
-        extra: JSON-able additions to the config, such as the training settings.
-        half: Store weights and word vectors as float16 (statistics stay float32).
     """
     from safetensors.torch import save
 
@@ -344,9 +339,6 @@ def load_evaluator(
 
     Returns:
         The model in eval mode.
-
-    Raises:
-        MotionkitError: What is wrong with which file, and what it really is.
     """
     root = Path(path)
     if not root.exists():

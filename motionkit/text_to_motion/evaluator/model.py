@@ -171,15 +171,14 @@ class Sentences(NamedTuple):
 
 
 class WordTable:
-    """Vectors of a fixed vocabulary.
+    """Vectors of a fixed vocabulary."""
 
-    Args:
-        vectors: ``[V, W]``.
-        rows: Word to its row; ``sos``, ``eos`` and ``unk`` must be there.
-        origin: Where it came from, for messages.
-    """
-
-    def __init__(self, vectors: Tensor, rows: Mapping[str, int], origin: str = "new words") -> None:
+    def __init__(
+        self,
+        vectors: Tensor,  # [V, W]
+        rows: Mapping[str, int],  # word to its row; ``sos``, ``eos`` and ``unk`` must be there
+        origin: str = "new words",  # where it came from, for messages
+    ) -> None:
         missing = [word for word in (_START, _END, _UNKNOWN) if word not in rows]
         if missing:
             raise MotionkitError(f"the vocabulary of {origin} has no {' and no '.join(missing)}.", fix="copy it again.")
@@ -251,9 +250,6 @@ class T2MEvaluator(nn.Module):
 
     Its space is what R-precision, MM-Dist and FID of text-to-motion papers are measured in; latents are not normalised
     and are compared by euclidean distance.
-
-    Attributes:
-        tokens: Stored ``word/POS`` tokens by caption; a caption without is tagged. See `use_tokens`.
     """
 
     mean: Tensor
@@ -299,6 +295,7 @@ class T2MEvaluator(nn.Module):
         self.tagger: Tagger = tagger
         self.origin = origin
         self.trained_on = trained_on
+        # Stored ``word/POS`` tokens by caption; a caption without is tagged. See `use_tokens`.
         self.tokens: dict[str, tuple[str, ...]] = {}
         self._texts: dict[str, Tensor] = {}
         self._cut = False

@@ -54,15 +54,14 @@ def same_caption(tokens: Sequence[Sequence[str]]) -> Tensor:
     return same & ~torch.eye(len(words), dtype=torch.bool)
 
 
-def hinge(distance: Tensor, shift: int, *, margin: float, same: Tensor) -> Tensor:
-    """Pull pairs together, push one wrong pair per text apart: ``mean d_ii^2 + mean relu(margin - d_ij)^2``.
-
-    Args:
-        distance: ``[B, B]``.
-        shift: The wrong motion of text i is ``j = (i + shift) mod B``.
-        margin: Distance from which a wrong pair costs nothing.
-        same: See `same_caption`; such a pair is left out.
-    """
+def hinge(
+    distance: Tensor,  # [B, B]
+    shift: int,  # the wrong motion of text i is ``j = (i + shift) mod B``
+    *,
+    margin: float,  # distance from which a wrong pair costs nothing
+    same: Tensor,  # see `same_caption`; such a pair is left out
+) -> Tensor:
+    """Pull pairs together, push one wrong pair per text apart: ``mean d_ii^2 + mean relu(margin - d_ij)^2``."""
     rows = torch.arange(len(distance), device=distance.device)
     other = (rows + shift) % len(rows)
     wrong = (margin - distance[rows, other]).relu().square()
@@ -70,15 +69,14 @@ def hinge(distance: Tensor, shift: int, *, margin: float, same: Tensor) -> Tenso
     return distance.diagonal().square().mean() + torch.where(keep, wrong, wrong.new_zeros(())).mean()
 
 
-def nce(distance: Tensor, *, temperature: float, same: Tensor, beside: Beside | None = None) -> Tensor:
-    """Symmetric InfoNCE of ``-distance / temperature`` over ``[B, B]``, without the pairs of `same_caption`.
-
-    Args:
-        distance: ``[B, B]``.
-        temperature: In units of distance.
-        same: See `same_caption`.
-        beside: Changed copies as further wrong answers, which are never left out; see `info_nce`.
-    """
+def nce(
+    distance: Tensor,  # [B, B]
+    *,
+    temperature: float,  # in units of distance
+    same: Tensor,  # see `same_caption`
+    beside: Beside | None = None,  # changed copies as further wrong answers, which are never left out; see `info_nce`
+) -> Tensor:
+    """Symmetric InfoNCE of ``-distance / temperature`` over ``[B, B]``, without the pairs of `same_caption`."""
     return info_nce((-distance / temperature).masked_fill(same, -torch.inf), beside)
 
 

@@ -74,13 +74,12 @@ def _dead(metrics: Mapping[str, float]) -> list[str]:
     return [name for name in result if metrics.get(f"reward/{name}/applies") != 0.0]
 
 
-def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]:
-    """Return what the held-out comparison has to say against the run.
-
-    Args:
-        found: Paired quantities by name (``reward``, ``judge``, ``movement``, ``skate``, ``jerk``).
-        most: Relative rise of jerk or skate that is worth an alarm.
-    """
+def drift_alarms(
+    found: Mapping[str, Paired],  # paired quantities by name (``reward``, ``judge``, ``movement``, ``skate``, ``jerk``)
+    *,
+    most: float = 0.3,  # relative rise of jerk or skate that is worth an alarm
+) -> list[str]:
+    """Return what the held-out comparison has to say against the run."""
     texts = []
     for name in ("jerk", "skate"):
         paired = found.get(name)

@@ -43,16 +43,15 @@ _GROUPS = ("objective", "rollout", "sampler")
 """Groups of settings that differ from algorithm to algorithm; in the others only defaults do."""
 
 
-def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+def decide(
+    name: str,  # what the user chose
+    keys: AbstractSet[str],  # dotted keys that files, variables and the command line set
+    chosen: Mapping[str, Sequence[str]],  # names of the plugins in the other slots
+) -> tuple[str, str]:
     """Resolve ``auto``; every other name stays.
 
     An option that only some of our algorithms have chooses among those. Then `reward-gradient` is taken if every
     reward has a gradient, `mixed` if only some have, and `awm`, which needs none, if none has.
-
-    Args:
-        name: What the user chose.
-        keys: Dotted keys that files, variables and the command line set.
-        chosen: Names of the plugins in the other slots.
 
     Returns:
         The algorithm, and one line that says why and how to choose.

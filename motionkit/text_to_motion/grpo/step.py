@@ -34,27 +34,6 @@ class GRPO:
 
     The policy's network is trained in place: all weights, or low-rank adapters when `lora` is enabled.
 
-    Args:
-        policy: Policy to train.
-        rewards: One reward, or several with weights; each may be a function ``my_reward(motions, prompts)`` that
-            returns a tensor with a number per motion. A `RewardMix` can say which of them have a gradient.
-        reference: Policy that KL is measured to; the policy as it starts when None.
-        algorithm: Update rule by name, or as a settings model holds it, with its options.
-        rollout: Options of the algorithm: what is sampled before each update.
-        sampler: Options of the algorithm: how it is sampled.
-        objective: Options of the algorithm: what is maximised.
-        optim: Optimiser settings.
-        lora: Low-rank adapters, on by default; ``LoraSettings()`` trains all weights.
-        ema: Moving average of the weights.
-        control: Negative controls.
-        seed: Seed of all noise.
-        precision: ``fp32``, or ``bf16`` for the network's body.
-        updates: Updates of the whole run, which a falling learning rate needs; 0 keeps the rate at its peak.
-        world: The processes that train together; each is given its own share of a step's prompts.
-
-    Raises:
-        MotionkitError: The settings leave nothing to train, or the reference does not match.
-
     Example:
         >>> from motionkit import GRPO, load_dataset, load_policy, load_reward
         >>> from motionkit.text_to_motion.grpo.api import GrpoSampler
@@ -68,20 +47,23 @@ class GRPO:
     def __init__(
         self,
         policy: DiffusionPolicy,
+        # One reward, or several with weights; each may be a function ``my_reward(motions, prompts)`` that returns a
+        # tensor with a number per motion. A `RewardMix` can say which of them have a gradient.
         rewards: Reward | Function | Sequence[tuple[Reward | Function, float]] | RewardMix,
         *,
-        reference: DiffusionPolicy | None = None,
-        algorithm: str | Chosen = "grpo",
-        rollout: Group | None = None,
-        sampler: Group | None = None,
-        objective: Group | None = None,
+        reference: DiffusionPolicy | None = None,  # policy that KL is measured to; the policy as it starts when None
+        algorithm: str | Chosen = "grpo",  # update rule by name, or as a settings model holds it, with its options
+        rollout: Group | None = None,  # options of the algorithm: what is sampled before each update
+        sampler: Group | None = None,  # options of the algorithm: how it is sampled
+        objective: Group | None = None,  # options of the algorithm: what is maximised
         optim: GrpoOptimSettings | None = None,
-        lora: LoraSettings | None = None,
-        ema: EmaSettings | None = None,
+        lora: LoraSettings | None = None,  # low-rank adapters, on by default; ``LoraSettings()`` trains all weights
+        ema: EmaSettings | None = None,  # moving average of the weights
         control: ControlSettings | None = None,
         seed: int = 0,
-        precision: str = "fp32",
-        updates: int = 0,
+        precision: str = "fp32",  # ``fp32``, or ``bf16`` for the network's body
+        updates: int = 0,  # updates of the whole run, which a falling learning rate needs; 0 keeps the rate at its peak
+        # The processes that train together; each is given its own share of a step's prompts
         world: World | None = None,
     ) -> None:
         refuse_blocks(policy)

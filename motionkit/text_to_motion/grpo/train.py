@@ -58,20 +58,19 @@ _POOL = 4  # batches that are sorted by length together
 
 
 class PromptCursor:
-    """Walks through the prompts in a new random order every epoch.
-
-    Args:
-        prompts: All training prompts.
-        batch: Prompts per step, over all processes; an epoch's end continues into the next order.
-        seed: Run seed.
-        world: The processes; each gets an equal share of a step's prompts.
-        by_length: Put prompts of similar length into one step, which saves padding. The order of an epoch is cut into
-            pools of four steps, each pool is sorted by length and cut into steps, and the steps are shuffled: every
-            prompt is still met once an epoch.
-    """
+    """Walks through the prompts in a new random order every epoch."""
 
     def __init__(
-        self, prompts: Sequence[Prompt], batch: int, seed: int, world: World | None = None, *, by_length: bool = False
+        self,
+        prompts: Sequence[Prompt],
+        batch: int,  # prompts per step, over all processes; an epoch's end continues into the next order
+        seed: int,
+        world: World | None = None,  # the processes; each gets an equal share of a step's prompts
+        *,
+        # Put prompts of similar length into one step, which saves padding. The order of an epoch is cut into pools of
+        # four steps, each pool is sorted by length and cut into steps, and the steps are shuffled: every prompt is
+        # still met once an epoch.
+        by_length: bool = False,
     ) -> None:
         world = world or OneProcess()
         if batch % world.size:

@@ -90,16 +90,15 @@ _GRPO_FILE = {"model", "optimizer", "step"}
 _log = logging.getLogger("motionkit.policies")
 
 
-def read_released(path: Path, steps: int | None = None) -> tuple[MDMSettings, MDMNetwork]:
+def read_released(
+    path: Path,
+    steps: int | None = None,  # diffusion steps in place of those in args.json
+) -> tuple[MDMSettings, MDMNetwork]:
     """Open a released or fine-tuned MDM checkpoint.
 
     Layouts: the bare state dict; ``{"model": ...}`` with anything beside it; ``{"model", "model_avg"}``, of which the
     average is used when args.json says ``use_ema``; LoRA tensors of peft, which are merged. Position tables are
     recomputed and ``clip_model.*`` (the frozen text model) is dropped.
-
-    Args:
-        path: The checkpoint.
-        steps: Diffusion steps in place of those in args.json.
     """
     content = weights.read(path)
     args = _read_args(path, content)

@@ -71,27 +71,19 @@ class MDMNetwork(nn.Module):
 
     def forward(
         self,
-        x: Tensor,
-        timestep: Tensor,
-        text: Tensor,
-        text_mask: Tensor,
+        x: Tensor,  # [N, T, D] noisy, normalised
+        timestep: Tensor,  # [N] int64 in 0..diffusion_steps-1
+        text: Tensor,  # [N, L, F] text features: one vector, one per clause, or one per word
+        text_mask: Tensor,  # [N, L] bool
         *,
-        windows: Tensor | None = None,
+        windows: Tensor | None = None,  # [N, L, 2] first and past-the-last frame of each clause (clause_frames only)
+        # [N, T] bool; frames outside are zeroed and not attended to. None = all attend.
         frame_mask: Tensor | None = None,
-        drop: Tensor | None = None,
+        drop: Tensor | None = None,  # [N] bool, True = without text
+        # [N, C, D] clean, normalised frames before x, which are attended to and not predicted (DiP)
         prefix: Tensor | None = None,
     ) -> Tensor:
         """Predict x0.
-
-        Args:
-            x: ``[N, T, D]`` noisy, normalised.
-            timestep: ``[N]`` int64 in 0..diffusion_steps-1.
-            text: ``[N, L, F]`` text features: one vector, one per clause, or one per word.
-            text_mask: ``[N, L]`` bool.
-            windows: ``[N, L, 2]`` first and past-the-last frame of each clause (clause_frames only).
-            frame_mask: ``[N, T]`` bool; frames outside are zeroed and not attended to. None = all attend.
-            drop: ``[N]`` bool, True = without text.
-            prefix: ``[N, C, D]`` clean, normalised frames before x, which are attended to and not predicted (DiP).
 
         Returns:
             ``[N, T, D]`` float32.

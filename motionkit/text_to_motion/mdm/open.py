@@ -52,18 +52,14 @@ class _Parts:
 
 
 def open_policy(
-    options: MDMOptions, *, device: torch.device | str = "cpu", dataset: TextMotionDataset | None = None
+    options: MDMOptions,  # checkpoint, statistics, text model, padding mode
+    *,
+    device: torch.device | str = "cpu",
+    # Gives the statistics that a released checkpoint lacks, and must have the policy's body. Without one, prompts are
+    # typed ones, for which a student of MiniLM may stand in (see `open_encoder`).
+    dataset: TextMotionDataset | None = None,
 ) -> MDMPolicy:
     """Open the policy that `options` names.
-
-    Args:
-        options: Checkpoint, statistics, text model, padding mode.
-        device: Where it goes.
-        dataset: Gives the statistics that a released checkpoint lacks, and must have the policy's body. Without one,
-            prompts are typed ones, for which a student of MiniLM may stand in (see `open_encoder`).
-
-    Raises:
-        MotionkitError: A file is missing, damaged or does not fit the others, or a reference is named.
 
     Example:
         >>> from motionkit.text import Prompt
@@ -154,17 +150,14 @@ def new_policy(
 
 
 def open_encoder(
-    name: str, model: str = "", *, local: bool = False, device: torch.device | str = "cpu", typed: bool = False
+    name: str,
+    model: str = "",  # folder or hub id of its model; empty for its default
+    *,
+    local: bool = False,  # never use the network
+    device: torch.device | str = "cpu",  # where the model runs
+    typed: bool = False,  # prompts are typed by a person: where MiniLM is not installed its student may stand in for it
 ) -> CachedEncoder:
-    """Open a text encoder; ``stored`` is the starter pack's table with MiniLM behind it.
-
-    Args:
-        name: Encoder.
-        model: Folder or hub id of its model; empty for its default.
-        local: Never use the network.
-        device: Where the model runs.
-        typed: Prompts are typed by a person: where MiniLM is not installed its student may stand in for it.
-    """
+    """Open a text encoder; ``stored`` is the starter pack's table with MiniLM behind it."""
     table, student = (starter.table_path(), starter.student_path()) if name == "stored" else (None, None)
     student = student if typed else None
     return load_encoder(name, model=model, table=table, student=student, local=local, device=device)

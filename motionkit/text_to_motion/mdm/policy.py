@@ -179,16 +179,15 @@ class MDMPolicy(TextToMotionPolicy):
         return MDMCondition(text, mask, windows).to(self.device)
 
     def predict(
-        self, x: Tensor, timestep: Tensor, condition: Condition, lengths: Tensor, *, guidance: float = 1.0
+        self,
+        x: Tensor,  # [N, T, D] float32, normalised; in ``exact`` mode padding may hold anything
+        timestep: Tensor,  # [N] int64 indices into `schedule`
+        condition: Condition,  # n rows
+        lengths: Tensor,  # [N] int64 on x's device
+        *,
+        guidance: float = 1.0,  # classifier-free guidance scale; both passes share one batch unless it is 1
     ) -> Tensor:
         """Predict x0 for noisy motions.
-
-        Args:
-            x: ``[N, T, D]`` float32, normalised; in ``exact`` mode padding may hold anything.
-            timestep: ``[N]`` int64 indices into `schedule`.
-            condition: N rows.
-            lengths: ``[N]`` int64 on x's device.
-            guidance: Classifier-free guidance scale; both passes share one batch unless it is 1.
 
         Returns:
             ``[N, T, D]`` float32.
@@ -350,14 +349,11 @@ class DiPPolicy(MDMPolicy):
         network: As `MDMPolicy`.
         prefixes: Chooses what the first block continues.
         **rest: As `MDMPolicy`; `padding` has no effect.
-
-    Attributes:
-        block: T, frames of a block.
     """
 
     def __init__(self, settings: MDMSettings, network: MDMNetwork, *, prefixes: Prefixes, **rest: Any) -> None:
         super().__init__(settings, network, **{**rest, "padding": "exact"})
-        self.block = settings.pred_len
+        self.block = settings.pred_len  # T, frames of a block
         self.prefixes = prefixes
 
     def frames(self, lengths: Tensor) -> int:
@@ -370,13 +366,12 @@ class DiPPolicy(MDMPolicy):
         prefix = self.prefixes.of(prompts).to(self.device)
         return replace(super().condition(prompts), prefix=self.normalizer.normalize(prefix))
 
-    def continued(self, condition: Condition, x0: Tensor) -> MDMCondition:
-        """Return the condition of the next block.
-
-        Args:
-            condition: Of the block that was made.
-            x0: ``[N, T, D]`` that block, normalised.
-        """
+    def continued(
+        self,
+        condition: Condition,  # of the block that was made
+        x0: Tensor,  # [N, T, D] that block, normalised
+    ) -> MDMCondition:
+        """Return the condition of the next block."""
         assert isinstance(condition, MDMCondition), "a policy reads what its own `condition` returns"
         assert condition.prefix is not None, "the condition of a DiP has a prefix"
         # A block may be shorter than the prefix: then part of the old one stays.

@@ -176,13 +176,12 @@ class MdmBatches:
         return torch.where(torch.rand(count, generator=generator) < self._early, noisy, uniform)
 
 
-def diffusion_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
+def diffusion_loss(
+    predicted: Tensor,  # [B, T, D]
+    x0: Tensor,  # [B, T, D] normalised
+    mask: Tensor,  # [B, T] bool, at least one True per row
+) -> Tensor:
     """Return the mean squared error of x0 over valid entries, per sample (Tevet et al. 2022, eq. 2).
-
-    Args:
-        predicted: ``[B, T, D]``.
-        x0: ``[B, T, D]`` normalised.
-        mask: ``[B, T]`` bool, at least one True per row.
 
     Returns:
         ``[B]`` float32: sum of squares over valid frames / (D * number of valid frames).
@@ -191,16 +190,15 @@ def diffusion_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
     return squares.sum(1) / (mask.sum(1) * x0.shape[-1])
 
 
-def velocity_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
+def velocity_loss(
+    predicted: Tensor,  # [B, T, D]
+    x0: Tensor,  # [B, T, D] normalised
+    mask: Tensor,  # [B, T] bool
+) -> Tensor:
     """Return the mean squared error of frame-to-frame differences over valid pairs, per sample (MDM, eq. 5).
 
     An error that alternates between frames costs four times its square here and one that is constant costs nothing,
     so this is what keeps a small network from jittering. Taken in feature space, where it needs no body.
-
-    Args:
-        predicted: ``[B, T, D]``.
-        x0: ``[B, T, D]`` normalised.
-        mask: ``[B, T]`` bool.
 
     Returns:
         ``[B]`` float32; 0 for motions of one frame.
@@ -213,21 +211,19 @@ def velocity_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
 
 
 def joint_velocity_loss(
-    predicted: Tensor, x0: Tensor, mask: Tensor, *, normalizer: Normalizer, skeleton: Skeleton, fps: float
+    predicted: Tensor,  # [B, T, D] normalised
+    x0: Tensor,  # [B, T, D] normalised
+    mask: Tensor,  # [B, T] bool
+    *,
+    normalizer: Normalizer,  # statistics of the features
+    skeleton: Skeleton,  # body of the features
+    fps: float,  # frames per second
 ) -> Tensor:
     """Return the mean squared error of the joints' velocities over valid pairs of frames, per sample.
 
     MDM's geometric losses (eq. 3 to 5) in one: a foot that slides, a limb that moves too little and a frame that jumps
     are errors of velocity. Each pair is seen from the heading of its later frame: the speeds are those in the world,
     but an error of heading does not add up over the frames behind it.
-
-    Args:
-        predicted: ``[B, T, D]`` normalised.
-        x0: ``[B, T, D]`` normalised.
-        mask: ``[B, T]`` bool.
-        normalizer: Statistics of the features.
-        skeleton: Body of the features.
-        fps: Frames per second.
 
     Returns:
         ``[B]`` float32, (m/s)^2 averaged over pairs, joints and the three axes; 0 for motions of one frame.

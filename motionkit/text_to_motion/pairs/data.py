@@ -196,18 +196,15 @@ class PairBatches:
 
 
 def crop_of(
-    frames: int, generator: torch.Generator, *, longest: int, shortest: int, share: float, random: bool = True
+    frames: int,  # length of the clip
+    generator: torch.Generator,
+    *,
+    longest: int,  # a longer clip is cropped
+    shortest: int,  # shortest crop to a random length; a clip that is not longer stays whole
+    share: float,  # share of clips that are cropped to a random length
+    random: bool = True,  # begin at a random frame, not at the first
 ) -> tuple[int, int]:
-    """Draw a crop of a clip: its first frame and its length.
-
-    Args:
-        frames: Length of the clip.
-        generator: Draws.
-        longest: A longer clip is cropped.
-        shortest: Shortest crop to a random length; a clip that is not longer stays whole.
-        share: Share of clips that are cropped to a random length.
-        random: Begin at a random frame, not at the first.
-    """
+    """Draw a crop of a clip: its first frame and its length."""
     length = most = min(frames, longest)
     if most > shortest and float(torch.rand((), generator=generator)) < share:
         length = shortest + below(most - shortest + 1, generator)

@@ -50,12 +50,7 @@ class ChangedCaptions(NamedTuple):
 
 
 class Negatives:
-    """Draws and makes changed copies.
-
-    Attributes:
-        kinds: Weight of each kind.
-        unreadable: Changed captions that the text side of the model cannot read; see `settle`.
-    """
+    """Draws and makes changed copies."""
 
     def __init__(
         self,
@@ -76,7 +71,7 @@ class Negatives:
         name: str = "tmr",  # keeps the draws of one trainer apart from those of another
     ) -> None:
         self._clips = clips
-        self.kinds = _known(kinds)
+        self.kinds = _known(kinds)  # weight of each kind
         self._motion = {name: weight for name, weight in kinds.items() if name in CHANGES}
         self._text = {name: weight for name, weight in kinds.items() if name in CAPTION_CHANGES}
         self._share, self._skeleton, self._fps, self._max = share, skeleton, fps, max_length
@@ -87,6 +82,7 @@ class Negatives:
         # Copies under each caption: clips with more captions than copies have one under each, if there is room.
         self._count = min(max(_COPIES // captions, 1), _MEMORY // max(size * captions, 1))
         self._kept: dict[Copy, Tensor | None] = {}
+        # Changed captions that the text side of the model cannot read; see `settle`
         self.unreadable: Set[str] = frozenset()
 
     @property

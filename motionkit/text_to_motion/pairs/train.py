@@ -47,14 +47,12 @@ class Beside(NamedTuple):
     captions: Tensor | None = None  # [B], of motion i and the changed copy of text i
 
 
-def info_nce(logits: Tensor, beside: Beside | None = None) -> Tensor:
-    """Symmetric InfoNCE of ``[B, B]`` logits, texts in rows; row i belongs to column i.
-
-    Args:
-        logits: Scores in units of the temperature, ``-inf`` for a pair that is left out.
-        beside: The copy of a motion is a further column of its own text's row, the copy of a caption one of its own
-            motion's.
-    """
+def info_nce(
+    logits: Tensor,  # scores in units of the temperature, ``-inf`` for a pair that is left out
+    # The copy of a motion is a further column of its own text's row, the copy of a caption one of its own motion's
+    beside: Beside | None = None,
+) -> Tensor:
+    """Symmetric InfoNCE of ``[B, B]`` logits, texts in rows; row i belongs to column i."""
     texts, motions = logits, logits.T
     # Copies widen the rows to [B, B + 1]: one more wrong answer for each text, and for each motion.
     if beside is not None and beside.motions is not None:
@@ -66,13 +64,11 @@ def info_nce(logits: Tensor, beside: Beside | None = None) -> Tensor:
     return (F.cross_entropy(texts, target) + F.cross_entropy(motions, target)) / 2
 
 
-def above_copies(own: Tensor, beside: Beside) -> Tensor:
-    """``softplus(score of the copy - score of the pair)``, summed over both kinds of copies and averaged over B.
-
-    Args:
-        own: ``[B]`` scores of the pairs, in units of the temperature.
-        beside: Scores of the copies. A row without one costs nothing.
-    """
+def above_copies(
+    own: Tensor,  # [B] scores of the pairs, in units of the temperature
+    beside: Beside,  # scores of the copies. A row without one costs nothing.
+) -> Tensor:
+    """``softplus(score of the copy - score of the pair)``, summed over both kinds of copies and averaged over B."""
     result = [F.softplus(copies - own).mean() for copies in beside if copies is not None]
     return torch.stack(result).sum() if result else own.new_zeros(())
 
@@ -126,16 +122,13 @@ class PairTrainer(ABC, Generic[Settings]):
     `prepare`, after `open_clips`.
 
     Attributes:
-        stream: Keeps the random draws of one trainer apart from those of another.
-        renamed: Names of losses in metrics if they differ from those in the settings.
-        folder: Name of the model's folder in the run.
         items: What the model is trained on; known after `open_clips`, as is ``inputs``, which a subclass adds to.
     """
 
     figures: ClassVar[tuple[Figure, ...]] = (LOSS, Figure("R@3", (_HEADLINE,)))
-    stream: ClassVar[str]
-    folder: ClassVar[str]
-    renamed: ClassVar[Mapping[str, str]] = {}
+    stream: ClassVar[str]  # keeps the random draws of one trainer apart from those of another
+    folder: ClassVar[str]  # name of the model's folder in the run
+    renamed: ClassVar[Mapping[str, str]] = {}  # names of losses in metrics if they differ from those in the settings
 
     def __init__(self, settings: Settings) -> None:
         self.settings: Settings = settings
@@ -176,14 +169,13 @@ class PairTrainer(ABC, Generic[Settings]):
     def score(self, texts: Tensor, motions: Tensor) -> Tensor:
         """Return ``[B]`` scores of ``[B, D]`` texts and motions, in units of the temperature."""
 
-    def beside(self, batch: PairBatch, texts: Tensor, motions: Tensor) -> Beside | None:
-        """Return the scores of the changed copies of a batch; None in training without them.
-
-        Args:
-            batch: The step's data.
-            texts: ``[B, D]`` latents of the captions, those of all processes.
-            motions: ``[B, D]`` latents of the motions.
-        """
+    def beside(
+        self,
+        batch: PairBatch,  # the step's data
+        texts: Tensor,  # [B, D] latents of the captions, those of all processes
+        motions: Tensor,  # [B, D] latents of the motions
+    ) -> Beside | None:
+        """Return the scores of the changed copies of a batch; None in training without them."""
         if self.negatives is None:
             return None
         copies, captions = self.negatives.motions(batch, self.share), self.negatives.captions(batch, self.share)

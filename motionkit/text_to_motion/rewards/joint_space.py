@@ -87,18 +87,17 @@ class DenseTerms(NamedTuple):
     correct: Tensor
 
 
-def dense_terms(motion: Tensor, text: Tensor, valid: Tensor, similarity: Similarity) -> DenseTerms:
+def dense_terms(
+    motion: Tensor,  # [N, K, D] latents of the segments
+    text: Tensor,  # [N, K, D] latents of the texts
+    valid: Tensor,  # [N, K] bool, the segments a prompt has
+    similarity: Similarity,  # the score s
+) -> DenseTerms:
     """Compare every segment of a motion with every text of its prompt.
 
     With ``S[k,j] = s(m_k, t_j)`` and ``B[k,j] = s(t_k, t_j)``: positive is ``S[k,k]``, negative is
     ``max_{j != k} relu(S[k,j] - B[k,j])``, the worst excess of a wrong text over what the two texts share anyway;
     correct is 1 where no wrong text is closer than the segment's own.
-
-    Args:
-        motion: ``[N, K, D]`` latents of the segments.
-        text: ``[N, K, D]`` latents of the texts.
-        valid: ``[N, K]`` bool, the segments a prompt has.
-        similarity: The score s.
     """
     m, t = similarity.prepare(motion), similarity.prepare(text)
     own = torch.eye(valid.shape[1], dtype=torch.bool, device=valid.device)

@@ -21,19 +21,18 @@ from motionkit.text_to_motion.rewards.ask import asking, valid_segments
 # Rewards within their groups: brought to one scale, and compared with each other.
 
 
-def standardised(scores: RewardScores, groups: Tensor, valid: Tensor, usable: Tensor) -> RewardScores:
+def standardised(
+    scores: RewardScores,  # scores of N samples
+    groups: Tensor,  # [N] int64 group ids
+    valid: Tensor,  # [N, K] bool, which segments a sample has
+    usable: Tensor,  # [N] bool, False leaves a sample out of mean and deviation; it becomes 0
+) -> RewardScores:
     """Centre a reward within each group and divide by its standard deviation there.
 
     The total by the total's own mean and deviation, and each column of segments by its own: so the total is no longer
     the mean of the segments. A group (of a segment) whose scores do not differ becomes 0.
 
     Source: GDPO (Liu et al. 2026, arXiv:2601.05242), the step before the weighted sum.
-
-    Args:
-        scores: Scores of N samples.
-        groups: ``[N]`` int64 group ids.
-        valid: ``[N, K]`` bool, which segments a sample has.
-        usable: ``[N]`` bool, False leaves a sample out of mean and deviation; it becomes 0.
     """
     usable = usable & scores.applying
     total = group_std(scores.total, groups, valid=usable, clip=None).values
@@ -128,13 +127,6 @@ class Scored:
 class RewardMix:
     """Several rewards as one.
 
-    Args:
-        terms: Rewards, or functions that are (`FunctionReward`), with their weights, in the order they are summed.
-        gradient: Whether each of them can be differentiated in what it scores. One that cannot is scored without a
-            graph. None takes every reward as it is: one has a gradient where its scores carry a graph.
-        normalize: ``group`` standardises each reward within its group before it is weighted, in training; see
-            `Scored.within`. `score` returns the plain sum either way.
-
     Example:
         >>> from motionkit import load_reward
         >>> from motionkit.testing import sample_motions, sample_prompts
@@ -146,9 +138,14 @@ class RewardMix:
 
     def __init__(
         self,
+        # Rewards, or functions that are (`FunctionReward`), with their weights, in the order they are summed
         terms: Sequence[tuple[Reward | Function, float]],
         *,
+        # Whether each of them can be differentiated in what it scores. One that cannot is scored without a graph. None
+        # takes every reward as it is: one has a gradient where its scores carry a graph.
         gradient: Sequence[bool] | None = None,
+        # ``group`` standardises each reward within its group before it is weighted, in training; see `Scored.within`.
+        # `score` returns the plain sum either way.
         normalize: Literal["off", "group"] = "off",
     ) -> None:
         self.terms = tuple((as_reward(reward), weight) for reward, weight in terms)

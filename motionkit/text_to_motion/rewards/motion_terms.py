@@ -32,11 +32,6 @@ class Movement:
 
     A segment of less than a second, or of an action without a real clip, says nothing; where no segment does, the
     reward does not apply.
-
-    Args:
-        options: None so far.
-        dataset: Gives the real clips of its train split.
-        device: Not needed; every reward factory is given it.
     """
 
     name = "movement"
@@ -44,7 +39,11 @@ class Movement:
     rows: ClassVar[tuple[str, ...]] = ("movement", "statues")
 
     def __init__(
-        self, options: MovementOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
+        self,
+        options: MovementOptions,  # none so far
+        *,
+        dataset: TextMotionDataset | None = None,  # gives the real clips of its train split
+        device: torch.device | str = "cpu",  # not needed; every reward factory is given it
     ) -> None:
         source: TextMotionDataset | None = getattr(dataset, "source", None) or dataset
         if source is None or (source is dataset and hasattr(dataset, "splits")):
@@ -112,11 +111,6 @@ class Physics:
 
     With shape ``reward`` ``J = |log((jerk + 1e-3) / r_j)|``: a motion far smoother than real ones is as wrong as one
     far rougher, so a frozen pose scores below a real clip. With shape ``guide`` ``J = jerk / r_j``.
-
-    Args:
-        options: Weights, shape, contact heights and references.
-        dataset: Gives the references that the options leave at 0.
-        device: Not needed; every reward factory is given it.
     """
 
     name = "physics"
@@ -124,7 +118,11 @@ class Physics:
     rows: ClassVar[tuple[str, ...]] = ("skate", "jerk")
 
     def __init__(
-        self, options: PhysicsOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
+        self,
+        options: PhysicsOptions,  # weights, shape, contact heights and references
+        *,
+        dataset: TextMotionDataset | None = None,  # gives the references that the options leave at 0
+        device: torch.device | str = "cpu",  # not needed; every reward factory is given it
     ) -> None:
         self.options = options
         self.r_s, self.r_j = options.r_s, options.r_j
@@ -157,18 +155,17 @@ class Physics:
         return self._measure(motions.joints, motions.lengths, motions.skeleton, motions.fps)
 
     def loss(
-        self, features: Tensor, lengths: Tensor, *, skeleton: Skeleton, fps: float, normalizer: Normalizer | None = None
+        self,
+        features: Tensor,  # [N, T, D]; a model's own output when `normalizer` is given, else not normalised
+        lengths: Tensor,  # [N] int64 on the device of `features`
+        *,
+        skeleton: Skeleton,  # body of the features
+        fps: float,  # frames per second
+        normalizer: Normalizer | None = None,  # statistics of the features, on their device
     ) -> Tensor:
         """Return the physics loss, -log R_phy, of N motions, for training by its gradient.
 
         On a CUDA device joint recovery and its terms are one kernel launch each, forward and backward.
-
-        Args:
-            features: ``[N, T, D]``; a model's own output when `normalizer` is given, else not normalised.
-            lengths: ``[N]`` int64 on the device of `features`.
-            skeleton: Body of the features.
-            fps: Frames per second.
-            normalizer: Statistics of the features, on their device.
 
         Returns:
             ``[N]``, at least 0 for shape ``reward``; NaN, without a gradient, where a motion is not finite.

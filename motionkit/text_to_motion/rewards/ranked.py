@@ -44,16 +44,14 @@ class OtherTexts:
 
     So all samples of a group are ranked among the same texts, whatever else is in the batch. Texts that say the same as
     the prompt (but for case, spaces and a full stop) are not drawn, and no text is drawn twice.
-
-    Args:
-        dataset: Gives the texts.
-        split: Split that they are drawn from.
-        seed: Seed of the draw.
-        whole_text: Makes one text of a prompt.
     """
 
     def __init__(
-        self, dataset: object, split: Literal["train", "val"], seed: int, whole_text: Callable[[Prompt], str]
+        self,
+        dataset: object,  # gives the texts
+        split: Literal["train", "val"],  # split that they are drawn from
+        seed: int,
+        whole_text: Callable[[Prompt], str],
     ) -> None:
         if not callable(getattr(dataset, "prompts", None)):
             raise MotionkitError(
@@ -127,14 +125,12 @@ class Place(NamedTuple):
         return expected_hits(self.nearer, self.tied).mean(0)
 
 
-def place(motion: Tensor, own: Tensor, others: Tensor) -> Place:
-    """Return where a motion's own text stands among the others by euclidean distance.
-
-    Args:
-        motion: ``[N, D]``.
-        own: ``[N, D]``.
-        others: ``[N, M, D]``.
-    """
+def place(
+    motion: Tensor,  # [N, D]
+    own: Tensor,  # [N, D]
+    others: Tensor,  # [N, M, D]
+) -> Place:
+    """Return where a motion's own text stands among the others by euclidean distance."""
     mine = (motion - own).square().sum(-1, keepdim=True)
     theirs = (motion[:, None] - others).square().sum(-1)
     nearer, tied = (theirs < mine).sum(1), 1 + (theirs == mine).sum(1)

@@ -153,14 +153,13 @@ _BELOW = ("", "stats", "stats/motion")
 _SETS = ("stats/humanml3d/guoh3dfeats", "stats/kitml/guoh3dfeats")
 
 
-def find_stats(folders: Sequence[Path], named: str = "") -> Path | None:
-    """Return the first folder at or below `folders` that holds a mean and a std file.
-
-    Args:
-        folders: Where to look, nearest first.
-        named: The place that the weights' own config.json names (``normalizer.base_dir``). Statistics of a dataset
-            that it does not name are not taken.
-    """
+def find_stats(
+    folders: Sequence[Path],  # where to look, nearest first
+    # The place that the weights' own config.json names (``normalizer.base_dir``). Statistics of a dataset that it does
+    # not name are not taken.
+    named: str = "",
+) -> Path | None:
+    """Return the first folder at or below `folders` that holds a mean and a std file."""
     for folder in folders:
         sets = [below for below in _SETS if not named or Path(below).parts[-2:] == Path(named).parts[-2:]]
         result = [folder / below for below in (*([named] if named else []), *_BELOW) if _has_stats(folder / below)]
@@ -284,36 +283,24 @@ _RUN_PART = "tmr"
 
 
 def load_tmr(
+    # Folder written by motionkit, or the run that wrote it; a TMR run folder or its ``last_weights``; or one file in
+    # any layout
     path: str | Path | None = None,
     *,
-    text_encoder: Path | None = None,
+    text_encoder: Path | None = None,  # file of the text encoder, with `motion_encoder`, instead of `path`
     motion_encoder: Path | None = None,
-    motion_decoder: Path | None = None,
-    stats: Path | None = None,
+    motion_decoder: Path | None = None,  # file of the decoder; optional
+    stats: Path | None = None,  # folder with TMR's mean and std; looked for beside the weights when None
+    # See `motionkit.text_to_motion.tmr.model.open_text_model`, or an encoder that is already open
     text_model: str | TextEncoder = "",
-    table: Path | None = None,
-    heads: int = 0,
+    table: Path | None = None,  # stored embeddings that the text model ``stored`` stands for
+    heads: int = 0,  # attention heads; 0 reads them from config.json, else 4
     device: torch.device | str = "cpu",
 ) -> TMR:
     """Open a TMR strictly: every tensor must be known, and every network complete.
 
-    Args:
-        path: Folder written by motionkit, or the run that wrote it; a TMR run folder or its ``last_weights``; or one
-            file in any layout.
-        text_encoder: File of the text encoder, with `motion_encoder`, instead of `path`.
-        motion_encoder: File of the motion encoder.
-        motion_decoder: File of the decoder; optional.
-        stats: Folder with TMR's mean and std; looked for beside the weights when None.
-        text_model: See `motionkit.text_to_motion.tmr.model.open_text_model`, or an encoder that is already open.
-        table: Stored embeddings that the text model ``stored`` stands for.
-        heads: Attention heads; 0 reads them from config.json, else 4.
-        device: Where to put it.
-
     Returns:
         The model in eval mode.
-
-    Raises:
-        MotionkitError: What is wrong with which file, and what it really is.
 
     Example:
         >>> from motionkit import starter
@@ -512,32 +499,19 @@ def text_table() -> Path | None:
 
 
 def open_tmr(
+    # ``starter``, ``starter:<name>`` for another network of the pack (``starter:judge``), or a path; see
+    # `motionkit.text_to_motion.tmr.files.load_tmr`. Ignored when single files are given.
     weights: str | Path = STARTER,
     *,
-    text_encoder: Path | None = None,
-    motion_encoder: Path | None = None,
-    motion_decoder: Path | None = None,
-    heads: int = 0,
-    stats: Path | None = None,
-    text_model: str = "",
+    text_encoder: Path | None = None,  # single file, with `motion_encoder`
+    motion_encoder: Path | None = None,  # single file
+    motion_decoder: Path | None = None,  # single file, optional
+    heads: int = 0,  # attention heads; 0 reads config.json, else takes 4
+    stats: Path | None = None,  # folder with TMR's own statistics
+    text_model: str = "",  # see `motionkit.text_to_motion.tmr.model.open_text_model`
     device: torch.device | str = "cpu",
 ) -> TMR:
-    """Open a TMR by name or path.
-
-    Args:
-        weights: ``starter``, ``starter:<name>`` for another network of the pack (``starter:judge``), or a path; see
-            `motionkit.text_to_motion.tmr.files.load_tmr`. Ignored when single files are given.
-        text_encoder: Single file, with `motion_encoder`.
-        motion_encoder: Single file.
-        motion_decoder: Single file, optional.
-        heads: Attention heads; 0 reads config.json, else takes 4.
-        stats: Folder with TMR's own statistics.
-        text_model: See `motionkit.text_to_motion.tmr.model.open_text_model`.
-        device: Where to put it.
-
-    Raises:
-        MotionkitError: It cannot be opened; see `load_tmr`.
-    """
+    """Open a TMR by name or path."""
     return load_tmr(
         None if motion_encoder is not None or text_encoder is not None else _resolve(weights),
         text_encoder=text_encoder,

@@ -133,13 +133,12 @@ class ActorDecoder(nn.Module):
 # A released TMR reads one frame per token. A motion encoder whose input is p times as wide as a frame reads p frames.
 
 
-def fold(x: Tensor, mask: Tensor, patch: int) -> tuple[Tensor, Tensor]:
+def fold(
+    x: Tensor,  # [N, T, F]; masked frames may hold anything
+    mask: Tensor,  # [N, T] bool, True = valid, valid frames first
+    patch: int,  # frames per token
+) -> tuple[Tensor, Tensor]:
     """Join `patch` frames into one token; a last token that is not full is filled with zeros.
-
-    Args:
-        x: ``[N, T, F]``; masked frames may hold anything.
-        mask: ``[N, T]`` bool, True = valid, valid frames first.
-        patch: Frames per token.
 
     Returns:
         ``[N, ceil(T / patch), patch * F]`` and its mask; a token is valid when it has a valid frame.

@@ -114,16 +114,13 @@ def retrieval_metrics(tmr: TMR, clips: Sequence[TextClip], *, short: int) -> dic
 
 
 def reconstruction(
-    decoded_from_text: Tensor, decoded_from_motion: Tensor, target: Tensor, *, elements: int = 0
+    decoded_from_text: Tensor,  # [B, T, F], 0 in padded frames
+    decoded_from_motion: Tensor,  # [B, T, F], 0 in padded frames
+    target: Tensor,  # [B, T, F] normalised motions, 0 in padded frames
+    *,
+    elements: int = 0,  # number to divide by when this is part of a batch; 0 takes the elements of `target`
 ) -> Tensor:
-    """Sum of both Smooth L1 (beta 1) means over all elements of ``[B, T, F]``; padding is 0 against 0 and counts.
-
-    Args:
-        decoded_from_text: ``[B, T, F]``, 0 in padded frames.
-        decoded_from_motion: ``[B, T, F]``, 0 in padded frames.
-        target: ``[B, T, F]`` normalised motions, 0 in padded frames.
-        elements: Number to divide by when this is part of a batch; 0 takes the elements of `target`.
-    """
+    """Sum of both Smooth L1 (beta 1) means over all elements of ``[B, T, F]``; padding is 0 against 0 and counts."""
     both = (decoded_from_text, decoded_from_motion)
     total = torch.stack([F.smooth_l1_loss(decoded, target, reduction="sum") for decoded in both]).sum()
     return total / (elements or target.numel())

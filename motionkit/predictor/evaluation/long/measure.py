@@ -31,29 +31,20 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Looks:
-    """What N motions are like over some seconds.
+    """What N motions are like over some seconds."""
 
-    Attributes:
-        movement: ``[N, J]`` metres, see `motionkit.metrics.movement`; NaN below its shortest length.
-        slide: ``[N]`` m/s of the lower foot, see `motionkit.metrics.lower_slide`; NaN for a body without known feet.
-        speed: ``[N]`` m/s of the root along the ground, mean over frames.
-        height: ``[N]`` metres of the root above the floor, mean over frames.
-    """
-
-    movement: Tensor
-    slide: Tensor
-    speed: Tensor
-    height: Tensor
+    movement: Tensor  # [N, J] metres, see `motionkit.metrics.movement`; NaN below its shortest length
+    slide: Tensor  # [N] m/s of the lower foot, see `motionkit.metrics.lower_slide`; NaN for a body without known feet
+    speed: Tensor  # [N] m/s of the root along the ground, mean over frames
+    height: Tensor  # [N] metres of the root above the floor, mean over frames
 
 
-def looks(state: MotionState, offsets: Tensor, body: Body) -> Looks:
-    """Return what motions are like over all of their frames.
-
-    Args:
-        state: ``[N, T, ...]`` float64.
-        offsets: ``[N, J, 3]`` metres.
-        body: The skeleton.
-    """
+def looks(
+    state: MotionState,  # [N, T, ...] float64
+    offsets: Tensor,  # [N, J, 3] metres
+    body: Body,
+) -> Looks:
+    """Return what motions are like over all of their frames."""
     count, frames = state.heights.shape
     joints = state_positions(state, offsets, body.parents)
     headings = follow(state.steps)[1]
@@ -81,23 +72,14 @@ def looks_at(state: MotionState, ends: Tensor, offsets: Tensor, body: Body) -> L
 
 @dataclass(frozen=True)
 class RealLabel:
-    """What the real clips of a label are like, mean over the clips.
+    """What the real clips of a label are like, mean over the clips."""
 
-    Attributes:
-        clips: How many there are.
-        joint: The joint that moves most.
-        movement: Metres that it moves; NaN where no clip is long enough.
-        slide: As in `Looks`.
-        speed: As in `Looks`.
-        height: As in `Looks`.
-    """
-
-    clips: int
-    joint: int
-    movement: float
-    slide: float
-    speed: float
-    height: float
+    clips: int  # how many there are
+    joint: int  # the joint that moves most
+    movement: float  # metres that it moves; NaN where no clip is long enough
+    slide: float  # as in `Looks`
+    speed: float  # as in `Looks`
+    height: float  # as in `Looks`
 
 
 def real_labels(clips: ClipSet, wanted: Sequence[str], body: Body) -> dict[str, RealLabel]:
@@ -256,17 +238,11 @@ _PACE = 1.2
 
 @dataclass(frozen=True)
 class DrawnPath:
-    """A path from the origin, facing +Z, that faces where it goes.
+    """A path from the origin, facing +Z, that faces where it goes."""
 
-    Attributes:
-        title: What it is called in tables.
-        speed: Metres per second at a time in seconds.
-        turn: Radians per second to the left at a time.
-    """
-
-    title: str
-    speed: Callable[[float], float]
-    turn: Callable[[float], float] = lambda time: 0.0
+    title: str  # what it is called in tables
+    speed: Callable[[float], float]  # metres per second at a time in seconds
+    turn: Callable[[float], float] = lambda time: 0.0  # radians per second to the left at a time
 
     def steps(self, frames: int, fps: float) -> Tensor:
         """Return the steps to `frames` frames, ``[F, 3]`` float64 as in `motionkit.motion.prediction.MotionState`.
@@ -345,19 +321,12 @@ Figures = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class LongSettings:
-    """When long runs are measured, and on how much.
+    """When long runs are measured, and on how much."""
 
-    Attributes:
-        split: Split whose clips they begin from.
-        seconds: When.
-        clips: Clips that free runs and own paths begin from at most, spread over the split; 0: all of them.
-        starts: Clips that each drawn path begins from at most.
-    """
-
-    split: Split = "val"
-    seconds: tuple[float, ...] = (2.0, 5.0, 10.0, 30.0)
-    clips: int = 48
-    starts: int = 4
+    split: Split = "val"  # split whose clips they begin from
+    seconds: tuple[float, ...] = (2.0, 5.0, 10.0, 30.0)  # when
+    clips: int = 48  # clips that free runs and own paths begin from at most, spread over the split; 0: all of them
+    starts: int = 4  # clips that each drawn path begins from at most
 
     def ends(self, fps: float) -> dict[str, int]:
         """Return the frame of each time, the nearest first, by its key in documents."""
@@ -366,27 +335,16 @@ class LongSettings:
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of one kind.
+    """Runs of one kind."""
 
-    Attributes:
-        windows: Known frames, and the truth as far as it goes.
-        index: ``[N]`` int64 window of each run.
-        labels: Label of each.
-        names: What each is asked to do: a path of `DRAWN`, else the kind.
-        path: ``[N, F, 3]`` that the root is asked to take; None where it is free.
-        ends: ``[N]`` int64 frames to measure at, by key.
-        asked: ``[N, F', 3]`` what the root is compared with: the path, or the truth.
-        reach: ``[N]`` int64 frames of it.
-    """
-
-    windows: Windows
-    index: Tensor
-    labels: tuple[str, ...]
-    names: tuple[str, ...]
-    path: Tensor | None
-    ends: Mapping[str, Tensor]
-    asked: Tensor
-    reach: Tensor
+    windows: Windows  # known frames, and the truth as far as it goes
+    index: Tensor  # [N] int64 window of each run
+    labels: tuple[str, ...]  # label of each
+    names: tuple[str, ...]  # what each is asked to do: a path of `DRAWN`, else the kind
+    path: Tensor | None  # [N, F, 3] that the root is asked to take; None where it is free
+    ends: Mapping[str, Tensor]  # [N] int64 frames to measure at, by key
+    asked: Tensor  # [N, F', 3] what the root is compared with: the path, or the truth
+    reach: Tensor  # [N] int64 frames of it
 
     @property
     def frames(self) -> int:
@@ -396,48 +354,30 @@ class Runs:
 
 @dataclass(frozen=True)
 class LongRuns:
-    """What was found.
+    """What was found."""
 
-    Attributes:
-        runs: The runs of each kind, `FREE`, `OWN` and `ALONG`; a kind without any is left out.
-        rows: Figures by kind and predictor.
-        real: What real clips are like, by label.
-        settings: How it was measured.
-        fps: Frames per second.
-        memory: Bytes in float32 that the model's weights need, and what motion matching keeps of the training clips;
-            without those that have no such thing.
-    """
-
-    runs: Mapping[str, Runs]
-    rows: Mapping[str, Mapping[str, Figures]]
-    real: Mapping[str, RealLabel]
-    settings: LongSettings
-    fps: float
+    runs: Mapping[str, Runs]  # the runs of each kind, `FREE`, `OWN` and `ALONG`; a kind without any is left out
+    rows: Mapping[str, Mapping[str, Figures]]  # figures by kind and predictor
+    real: Mapping[str, RealLabel]  # what real clips are like, by label
+    settings: LongSettings  # how it was measured
+    fps: float  # frames per second
+    # Bytes in float32 that the model's weights need, and what motion matching keeps of the training clips; without
+    # those that have no such thing
     memory: Mapping[str, int]
 
 
 @torch.no_grad()
 def measure_long(
+    # Clips of all splits: runs begin with the first frames of those of the split, motion matching plays those to train
+    # on, and all of a label are what real motions of it are like
     clips: ClipSet,
-    predictor: Predictor | None,
-    settings: LongSettings,
+    predictor: Predictor | None,  # the model; None measures the baselines alone
+    settings: LongSettings,  # when, and on how much
     *,
-    past: int,
-    progress: Callable[[], None] = lambda: None,
+    past: int,  # known frames
+    progress: Callable[[], None] = lambda: None,  # called after each batch of runs
 ) -> LongRuns:
-    """Measure runs of many seconds, the model's beside those of the baselines.
-
-    Args:
-        clips: Clips of all splits: runs begin with the first frames of those of the split, motion matching plays those
-            to train on, and all of a label are what real motions of it are like.
-        predictor: The model; None measures the baselines alone.
-        settings: When, and on how much.
-        past: Known frames.
-        progress: Called after each batch of runs.
-
-    Raises:
-        MotionkitError: The split has no clip of two frames, or a predictor returns what cannot be measured.
-    """
+    """Measure runs of many seconds, the model's beside those of the baselines."""
     body = Body.of(clips.names, clips.parents, clips.fps)
     every = 1 + max(clip.state.frames for clip in clips.clips)  # one window for each clip, its first
     windows = cut_windows(clips.split(settings.split), past=past, future=round(OWN_SECONDS * clips.fps), stride=every)
@@ -454,17 +394,11 @@ def measure_long(
 
 @dataclass(frozen=True)
 class LongRow:
-    """What makes runs.
+    """What makes runs."""
 
-    Attributes:
-        predictor: What predicts.
-        told: Whether it is told the path.
-        dragged: Whether the root is put where the path has it, whatever was predicted.
-    """
-
-    predictor: Predictor
-    told: bool = True
-    dragged: bool = False
+    predictor: Predictor  # what predicts
+    told: bool = True  # whether it is told the path
+    dragged: bool = False  # whether the root is put where the path has it, whatever was predicted
 
 
 def long_rows(clips: ClipSet, predictor: Predictor | None) -> dict[str, LongRow]:
@@ -494,15 +428,13 @@ def _memory(rows: Mapping[str, LongRow]) -> dict[str, int]:
     return found
 
 
-def all_runs(windows: Windows, labels: Mapping[str, str], fps: float, settings: LongSettings) -> dict[str, Runs]:
-    """Return the runs to make; where no clip goes on for a second there are no own paths.
-
-    Args:
-        windows: One for each clip.
-        labels: Label of each clip, by its key.
-        fps: Frames per second.
-        settings: When, and on how much.
-    """
+def all_runs(
+    windows: Windows,  # one for each clip
+    labels: Mapping[str, str],  # label of each clip, by its key
+    fps: float,  # frames per second
+    settings: LongSettings,  # when, and on how much
+) -> dict[str, Runs]:
+    """Return the runs to make; where no clip goes on for a second there are no own paths."""
     whole = torch.arange(len(windows))
     ends = settings.ends(fps)
 

@@ -240,11 +240,7 @@ def find_policy(path: str) -> FoundModel:
 def open_policy(
     found: FoundModel, chosen: Chosen, dataset: TextMotionDataset, *, full: bool, device: torch.device | str
 ) -> DiffusionPolicy:
-    """Open a policy with its moving average, its adapters and the options that were given.
-
-    Raises:
-        MotionkitError: It cannot be opened, or does not fit the dataset.
-    """
+    """Open a policy with its moving average, its adapters and the options that were given."""
     if chosen.label != found.plugin and found.plugin:
         chosen = choose_one("policies", found.plugin, {})
     given = chosen.options.model_fields_set

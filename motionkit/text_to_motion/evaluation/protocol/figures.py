@@ -122,12 +122,11 @@ def physics_figures(motions: MotionBatch) -> dict[str, Tensor]:
     return {"skate": skate, "penetration": below, "float": above, "jerk": jerk}
 
 
-def npss_columns(motions: MotionBatch, truths: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
+def npss_columns(
+    motions: MotionBatch,
+    truths: Sequence[Tensor | None],  # n features [T, D] as long as the motions; None if a prompt has no real motion
+) -> tuple[Tensor, Tensor]:
     """Return the two terms of NPSS of each motion against the real motion of its prompt.
-
-    Args:
-        motions: N motions.
-        truths: N features ``[T, D]`` as long as the motions; None if a prompt has no real motion.
 
     Returns:
         ``[N]`` each (see `motionkit.metrics.npss_terms`, of joint positions relative to root and heading); NaN without
@@ -138,14 +137,13 @@ def npss_columns(motions: MotionBatch, truths: Sequence[Tensor | None]) -> tuple
     return npss_rows(made, bodies_of(truths, motions.skeleton, motions.fps))
 
 
-def moving_figures(found: Mapping[str, Tensor], real: Tensor) -> Sheet:
-    """Return the figures of how motions move.
-
-    Args:
-        found: ``[N]`` columns of `MOVING` and, in ``npss_moved`` and ``npss_power``, of `npss_columns`; ``[N, F]``
-            kinetic features in ``kinetic``.
-        real: ``[M, F]`` kinetic features of real motions.
-    """
+def moving_figures(
+    # [N] columns of `MOVING` and, in ``npss_moved`` and ``npss_power``, of `npss_columns`; [N, F] kinetic features in
+    # ``kinetic``
+    found: Mapping[str, Tensor],
+    real: Tensor,  # [M, F] kinetic features of real motions
+) -> Sheet:
+    """Return the figures of how motions move."""
     sheet = Sheet()
     for name in MOVING:
         known = found[name][found[name].isfinite()]

@@ -79,18 +79,15 @@ MODES: dict[str, tuple[int, int, int]] = {
 
 
 def amount_of(
-    mode: str, protocol: str, *, starter: bool, available: int, replications: int = 0, limit: int = 0
+    mode: str,  # as in `MODES`, or ``auto``: that of the starter pack on its data, else ``wo_mm``
+    protocol: str,  # ``mdm`` asks for 1,024 prompts, ``whole`` for every item of the split once
+    *,
+    starter: bool,  # whether the data are the starter's
+    available: int,  # items of the split
+    replications: int = 0,  # how many instead; 0 keeps the mode's
+    limit: int = 0,  # prompts per replication instead; 0 keeps the protocol's
 ) -> tuple[str, Amount]:
-    """Return the name of the mode that acts, and what it means.
-
-    Args:
-        mode: As in `MODES`, or ``auto``: that of the starter pack on its data, else ``wo_mm``.
-        protocol: ``mdm`` asks for 1,024 prompts, ``whole`` for every item of the split once.
-        starter: Whether the data are the starter's.
-        available: Items of the split.
-        replications: How many instead; 0 keeps the mode's.
-        limit: Prompts per replication instead; 0 keeps the protocol's.
-    """
+    """Return the name of the mode that acts, and what it means."""
     name = (STARTER if starter else "wo_mm") if mode == "auto" else mode
     own, mm_prompts, mm_repeats = MODES[name]
     prompts = limit or (MDM_PROMPTS if protocol == "mdm" else available)

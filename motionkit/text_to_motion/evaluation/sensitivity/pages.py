@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from motionkit.contracts.evaluation import write_evaluation
 from motionkit.errors import MotionkitError
 from motionkit.motion import JointMotion, features_to_joints
 from motionkit.page.html import definitions, details, note, result_page, table
@@ -28,13 +26,6 @@ _TOLD_ALONE = (
     "caption, or from the words of the caption without its motion; chance is 50 %. Where it is high, a reward may have "
     "learnt what a change looks like and nothing about captions: lively-statue is harder"
 )
-
-
-def write_folder(folder: Path, document: Mapping[str, Any], found: Audit, clips: Clips) -> Path:
-    """Write the folder of ``eval sensitivity`` and return the page."""
-    return write_evaluation(
-        folder, "sensitivity", document, lambda: sensitivity_page(document, found, clips), name="sensitivity.html"
-    )
 
 
 def sensitivity_page(document: Mapping[str, Any], found: Audit, clips: Clips) -> str:

@@ -140,14 +140,12 @@ def _vague(figure: Figure) -> bool:
     return bool(high - low > _WIDEST)
 
 
-def tables(found: Audit, title: str, names: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return the tables of an audit: all rewards, then what each sees by kind of caption and of which actions least.
-
-    Args:
-        found: The audit.
-        title: Title of the first table.
-        names: Rewards that get the further tables; all that read texts by default.
-    """
+def tables(
+    found: Audit,
+    title: str,  # title of the first table
+    names: Sequence[str] = (),  # rewards that get the further tables; all that read texts by default
+) -> list[dict[str, Any]]:
+    """Return the tables of an audit: all rewards, then what each sees by kind of caption and of which actions least."""
     detailed = [
         name
         for name in found.names

@@ -49,17 +49,14 @@ class AWM(Matching):
 
 
 def weighted_errors(
-    noised: Noised, weights: Tensor, mask: Tensor, kl_coef: float, sample: Tensor, draw: Tensor
+    noised: Noised,  # where the states come from
+    weights: Tensor,  # [N, T] weight of each frame
+    mask: Tensor,  # [N, T] bool, True = valid
+    kl_coef: float,  # weight of the KL to the reference, ``|f - f_ref|^2 / (2 v)`` per value; at 0 it is not computed
+    sample: Tensor,  # [M] rows of the batch
+    draw: Tensor,  # [M] numbers of the draws
 ) -> dict[str, Tensor]:
     """Return the weighted error of noised samples.
-
-    Args:
-        noised: Where the states come from.
-        weights: ``[N, T]`` weight of each frame.
-        mask: ``[N, T]`` bool, True = valid.
-        kl_coef: Weight of the KL to the reference, ``|f - f_ref|^2 / (2 v)`` per value; at 0 it is not computed.
-        sample: ``[M]`` rows of the batch.
-        draw: ``[M]`` numbers of the draws.
 
     Returns:
         ``[M]`` values by metric name.

@@ -45,44 +45,33 @@ class Algorithm(Protocol):
     """How scored samples become a gradient.
 
     The engine samples along `plan`, scores the motions, asks for an `Update`, and descends once per pass.
-
-    Attributes:
-        plan: The reverse steps of a rollout; of the first one if they change.
-        graph: Whether gradients stay on while sampling and scoring.
-        passes: Most optimiser steps per batch.
-        samples: Samples per prompt.
-        averaged: Whether the moving average of the weights samples, not the trained weights themselves.
-        noise: Where the noise of rollouts comes from.
-        guidance: Classifier-free guidance scale of rollouts.
     """
 
-    plan: StepPlan
-    graph: bool
-    passes: int
-    samples: int
-    averaged: bool
-    noise: NoiseSource
-    guidance: float
+    plan: StepPlan  # the reverse steps of a rollout; of the first one if they change
+    graph: bool  # whether gradients stay on while sampling and scoring
+    passes: int  # most optimiser steps per batch
+    samples: int  # samples per prompt
+    averaged: bool  # whether the moving average of the weights samples, not the trained weights themselves
+    noise: NoiseSource  # where the noise of rollouts comes from
+    guidance: float  # classifier-free guidance scale of rollouts
 
-    def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
-        """Go from noise to motion along `plan`, and keep of it what `update` needs.
-
-        Args:
-            predict: The policy's x0 prediction, guidance included.
-            start: ``[N, T, D]`` standard normal start.
-            noise: Step noise by timestep.
-            number: Updates completed before this one.
-        """
+    def rollout(
+        self,
+        predict: Predict,  # the policy's x0 prediction, guidance included
+        start: Tensor,  # [N, T, D] standard normal start
+        noise: StepNoise,
+        number: int,  # updates completed before this one
+    ) -> Rollout:
+        """Go from noise to motion along `plan`, and keep of it what `update` needs."""
         ...
 
-    def update(self, batch: Samples, scored: Scored, number: int) -> Update:
-        """Turn rewards into credit, or take them with their graph; called with the weights that sampled.
-
-        Args:
-            batch: Samples, with what `rollout` kept.
-            scored: Their rewards.
-            number: Updates completed before this one.
-        """
+    def update(
+        self,
+        batch: Samples,  # samples, with what `rollout` kept
+        scored: Scored,
+        number: int,  # updates completed before this one
+    ) -> Update:
+        """Turn rewards into credit, or take them with their graph; called with the weights that sampled."""
         ...
 
 

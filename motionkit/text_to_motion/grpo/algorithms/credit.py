@@ -16,13 +16,12 @@ from motionkit.text_to_motion.rewards.mix import Scored
 from motionkit.training.world import World
 
 
-def whole_batch(scored: Scored, groups: Tensor, world: World) -> tuple[Scored, Tensor]:
+def whole_batch(
+    scored: Scored,  # scores of this process's N samples
+    groups: Tensor,  # [N] group of each, counted from 0 in every process
+    world: World,  # the processes; each has N samples and the same number of groups
+) -> tuple[Scored, Tensor]:
     """Gather the scores of every process.
-
-    Args:
-        scored: Scores of this process's N samples.
-        groups: ``[N]`` group of each, counted from 0 in every process.
-        world: The processes; each has N samples and the same number of groups.
 
     Returns:
         Scores of all ``size * N`` samples, rank by rank, and their groups, which no two processes share.
@@ -90,19 +89,18 @@ def assign_credit(
 
 
 def reward_credit(
-    scored: Scored, batch: Samples, number: int, *, antithetic: bool, world: World, shuffle_seed: int | None = None
+    scored: Scored,  # scores of N samples
+    batch: Samples,  # the samples, for their groups
+    number: int,  # number of the update; with `shuffle_seed` it decides the permutation
+    *,
+    antithetic: bool,  # samples 2i and 2i+1 of a group have opposite noise
+    world: World,  # the processes that share the batch
+    # Permute the advantages over the batch (negative control); None leaves them in place
+    shuffle_seed: int | None = None,
 ) -> Credit:
     """Return advantages in units of the reward, one per sample: nothing is divided by their spread, nothing clipped.
 
     Their policy gradient has the mean of the gradient of the expected reward, so that it can be added to another one.
-
-    Args:
-        scored: Scores of N samples.
-        batch: The samples, for their groups.
-        number: Number of the update; with `shuffle_seed` it decides the permutation.
-        antithetic: Samples 2i and 2i+1 of a group have opposite noise.
-        world: The processes that share the batch.
-        shuffle_seed: Permute the advantages over the batch (negative control); None leaves them in place.
     """
     count, size = len(scored.total), int((batch.groups == 0).sum())
     scored, groups = whole_batch(scored, batch.groups, world)
@@ -126,13 +124,12 @@ def _measured(values: Tensor, counted: Advantages) -> dict[str, float]:
     }
 
 
-def frame_weights(values: Tensor, bounds: Tensor | None, mask: Tensor) -> Tensor:
+def frame_weights(
+    values: Tensor,  # [N], or [N, K] with `bounds`
+    bounds: Tensor | None,  # [N, K, 2] int64 frame ranges of the segments, or None
+    mask: Tensor,  # [N, T] bool, True = valid
+) -> Tensor:
     """Spread one value per sample or segment over its frames.
-
-    Args:
-        values: ``[N]``, or ``[N, K]`` with `bounds`.
-        bounds: ``[N, K, 2]`` int64 frame ranges of the segments, or None.
-        mask: ``[N, T]`` bool, True = valid.
 
     Returns:
         ``[N, T]``; 0 at padding and on frames of no segment.

@@ -75,16 +75,14 @@ class DPO(Matching):
         )
 
 
-def find_pairs(scores: Tensor, valid: Tensor, owned: Tensor, group_size: int, min_gap: float) -> Pairs:
-    """Return the best and the worst sample of each group, for each column of scores.
-
-    Args:
-        scores: ``[N, K]``, group after group.
-        valid: ``[N, K]`` bool.
-        owned: ``[N, K, T]`` bool, the frames that a score is about; the same for all samples of a group.
-        group_size: G.
-        min_gap: Pairs whose scores differ by no more have weight 0.
-    """
+def find_pairs(
+    scores: Tensor,  # [N, K], group after group
+    valid: Tensor,  # [N, K] bool
+    owned: Tensor,  # [N, K, T] bool, the frames that a score is about; the same for all samples of a group
+    group_size: int,
+    min_gap: float,  # pairs whose scores differ by no more have weight 0
+) -> Pairs:
+    """Return the best and the worst sample of each group, for each column of scores."""
     count, columns = scores.shape
     shape = (count // group_size, group_size, columns)
     values, known = scores.detach().view(shape), valid.view(shape)
@@ -102,15 +100,14 @@ def find_pairs(scores: Tensor, valid: Tensor, owned: Tensor, group_size: int, mi
     )
 
 
-def preference(noised: Noised, pairs: Pairs, beta: float, unit: Tensor, draw: Tensor) -> dict[str, Tensor]:
+def preference(
+    noised: Noised,  # where the states come from
+    pairs: Pairs,
+    beta: float,
+    unit: Tensor,  # [M] numbers of pairs
+    draw: Tensor,  # [M] numbers of the draws
+) -> dict[str, Tensor]:
     """Return the loss of pairs.
-
-    Args:
-        noised: Where the states come from.
-        pairs: All pairs.
-        beta: Beta of DPO.
-        unit: ``[M]`` numbers of pairs.
-        draw: ``[M]`` numbers of the draws.
 
     Returns:
         ``[M]`` values by metric name; 0 for a pair that is left out.

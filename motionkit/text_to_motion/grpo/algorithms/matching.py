@@ -55,9 +55,6 @@ class Noised:
     All samples of a group get the same timestep and noise in a draw. Only the samples then tell their losses apart, so
     that their differences, which is what a group is for, hold less noise. A draw depends on the seed, the update, the
     prompt and its own number: not on micro-batches or processes.
-
-    Attributes:
-        clean: ``[N, T, D]`` normalised samples, 0 at padding.
     """
 
     def __init__(
@@ -74,6 +71,7 @@ class Noised:
         stream: Literal["match", "hold"] = "match",  # what the states are for; each purpose has noise of its own
     ) -> None:
         x0 = batch.rollout.x0.detach()
+        # [N, T, D] normalised samples, 0 at padding
         self.clean = torch.where(batch.mask[..., None] & x0.isfinite(), x0, 0.0)
         self._batch, self._policy, self._reference = batch, policy, reference
         self._other = reference.condition(batch.prompts, batch.condition)

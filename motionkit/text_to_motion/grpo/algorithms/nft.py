@@ -61,18 +61,15 @@ class NFT(Matching):
 
 
 def contrast(
-    noised: Noised, good: Tensor, mask: Tensor, old: Tensor | None, beta: float, sample: Tensor, draw: Tensor
+    noised: Noised,  # where the states come from
+    good: Tensor,  # [N, T] probability of each frame of being good
+    mask: Tensor,  # [N, T] bool, True = valid
+    old: Tensor | None,  # [draws, N, T, D] predictions of the policy that samples; None if it is the trained one
+    beta: float,  # how far the two lie from it
+    sample: Tensor,  # [M] rows of the batch
+    draw: Tensor,  # [M] numbers of the draws
 ) -> dict[str, Tensor]:
     """Return the errors of the better and the worse policy.
-
-    Args:
-        noised: Where the states come from.
-        good: ``[N, T]`` probability of each frame of being good.
-        mask: ``[N, T]`` bool, True = valid.
-        old: ``[draws, N, T, D]`` predictions of the policy that samples; None if it is the trained one.
-        beta: How far the two lie from it.
-        sample: ``[M]`` rows of the batch.
-        draw: ``[M]`` numbers of the draws.
 
     Returns:
         ``[M]`` values by metric name.

@@ -223,15 +223,14 @@ def require_graph(x0: Tensor, algorithm: str) -> None:
         )
 
 
-def log_spread(batch: Samples, samples: int) -> Tensor:
+def log_spread(
+    batch: Samples,  # n = P x S samples
+    samples: int,  # S, at least 2
+) -> Tensor:
     """Return ``log s`` of each of the P prompts, s the spread of its S motions around their mean, ``[P]``.
 
     ``s^2 = sum_i |x_i - mean_j x_j|^2 / ((S - 1) L D)`` over L valid frames and D normalised features. What is added to
     the gradient of a motion is along its difference to the others, so that it is as smooth as they are.
-
-    Args:
-        batch: N = P x S samples.
-        samples: S, at least 2.
     """
     motions = batch.rollout.x0.unflatten(0, (-1, samples))  # [P, S, T, D]
     mask = batch.mask[::samples]  # [P, T]: motions of one prompt are equally long
@@ -241,16 +240,14 @@ def log_spread(batch: Samples, samples: int) -> Tensor:
     return spread
 
 
-def require_gradient(reward: Reward, motions: MotionBatch, prompts: list[Prompt], x0: Tensor, algorithm: str) -> None:
-    """Differentiate a reward once, to see that it can be.
-
-    Args:
-        reward: The reward.
-        motions: What it scores, with a graph that leads to `x0`.
-        prompts: What was asked.
-        x0: ``[N, T, D]`` normalised features of the motions.
-        algorithm: Name of the algorithm that needs the gradient.
-    """
+def require_gradient(
+    reward: Reward,
+    motions: MotionBatch,  # what it scores, with a graph that leads to `x0`
+    prompts: list[Prompt],  # what was asked
+    x0: Tensor,  # [N, T, D] normalised features of the motions
+    algorithm: str,  # name of the algorithm that needs the gradient
+) -> None:
+    """Differentiate a reward once, to see that it can be."""
     total = reward.score(motions, prompts).total
     known = total[total.isfinite()].sum()
     gradients = torch.autograd.grad(known, x0, retain_graph=True, allow_unused=True) if known.requires_grad else ()
