@@ -23,7 +23,7 @@ from motionkit.page.html import count, duration
 from motionkit.runs import PAGE, Run, folder_of, logging_into, write_bytes_atomic
 from motionkit.tuning.base import Base, open_base
 from motionkit.tuning.plan import BEST_TOML, PLAN, Plan, Pruner, Sampler, make_plan, read_plan, read_space, save_plan
-from motionkit.tuning.result import Result, diff_lines, study_page, write_config
+from motionkit.tuning.result import StudyResult, diff_lines, study_page, write_config
 from motionkit.tuning.search import Finished, default_jobs, search
 from motionkit.tuning.storage import delete_studies, open_study
 from motionkit.tuning.work import Worker, is_busy
@@ -209,7 +209,7 @@ def _search(
     resolved: Resolved[TuneBayesSettings], plan: Plan, base: Base, folder: Path, jobs: int, steps: int, *, as_json: bool
 ) -> None:
     run = _open_run(resolved, folder, plan.inputs)
-    result: Result | None = None
+    result: StudyResult | None = None
     with run:
         save_plan(run, plan)
         many = count(jobs, "process", "processes")
@@ -262,7 +262,7 @@ def _tell(one: Finished) -> None:
 
 
 def _show(
-    result: Result,
+    result: StudyResult,
     settings: TuneBayesSettings,
     folder: Path,
     changes: list[tuple[str, Any, Any]],
