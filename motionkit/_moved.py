@@ -19,9 +19,9 @@ _PACKAGE = "motionkit."
 
 SEVERAL = {
     "cli.commands._eval_models": (
-        "predictor.evaluation.protocol",
+        "predictor.evaluate",
         "success.evaluate",
-        "regions.evaluation.protocol",
+        "regions.evaluate",
     ),
     "cli.commands._eval_settings": (
         "text_to_motion.evaluation.settings",
@@ -257,6 +257,7 @@ predictor.encoder_probe: trainers.pretrain.mpl_encoder._frames trainers.pretrain
 predictor.encoder_settings: trainers.pretrain.mpl_encoder trainers.pretrain.mpl_encoder._settings
 predictor.encoder_train: trainers.pretrain.mpl_encoder._batches trainers.pretrain.mpl_encoder._loss
     trainers.pretrain.mpl_encoder._trainer
+predictor.evaluate: cli.commands._eval_mpl predictor.evaluation.protocol
 predictor.evaluation.baselines: evaluation.mpl._extrapolate evaluation.mpl._nearest evaluation.mpl._ridge
 predictor.evaluation.data: evaluation.mpl._data
 predictor.evaluation.guide: evaluation.mpl._guide
@@ -266,7 +267,6 @@ predictor.evaluation.long.measure: evaluation.mpl.long._figures evaluation.mpl.l
 predictor.evaluation.long.result: evaluation.mpl.long._result
 predictor.evaluation.measure: evaluation.mpl._by_clip evaluation.mpl._figures evaluation.mpl._horizons
     evaluation.mpl._measure
-predictor.evaluation.protocol: cli.commands._eval_mpl
 predictor.evaluation.run: evaluation.mpl._folder evaluation.mpl._result evaluation.mpl._run
 predictor.export: policies.mpl._export policies.mpl._legend
 predictor.features: policies.mpl._course policies.mpl._features policies.mpl._period policies.mpl._predicted
@@ -297,11 +297,11 @@ regions.datasets.masks: datasets.regions._masks datasets.regions._polygons datas
 regions.datasets.rows: datasets.regions._rows
 regions.datasets.scenes: datasets.shapes._dataset datasets.shapes._grammar datasets.shapes._words
 regions.datasets.settings: datasets.regions datasets.shapes
+regions.evaluate: cli.commands._eval_sa2va regions.evaluation.protocol
 regions.evaluation.gallery: evaluation.regions._gallery evaluation.regions._pictures
 regions.evaluation.known: evaluation.regions._absent evaluation.regions._known evaluation.regions._truth
 regions.evaluation.measure: evaluation.regions._measure evaluation.regions._task
 regions.evaluation.models: evaluation.regions._models
-regions.evaluation.protocol: cli.commands._eval_sa2va
 regions.evaluation.result: evaluation.regions._result
 regions.evaluation.split: evaluation.regions._entropy evaluation.regions._figures evaluation.regions._split
 regions.meteor: metrics.meteor

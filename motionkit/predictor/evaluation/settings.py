@@ -74,6 +74,6 @@ class MplSettings(ProtocolSettings):
 component = Component(
     summary="Measure a motion predictor beside five baselines",
     options=MplSettings,
-    factory="motionkit.predictor.evaluation.protocol:Mpl",
+    factory="motionkit.predictor.evaluate:Mpl",
     reads="predictor",
 )

@@ -66,6 +66,6 @@ class Sa2vaSettings(ProtocolSettings):
 component = Component(
     summary="Measure a region policy: masks, captions, both loops closed",
     options=Sa2vaSettings,
-    factory="motionkit.regions.evaluation.protocol:Sa2va",
+    factory="motionkit.regions.evaluate:Sa2va",
     reads="regions",
 )
