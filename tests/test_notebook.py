@@ -93,6 +93,8 @@ def test_a_list_of_motions_is_one_player_and_says_what_it_leaves_out() -> None:
     assert "and 2 more" in many
     assert Motions()._repr_html_() is None, "an empty list shows as a list"
     assert Motions([one]) == [one]
+    assert len(tracks_of(Motions([one] * 3)[1:]._repr_html_() or "")) == 2, "a slice shows itself too"
+    assert Motions([one])[0] is one
 
 
 def test_a_run_shows_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, SupportsIndex, overload
 
 from torch import Tensor
 
@@ -80,6 +80,16 @@ class Motions(list[MotionClip]):
         >>> type(motions).__name__, len(motions), "motionkit-player" in motions._repr_html_()
         ('Motions', 2, True)
     """
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> MotionClip: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Motions: ...
+
+    def __getitem__(self, place: SupportsIndex | slice) -> MotionClip | Motions:
+        """Return a motion, or for a slice a list of them that shows itself too."""
+        return Motions(super().__getitem__(place)) if isinstance(place, slice) else super().__getitem__(place)
 
     def _repr_html_(self) -> str | None:
         return _played(self) if self else None

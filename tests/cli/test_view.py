@@ -51,6 +51,12 @@ def test_files_open_in_the_player_side_by_side(cli: Run, folder: Path) -> None:
     document = json.loads(page.text["script"][1])
     assert [track["title"] for track in document["tracks"]] == ["walk0", "walk1"]
     assert [track["frames"] for track in document["tracks"]] == [90, 120]
+    alone = folder.parent / "alone"
+    alone.mkdir()
+    (folder / "walk0.bvh").rename(alone / "walk0.bvh")
+    assert cli("view", alone, "--out", "page.html").exit_code == 0
+    page = Page(Path("page.html").read_text(encoding="utf-8"))
+    assert "motionkit-player" in page.tags(), "a folder with one motion is that motion"
 
 
 def test_a_folder_becomes_a_page_that_browses_its_clips(cli: Run, folder: Path) -> None:

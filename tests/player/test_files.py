@@ -253,3 +253,72 @@ def test_a_body_has_skin_where_its_joints_are_known() -> None:
     trunk = {name for name, inside in zip(HUMANML.joint_names, known["trunk"], strict=True) if inside}
     assert {"pelvis", "spine2", "neck", "head", "left_collar", "left_hip", "right_shoulder"} <= trunk
     assert not trunk & {"left_knee", "right_elbow", "left_wrist"}
+
+
+def animated(
+    nodes: list[dict[str, Any]], keys: list[tuple[int, str, list[float], list[list[float]], str]], **more: Any
+) -> bytes:
+    """A GLB file of nodes and samplers: node, path, times, values and interpolation of each."""
+    data, views, accessors, samplers, channels = b"", [], [], [], []
+
+    def put(values: np.ndarray, kind: str) -> int:
+        nonlocal data
+        raw = values.astype("<f4").tobytes()
+        views.append({"buffer": 0, "byteOffset": len(data), "byteLength": len(raw)})
+        accessors.append({"componentType": 5126, "bufferView": len(views) - 1, "count": len(values), "type": kind})
+        data += raw
+        return len(accessors) - 1
+
+    for moved, path, times, values, kind in keys:
+        output = np.array(values)
+        width = "VEC4" if path == "rotation" else "VEC3"
+        samplers.append({"input": put(np.array(times), "SCALAR"), "output": put(output, width), "interpolation": kind})
+        channels.append({"sampler": len(samplers) - 1, "target": {"node": moved, "path": path}})
+    document = {
+        "nodes": nodes, "buffers": [{"byteLength": len(data)}], "bufferViews": views, "accessors": accessors,
+        "animations": [{"channels": channels, "samplers": samplers, "extras": {"fps": 4}}],
+    } | more  # fmt: skip
+    return glb(document, data)
+
+
+def positions_of(data: bytes) -> tuple[list[str], np.ndarray]:
+    found = node(
+        f"{OPEN} const f = readGlb(bytes(given)); answer({{...f, positions: [...f.positions], rest: 0}});",
+        base64.b64encode(data).decode(),
+    )
+    return found["names"], np.array(found["positions"]).reshape(found["frames"], len(found["names"]), 3)
+
+
+HALF = 0.5**0.5
+
+
+def test_a_glb_without_a_skin_moves_as_its_nodes_do() -> None:
+    """By hand: a scaled root that turns a quarter about Y, with a child one metre along X."""
+    nodes = [{"name": "root", "children": [1], "scale": [2, 2, 2]}, {"name": "child", "translation": [1, 0, 0]}]
+    turn = (0, "rotation", [0.0, 1.0], [[0, 0, 0, 1], [0, HALF, 0, HALF]], "LINEAR")
+    names, places = positions_of(
+        animated(nodes, [turn, (1, "translation", [0.0, 1.0], [[1, 0, 0], [1, 0, 0]], "LINEAR")])
+    )
+    assert names == ["root", "child"]
+    angles = np.radians([0, 22.5, 45, 67.5, 90])
+    assert np.allclose(places[:, 0], 0, atol=1e-6)
+    assert np.allclose(places[:, 1], 2 * np.stack([np.cos(angles), 0 * angles, -np.sin(angles)], axis=-1), atol=1e-6)
+
+
+def test_a_glb_is_sampled_by_its_interpolation() -> None:
+    steps = (0, "translation", [0.0, 0.5, 1.0], [[0, 0, 0], [1, 0, 0], [2, 0, 0]], "STEP")
+    # In- and out-tangents of zero: a Hermite curve that eases, 3 u^2 - 2 u^3.
+    zero = [0.0, 0.0, 0.0]
+    eases = (0, "translation", [0.0, 1.0], [zero, zero, zero, zero, [8.0, 0, 0], zero], "CUBICSPLINE")
+    assert positions_of(animated([{}], [steps]))[1][:, 0, 0].tolist() == [0, 0, 1, 1, 2]
+    u = np.linspace(0, 1, 5)
+    assert np.allclose(positions_of(animated([{}], [eases]))[1][:, 0, 0], 8 * (3 * u**2 - 2 * u**3), atol=1e-6)
+
+
+def test_the_first_of_two_skins_is_shown_and_a_matrix_is_a_place() -> None:
+    matrix = [0, 0, -1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 5, 0, 1]  # a quarter about Y, five metres up; columns first
+    nodes = [{"children": [1, 3], "matrix": matrix}, {"name": "a", "children": [2]}, {"name": "b"}, {"name": "other"}]
+    move = (2, "translation", [0.0, 0.25], [[1, 0, 0], [3, 0, 0]], "LINEAR")
+    names, places = positions_of(animated(nodes, [move], skins=[{"joints": [2, 1]}, {"joints": [3]}]))
+    assert names == ["a", "b"], "parents come before their children"
+    assert np.allclose(places, [[[0, 5, 0], [0, 5, -1]], [[0, 5, 0], [0, 5, -3]]], atol=1e-6)
