@@ -137,9 +137,15 @@ def _names(option: Any) -> str:
     return "<br>".join(code(name) for name in (*option.opts, *option.secondary_opts))
 
 
+def _kind(option: Any) -> str:
+    """Return what an option takes where nobody named it: its choices, or the type."""
+    kind = option.type_descriptor
+    return "|".join(map(str, kind.choices)) if kind.is_choice else "TEXT"
+
+
 def _metavar(option: Any) -> str:
     own = option.metavar
-    return own if own is not None else "" if option.is_flag else option.type.name.upper()
+    return own if own is not None else "" if option.is_flag else _kind(option)
 
 
 def _plain(text: str) -> str:

@@ -9,6 +9,7 @@ import logging
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from motionkit.errors import MotionkitError
@@ -58,10 +59,11 @@ def download(source: str, *, revision: str = "", files: Sequence[str] = DATA) ->
     from huggingface_hub import HfApi, snapshot_download
 
     offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
-    try:
-        if not offline:
+    if not offline:
+        with suppress(Exception):  # what is wrong the download says; without a network it takes the cache
             about = HfApi().model_info(source, revision=revision or None)
             _say_code(source, [one.rfilename for one in about.siblings or ()], files)
+    try:
         found = snapshot_download(
             source, revision=revision or None, allow_patterns=list(files), local_files_only=offline
         )

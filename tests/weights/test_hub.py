@@ -98,6 +98,9 @@ def test_what_the_hub_does_not_have_is_an_error(hub: Hub) -> None:
 def test_without_a_network_the_cache_is_used(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.repositories["someone/tmr"] = stored(weights_path("tmr"))
     first = weights.located("someone/tmr")
+    with monkeypatch.context() as patch:
+        patch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")  # nobody answers
+        assert weights.located("someone/tmr") == first
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     hub.asked.clear()
     assert weights.located("someone/tmr") == first
