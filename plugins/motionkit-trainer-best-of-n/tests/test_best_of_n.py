@@ -17,6 +17,7 @@ from motionkit.testing import check_trainer
 from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.training.learner import Learner, constant_rate
+from motionkit.training.steps import State
 from motionkit_trainer_best_of_n import BestOfNSettings, BestSettings
 from motionkit_trainer_best_of_n.trainer import BestOfN, choose, diffusion_loss
 
@@ -61,26 +62,51 @@ def test_contract(tmp_path: Path) -> None:
     assert document["heldout"]["reward"]["n"] == 2
 
 
-class _Low:
-    """Prefers a low root."""
+class _Speed:
+    """Mean speed of the joints in m/s, times a sign."""
 
-    name = "low"
+    name = "speed"
+
+    def __init__(self, sign: float) -> None:
+        self.sign = sign
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        height = torch.where(motions.mask, motions.joints[..., 0, 1], 0.0).sum(1) / motions.lengths
-        return RewardScores(total=-height)
+        steps = motions.joints.diff(dim=1).norm(dim=-1).mean(dim=-1) * motions.fps
+        speed = torch.where(motions.mask[:, 1:], steps, 0.0).sum(dim=1) / (motions.lengths - 1)
+        return RewardScores(total=self.sign * speed)
 
 
-def test_a_policy_learns_from_what_a_reward_prefers() -> None:
-    settings = BestOfNSettings.model_validate(
-        QUICK | {"best": {"prompts": 2, "samples": 6, "updates": 8}, "optim": {"learning_rate": 3e-4}}
-    )
+def test_a_policy_learns_what_a_reward_prefers_and_not_what_it_samples_anyway() -> None:
+    after = {}
+    for sign in (1.0, -1.0):
+        trainer, learner = _opened(best={"prompts": 1, "samples": 8, "keep": 2, "updates": 10})
+        trainer.prompts = trainer.asked = trainer.prompts[:1]
+        trainer.mix, trainer.judge = RewardMix([(_Speed(sign), 1.0)]), None
+        rounds = [trainer._round(number, learner) for number in range(1, 5)]
+        assert all(each["kept/reward"] > each["reward/mean"] for each in rounds)
+        after[sign] = sign * trainer._measure()["heldout/reward/mean"]
+    assert after[1.0] > 1.3 * after[-1.0], after
+
+
+def _opened(**more: object) -> tuple[BestOfN, Learner]:
+    settings = BestOfNSettings.model_validate(QUICK | {"heldout": {"samples": 8}} | more)
     trainer = BestOfN(settings)
     trainer.prepare()
-    trainer.mix, trainer.judge = RewardMix([(_Low(), 1.0)]), None
-    trainer.plan = plan_steps(trainer.policy, "ddim", 4, eta=1.0)
-    learner = Learner(trainer.policy, settings.optim, constant_rate(3e-4, 0))
-    before = trainer._measure()["heldout/reward/mean"]
-    rounds = [trainer._round(number, learner) for number in range(1, 5)]
-    assert all(each["kept/reward"] > each["reward/mean"] for each in rounds)
-    assert trainer._measure()["heldout/reward/mean"] > before + 0.005
+    trainer.mix = RewardMix([(_Speed(1.0), 1.0)])
+    trainer.plan = plan_steps(trainer.policy, "ddim", 4)
+    return trainer, Learner(trainer.policy, settings.optim, constant_rate(5e-4, 0))
+
+
+def test_a_run_goes_on_to_the_same_bits() -> None:
+    trainer, learner = _opened()
+    trainer._round(1, learner)
+    states = {name: part.state() for name, part in learner.parts().items()}
+    kept = {name: State({k: v.clone() for k, v in one.tensors.items()}, one.values) for name, one in states.items()}
+    wanted = trainer._round(2, learner)
+    other, again = _opened()
+    with torch.no_grad():
+        for name, part in again.parts().items():
+            part.load_state(kept[name])
+    assert other._round(2, again) == wanted
+    for name, value in trainer.policy.tensors().items():
+        assert torch.equal(value, other.policy.tensors()[name])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from motionkit.documents import read_text
+from motionkit.documents import read_csv
 from motionkit.errors import MotionkitError
 
 CUTS, STYLES = "Frame_Cuts.csv", "Dataset_List.csv"
@@ -56,7 +55,7 @@ def find_recordings(root: Path, styles: Collection[str], contents: Collection[st
         start, stop = (_frame(cuts[style].get(f"{content}_{end}"), root, path.stem) for end in ("START", "STOP"))
         if not start < stop:
             raise MotionkitError(f"{root / CUTS}: {path.stem} ends at frame {stop}, before its start {start}.")
-        captions = captions_of(style, content, described.get(style, {}).get("Description") or "")
+        captions = captions_of(style, content, described.get(style, {}).get("Description", ""))
         found.append(Recording(path, path.stem, start, stop, captions))
     if not found:
         raise MotionkitError(f"{root} has no recording of these styles and contents.", fix="check --dataset.root.")
@@ -82,17 +81,14 @@ def captions_of(style: str, content: str, description: str) -> tuple[str, ...]:
 
 def _table(path: Path, key: str) -> dict[str, Mapping[str, str]]:
     """Return the rows of a table by the column `key`."""
-    rows = csv.DictReader(read_text(path).splitlines(), skipinitialspace=True)
-    try:
-        if key not in (rows.fieldnames or ()):
-            raise MotionkitError(f"{path} has no column {key!r}.", fix="take the table that 100STYLE comes with.")
-        return {row[key].strip(): row for row in rows if (row[key] or "").strip()}
-    except csv.Error as error:
-        raise MotionkitError(f"{path} is no table of commas.", why=str(error)) from error
+    rows = [{name.strip(): value.strip() for name, value in row.items()} for row in read_csv(path)]
+    if not rows or key not in rows[0]:
+        raise MotionkitError(f"{path} has no column {key!r}.", fix="take the table that 100STYLE comes with.")
+    return {row[key]: row for row in rows if row[key]}
 
 
 def _frame(value: str | None, root: Path, name: str) -> int:
-    text = (value or "").strip()
+    text = value or ""
     if not text.isascii() or not text.isdigit():
         raise MotionkitError(
             f"{root / CUTS} does not say which frames of {name} are good: {text[:40]!r}.", fix="take the file out."
