@@ -19,6 +19,8 @@ from typer.testing import CliRunner, Result
 from motionkit.cli import get_app
 from motionkit.plugins._discovery import forget
 
+from .made.forks import Forks
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # The same examples every time: what passes here passes everywhere.
@@ -51,6 +53,13 @@ def shared() -> Path:
     if not (folder / "fixtures").is_dir():
         pytest.skip("../shared (recorded fixtures and data) is not here")
     return folder
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """Processes that begin with torch imported, and nothing of motionkit."""
+    with Forks(tmp_path_factory.mktemp("forks")) as found:
+        yield found
 
 
 @pytest.fixture(autouse=True)

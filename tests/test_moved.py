@@ -1,7 +1,6 @@
 """Old paths of modules go on working until 0.3."""
 
 import importlib
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -9,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from motionkit._moved import SEVERAL, moved
+
+from .made.forks import Forks
 
 PACKAGE = Path(__file__).parents[1] / "motionkit"
 
@@ -56,9 +57,7 @@ def test_no_old_path_is_a_module_of_today() -> None:
         "from motionkit.evaluation import trained_on",
     ],
 )
-def test_an_old_path_is_enough_by_itself(line: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "always::DeprecationWarning", "-c", line], capture_output=True, text=True
-    )
+def test_an_old_path_is_enough_by_itself(line: str, forks: Forks) -> None:
+    done = forks.run("-c", f"import warnings\nwarnings.simplefilter('always', DeprecationWarning)\n{line}")
     assert done.returncode == 0, done.stderr
     assert "goes with 0.3" in done.stderr

@@ -51,7 +51,7 @@ KINDS = (
 # One line each, in this order: later ones read what earlier ones wrote.
 MADE = (
     "train-mpl --data clips --encoder none --epochs 1 --batch-size 64 --set model.width=32 --set train.stride=16 "
-    "--set train.val_stride=64 --out predictor",
+    "--set train.val_stride=64 --set train.long=[] --out predictor",
     "grpo --reward tmr-dense --algorithm reward-gradient --num-steps 1 --batch-size 2 --set heldout.prompts=0 "
     f"--inference-timesteps 2 {' '.join(STARTER)} --out tuned",
     "reward-collect --policy scripted --num-steps 1 --set episodes.num_envs=8 --set episodes.steps=64 --out episodes",

@@ -71,12 +71,13 @@ def gradient(tiny: Tiny, out: Path | str, *more: object, steps: int = 4) -> list
         "grpo", "--reward", "tmr-dense", *DATA, "--dataset.prompts", 24, "--out", out, "--num-steps", steps,
         "--policy.checkpoint", tiny.mdm, "--reward.weights", tiny.tmr, "--batch-size", 2,
         "--train-timesteps", 3, "--inference-timesteps", 3, "--set", "heldout.prompts=8", "--set", "heldout.samples=2",
-        "--judge", "tmr-dense", "--judge.weights", tiny.tmr, *more,
+        "--judge", "tmr-dense", "--judge.weights", tiny.tmr,
+        "--set", "audit.enabled=false", *more,  # a second for each run; tests/cli/test_grpo_audit.py has it on
     )  # fmt: skip
     return [str(word) for word in words]
 
 
-FEW = ("--set", "heldout.prompts=2", "--set", "heldout.all_steps=off", "--set", "audit.enabled=false")
+FEW = ("--set", "heldout.prompts=2", "--set", "heldout.all_steps=off")
 """For runs that are not about what is measured."""
 HALVES = ("--set", "checkpoint.every=1", "--set", "checkpoint.keep=5")
 

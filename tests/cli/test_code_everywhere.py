@@ -173,9 +173,10 @@ def test_no_model_folder_makes_a_command_run_code(words: str, evil: None, cli: C
 def test_what_is_typed_still_runs(cli: Cli, tuned: Any) -> None:
     source = (ROOT / "tests" / "tuned_trainer.py").read_text()
     Path("mine.py").write_text(source.replace('"tuned_trainer:', 'f"{__name__}:'))
-    short = ["--base-set", "run.num_steps=2", "--seeds", 1, "--sampler", "random"]
-    for jobs in (1, 2):  # in this process, and in others
-        words = ["--trainer", "./mine.py:component", *short, "--jobs", jobs, "--name", jobs, "--json"]
+    short = ["--base-set", "run.num_steps=2", "--sampler", "random"]
+    for jobs in (1, 2):  # in this process, and in others, which are started once: there are no further seeds then
+        words = ["--trainer", "./mine.py:component", *short, "--jobs", jobs, "--seeds", 2 - jobs]
+        words += ["--name", jobs, "--json"]
         done = cli("tune-bayes", "--trials", 2, *words)
         assert done.exit_code == 0, done.stderr
         found = json.loads(done.stdout)
@@ -193,6 +194,7 @@ def test_what_is_typed_still_runs(cli: Cli, tuned: Any) -> None:
 def test_a_plugin_of_ones_own_in_the_base_of_a_search(evil: None, cli: Cli) -> None:
     Path("space.json").write_text(json.dumps({"optim.learning_rate": [1e-4, 1e-3]}))
     words = ["--trainer", "grpo", "--space", "space.json", "--value", "x", "--dry-run"]
+    words += ["--base-set", "dataset.clips=48"]
     for flag in ("--base-set", "--trial-set"):
         done = cli("tune-bayes", *words, flag, f"reward={EVIL}")
         assert MARK.exists(), done.stderr

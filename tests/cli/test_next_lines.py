@@ -12,6 +12,7 @@ from typer.testing import Result
 from motionkit.runs import next_commands, open_run, peek
 
 from ..made.own_runs import CLIPS, PICTURES, RUNS, TEXTS, place_of, typed
+from .conftest import DATA
 
 NAMED = {
     "reward-collect": ("max_steps = 8", "max-steps 8"), "ppo": ("max_steps = 8", "max-steps 8"),
@@ -109,7 +110,8 @@ def test_a_reward_of_other_data_than_the_prompts_is_a_warning(own_runs: Path, mo
     (line,) = (one for one in next_commands(peek("runs/tiny/pretrain-tmr")) if " grpo " in one)
     assert "was trained on" not in typed(line, "--dry-run", "--device", "cpu").stderr
     weights = "--reward tmr-dense --reward.weights runs/tiny/pretrain-tmr/tmr"
-    done = typed(f"grpo {weights} --judge tmr-dense --judge.weights runs/tiny/pretrain-tmr --dry-run --device cpu")
+    judge = "--judge tmr-dense --judge.weights runs/tiny/pretrain-tmr"
+    done = typed(f"grpo {weights} {judge} --dry-run", *DATA)
     assert done.exit_code == 0, done.stderr
     said = " ".join(done.stderr.split())
     assert "warning: reward.tmr-dense was trained on " in said

@@ -41,7 +41,7 @@ REFUSED = [
     (("profile", "a.bvh", "--html", "p.html"), "p.html"),
     (("profile", "a.bvh", "--write-config", "p.json"), "p.json"),
     (("grpo", "--dry-run", "--policy.checkpoint", "p.pt"), "p.pt"),
-    (("grpo", "--dry-run", "--reward", "tmr-dense", "--reward.weights", "p.pt"), "p.pt"),
+    (("grpo", "--dry-run", "--dataset.clips", "48", "--reward", "tmr-dense", "--reward.weights", "p.pt"), "p.pt"),
     (("grpo", "--dry-run", "--dataset", "composite", "--dataset.path", "p.json"), "p.json"),
     (("generate", "walk", "out", "--policy.checkpoint", "p.safetensors"), "p.safetensors"),
 ]

@@ -21,6 +21,8 @@ from motionkit.predictor.settings import PredictorSettings
 from motionkit.rigs import fix_feet
 from motionkit.starter import OFFSETS, PARENTS, generate
 
+from ..made.own_runs import write_clip
+
 Cli = Callable[..., Any]
 
 
@@ -139,4 +141,8 @@ def test_the_default_export_is_the_first_that_the_model_has(model: Path, cli: Cl
     other = cli("export", model, "mdm", "--to", "mdm")
     assert other.exit_code == 2
     assert "cannot be exported to mdm" in other.stderr
-    assert cli("eval", "mpl", "out", "--horizons", "100", "--long", "", "--set", "stride=200").exit_code == 0
+    Path("clips").mkdir()
+    for number in range(3):
+        write_clip(Path("clips"), number, "train" if number < 2 else "val")
+    measured = cli("eval", "mpl", "out", "--data", "clips", "--horizons", "100", "--long", "", "--set", "stride=20")
+    assert measured.exit_code == 0, measured.stderr

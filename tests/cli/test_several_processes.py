@@ -149,7 +149,7 @@ def test_two_processes_give_the_parameters_of_one(command: tuple[str, ...], tmp_
 
 
 def test_a_signal_to_one_stops_both_and_one_goes_on_alone(tmp_path: Path) -> None:
-    words = [*SA2VA, *EVERY, "--set", "checkpoint.keep=9999", "--num-steps", "30"]
+    words = [*SA2VA, *EVERY, "--set", "checkpoint.keep=9999", "--num-steps", "16"]
     alone([*words, "--out", str(tmp_path / "one")])
     processes = start([*words, "--out", str(tmp_path / "two")])
     metrics = tmp_path / "two" / "metrics.jsonl"

@@ -127,7 +127,7 @@ def test_workers_end_with_their_parent(tmp_path, command, number):
 
 def test_ctrl_c_while_workers_start_waits_for_none_and_shows_no_traceback(tmp_path, command):
     (tmp_path / "hold").touch()
-    process = command("convert", "--check", "in", "--jobs", "8")
+    process = command("convert", "--check", "in", "--jobs", "4")
     end = time.monotonic() + 2 * LONG
     while not list(tmp_path.glob("at-*")) and time.monotonic() < end:
         time.sleep(0.02)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from typer.testing import Result
+
+from ..made.forks import Forks
 
 Cli = Callable[..., Result]
 
@@ -168,10 +167,12 @@ def test_a_resumed_run_stays_where_it_is(cli: Cli, trainer: ModuleType, more: li
 
 
 @pytest.mark.parametrize(("end", "code"), [("interrupt", 130), ("terminate", 143)])
-def test_signals_save_and_print_the_resume_line(tmp_path: Path, trainer: ModuleType, end: str, code: int) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(trainer.__file__ or "").parent)}
-    command = [sys.executable, "-m", "motionkit", "count", "--end", end, "--num-steps", "50", "--name", "a", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+def test_signals_save_and_print_the_resume_line(
+    tmp_path: Path, trainer: ModuleType, forks: Forks, end: str, code: int
+) -> None:
+    path = [str(Path(trainer.__file__ or "").parent)]
+    words = ("count", "--end", end, "--num-steps", "50", "--name", "a", "--json")
+    done = forks.run("motionkit", *words, folder=tmp_path, path=path)
     assert done.returncode == code, done.stderr
     assert "motionkit count --resume runs/count/a" in done.stderr
     assert json.loads(done.stdout)["status"] == "interrupted"

@@ -84,9 +84,15 @@ def test_trials_keep_settings_and_metrics_and_only_the_best_its_model(cli: Cli, 
         assert (folder / "policy").exists() == (number == best)
 
 
-def test_two_processes_do_the_trials_once_each(cli: Cli, tuned: ModuleType) -> None:
-    words = ["--trainer", "tuned", "--base-set", "run.num_steps=2", "--sampler", "random", "--seeds", "1"]
-    found = document(cli("tune-bayes", *words, "--trials", 7, "--jobs", 2, "--name", "a", "--json"))
+def test_two_processes_do_the_trials_once_each_and_tell_of_them(
+    cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("motionkit.tuning.search._EVERY", 0.05)
+    words = ["--trainer", "tuned", "--base-set", "run.num_steps=3", "--sampler", "random", "--seeds", "1"]
+    words += ["--base-set", "wait=0.2"]
+    done = cli("tune-bayes", *words, "--trials", 7, "--jobs", 2, "--name", "a", "--json")
+    found = document(done)
+    tells_of_trials(done, 7)
     assert [one["number"] for one in found["trials"]] == list(range(7))
     assert all(one["state"] in ("complete", "pruned") for one in found["trials"])
     assert len({one["params"]["shape.x"] for one in found["trials"]}) == 7
@@ -173,7 +179,8 @@ def test_settings_that_kill_their_process_twice_have_failed(cli: Cli, tuned: Mod
 def test_a_signal_ends_it_and_resume_goes_on(
     cli: Cli, tuned: ModuleType, jobs: str, number: signal.Signals, code: int
 ) -> None:
-    words = [*SHORT, "--trials", "4", "--base-set", "wait=0.3", "--jobs", jobs, "--name", "a", "--json"]
+    # No further seeds: they would start the processes once more.
+    words = [*SHORT, "--trials", "4", "--base-set", "wait=0.3", "--jobs", jobs, "--seeds", "0", "--name", "a", "--json"]
     process = start(words, Path.cwd())
     first = PLACE / "trials" / "trial-00000" / "metrics.jsonl"
     until(lambda: first.exists() and first.read_text() != "")
@@ -182,7 +189,7 @@ def test_a_signal_ends_it_and_resume_goes_on(
     assert process.returncode == code, err
     assert json.loads(out)["status"] == "interrupted"
     assert "motionkit tune-bayes --resume runs/tune/a" in err
-    found = document(cli("tune-bayes", "--resume", PLACE, "--json"))
+    found = document(cli("tune-bayes", "--resume", PLACE, "--jobs", 1, "--json"))
     assert sum(one["state"] in ("complete", "pruned") for one in found["trials"]) == 4
 
 
@@ -363,19 +370,22 @@ def test_the_result_holds_the_searched_settings_and_the_base_as_given(
     assert not Path("new.json").exists()
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_trials_that_run_are_told_of(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch, jobs: str) -> None:
-    """The first trial of a search took five minutes without a line."""
-    monkeypatch.setattr("motionkit.tuning.search._EVERY", 0.05)
-    words = [*SHORT, "--jobs", jobs, "--trials", "2", "--base-set", "wait=0.2", "--name", "a"]
-    done = cli("tune-bayes", *words)
-    assert done.exit_code == 0, done.stderr
+def tells_of_trials(done: Result, trials: int) -> None:
+    """Check the lines of a search in three steps a trial."""
     lines = done.stderr.splitlines()
     first = next(place for place, line in enumerate(lines) if re.search("trial 0, the base: step [0-3] of 3", line))
-    assert first < next(place for place, line in enumerate(lines) if "/2  trial" in line)
-    if jobs == "1":  # in this process no step is missed
-        assert any(re.search("trial 0, the base: step 2 of 3  eta [0-9.]+ s", line) for line in lines)
+    assert first < next(place for place, line in enumerate(lines) if f"/{trials}  trial" in line)
     assert any(re.search(r"(best|base), seed [12]: step \d of 3", line) for line in lines)
+
+
+def test_trials_that_run_are_told_of(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first trial of a search took five minutes without a line."""
+    monkeypatch.setattr("motionkit.tuning.search._EVERY", 0.05)
+    done = cli("tune-bayes", *SHORT, "--trials", "2", "--base-set", "wait=0.2", "--name", "a")
+    assert done.exit_code == 0, done.stderr
+    tells_of_trials(done, 2)
+    # In this process no step is missed.
+    assert re.search("trial 0, the base: step 2 of 3  eta [0-9.]+ s", done.stderr)
 
 
 def test_a_locked_storage_is_said(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,11 +422,10 @@ def test_a_second_process_of_the_folder_helps(cli: Cli, tuned: ModuleType) -> No
     words = [*SHORT, "--trials", "8", "--base-set", "wait=0.2", "--name", "a", "--json"]
     one = start(words, Path.cwd())
     until(lambda: (PLACE / "trials").exists())
-    two = start(words, Path.cwd())
+    two = cli("tune-bayes", *words)
     out, err = one.communicate(timeout=120)
-    _, said = two.communicate(timeout=120)
-    assert (one.returncode, two.returncode) == (0, 0), err + said
-    assert "this one takes trials of it" in said
+    assert (one.returncode, two.exit_code) == (0, 0), err + two.stderr
+    assert "this one takes trials of it" in two.stderr
     states = [each["state"] for each in json.loads(out)["trials"]]
     assert len(states) == 8
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +12,8 @@ from typer.testing import Result
 
 from motionkit.plugins import KINDS
 
+from ..made.forks import Forks
+
 Cli = Callable[..., Result]
 
 
@@ -23,7 +22,9 @@ STARTED += [(row.singular, gives) for row in KINDS.values() for gives in row.sca
 
 
 @pytest.mark.parametrize(("kind", "gives"), STARTED)
-def test_a_new_package_passes_its_own_tests(kind: str, gives: str, cli: Cli, site: Any, tmp_path: Path) -> None:
+def test_a_new_package_passes_its_own_tests(
+    kind: str, gives: str, cli: Cli, site: Any, tmp_path: Path, forks: Forks
+) -> None:
     done = cli("plugins", "new", kind, "my-own", *(["--gives", gives] if gives else []))
     assert done.exit_code == 0, done.stderr
     folder = Path(f"motionkit-{kind}-my-own").resolve()
@@ -34,15 +35,15 @@ def test_a_new_package_passes_its_own_tests(kind: str, gives: str, cli: Cli, sit
         for group, found in project["entry-points"].items()
     )
     site.install(project["name"], entries)
-    path = f"{site.folder}{os.pathsep}{folder / 'src'}"
-    environment = {**os.environ, "PYTHONPATH": path, "MOTIONKIT_CACHE": str(tmp_path / "cache")}
-    line = [sys.executable, "-W", "error::UserWarning", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
-    ran = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    there: dict[str, Any] = {
+        "folder": folder, "path": [str(site.folder), str(folder / "src")],
+        "environment": {"MOTIONKIT_CACHE": str(tmp_path / "cache")},
+    }  # fmt: skip
+    line = ["pytest", "-q", "-W", "error::UserWarning", "-p", "no:cacheprovider", str(folder)]
+    ran = forks.run(*line, **there)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    words = ["plugins", "list", *(["--check"] if kind == "reward" else [])]
-    line = [sys.executable, "-m", "motionkit", *words]
-    shown = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert shown.returncode == 0, shown.stdout
+    shown = forks.run("motionkit", "plugins", "list", *(["--check"] if kind == "reward" else []), **there)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "my-own" in shown.stdout
     assert cli("plugins", "new", kind, "my-own").exit_code == 2
 

@@ -203,8 +203,8 @@ def test_a_run_of_before_other_paths_goes_on_in_the_same_bits(
     Path("small.json").write_text(json.dumps({name: small[name] for name in (
         "data", "encoder", "model", "train", "freerun", "teacher", "loss", "augmentation", "optim", "checkpoint")
     }))  # fmt: skip
-    for out in ("whole", "old"):
-        assert cli("train-mpl", "--config", "small.json", "--epochs", "2", "--out", out).exit_code == 0
+    assert cli("train-mpl", "--config", "small.json", "--epochs", "2", "--out", "whole").exit_code == 0
+    shutil.copytree("whole", "old")
     last = max(path.name for path in Path("old/checkpoints").glob("step-*"))
     shutil.rmtree(f"old/checkpoints/{last}")
     shutil.rmtree("old/policy")
