@@ -173,7 +173,7 @@ def unreadable(path: Path, error: OSError) -> MotionkitError:
 
 def not_text(path: Path, error: UnicodeDecodeError) -> MotionkitError:
     """Return the error for a file that is not UTF-8."""
-    return MotionkitError(f"{path} is not a text file (UTF-8).", why=f"byte {error.start} is no part of such a text.")
+    return MotionkitError(f"{path} is not a text file (UTF-8).", why=f"byte {error.start} is not part of such a text.")
 
 
 def _too_large(path: Path, size: int, limit: int) -> MotionkitError:
@@ -252,7 +252,7 @@ _MANY = 5_000_000
 
 _LINE = 1 << 20
 
-# A string, even an unterminated one, is matched as a whole, so that "//" inside it is no comment; the possessive
+# A string, even an unterminated one, is matched as a whole, so that "//" inside it is not a comment; the possessive
 # repeats keep the search linear in the length of any text.
 _PIECE = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _COMMA = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*+[}\]])', re.DOTALL)

@@ -37,7 +37,7 @@ def main() -> None:
     try:
         get_app()()
     finally:
-        sys.stdout = sys.stderr  # what other code prints while Python ends is no result
+        sys.stdout = sys.stderr  # what other code prints while Python ends is not a result
 
 
 __all__ = ["get_app", "main"]

@@ -175,7 +175,7 @@ class CommandTree(TyperGroup):
         Raises:
             MotionkitError: There is none; the nearest name is suggested. Or a command of the training guides was
                 pasted, which is answered with the one that means the same. Or a launcher started several processes of a
-            command that is no trainer.
+            command that is not a trainer.
         """
         command = self.get_command(ctx, args[0])
         if not self.prefix and not ctx.resilient_parsing and any(row.name == args[0] for row in rows()):

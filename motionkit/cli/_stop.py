@@ -112,7 +112,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def refuse_copies(command: str) -> None:
-    """Refuse a command that is no trainer where a launcher started several processes of it."""
+    """Refuse a command that is not a trainer where a launcher started several processes of it."""
     launch = launch_of()
     if launch.size > 1:
         raise MotionkitError(

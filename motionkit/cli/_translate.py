@@ -246,7 +246,7 @@ def _rewards(draft: Draft) -> None:
 
 
 def _weighted(name: str, weight: str) -> str:
-    """Return ``name=weight``; a weight of 1 is left out, and what is no number is kept for the command to refuse."""
+    """Return ``name=weight``; a weight of 1 is left out, and what is not a number is kept for the command to refuse."""
     try:
         value = float(weight)
     except ValueError:

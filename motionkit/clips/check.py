@@ -73,7 +73,7 @@ def check_motion(
             found.append(_at_rest(start, start + rest))
             index[: start + rest] = start + rest
         sound = places[index]
-        # A step over missing frames lasts as long as they do and is no jump.
+        # A step over missing frames lasts as long as they do and is not a jump.
         steps = sound.where(whole[:, None, None], torch.nan)
         found.append(speed_jumps(steps, names, fps))
         found.append(root_shift(steps, names, fps))

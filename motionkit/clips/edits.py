@@ -83,7 +83,7 @@ class Edits:
         if self.height and self.rig is not None:
             raise MotionkitError("--height does not act with --rig.", why="the rig has its own.", fix="leave one out.")
         if not math.isfinite(self.yaw):
-            raise MotionkitError(f"--yaw {self.yaw:g} is no angle.", fix="give degrees, such as --yaw 90.")
+            raise MotionkitError(f"--yaw {self.yaw:g} is not an angle.", fix="give degrees, such as --yaw 90.")
 
 
 def read_fixes(text: str) -> tuple[Fix, ...]:
@@ -93,7 +93,7 @@ def read_fixes(text: str) -> tuple[Fix, ...]:
     for word in words:
         if word not in known:
             fix = did_you_mean(word, known) or f"known: {', '.join(known)}."
-            raise MotionkitError(f"--fix {word} is no repair.", fix=fix, choices=list(known))
+            raise MotionkitError(f"--fix {word} is not a repair.", fix=fix, choices=list(known))
     return tuple(cast("list[Fix]", list(dict.fromkeys(words))))
 
 

@@ -29,7 +29,7 @@ KINDS: dict[Kind, str] = {
     "rest-pose": "the first frames are a T-pose, or the first is mixed with one",
     "penetration": "a joint is below the floor",
     "floating": "no joint is near the floor for longer than a jump lasts",
-    "scale": "the body is no size for an adult: a wrong unit, or a child",
+    "scale": "the body is not the size of an adult: a wrong unit, or a child",
     "frozen": "nothing moves at all",
     "bone-length": "bones change their length",
     "sides": "a bone is longer on one side of the body",
@@ -210,7 +210,7 @@ def bone_finding(
 ) -> Finding | None:
     """Find frames in which a bone is longer or shorter than its median by more than `STRETCH`.
 
-    Bones under 3 cm are passed over: rounding alone changes them. The root's distance from the origin is no bone.
+    Bones under 3 cm are passed over: rounding alone changes them. The root's distance from the origin is not a bone.
     """
     lengths = _bone_lengths(positions, parents)
     usual = lengths.median(dim=0).values

@@ -36,7 +36,7 @@ def read_rig(
     suffix = path.suffix.lower()
     if suffix not in (".bvh", ".glb"):
         fix = did_you_mean(text, NAMES) or f"known: {', '.join(NAMES)}, or the path of a .bvh or .glb file."
-        raise MotionkitError(f"--rig {text} is no rig.", fix=fix, choices=list(NAMES))
+        raise MotionkitError(f"--rig {text} is not a rig.", fix=fix, choices=list(NAMES))
     if not path.is_file():
         raise MotionkitError(f"--rig {text}: there is no such file.", fix="check the path.")
     motion = read_glb_rig(path) if suffix == ".glb" else _bvh_rest(path)

@@ -29,7 +29,7 @@ class Range:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
-            raise ValueError(f"{self.low:g} to {self.high:g} is no range")
+            raise ValueError(f"{self.low:g} to {self.high:g} is not a range")
         if self.log and self.low <= 0:
             raise ValueError(f"a range by the logarithm begins above 0, not at {self.low:g}")
         if self.whole and (self.low != int(self.low) or self.high != int(self.high)):

@@ -25,7 +25,7 @@ DEVICE_HELP = "auto, cpu, mps, cuda, cuda:N or N."
 
 @dataclass(frozen=True)
 class Argument:
-    """A word of the command line that is no option, such as the model."""
+    """A word of the command line that is not an option, such as the model."""
 
     metavar: str  # Its name in help, such as ``MODEL``
     help: str  # What it is, in one line
@@ -126,10 +126,10 @@ def build_protocol(name: str, component: Component, settings: ProtocolSettings, 
 
 
 def measured(name: str, protocol: EvaluationProtocol, words: Sequence[Any]) -> Result:
-    """Let a protocol measure, and refuse what is no result.
+    """Let a protocol measure, and refuse what is not a result.
 
     Raises:
-        ProtocolError: It returned something else than a `Result`, a figure that is no number or is not defined, or a
+        ProtocolError: It returned something else than a `Result`, a figure that is not a number or is not defined, or a
             document that JSON cannot hold (exit code 1).
     """
     with plugins.catching(type(protocol).__module__, code=1):

@@ -239,7 +239,7 @@ def _numbers(data: Mapping[str, Any], names: Sequence[str], path: Path) -> NDArr
         if name in data:
             value = data[name]
             if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu" or value.ndim == 0:
-                raise MotionkitError(f"{path}: {name} is no array of numbers.")
+                raise MotionkitError(f"{path}: {name} is not an array of numbers.")
             return value
     return None
 

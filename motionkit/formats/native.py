@@ -142,7 +142,7 @@ def read_native(
     """
     data = read_array(path, limit=LIMIT)
     if not isinstance(data, Mapping) or _text(data.get("motionkit_schema")) != SCHEMA:
-        raise MotionkitError(f"{path} is no motion file of motionkit.", why="it has no motionkit_schema.")
+        raise MotionkitError(f"{path} is not a motion file of motionkit.", why="it has no motionkit_schema.")
     version = data.get("version")
     if not isinstance(version, np.ndarray) or version.shape != () or version.dtype.kind not in "iu":
         raise MotionkitError(f"{path} does not say which version it is of.")
@@ -171,7 +171,7 @@ def _clip(data: Mapping[str, Any], origin: str) -> Clip:
     tokens = about.get("caption_tokens") or [()] * len(texts)  # files of before have none
     part = str(about["part"])
     if not _PART.fullmatch(part):
-        raise ValueError(f"its part is called {part[:40]!r}, which is no name.")
+        raise ValueError(f"its part is called {part[:40]!r}, which is not a name.")
     split, doubt = read_split(about["split"])
     return Clip(
         motion,
@@ -220,7 +220,7 @@ def _array(data: Mapping[str, Any], name: str, kinds: str, *shape: int | Ellipsi
     """Return an array after checking its kind and shape; None fits any length, a last ``...`` any further axes."""
     array = data[name]
     if not isinstance(array, np.ndarray) or array.dtype.kind not in kinds:
-        raise ValueError(f"{name} is no array of the right kind.")
+        raise ValueError(f"{name} is not an array of the right kind.")
     wanted, found = shape, array.shape
     if wanted[-1:] == (...,):
         wanted = wanted[:-1]

@@ -29,7 +29,7 @@ QUIET = 0.02
 STILL = 0.1
 """Metres: a motion in which no joint has this `joint_range` is a statue."""
 
-_TIE = 0.001  # metres: what is left of a statue by rounding is no side
+_TIE = 0.001  # metres: what is left of a statue by rounding is not a side
 
 
 def body_positions(joints: Tensor, headings: Tensor) -> Tensor:

@@ -81,9 +81,9 @@ def read_joint_map(path: Path) -> JointMap:
     for ours, theirs in parse_toml(text, str(path)).items():
         line = lines.get(ours, 1)
         if ours not in HUMANML.joint_names:
-            raise _error(path, line, f"{ours!r} is no joint of the body", ours, HUMANML.joint_names)
+            raise _error(path, line, f"{ours!r} is not a joint of the body", ours, HUMANML.joint_names)
         if not isinstance(theirs, str):
-            raise MotionkitError(f"{path}, line {line}: {ours} is no name.", fix=f'{ours} = "name of your joint"')
+            raise MotionkitError(f"{path}, line {line}: {ours} is not a name.", fix=f'{ours} = "name of your joint"')
         if not theirs:
             continue
         if theirs in taken:

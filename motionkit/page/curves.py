@@ -27,6 +27,19 @@ _MARK, _GAP = 19, 12
 
 
 @dataclass(frozen=True)
+class Chart:
+    """A chart of metrics over the steps of a run."""
+
+    title: str
+    metrics: Mapping[str, str]  # By the name of the curve
+    caption: str
+    zero: bool = False  # The axis of values begins at 0
+    shares: bool = False  # In percent of the sum of all its metrics
+    steps: bool = False  # A setting: as it is, never smoothed
+    alone: bool = False  # On the page of one run only
+
+
+@dataclass(frozen=True)
 class Curve:
     """One curve."""
 

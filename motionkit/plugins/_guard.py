@@ -57,7 +57,7 @@ def in_use() -> list[str]:
 
 
 def package_of(module: str) -> str:
-    """Return the package, or the file, of a plugin's module; empty for code that is no plugin of others."""
+    """Return the package, or the file, of a plugin's module; empty for code that is not a plugin of others."""
     owner = _owner(module)
     return owner.package if owner is not None else ""
 

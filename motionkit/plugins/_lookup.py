@@ -221,14 +221,14 @@ def check_signature(function: object) -> None:
     """Refuse what cannot be called as a reward's function is, with samples and their prompts.
 
     Raises:
-        MotionkitError: It is no function, or takes other arguments.
+        MotionkitError: It is not a function, or takes other arguments.
     """
     name = getattr(function, "__name__", type(function).__name__)
     called = name if name.isidentifier() else "my_reward"
     fix = f"def {called}(motions, prompts): ... return a tensor, a number per motion"
     if not callable(function) or isinstance(function, type):
         what = f"the class {name}" if isinstance(function, type) else f"a {name}"
-        raise MotionkitError(f"{what} is no reward.", why="a reward has score(), or is a function.", fix=fix)
+        raise MotionkitError(f"{what} is not a reward.", why="a reward has score(), or is a function.", fix=fix)
     try:
         signature = inspect.signature(function)
         signature.bind(None, None)
@@ -282,7 +282,7 @@ def _checked(found: object, origin: str) -> Component:
             fix="Component(summary='One line.', options=A_subclass_of_motionkit.config.Group, factory='module:Class')",
         )
     for metric in found.metrics if isinstance(found.metrics, (tuple, list)) else (found.metrics,):
-        fault = metric.fault if isinstance(metric, Metric) else "it is no motionkit.plugins.Metric"
+        fault = metric.fault if isinstance(metric, Metric) else "it is not a motionkit.plugins.Metric"
         if fault:
             raise MotionkitError(
                 f"the metrics of {origin} cannot hold {metric!r:.120}.",

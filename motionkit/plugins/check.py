@@ -233,7 +233,7 @@ class PackageFault:
 
     package: str  # The package it concerns
     text: str  # Description, with file and line where there is one
-    serious: bool  # Whether motionkit is affected; a malformed package that is no plugin is only odd
+    serious: bool  # Whether motionkit is affected; a malformed package that is not a plugin is only odd
     optional: bool = False  # Whether it is only that a plugin needs a package that is not installed
 
 

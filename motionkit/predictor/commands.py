@@ -78,7 +78,9 @@ def predict(
     refuse_foreign(out)
     kind = kind_of(out)
     if kind is None:
-        raise MotionkitError(f"{out} is no motion file.", fix="end the name in .html, .bvh, .glb, .npz, .mp4 or .gif.")
+        raise MotionkitError(
+            f"{out} is not a motion file.", fix="end the name in .html, .bvh, .glb, .npz, .mp4 or .gif."
+        )
     console.say("predict: loading torch, model and clip")
     predictor = open_predictor(find_predictor(model), None, device=resolve_device(settings.device))
     assert predictor is not None

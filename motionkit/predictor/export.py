@@ -184,7 +184,7 @@ def _example(predictor: MplPredictor, frames: int) -> MotionState:
     joints, fps = len(predictor.names), predictor.network.fps
     mean = next(iter(heads_of(predictor).values())).mean.double().cpu()
     pose = matrix_from_6d(mean[: 6 * joints].unflatten(0, (joints, 6)))
-    # A network that was never trained has a mean of zeros, which is no rotation.
+    # A network that was never trained has a mean of zeros, which is not a rotation.
     pose = torch.where(pose.isfinite().all(-1).all(-1)[:, None, None], pose, torch.eye(3, dtype=torch.float64))
     time = torch.arange(frames, dtype=torch.float64) * (2 * torch.pi / fps)
     swing = torch.zeros(frames, joints, 3, dtype=torch.float64)

@@ -132,7 +132,7 @@ _TARGETS = "tune --metrics judges by the baselines and the run's own teacher val
 
 
 def translate_stages(
-    stages: object,  # what stands under ``freerun_stage_schedule``; returned as it is where it is no list of tables
+    stages: object,  # what stands under ``freerun_stage_schedule``; returned as it is where it is not a list of tables
     origin: str,  # the file
     left: dict[str, str],  # keys that do nothing, with reasons; added to
     problems: list[Problem],  # what is wrong; added to
@@ -217,7 +217,7 @@ _KNOWN = 25
 
 
 def is_guide_config(table: Mapping[str, Any], own: Collection[str]) -> bool:
-    """Whether a settings file is the guide's: it has one of its keys that is no group or setting here."""
+    """Whether a settings file is the guide's: it has one of its keys that is not a group or setting here."""
     return any((key in KEYS or key.startswith("w_") or reason_left_out(key)) and key not in own for key in table)
 
 

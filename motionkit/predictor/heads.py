@@ -140,7 +140,7 @@ class Delta(nn.Module):
         encoder: MotionEncoder | None = None,
     ) -> None:
         super().__init__()
-        self._encoder = (encoder,)  # in a tuple, so that it is no part of this module
+        self._encoder = (encoder,)  # in a tuple, so that it is not a part of this module
         self.settings, self.joints, self.fps = settings, joints, fps
         self.lags, self.ahead = settings.lag_frames(fps), settings.ahead_frames(fps)
         for name in STATISTICS:
@@ -213,7 +213,7 @@ class OneShot(nn.Module):
         encoder: MotionEncoder | None = None,
     ) -> None:
         super().__init__()
-        self._encoder = (encoder,)  # in a tuple, so that it is no part of this module
+        self._encoder = (encoder,)  # in a tuple, so that it is not a part of this module
         self.settings, self.joints, self.fps = settings, joints, fps
         self.lags, self.ahead = settings.lag_frames(fps), settings.ahead_frames(fps)
         self.frames = max(1, round(settings.shot * fps))

@@ -45,6 +45,7 @@ class Frames:
     def true_turn(self) -> Tensor:
         """``[N, F, J, 3, 3]``: the true turn of each joint since the frame before."""
         rotations = self.truth.rotations
+        # Frame t times the transpose of frame t - 1; the known frame stands before the first
         return rotations @ torch.cat([self.last.rotations, rotations[:, :-1]], dim=1).mT
 
     def mean(self, values: Tensor) -> Tensor:
@@ -76,6 +77,7 @@ _JERK = 3
 
 def fk_pos(frames: Frames, skeleton: Skeleton) -> Tensor:
     """Smooth L1 between joint positions in metres, root at the origin and unturned; mean over joints and axes."""
+    # [N, F, J, 3] each; beta: errors below 5 cm count by their square
     there, where = (
         state_positions(state, frames.offsets, skeleton.parents, pose_only=True)
         for state in (frames.predicted.state, frames.truth)
@@ -86,6 +88,7 @@ def fk_pos(frames: Frames, skeleton: Skeleton) -> Tensor:
 def root(frames: Frames, skeleton: Skeleton) -> Tensor:
     """L1 of the root's steps and of its height, in their own deviations: mean of a step's parts, plus the height."""
     state, truth = frames.predicted.state, frames.truth
+    # Steps are per frame, their deviations per second; a step is left, ahead and turn
     steps = ((state.steps - truth.steps) * skeleton.fps / skeleton.root_std[:3]).abs().mean(-1)
     return steps + ((state.heights - truth.heights) / skeleton.root_std[3]).abs()
 
@@ -113,8 +116,10 @@ def skate(frames: Frames, skeleton: Skeleton) -> Tensor:
     """Metres per second that a foot slides while the true one stands; mean over feet. 0 where feet are not known."""
     if skeleton.feet is None:
         return torch.zeros_like(frames.weights)
+    # The known frame comes first, so that diff gives a speed for each of the F frames
     state = frames.last.then(frames.predicted.state)
     feet = state_positions(state, frames.offsets, skeleton.parents)[:, :, list(skeleton.feet)]
+    # X and Z alone: the floor is their plane. The small number keeps the gradient of a standing foot finite
     speed = skeleton.fps * (feet[..., ::2].diff(dim=1).square().sum(-1) + 1e-8).sqrt()
     stands = (frames.truth.contacts > CONTACT) & frames.contacts_known[:, None, None]
     return (speed * stands).mean(-1)
@@ -129,7 +134,9 @@ def jerk(frames: Frames, skeleton: Skeleton) -> Tensor:
             return torch.zeros_like(frames.weights)
         lengths = (places.diff(n=_JERK, dim=1).square().sum(-1) + 1e-14).sqrt()
         both.append(lengths.mean(-1) * skeleton.fps**_JERK)
+    # 1 m/s^3 on both sides: the ratio of two bodies that hardly move says nothing
     ratio = ((both[0] + 1.0) / (both[1] + 1.0)).log().abs()
+    # F + 1 places give F - 2 jerks: zeros stand for the frames before
     return F.pad(ratio, (_JERK - 1, 0))
 
 
@@ -195,6 +202,7 @@ def rot_log(frames: Frames, skeleton: Skeleton) -> Tensor:
 
 def rot_ortho(frames: Frames, skeleton: Skeleton) -> Tensor:
     """How far the 6D numbers of the network are from two orthonormal columns; mean over joints."""
+    # The network gives what is added to the identity's first two columns
     rest = torch.tensor([1.0, 0, 0, 0, 1, 0]).to(frames.predicted.residual)
     first, second = (rest + frames.predicted.residual).split(3, dim=-1)
     lengths = [(column.square().sum(-1) + 1e-12).sqrt() for column in (first, second)]
@@ -208,6 +216,7 @@ def limb_geo(frames: Frames, skeleton: Skeleton, *, margin: float, topk: int) ->
     joints = list(skeleton.limbs.values())
     found = angle(frames.predicted.state.rotations[:, :, joints], frames.truth.rotations[:, :, joints])
     beyond = (found * (180 / math.pi) - margin).relu()
+    # [N, F * L]: the worst of all frames and limbs of a window
     beyond = torch.where((frames.weights > 0)[..., None], beyond, 0.0).flatten(1)
     worst = beyond.topk(min(topk, beyond.shape[1]), dim=1).values.mean(1)
     return worst[:, None].expand(-1, frames.weights.shape[1])
@@ -217,6 +226,7 @@ def attn_reg(frames: Frames, skeleton: Skeleton) -> Tensor:
     """How old the frames are that attention reads, 0 the newest and 1 the oldest; mean over heads."""
     weights = frames.predicted.attention
     count = weights.shape[-1]
+    # The last key is the newest frame, of age 0
     ages = torch.arange(count - 1, -1, -1, device=weights.device) / max(1, count - 1)
     return (weights * ages).sum(-1).mean(-1)
 

@@ -35,7 +35,7 @@ def build_adaptive(settings: AdaptiveSettings, terms: Sequence[str], per_epoch: 
     chosen = tuple(settings.terms or terms)
     if unknown := [name for name in chosen if name not in terms]:
         raise MotionkitError(
-            f"--adaptive-terms has {unknown[0]}, which is no loss with a weight above 0.",
+            f"--adaptive-terms has {unknown[0]}, which is not a loss with a weight above 0.",
             why=f"these have one: {', '.join(terms)}.", fix=f"--set loss.{unknown[0]}=0.1, or leave it out.",
         )  # fmt: skip
     if len(chosen) < 2:

@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.page.curves import Curve, curves
+from motionkit.page.curves import Chart, Curve, curves
 from motionkit.page.html import count, definitions, details, figure, grid, note, result_page, table
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.predictor.evaluation.kept import FILE, KeptClip, KeptPath, Predictions
 from motionkit.runs import RunInfo
 from motionkit.runs.source import Source, not_shown
+from motionkit.tracking import definition
 
 _MODEL = "model"
 _OPENED = 2
@@ -26,21 +27,70 @@ _BAD = {1: "Worst", 2: "Second worst", 3: "Third worst"}
 _ROOM = 1.5
 """Times the error of the last pose held that the charts reach to."""
 
+_VALIDATED = (100, 200, 400, 1000)  # milliseconds at which a predictor is validated
+
+CHARTS = (
+    Chart(
+        "Skill while training",
+        {"skill": "mpl/skill"},
+        "Free runs on validation clips, mean over the horizons; 0 is no better than holding the last pose.",
+        zero=True,
+    ),
+    Chart(
+        "GeoDeg by ms ahead, degrees",
+        {f"{ms}": f"mpl/geo_deg/{ms}" for ms in _VALIDATED},
+        "Error of free runs on validation clips, 100 to 1000 ms ahead.",
+        zero=True,
+    ),
+    Chart(
+        "GeoDeg, teacher forcing, degrees",
+        {f"{ms}": f"mpl/teacher_geo_deg/{ms}" for ms in _VALIDATED},
+        "The same frames, each predicted from the true frames before it.",
+        zero=True,
+        alone=True,
+    ),
+    Chart(
+        "Loss groups, % of the loss",
+        {group: f"loss_group/{group}" for group in ("core", "aux", "long")},
+        "Aim: core 65, aux 5, long 30. Out of balance: core above 80, aux above 15, long below 15.",
+        zero=True,
+        shares=True,
+        alone=True,
+    ),
+    Chart(
+        "Schedule: share and weight",
+        {"teacher forcing": "teacher/share", "free-run weight": "freerun/weight"},
+        "Share of frames predicted from the true frame before, and weight of the free run's loss.",
+        zero=True,
+        steps=True,
+        alone=True,
+    ),
+    Chart(
+        "Schedule: free run, frames",
+        {"horizon": "freerun/horizon"},
+        "Frames of the free run whose loss is minimised.",
+        zero=True,
+        steps=True,
+        alone=True,
+    ),
+)
+"""Charts of what is logged while training."""
+
 _FIGURES = (
-    ("geo_deg", "GeoDeg", "degrees", "Angle between predicted and true rotations so far ahead, mean over joints."),
-    ("mpjpe_mm", "MPJPE", "mm", "Distance of predicted to true joints, root at the origin and unturned."),
-    ("skill", "Skill", "1 is perfect", "1 - GeoDeg divided by that of the last pose held; above 0 is better than it."),
+    ("geo_deg", "degrees", "Angle between predicted and true rotations so far ahead, mean over joints."),
+    ("mpjpe_mm", "mm", "Distance of predicted to true joints, root at the origin and unturned."),
+    ("skill", "1 is perfect", "1 - GeoDeg divided by that of the last pose held; above 0 is better than it."),
 )
 
 _LONG = (
-    ("free", "movement", "Movement", "1 is real clips", "Free runs: the joint that moves most in real clips of the "
+    ("free", "movement", "1 is real clips", "Free runs: the joint that moves most in real clips of the "
      "label, 0.5 to 5 Hz, over the 2 s before."),
-    ("free", "slide", "Slide", "m/s", "Free runs: how fast the lower foot goes along the ground, over the 2 s before."),
-    ("drawn", "path_mean", "Off the path", "m", "Distance of the root to the timed point of drawn paths, mean until "
+    ("free", "slide", "m/s", "Free runs: how fast the lower foot goes along the ground, over the 2 s before."),
+    ("drawn", "path_mean", "m", "Distance of the root to the timed point of drawn paths, mean until "
      "then. The dragged root is on it by definition."),
-    ("drawn", "slide", "Slide along paths", "m/s", "The same slide along drawn paths."),
+    ("drawn", "slide", "m/s", "The same slide along drawn paths."),
 )  # fmt: skip
-"""Charts of long runs: the kind of run, the figure, title, unit and caption."""
+"""Charts of long runs: the kind of run, the figure, unit and caption."""
 
 _SHOWN_SECONDS = 10.0
 
@@ -87,10 +137,10 @@ def long_runs(long: object) -> str:
     colours = {str(row): number for number, row in enumerate({**kinds["free"], **kinds["drawn"]})}
     shown = [
         found
-        for kind, name, title, unit, caption in _LONG
+        for kind, name, unit, caption in _LONG
         if (
             found := _figure(
-                name, title, unit, caption, kinds[kind], label="seconds", colours=colours,
+                name, _long_title(kind, name), unit, caption, kinds[kind], label="seconds", colours=colours,
                 level=real.get(name) if kind == "free" else None,
             )
         )
@@ -151,13 +201,26 @@ def _labels_table(labels: Mapping[Any, Any]) -> str:
     return note(words) + table(columns, cells, numbers=range(2, len(columns)))
 
 
+def _long_title(kind: str, name: str) -> str:
+    return _title(f"mpl/long/{name}/<s>") + (" along paths" if (kind, name) == ("drawn", "slide") else "")
+
+
+def _title(metric: str) -> str:
+    title = definition(metric).title(metric)
+    return title[:1].upper() + title[1:]
+
+
 def error_curves(rows: object) -> str:
     """Return charts of errors against the horizon, a curve for the model and for each baseline."""
     if not isinstance(rows, Mapping):
         return ""
     far = _far_off(rows)
     near = {row: values for row, values in rows.items() if row not in far}
-    shown = [found for name, title, unit, caption in _FIGURES if (found := _figure(name, title, unit, caption, near))]
+    shown = [
+        found
+        for name, unit, caption in _FIGURES
+        if (found := _figure(name, _title(f"mpl/{name}"), unit, caption, near))
+    ]
     if not shown:
         return ""
     left = ", ".join(f"{row} ({value:.1f}°)" for row, value in far.items())

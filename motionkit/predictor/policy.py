@@ -135,7 +135,7 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
     found = find_model(weights.located(options.checkpoint), ARTIFACT, DOCUMENT)
     if found is None:
         raise MotionkitError(
-            f"{options.checkpoint} is no motion predictor.",
+            f"{options.checkpoint} is not a motion predictor.",
             fix="give a run of train-mpl, or a folder with policy.json.",
         )
     document = read_model(found.document, PredictorDocument, KIND, f" policy, not {KIND}")

@@ -33,7 +33,7 @@ class Stage(Group):
     def _fits(self) -> Stage:
         first, last = self.range
         if not 1 <= first <= last:
-            raise ValueError(f"range {first}, {last} is no range of epochs")
+            raise ValueError(f"range {first}, {last} is not a range of epochs")
         if unknown := sorted(self.trainer.keys() - TRAINER_KEYS.keys()):
             raise ValueError(f"trainer has no {unknown[0]}; it has {', '.join(TRAINER_KEYS)}")
         return self
@@ -64,6 +64,6 @@ def refuse_unknown_losses(stages: Sequence[Stage], known: Sequence[str]) -> None
                 if name.removeprefix("w_") not in known:
                     near = nearest(name.removeprefix("w_"), known, 3)
                     raise ValueError(
-                        f"{stage.label or stage.range}: loss_groups.{group} has {name}, which is no loss; "
+                        f"{stage.label or stage.range}: loss_groups.{group} has {name}, which is not a loss; "
                         f"{'near names: ' if near else 'known: '}{', '.join(f'w_{one}' for one in near or known)}"
                     )

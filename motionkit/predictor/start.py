@@ -97,7 +97,7 @@ def weights_file(source: Path) -> Path:
     if not source.is_dir():
         return source
     if (model := find_model(source, ARTIFACT, DOCUMENT)) is None:
-        raise MotionkitError(f"{source} is no run of train-mpl.", fix="--init RUN, or a file of weights.")
+        raise MotionkitError(f"{source} is not a run of train-mpl.", fix="--init RUN, or a file of weights.")
     return model.tensors
 
 

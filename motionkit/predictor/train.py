@@ -271,6 +271,7 @@ class TrainMpl:
     def _step(self, objective: Objective, learner: Learner, step: int) -> dict[str, float]:
         self.predictor.network.train()
         draws = self.batches.generator("augmentation", step)
+        # Updates of the one-shot head alone come before the update of both
         alone = self.settings.train.shot_batches - 1 if self.predictor.network.shot else 0
         for number in range(alone):
             # The heads share no parameter: those of the delta head have no gradient here, and stay as they are.
@@ -326,6 +327,7 @@ class TrainMpl:
             long=LongSettings(seconds=long, clips=_LONG_CLIPS, starts=_LONG_STARTS) if long else None,
         )  # fmt: skip
         # A horizon that no clip reaches has no figure.
+        # Means over horizons, as those while training
         skills = [value for value in found["rows"]["model"]["skill"].values() if value is not None]
         skill = sum(skills) / len(skills) if skills else 0.0
         _logger.info("%s", found["closing"][-1])

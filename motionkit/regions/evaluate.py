@@ -65,6 +65,7 @@ def _measure(settings: Sa2vaSettings, model: str, console: Console) -> Result:
     tell_test_split(settings.split, [models.run], console)
     known = look_up(data, settings.split, index)
     policies = [models.policy, *([] if models.start is None else [models.start])]
+    # The policy, the one before it, and that one again at the temperature of equal entropy
     sides = 1 if models.start is None else 3
     with console.working(sides * len(index)) as step:
         after, *others = measure_split(

@@ -9,18 +9,49 @@ from typing import Any
 
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
+from motionkit.page.curves import Chart
 from motionkit.page.html import definitions, note, result_page, sort_script, sorter, stored_picture, table
 from motionkit.regions.evaluation.gallery import GALLERY, INDEX
 from motionkit.regions.evaluation.result import explained
 from motionkit.runs.source import Source
+from motionkit.tracking import definition, titled
 
 _MOST, _BYTES = 48, 1 << 20
 """Regions that are shown, and the largest picture."""
 
-_SCORES = {
-    "cycle_iou": "IoU", "judge_iou": "judge", "unique": "unique", "meteor": "METEOR", "cider": "CIDEr-D",
-    "referring_iou": "IoU of the data's caption",
-}  # fmt: skip
+CHARTS = (
+    Chart(
+        "Rewards of the loops",
+        {"mask to caption": "loop1/reward_mean", "caption to mask": "loop2/reward_mean"},
+        "Mean over the samples of a step.",
+    ),
+    Chart(
+        "Regions while training",
+        titled(
+            "regions/cycle_iou_greedy",
+            "regions/judge_iou_greedy",
+            "regions/unique_greedy",
+            "regions/meteor_greedy",
+            "regions/referring_iou",
+            "regions/cycle_iou",
+            "regions/judge_iou",
+            "regions/meteor",
+        ),
+        "On validation regions, captions of the likeliest words. Where the frozen judge stops following, policy and "
+        "partner speak a code of their own.",
+        steps=True,
+    ),
+    Chart(
+        "What may get worse",
+        titled("regions/attributes_wrong_greedy", "regions/no_target"),
+        "On validation regions. Wrong words should not rise, and nothing should be drawn of what is not there.",
+        zero=True,
+        steps=True,
+    ),
+    Chart("Length of captions", {"words": "regions/words_greedy"}, "On validation regions.", zero=True, steps=True),
+)
+"""Charts of what is logged while training."""
+
 _WHY = {
     True: {"up": "gained most", "down": "lost most"},
     False: {"up": "highest IoU", "down": "lowest IoU"},
@@ -101,11 +132,20 @@ def _row(folder: Path, one: Mapping[str, Any], compared: bool) -> str:
 def _told(found: object) -> str:
     values = found if isinstance(found, Mapping) else {}
     parts = [
-        f"<span>{escape(_SCORES.get(str(name), str(name)))} <b>{value:.2f}</b></span>"
+        f"<span>{escape(_score(str(name)))} <b>{value:.2f}</b></span>"
         for name, value in values.items()
         if isinstance(value, (int, float))
     ]
     return f'<span class="told">{"".join(parts)}</span>'
+
+
+def _score(name: str) -> str:
+    for metric in (f"regions/{name}_greedy", f"regions/{name}"):
+        try:
+            return definition(metric).title(metric)
+        except KeyError:
+            continue
+    return name  # of a newer motionkit
 
 
 def _number(found: object, name: str) -> float:

@@ -299,7 +299,7 @@ class Words:
     def encode(self, texts: Sequence[str], longest: int) -> Tensor:
         """Return ``[N, L]`` int64: the words and END, then PAD; words that do not fit are cut off.
 
-        What is written like a special word is no word: a caption cannot smuggle ``[SEG]`` into a prompt.
+        What is written like a special word is not a word: a caption cannot smuggle ``[SEG]`` into a prompt.
         """
         rows = [[self._numbers.get(word, UNKNOWN) for word in _TOKEN.findall(text.lower().replace("[seg]", " "))]
                 for text in texts]  # fmt: skip
@@ -510,7 +510,8 @@ def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", 
     found = find_model(place, REGION_ARTIFACT, DOCUMENT)
     if found is None:
         raise MotionkitError(
-            f"{options.checkpoint} is no region policy.", fix="give a run of sa2va-rl or pretrain regions, or starter."
+            f"{options.checkpoint} is not a region policy.",
+            fix="give a run of sa2va-rl or pretrain regions, or starter.",
         )
     document = read_model(found.document, RegionDocument, KIND, f" policy, not {KIND}")
     network = weights.build(

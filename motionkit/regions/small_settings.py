@@ -40,9 +40,9 @@ class RegionSettings(Group):
     @model_validator(mode="after")
     def _fits(self) -> RegionSettings:
         if self.width % self.heads:
-            raise ValueError(f"width {self.width} is no multiple of heads {self.heads}")
+            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
         if self.image_size % self.mask_size:
-            raise ValueError(f"image_size {self.image_size} is no multiple of mask_size {self.mask_size}")
+            raise ValueError(f"image_size {self.image_size} is not a multiple of mask_size {self.mask_size}")
         return self
 
 

@@ -49,7 +49,7 @@ def compare_page(folders: Sequence[Path]) -> str:
     """Return a page that compares runs, in the order they are given.
 
     Raises:
-        MotionkitError: One is no run, one is named twice, or there are too many (exit code 2).
+        MotionkitError: One is not a run, one is named twice, or there are too many (exit code 2).
     """
     if len(folders) > _MOST:
         raise MotionkitError(f"{len(folders)} runs do not fit on one page.", fix=f"name {_MOST} or fewer.")
@@ -194,7 +194,7 @@ def write_comparison(runs: Sequence[str | Path], out: Path) -> Path:
     """Write a page that compares runs.
 
     Raises:
-        MotionkitError: One is no run, or the file cannot be written (exit code 2).
+        MotionkitError: One is not a run, or the file cannot be written (exit code 2).
     """
     return _write(out, compare_page([Path(run) for run in runs]), replace=False)
 

@@ -423,7 +423,7 @@ class CPS:
     With ``sigma = t' sin(a pi / 2)`` and ``eps_hat = x_f + (1 - t) v``, a step goes to
     ``(1 - t') x0_hat + sqrt(t'^2 - sigma^2) eps_hat + sigma eps``. No step adds noise beyond that of its own time.
 
-    The authors' code leaves sigma out of the log-probability, so that it is no density, and takes a clip range of
+    The authors' code leaves sigma out of the log-probability, so that it is not a density, and takes a clip range of
     1e-5. Here the log-probability is that of the Gaussian which is drawn from, as for every other sampler.
 
     Args:

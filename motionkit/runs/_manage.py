@@ -30,13 +30,13 @@ def change_tags(folder: Path, *, add: Iterable[str] = (), remove: Iterable[str] 
     """Add and remove tags of a run, and return what it has now.
 
     Raises:
-        MotionkitError: A tag is no word of at most 40 letters, digits and ``_.+:-``, a tag to remove is not there, or
+        MotionkitError: A tag is not a word of up to 40 letters, digits and ``_.+:-``, a tag to remove is not there, or
             the file cannot be written.
     """
     known, add, remove = set(tags_of(folder)), list(add), list(remove)
     if wrong := [tag for tag in add if not _TAG.fullmatch(tag)]:
         raise MotionkitError(
-            f"{wrong[0]!r:.60} is no tag.", why="a tag has up to 40 letters, digits and _.+:-, and no blanks."
+            f"{wrong[0]!r:.60} is not a tag.", why="a tag has up to 40 letters, digits and _.+:-, and no blanks."
         )
     if absent := [tag for tag in remove if tag not in known]:
         has = f"it has: {', '.join(sorted(known))}." if known else "it has none."

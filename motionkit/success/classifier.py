@@ -293,23 +293,23 @@ def load_guide(path: Path) -> SuccessClassifier:
     if tensors is None or not kernels:
         looks = f" The file looks like: {weights.describe(tensors)}." if tensors else ""
         raise MotionkitError(
-            f"{path} is no success classifier.",
+            f"{path} is not a success classifier.",
             why=f"it has no encoders.CAMERA.pooling_layer.kernel.{looks}",
             fix="give a run of motionkit reward-train, or the guide's step_N/checkpoint.pt.",
         )
     first = next(iter(kernels.values()))
     hidden = tensors.get("classifier.0.bias")
     if first.ndim != 4 or hidden is None or hidden.ndim != 1:
-        raise MotionkitError(f"{path} is no success classifier.", why="its pooling or its head has another form.")
+        raise MotionkitError(f"{path} is not a success classifier.", why="its pooling or its head has another form.")
     if any(value.ndim != 4 for value in kernels.values()):
-        raise MotionkitError(f"{path} is no success classifier.", why="its poolings differ in form.")
+        raise MotionkitError(f"{path} is not a success classifier.", why="its poolings differ in form.")
     sizes = {name: (_SCALE * value.shape[1], _SCALE * value.shape[2]) for name, value in kernels.items()}
     used = {name: value for name, value in tensors.items() if not name.endswith(tuple(f".{end}" for end in _UNUSED))}
     origin = f"{path.parent.name}/{path.name}, a checkpoint of the guide's trainer"
     try:
         card = Card(architecture="resnet10", cameras=sizes, hidden=len(hidden), blocks=first.shape[3], origin=origin)
     except ValueError as error:
-        raise MotionkitError(f"{path} is no success classifier.", why="its sizes are out of range.") from error
+        raise MotionkitError(f"{path} is not a success classifier.", why="its sizes are out of range.") from error
     return built(card, used, str(path))
 
 

@@ -93,7 +93,7 @@ def _data(
     if not data:
         if run is None:
             raise MotionkitError(
-                f"{place} is no run of reward-train, so it has no held-out episodes.",
+                f"{place} is not a run of reward-train, so it has no held-out episodes.",
                 fix=f"name the data: motionkit eval reward {shlex.quote(str(place))} DATA",
             )
         source, index = held_out(run, classifier.card.dataset)

@@ -14,16 +14,34 @@ from numpy.typing import NDArray
 
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.page.curves import Curve, curves
+from motionkit.page.curves import Chart, Curve, curves
 from motionkit.page.histogram import histogram
 from motionkit.page.html import definitions, figure, grid, note, result_page, stored_picture, table, tiles
 from motionkit.runs.source import Source
 from motionkit.success.episodes import ARTIFACT, Episodes, open_episodes
 from motionkit.success.evaluation.checks import FILE, Strip, load_strips
 from motionkit.success.evaluation.report import RewardReport
+from motionkit.tracking import titled
 
 # What a success classifier comes to: checks, ROC, precision-recall, calibration, scores, and its worst errors.
 
+
+CHARTS = (
+    Chart(
+        "Classifier on validation episodes",
+        titled("classifier/auroc", "classifier/average_precision"),
+        "The weights with the highest average precision are kept.",
+    ),
+    Chart(
+        "Success",
+        {"true": "success/true", "predicted": "success/predicted", "watched starts": "success/watched"},
+        "Share of the newest episodes, true by the environment and predicted by the reward. Where the lines part, the "
+        "policy pleases the reward without the task.",
+        zero=True,
+        steps=True,
+    ),
+)
+"""Charts of what is logged while training."""
 
 _FOLDER, _REPORT = "figures", "report.json"
 _MARKS = {"ok": "ok", "warn": "warning", "fail": "FAILS"}

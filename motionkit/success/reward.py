@@ -54,7 +54,7 @@ class SuccessOptions(Group):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        return {} if self.mode == "k-of-n" else dict.fromkeys(("k", "n"), "mode is no k-of-n")
+        return {} if self.mode == "k-of-n" else dict.fromkeys(("k", "n"), "mode is not k-of-n")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -74,6 +74,7 @@ def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learn
             "its network gives no number", learning_rate,
         )  # fmt: skip
     calibration = fit_calibration(logits, labels)
+    # [N] probabilities: the threshold is chosen on them, AUROC on the logits, whose order is the same
     p = calibration(logits)
     asked = settings.rule == "precision"
     found = threshold_for_precision(p, labels, settings.precision) if asked else None
@@ -94,6 +95,7 @@ def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learn
 
 def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the binary cross-entropy of logits, the mean over frames; in float32."""
+    # Labels are stored as floats; above a half is a success
     return F.binary_cross_entropy_with_logits(logits.float(), (labels > 0.5).to(torch.float32))
 
 
@@ -135,6 +137,7 @@ class RewardTrain:
             name: split.frames(episodes, ids)
             for name, ids in (("train", split.train), ("val", split.val), ("test", split.test))
         }
+        # First weights of the network follow from the seed alone, whatever was drawn before
         torch.manual_seed(settings.seed)
         card = Card(
             architecture=model.chosen, cameras=cameras_of(episodes, settings.data), hidden=model.hidden,
@@ -246,6 +249,7 @@ class RewardTrain:
     def _step(self, learner: Learner, seen: Seen, step: int) -> dict[str, float]:
         learner.zero_grad()
         self.classifier.network.train()
+        # [B] places of frames; of a batch that processes share, this one's
         index = self.batches(step)[self._share]
         with autocast(self.device, self.settings.precision):
             logits = seen.logits(index, step=step)

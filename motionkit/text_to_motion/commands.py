@@ -291,7 +291,7 @@ def _kinds(to: Sequence[str], out: Path) -> list[FileKind]:
         raise MotionkitError("--to needs a folder as OUT.", why=f"{out} is a single file.")
     if unknown := [name for name in to if name not in EXPORTS]:
         raise MotionkitError(
-            f"--to {unknown[0]} is no format that motions are written in.", fix=f"one of {', '.join(EXPORTS)}"
+            f"--to {unknown[0]} is not a format that motions are written in.", fix=f"one of {', '.join(EXPORTS)}"
         )
     return cast("list[FileKind]", list(to))
 

@@ -1,7 +1,7 @@
 """Metric definitions, metrics.jsonl, results in words and the bridge to experiment trackers. Imports no torch."""
 
 from motionkit.plugins import Metric
-from motionkit.tracking._metrics import METRICS, definition, require_defined
+from motionkit.tracking._metrics import METRICS, definition, require_defined, titled
 from motionkit.tracking._results import (
     FEWEST,
     HELDOUT_TABLES,
@@ -63,5 +63,6 @@ __all__ = [
     "short_result",
     "smoothed",
     "sparkline",
+    "titled",
     "towards",
 ]

@@ -60,3 +60,8 @@ def require_defined(names: Iterable[str]) -> None:
                 "unit='1', better='down', meaning='What it measures.'),))",
                 code=1,
             ) from None
+
+
+def titled(*names: str) -> dict[str, str]:
+    """Return metrics by what each is called, as charts and tables name them."""
+    return {definition(name).title(name): name for name in names}

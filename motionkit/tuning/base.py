@@ -79,7 +79,7 @@ def require_known(keys: Mapping[str, Any], table: Mapping[str, Any], trainer: st
             value_at(table, key)
         except KeyError:
             raise MotionkitError(
-                f"{key} is no setting of {trainer}.",
+                f"{key} is not a setting of {trainer}.",
                 fix=did_you_mean(key, known) or f"motionkit config show {trainer} lists them.",
             ) from None
 
@@ -115,7 +115,7 @@ class Base:
         try:
             table = with_values(self.table, values)
         except KeyError as error:
-            raise MotionkitError(f"{error.args[0]} is no setting of {self.trainer}.") from error
+            raise MotionkitError(f"{error.args[0]} is not a setting of {self.trainer}.") from error
         layers = [Layer(origin, table, from_file=True, code=self.code), Layer("command line", {})]
         return Draft(self.model, layers).resolve({}, command=self.command)
 

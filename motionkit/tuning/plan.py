@@ -65,7 +65,7 @@ def dimension(value: object, key: str, origin: str) -> Range | Choice:
         if isinstance(value, dict):
             return _choice(value.get("choices"))
         if not isinstance(value, list):
-            raise ValueError("is no list")
+            raise ValueError("is not a list")
         ends, marks = value[:2], value[2:]
         step = marks.pop() if marks and _is_number(marks[-1]) and "int" in marks else 1
         if len(value) >= 2 and all(map(_is_number, ends)) and all(mark in ("log", "int") for mark in marks):
@@ -81,7 +81,7 @@ def _choice(values: object) -> Choice:
     if any(item is not None and not isinstance(item, (str, int, float, bool)) for item in values):
         raise ValueError("a choice is a word, a number, true, false or null")
     if len(values) < 2:
-        raise ValueError("one choice is no choice")
+        raise ValueError("one choice is not a choice")
     return Choice(tuple(values))
 
 
@@ -109,8 +109,10 @@ def with_base(space: Space, base: Mapping[str, Any]) -> tuple[dict[str, Range | 
             if value not in one.values:
                 new = Choice((*one.values, value))
         elif not _is_number(value):
-            raise MotionkitError(f"{key} is {value!r} in the base settings, which is no number.", fix=f"give it one, "
-                                 f"or leave {key} out of the space.")  # fmt: skip
+            raise MotionkitError(
+                f"{key} is {value!r} in the base settings, which is not a number.",
+                fix=f"give it one, or leave {key} out of the space.",
+            )
         elif one.log and value <= 0:
             raise MotionkitError(
                 f"{key} is {value:g} in the base settings, and its logarithm is searched.",

@@ -158,7 +158,7 @@ def test_a_run_of_a_predictor_is_measured_and_its_test_split_noted(folder: Path,
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--horizons", "80"), "is no frame at 30 frames per second"),
+        (("--horizons", "80"), "is not a frame at 30 frames per second"),
         (("--horizons", "many"), "horizons"),
         (("--horizon", 3), "ends before 1000 ms"),
         (("--data", "nowhere"), "there is no nowhere"),

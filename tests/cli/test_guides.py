@@ -410,7 +410,7 @@ def test_no_command_is_hinted_at_an_option_that_it_does_not_have(cli: Cli) -> No
             for name in {*row.guide, *(guide.replace("_", "-") for guide in row.guide), *new} - options.keys():
                 tried += 1
                 hint = old_options(command, [name, "3"], options)
-                assert not (hint and name in new), f"{command} {name}: a new name is no old one"
+                assert not (hint and name in new), f"{command} {name}: a new name is not an old one"
                 if hint and command != "grpo":  # which has all of its rows with some plugin, see test_examples
                     draft = translate(command, [name, "3"], options)
                     flags = {words[0] for _, words in draft.flags}

@@ -113,7 +113,7 @@ def test_feet_are_fixed_on_request_only(model: Path, cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("out.txt",), "is no motion file"),
+        (("out.txt",), "is not a motion file"),
         (("out.bvh", "--clip", "nobody"), "has no clip nobody"),
         (("out.bvh", "--at", 600), "end after that"),
         (("out.bvh", "--warmup", 9999), "which it reads at least"),

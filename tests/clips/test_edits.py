@@ -84,7 +84,7 @@ def test_a_part_is_cut_out(walk, walk_file, tmp_path):
         (("--start", 1, "--end", 1.05), "1 frame(s)"),
         (("--loop", "--end", 0.1), "2 frames (0.1 s) are too short for a loop"),
         (("--height", 30), "--height 30: a body is 0.1 to 10 m tall"),
-        (("--fix", "feats"), "--fix feats is no repair. fix did you mean feet?"),
+        (("--fix", "feats"), "--fix feats is not a repair. fix did you mean feet?"),
         (("--to", "humanml", "--yaw", 20), "--to humanml does not fit the name"),
     ],
 )

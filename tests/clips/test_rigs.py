@@ -298,7 +298,7 @@ def test_loops_stay_closed_on_a_rig(walk_file, tmp_path):
 def test_the_python_function_takes_a_rig(walk_file, tmp_path):
     report = motionkit.convert(walk_file, tmp_path / "a.glb", rig="smpl")
     assert report.figures["rig_contacts"] > 0.9
-    with pytest.raises(MotionkitError, match="is no rig"):
+    with pytest.raises(MotionkitError, match="is not a rig"):
         motionkit.convert(walk_file, tmp_path / "b.glb", rig="maya")
 
 

@@ -36,23 +36,23 @@ DAMAGE = {
     "fewer": (lambda t: t.replace("Frames: 3", "Frames: 4"), r"= 64, found 48 \(3 frames\)"),
     "more": (lambda t: t.replace("Frames: 3", "Frames: 2"), r"= 32, found 48 \(3 frames\)"),
     "bomb": (lambda t: t.replace("Frames: 3", f"Frames: {10**12}"), "expected 1000000000000 frames"),
-    "negative": (lambda t: t.replace("Frames: 3", "Frames: -3"), "'Frames: -3' is no number of frames"),
-    "long": (lambda t: t.replace("Frames: 3", "Frames: " + "9" * 5000), "is no number of frames"),
+    "negative": (lambda t: t.replace("Frames: 3", "Frames: -3"), "'Frames: -3' is not a number of frames"),
+    "long": (lambda t: t.replace("Frames: 3", "Frames: " + "9" * 5000), "is not a number of frames"),
     "cut": (lambda t: t[: t.rindex(" 0 0 0 0")], r"found 44 \(frame 3 is incomplete\)"),
     "no-values": (lambda t: t[: t.index("10 1 20")] + " \n" * 100, r"= 48, found 0 \(0 frames\)"),
-    "no-seconds": (lambda t: t.replace("0.0083333", "0"), "'Frame Time: 0' is no number of seconds"),
+    "no-seconds": (lambda t: t.replace("0.0083333", "0"), "'Frame Time: 0' is not a number of seconds"),
     **{
-        f"{seconds} seconds": (lambda t, s=seconds: t.replace("0.0083333", s), "is no number of seconds per frame")
+        f"{seconds} seconds": (lambda t, s=seconds: t.replace("0.0083333", s), "is not a number of seconds per frame")
         for seconds in ("1e-320", "1e300", "-0.01", "inf", "1e-5", "11")
     },
-    "nan-seconds": (lambda t: t.replace("0.0083333", "nan"), "'Frame Time: nan' is no number"),
+    "nan-seconds": (lambda t: t.replace("0.0083333", "nan"), "'Frame Time: nan' is not a number"),
     "nan": (
         lambda t: t.replace("10 1 20", "nan 1 20").replace("-170", "nan").replace("\n0 0", "\ninf 0"),
         "every frame has a value that is not finite.*at My Hips Zrotation",
     ),
-    "word": (lambda t: t.replace("-170", "abc"), "'abc' is no number, in frame 1, at My Hips Zrotation"),
-    "ind": (lambda t: t.replace("0.5 0.6 77", "0.5 -1.#IND 77"), "'-1.#IND' is no number, in frame 1, at Slider Z"),
-    "underscore": (lambda t: t.replace("1.5 95", "1_5 95"), "'1_5' is no number, in frame 1"),
+    "word": (lambda t: t.replace("-170", "abc"), "'abc' is not a number, in frame 1, at My Hips Zrotation"),
+    "ind": (lambda t: t.replace("0.5 0.6 77", "0.5 -1.#IND 77"), "'-1.#IND' is not a number, in frame 1, at Slider Z"),
+    "underscore": (lambda t: t.replace("1.5 95", "1_5 95"), "'1_5' is not a number, in frame 1"),
     "channel": (lambda t: t.replace("Zrotation Xpos", "Wrotation Xpos"), "line 5: My Hips has an unknown channel"),
     "many-channels": (lambda t: t.replace("CHANNELS 1 X", "CHANNELS 1000000 X"), "Hinge has '1000000' CHANNELS"),
     "channels": (lambda t: t.replace("CHANNELS 1 X", "CHANNELS one X"), "Hinge has 'one' CHANNELS"),

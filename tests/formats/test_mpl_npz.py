@@ -331,7 +331,7 @@ def edited(path: Path, **changes: Any) -> Path:
         ({"schema_version": np.array(9)}, "schema version 9"),
         ({"schema_version": np.array("new")}, "schema version new"),
         ({"meta_json": np.array("{")}, "meta_json is not valid JSON"),
-        ({"meta_json": np.array("[1]")}, "meta_json is no table"),
+        ({"meta_json": np.array("[1]")}, "meta_json is not a table"),
         ({"FPS": np.array(-1.0)}, "FPS is -1.0"),
         ({"track_extra": np.zeros(3)}, "track_extra is not one row"),
         ({"end_names": np.array(["x End"]), "end_parents": np.array([99])}, "do not belong together"),

@@ -142,7 +142,7 @@ DAMAGE = {
     "quaternions": ({"quaternions": np.zeros((40, 30, 4), np.float32)}, "quaternions has shape"),
     "moving": ({"moving": np.array([0, 99])}, "joints that are not there"),
     "track": ({"track.contacts": np.zeros((39, 2))}, "track.contacts has shape"),
-    "text for numbers": ({"offsets": np.array(["x"])}, "offsets is no array of the right kind"),
+    "text for numbers": ({"offsets": np.array(["x"])}, "offsets is not an array of the right kind"),
     "about": ({"about": np.array("{")}, "damaged motion file"),
     "about empty": ({"about": np.array("{}")}, "it has no 'notes'"),
     "features": ({"features": np.zeros((39, 263), np.float32)}, "features has 39 rows for 40 frames"),

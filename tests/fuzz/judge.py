@@ -16,7 +16,7 @@ from motionkit.errors import MotionkitError
 from .watch import Watch
 
 LONGEST_MESSAGE = 25_000
-"""Characters of an error; more is no message but a flood."""
+"""Characters of an error; more is not a message but a flood."""
 
 _NO_MEMORY = ("can't allocate memory", "cannot allocate memory", "bad allocation", "bad_alloc", "Unable to allocate")
 

@@ -30,7 +30,7 @@ _TINY = {"layers": 1, "latent_dim": 4, "num_heads": 2, "ff_size": 8, "pos_embed_
 
 
 class _Words:
-    """Stands for the text model, which is no part of these files."""
+    """Stands for the text model, which is not a part of these files."""
 
     name = "stored"
     fingerprint = "words"

@@ -72,9 +72,9 @@ def test_a_table_wins_against_names():
 @pytest.mark.parametrize(
     ("text", "said", "fix"),
     [
-        ('# rig\n\nleft_hipp = "a"', "line 3: 'left_hipp' is no joint of the body", "did you mean left_hip?"),
+        ('# rig\n\nleft_hipp = "a"', "line 3: 'left_hipp' is not a joint of the body", "did you mean left_hip?"),
         ('left_hip = "a"\nleft_knee = "a"', "line 2: left_knee and left_hip are the same joint 'a'", ""),
-        ("left_hip = 3", "line 1: left_hip is no name", "name of your joint"),
+        ("left_hip = 3", "line 1: left_hip is not a name", "name of your joint"),
         ('left_hip = ""', "names no joint", "fill in"),
         ('left_hip = "a"\nleft_knee = b', "line 2", ""),
     ],

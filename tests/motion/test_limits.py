@@ -68,5 +68,5 @@ def test_a_bvh_file_with_a_stray_word_takes_little_memory(tmp_path):
     tracemalloc.stop()
     assert peak < 8 * path.stat().st_size
     path.write_text(path.read_text().rstrip() + " y\n")
-    with pytest.raises(MotionkitError, match="is no number"):
+    with pytest.raises(MotionkitError, match="is not a number"):
         FORMATS["bvh"].read(path, ReadOptions())

@@ -43,7 +43,7 @@ def called(site: Any) -> ModuleType:
 
 @pytest.fixture
 def handled() -> Any:
-    """SIGINT as it is while a command runs: the handler is ours, so that a plain KeyboardInterrupt is no signal."""
+    """SIGINT as it is while a command runs: the handler is ours, so that a plain KeyboardInterrupt is not a signal."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     yield
     signal.signal(signal.SIGINT, before)

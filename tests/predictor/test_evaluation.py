@@ -158,7 +158,7 @@ def test_times_that_are_no_frame_are_refused() -> None:
     assert Horizons.at([80, 160, 320, 400, 560, 1000], 25.0).frames == (2, 4, 8, 10, 14, 25)
     assert Horizons.at([33.3333, 100], 30.0) == Horizons(("33.3333", "100"), (1, 3))
     for milliseconds, fps in (([80], 30.0), ([10], 30.0)):
-        with pytest.raises(MotionkitError, match="is no frame") as raised:
+        with pytest.raises(MotionkitError, match="is not a frame") as raised:
             Horizons.at(milliseconds, fps)
         assert raised.value.code == 2
     assert "66.6667 and 100 ms" in _why(lambda: Horizons.at([80], 30.0))

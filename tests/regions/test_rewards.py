@@ -90,7 +90,7 @@ def test_contrast_is_the_overlap_with_the_wanted_object_minus_the_best_with_anot
     )
     others = torch.zeros(4, 2, 1, 10, dtype=torch.bool)
     others[0, 0, 0, 6:8] = True  # not touched
-    others[1, 1, 0, 5:9] = True  # drawn instead of the wanted one; the first place of the row is no object
+    others[1, 1, 0, 5:9] = True  # drawn instead of the wanted one; the first place of the row is not an object
     others[2, 0, 0, 5:10] = True  # drawn as well
     others[3, 0, 0, 5:10] = True
     found = reward("contrast").score(MaskBatch(batch.masks, batch.references, others=others), ()).total.tolist()

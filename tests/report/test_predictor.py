@@ -280,7 +280,7 @@ def test_players_begin_overlaid_at_their_end_in_a_browser(tmp_path: Path) -> Non
 
 def test_long_runs_are_charts_what_is_wrong_and_a_row_for_each_path() -> None:
     page = predictor_sections(ROWS, WORST, None, LONG)
-    for title in ("Long runs", "Movement", "Slide", "Off the path", "Slide along paths"):
+    for title in ("Long runs", "Movement", "Slide", "Off path", "Slide along paths"):
         assert title in page
     assert "the motion dies out clip&lt;script&gt;" in page
     assert "<script>alert" not in page

@@ -355,7 +355,7 @@ def test_the_command(cli: Cli) -> None:
     assert (page.parent.parent, page.name) == (Path("runs/report"), "comparison.html")
     assert page.is_file()
     assert [path.name for path in Path().iterdir()] == ["runs"], "nothing is written into the current folder"
-    assert "report" not in cli("runs", "list").stdout, "a page is no run"
+    assert "report" not in cli("runs", "list").stdout, "a page is not a run"
     for wrong, words in (
         (("report", "nope"), "nope is not a motionkit run."),
         (("report", "firts"), "did you mean first?"),

@@ -280,7 +280,7 @@ def _show(
         output.say(f"  {line}", whole=True)
     output.say(f"page: {folder / PAGE}")
     lines = []
-    if not plugins.is_file(settings.trainer):  # which is no command
+    if not plugins.is_file(settings.trainer):  # which is not a command
         code = shlex.split(typed_flags(result.base.table))
         lines.append([*result.base.command.split(), "--config", str(folder / BEST_TOML), *code])
     trials = ["--trials", str(2 * settings.trials)]

@@ -82,10 +82,10 @@ def plan_view(names: Sequence[str], page: Path | None, *, browse: bool) -> ViewP
         plain = re.sub(r"[^\w.-]+", "_", title)[:60]
         return ViewPlan(browse, folder / f"{plain}-{digest}.html", title)
     if page.suffix.lower() != ".html":
-        raise MotionkitError(f"--out {page} is no name of a page.", fix=f"--out {page}.html")
+        raise MotionkitError(f"--out {page} is not a name of a page.", fix=f"--out {page}.html")
     require_writable(page)
     if page.exists() and not (is_made_by(page, MADE_BY) or is_made_by(page, _PLAYER)):
-        raise MotionkitError(f"{page} would be replaced, and it is no page of motions.", fix="choose another name.")
+        raise MotionkitError(f"{page} would be replaced, and it is not a page of motions.", fix="choose another name.")
     return ViewPlan(browse, page, title)
 
 

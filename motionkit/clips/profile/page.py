@@ -55,8 +55,8 @@ class Binned:
 def bin_lengths(rows: Sequence[ClipRow]) -> Binned:
     """Put clips into bins by their length in seconds.
 
-    Lengths are whole frames, and often multiples of several (the starter's of four). A bin that is no multiple of that
-    step holds now more and now fewer of the possible lengths, and the histogram shows a comb that is not in the data.
+    Lengths are whole frames, and often multiples of several (the starter's of four). A bin of another
+    width holds now more and now fewer of the possible lengths, and the histogram shows a comb that is not in the data.
     So bins are as wide as a whole number of steps and begin half a step below the shortest clip, each possible length
     inside of its bin. With several frame rates the coarsest step is taken.
     """

@@ -97,7 +97,8 @@ def check_outputs(html: Path | None, config: Path | None) -> None:
         one_file = config is not None and os.path.realpath(html) == os.path.realpath(config)
         if one_file or (html.exists() and not is_made_by(html, "profile")):
             raise MotionkitError(
-                f"{html} would be replaced, and it is no page that profile made.", fix="choose another FILE for --html."
+                f"{html} would be replaced, and it is not a page that profile made.",
+                fix="choose another FILE for --html.",
             )
     if config is not None:
         require_writable(config)

@@ -87,11 +87,11 @@ FAR = 3.5
 """Iglewicz and Hoaglin (1993): a modified z-score above 3.5 marks an outlier."""
 
 FEWEST = 8
-"""Fewest clips to compare: the median of fewer is no estimate of the usual value."""
+"""Fewest clips to compare: the median of fewer is not an estimate of the usual value."""
 
 _TO_SIGMA = 0.6745
 _LEAST_SPREAD = 0.2
-"""Least spread of the logarithm: where most clips agree, a difference of a fifth is no outlier."""
+"""Least spread of the logarithm: where most clips agree, a difference of a fifth is not an outlier."""
 
 _MOST = 20
 """At most one outlier per 20 clips is listed for each figure; more would be a second group of clips."""

@@ -301,11 +301,11 @@ def _header(text: str, start: int) -> tuple[int, float, int]:
             fix="the file is cut short or damaged: export it again.",
         )
     if not re.fullmatch(r"[0-9]{1,18}", words[1]) or int(words[1]) < 1:
-        raise MotionkitError(f"'Frames: {words[1][:40]}' is no number of frames.", fix="export the file again.")
+        raise MotionkitError(f"'Frames: {words[1][:40]}' is not a number of frames.", fix="export the file again.")
     seconds = parse_number(words[4])
     if seconds is None or not _SECONDS[0] <= seconds <= _SECONDS[1]:
         why, fix = COMMAS if "," in words[4] else (f"{_SECONDS[0]} to {_SECONDS[1]:g} s are read.", "export it again.")
-        raise MotionkitError(f"'Frame Time: {words[4][:40]}' is no number of seconds per frame.", why=why, fix=fix)
+        raise MotionkitError(f"'Frame Time: {words[4][:40]}' is not a number of seconds per frame.", why=why, fix=fix)
     end = next(match.end() for match in reversed(found) if match[0] == words[4])
     return int(words[1]), frame_rate(words[4]), end
 
@@ -336,7 +336,7 @@ def frame_rate(seconds: str) -> float:
 
 
 def _word_by_word(text: str, start: int, frames: int, tree: Hierarchy) -> Values:
-    """Parse values that are not one frame per line, or find the word that is no number."""
+    """Parse values that are not one frame per line, or find the word that is not a number."""
     wanted = frames * tree.width
     values = array("d")
     found = 0
@@ -346,7 +346,7 @@ def _word_by_word(text: str, start: int, frames: int, tree: Hierarchy) -> Values
             frame, column = divmod(found, tree.width)
             where = f"in frame {frame}, at {tree.channel(column)}" if frame < frames else "after the last frame"
             why, fix = COMMAS if "," in match[0] else ("", "the file is damaged: export it again.")
-            raise MotionkitError(f"{match[0][:40]!r} is no number, {where}.", why=why, fix=fix)
+            raise MotionkitError(f"{match[0][:40]!r} is not a number, {where}.", why=why, fix=fix)
         found += 1
         if found <= wanted:
             values.append(value)
@@ -391,7 +391,7 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
 
     Raises:
         MotionkitError: The file is missing, too large, no BVH, cut short, its numbers of frames or channels do not
-            agree, a value is no number, or no frame is finite; the message names the place.
+            agree, a value is not a number, or no frame is finite; the message names the place.
 
     Example:
         >>> _ = Path("fall.bvh").write_text('''HIERARCHY
@@ -412,7 +412,7 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     if options.unit != "auto" and options.unit not in UNITS:
         raise MotionkitError(f"there is no unit {options.unit!r}.", fix=f"known: auto, {', '.join(UNITS)}.")
     if options.up not in ("auto", "y", "z"):
-        raise MotionkitError(f"{options.up!r} is no vertical axis.", fix="known: auto, y, z.")
+        raise MotionkitError(f"{options.up!r} is not a vertical axis.", fix="known: auto, y, z.")
     data = _data(path)
     try:
         motion, finite, warnings = _parse(_text(data), options.joint_map)

@@ -51,7 +51,7 @@ def write_bvh(path: Path, motion: Motion, *, unit: str = "cm", order: str | None
     if unit not in UNITS:
         raise MotionkitError(f"there is no unit {unit!r}.", fix=f"known: {', '.join(UNITS)}.")
     if order is not None and order not in ORDERS:
-        raise MotionkitError(f"{order!r} is no order of rotations.", fix=f"known: {', '.join(sorted(ORDERS))}.")
+        raise MotionkitError(f"{order!r} is not an order of rotations.", fix=f"known: {', '.join(sorted(ORDERS))}.")
     finite = torch.isfinite(motion.rotations).flatten(1).all(1) & torch.isfinite(motion.translations).flatten(1).all(1)
     if not motion.frames or not bool(finite.all()):
         what = f"frame {int((~finite).long().argmax())} is not finite" if motion.frames else "it has no frame"

@@ -139,7 +139,7 @@ class BoneTables:
 def _read_hierarchy(path: Path) -> dict[str, str]:
     data = read_json(path, object)
     if not isinstance(data, dict) or not data or not all(isinstance(value, str) for value in data.values()):
-        raise MotionkitError(f"{path} is no table of bones and their parents.", why='expected {"hand": "arm", ...}.')
+        raise MotionkitError(f"{path} is not a table of bones and their parents.", why='expected {"hand": "arm", ...}.')
     return data
 
 
@@ -148,7 +148,7 @@ def _read_offsets(path: Path) -> tuple[dict[str, str], dict[str, Sequence[float]
     data = read_json(path, object)
     listed = data.get("Bones") if isinstance(data, dict) else None
     if not isinstance(listed, list) or not listed or not isinstance(data, dict):
-        raise MotionkitError(f"{path} is no table of bone offsets.", why="expected Bones: a list of Name, Offset.")
+        raise MotionkitError(f"{path} is not a table of bone offsets.", why="expected Bones: a list of Name, Offset.")
     unit = unit_called(str(data.get("Units", "centimeters")))
     if unit is None:
         raise MotionkitError(f"{path}: Units is {data['Units']!r}.", why="known units are meters, centimeters, ...")
@@ -216,7 +216,7 @@ def _names(listed: object, count: int, origin: str) -> tuple[str, ...]:
     if listed is None:
         return ()
     if not isinstance(listed, list) or not all(isinstance(name, str) and name for name in listed):
-        raise MotionkitError(f"{origin}: meta.skeleton.bone_names is no list of names.")
+        raise MotionkitError(f"{origin}: meta.skeleton.bone_names is not a list of names.")
     _check_count(len(listed), count, "bone_names", origin)
     if len(set(listed)) < len(listed):
         double = next(name for name in listed if listed.count(name) > 1)
@@ -229,7 +229,7 @@ def _parents(listed: object, count: int, origin: str) -> tuple[int, ...]:
         return ()
     if not isinstance(listed, list) or not all(type(parent) is int and -1 <= parent < count for parent in listed):
         raise MotionkitError(
-            f"{origin}: meta.skeleton.parents is no list of places of bones, -1 for the root, each below {count}."
+            f"{origin}: meta.skeleton.parents is not a list of places of bones, -1 for the root, each below {count}."
         )
     _check_count(len(listed), count, "parents", origin)
     return tuple(listed)
@@ -241,7 +241,7 @@ def _offsets(skeleton: Mapping[str, Any], count: int, origin: str) -> Tensor | N
             try:
                 offsets = torch.tensor(listed, dtype=torch.float64)
             except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-                raise MotionkitError(f"{origin}: meta.skeleton.{name} is no table of numbers.") from error
+                raise MotionkitError(f"{origin}: meta.skeleton.{name} is not a table of numbers.") from error
             _check_count(len(offsets) if offsets.ndim else 0, count, name, origin)
             if offsets.shape != (count, 3) or not offsets.isfinite().all():
                 raise MotionkitError(f"{origin}: meta.skeleton.{name} is not {count} times 3 finite numbers.")

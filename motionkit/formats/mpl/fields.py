@@ -359,7 +359,7 @@ class JsonFields(Fields):
                 found = np.array(value, dtype=np.float64).shape
             except (ValueError, TypeError, OverflowError) as error:
                 raise MotionkitError(
-                    f"{self.origin}: {name} of frame {index} is no table of numbers.", why=_reason(value, error)
+                    f"{self.origin}: {name} of frame {index} is not a table of numbers.", why=_reason(value, error)
                 ) from error
             fits = len(found) == len(shape) and all(a in (-1, b) for a, b in zip(shape, found, strict=True))
             if not fits or found != (first := first or found):

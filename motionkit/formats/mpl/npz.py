@@ -411,7 +411,7 @@ def _open(path: Path) -> ArrayFields:
             skeleton[key] = np.asarray(arrays[stored]).tolist()
     meta["skeleton"] = skeleton
     if "schema_version" in arrays and not isinstance(arrays["schema_version"], np.ndarray):
-        raise MotionkitError(f"{path}: schema_version is no number.")
+        raise MotionkitError(f"{path}: schema_version is not a number.")
     rate = next((arrays[name] for name in ("FPS", "fps") if name in arrays), None)
     head = {} if rate is None else {"FPS": np.asarray(rate).tolist()}
     return ArrayFields(str(path), arrays, meta, head)
@@ -432,7 +432,7 @@ def _meta(arrays: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
     text = _text_of(arrays, "meta_json")
     meta = parse_json(text, f"{origin}: meta_json", object) if text.strip() else {}
     if not isinstance(meta, Mapping):
-        raise MotionkitError(f"{origin}: meta_json is no table.", why=json.dumps(meta)[:60])
+        raise MotionkitError(f"{origin}: meta_json is not a table.", why=json.dumps(meta)[:60])
     return meta
 
 

@@ -66,7 +66,7 @@ class Caption:
         if self.whole:
             return ""
         if not (math.isfinite(self.start) and math.isfinite(self.end)) or self.end <= self.start:
-            return "which is no stretch of time"
+            return "which is not a stretch of time"
         return "" if self.start < seconds and self.end > 0.0 else f"outside of the clip's {seconds:.2f} s"
 
     def line(self) -> str:
@@ -280,7 +280,7 @@ def read_caption_table(
         value = record[split].strip().lower() if split else ""
         if value and value not in SPLIT_NAMES:
             raise MotionkitError(
-                f"{path}, line {number}: {value!r} is no split.",
+                f"{path}, line {number}: {value!r} is not a split.",
                 why="splits are train, val (dev, validation) and test.",
             )
         row.split = SPLIT_NAMES.get(value, row.split)
@@ -291,7 +291,7 @@ def read_caption_table(
 
 
 def _without_ending(name: str) -> str:
-    """Return an id without ``./`` and file ending; a dot within a name that is no ending stays."""
+    """Return an id without ``./`` and file ending; a dot within a name that is not an ending stays."""
     path = PurePosixPath(name)
     return str(path.with_suffix("")) if path.suffix.lower() in _ENDINGS else str(path)
 

@@ -63,7 +63,7 @@ class Horizons:
             if abs(exact - frames[-1]) > 1e-3 or frames[-1] < 1:
                 near = sorted({max(1, int(exact)), int(exact) + 1})
                 raise MotionkitError(
-                    f"a horizon of {wanted:g} ms is no frame at {fps:g} frames per second.",
+                    f"a horizon of {wanted:g} ms is not a frame at {fps:g} frames per second.",
                     why=f"the nearest frames are at {' and '.join(f'{1000 * n / fps:.6g}' for n in near)} ms.",
                     fix="--horizons with times of frames, or another --fps.",
                 )
@@ -313,7 +313,7 @@ def measure(
 
 
 def predict_checked(predictor: Predictor, known: MotionState, frames: int, command: Tensor | None) -> MotionState:
-    """Return what a predictor says, float64; refuse what is no motion of as many frames."""
+    """Return what a predictor says, float64; refuse what is not a motion of as many frames."""
     predicted = predictor.predict(known, frames, command=command)
     if predicted.rotations.shape[1] != frames or predicted.rotations.shape[2:] != known.rotations.shape[2:]:
         raise MotionkitError(

@@ -169,7 +169,7 @@ def _from_cache(path: Path) -> Index | None:
 
 
 def _into_cache(path: Path, index: Index) -> None:
-    """Keep a list; a cache that cannot be written is no error."""
+    """Keep a list; a cache that cannot be written is not an error."""
     said: Mapping[str, object] = {"counts": index.left_out.counts, "first": index.left_out.first}
     data = io.BytesIO()
     np.savez_compressed(

@@ -256,7 +256,7 @@ def picture_folder(folder: Path, own: Path | None, first: str) -> Path:
     if own is not None:
         own = own.expanduser()
         if not own.is_dir():
-            raise MotionkitError(f"--dataset.images {own} is no folder.", fix="give the folder of the images.")
+            raise MotionkitError(f"--dataset.images {own} is not a folder.", fix="give the folder of the images.")
         return own
     usual = [folder / name for name in _PICTURES]
     for place in (*usual, folder):

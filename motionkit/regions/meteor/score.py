@@ -126,7 +126,7 @@ def _data(path: Path) -> Iterable[str]:
             words = [_MARKER.sub("", word) for word in rest[: 2 * int(count, 16) : 2]]
         except ValueError as error:
             raise MotionkitError(
-                f"{path}, line {number + 1}: this is no data file of WordNet.", fix="give the folder of its database."
+                f"{path}, line {number + 1}: this is not a WordNet data file.", fix="give the folder of its database."
             ) from error
         if single := [word for word in words if "_" not in word]:
             yield " ".join(single)

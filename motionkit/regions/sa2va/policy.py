@@ -96,10 +96,12 @@ class Language:
         rows, mask = _padded(prompts)
         output = self._decoder(rows, mask, use_cache=True)
         cache, state = output.past_key_values, output.last_hidden_state[:, -1]
+        # Prompts were read once each; from here on there is a row for each sample
         cache = _selected(cache, index)
         state, mask = state[index], mask[index]
         ids = torch.zeros(len(index), 0, dtype=torch.int64, device=rows.device)
         ended = torch.zeros(len(index), dtype=torch.bool, device=rows.device)
+        # One token a turn, of all samples at once
         for place in range(self.words.longest):
             logits = self._logits(state)
             chosen = categorical(logits / temperature, noise[:, place]) if temperature else logits.argmax(-1)
@@ -108,6 +110,7 @@ class Language:
             ended = ended | (chosen == self.words.end)
             if bool(ended.all()) or place == self.words.longest - 1:
                 break
+            # The cache holds all tokens before, so that the chosen one alone goes through the model
             mask = F.pad(mask, (0, 1), value=1)
             output = self._decoder(self.embed(chosen[:, None]), mask, use_cache=True, past_key_values=cache)
             cache, state = output.past_key_values, output.last_hidden_state[:, -1]
@@ -116,12 +119,14 @@ class Language:
     def score(self, prompts: Sequence[Tensor], ids: Tensor, temperature: float, *, whole: bool = False) -> WordScores:
         """Return what the model says of answers ``[N, L]`` to N prompts, from raw logits over the temperature."""
         rows, mask = _padded(prompts)
+        # Answers stand behind their prompts; nothing is asked of the state of the last token
         states = self._states(
             torch.cat([rows, self.embed(ids[:, :-1]).to(rows.dtype)], 1), F.pad(mask, (0, ids.shape[1] - 1), value=1)
         )
         logits = self._logits(states[:, rows.shape[1] - 1 :]) / temperature  # the state before a token says it
         every = logits.log_softmax(-1)
         log_prob = every.gather(-1, ids[..., None])[..., 0]
+        # A barred token has log 0, and 0 times -inf would be NaN
         entropy = -(every.exp() * every.masked_fill(every.isneginf(), 0.0)).sum(-1)
         said = F.pad((ids == self.words.end).cumsum(1)[:, :-1], (1, 0)) == 0  # up to the end, that included
         log_prob, entropy = torch.where(said, log_prob, 0.0), torch.where(said, entropy, 0.0)
@@ -132,6 +137,7 @@ class Language:
         return found
 
     def _decoder(self, rows: Tensor, mask: Tensor, **more: Any) -> Any:
+        # Positions count from a prompt's own first token: padding on the left has none
         places = (mask.cumsum(1) - 1).clamp(min=0)[:, -rows.shape[1] :]
         return self.model.model(inputs_embeds=rows, attention_mask=mask, position_ids=places, **more)
 
@@ -230,6 +236,7 @@ class Sa2vaPolicy:
                 tiles.append(self.parts.look(cut.to(self.device, dtype)).flatten(0, 1))
                 whole = square_of(image, self.parts.sizes.grounding)
                 drawn.append(self.parts.ground(whole[None].to(self.device, dtype)))
+        # A list of levels for each image becomes a batch for each level
         maps = tuple(torch.cat(level) for level in zip(*drawn, strict=True))
         return SeenImages(tuple(tiles), maps, torch.arange(len(tiles), device=self.device))
 
@@ -249,6 +256,7 @@ class Sa2vaPolicy:
                 ids = self.language.sample(prompts, index, temperature, noise[part])
             found.append(F.pad(ids, (0, self.longest - ids.shape[1]), value=self.words.end))
         ids = torch.cat(found)
+        # Columns in which all captions have ended are cut off; one end token stays
         longest = int((ids != self.words.end).sum(1).max()) + 1
         ids = ids[:, : min(longest, self.longest)]
         return Captions(ids, self.words.decode(ids), (ids == self.words.end).any(1))
@@ -385,6 +393,7 @@ def _filled(embedded: Tensor, where: Tensor, cells: Tensor) -> Tensor:
 
 def _runs(rows: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
     """Return the first of each run of equal images and masks, and ``[N]`` the run that each row is in."""
+    # [N - 1]: whether a row is of the same region as the one above it
     same = (rows[1:] == rows[:-1]) & (masks[1:] == masks[:-1]).flatten(1).all(1)
     starts = F.pad(~same, (1, 0), value=True)
     return starts.nonzero()[:, 0], starts.cumsum(0) - 1

@@ -114,6 +114,7 @@ class Balance:
         if not loss.requires_grad:
             return torch.zeros(sum(parameter.numel() for parameter in self._parameters), device=loss.device)
         found = torch.autograd.grad(loss, self._parameters, retain_graph=True, allow_unused=True)
+        # A parameter that a loss does not reach has no gradient; it counts as zeros, so that all are as long
         pairs = zip(found, self._parameters, strict=True)
         return torch.cat([(torch.zeros_like(own) if one is None else one).flatten() for one, own in pairs])
 
@@ -141,6 +142,7 @@ def linear(first: float, last: float | None, step: int, steps: int) -> float:
     """Return the value at a step (counted from 1) of a line from `first` to `last`; None: constant."""
     if last is None:
         return first
+    # Step 1 has `first`, the last step `last`
     return first + (last - first) * (step - 1) / max(1, steps - 1)
 
 
@@ -344,6 +346,7 @@ class Sa2vaRl:
         def step_fn(step: int) -> Mapping[str, float]:
             regions = order.at(step)
             told = regions if self.part is None else order.told(step)
+            # [B * G]: the samples of a region stand side by side
             rows = regions.repeated(settings.rollout.group_size)
             weights = self._weights(step)
             temperature = linear(

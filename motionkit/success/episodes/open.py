@@ -78,7 +78,7 @@ def list_files(positive: Path, negative: Path) -> list[tuple[bool, Path]]:
     found: list[tuple[bool, Path]] = []
     for folder, sign in ((positive.expanduser(), True), (negative.expanduser(), False)):
         if not folder.is_dir():
-            raise MotionkitError(f"{folder} is no folder.", fix=_FIX)
+            raise MotionkitError(f"{folder} is not a folder.", fix=_FIX)
         own = sorted(path for path in folder.iterdir() if path.suffix == ".npy" and path.is_file())
         if not own:
             raise MotionkitError(f"{folder} holds no .npy file.", fix=_FIX)
@@ -102,12 +102,12 @@ def read_file(path: Path) -> Trajectory | None:
     labels = np.asarray(content.get("labels")) if isinstance(content, Mapping) else np.zeros(0)
     fix = "a trajectory holds {'images': {camera: [T, C, H, W]}, 'labels': [T]}."
     if not isinstance(images, Mapping) or not images or labels.ndim != 1 or labels.dtype.kind not in "biuf":
-        raise MotionkitError(f"{path} is no trajectory.", fix=fix)
+        raise MotionkitError(f"{path} is not a trajectory.", fix=fix)
     for name, values in images.items():
         good = isinstance(name, str) and isinstance(values, np.ndarray) and values.dtype.kind in "uif"
         if not good or values.ndim != 4 or values.shape[1] != 3 or len(values) != len(labels) or not values.size:
             shape = getattr(values, "shape", type(values).__name__)
-            raise MotionkitError(f"{path} is no trajectory: {name} is {shape}, with {len(labels)} labels.", fix=fix)
+            raise MotionkitError(f"{path} is not a trajectory: {name} is {shape}, with {len(labels)} labels.", fix=fix)
         if not np.isfinite(values).all() or values.min() < 0 or values.max() > 255:
             raise MotionkitError(f"{path}: {name} holds values that are no picture's.", why="0 to 1 or 0 to 255.")
     if not np.isfinite(labels).all():

@@ -121,7 +121,7 @@ def _given(layers: Sequence[Layer], typed: Mapping[str, Sequence[str]], path: tu
 
 
 def _of_run(place: Path) -> Mapping[str, Any] | None:
-    """Return the environment in the settings of a run; None where `place` is no run of an environment."""
+    """Return the environment in the settings of a run; None where `place` is not a run of an environment."""
     from motionkit.runs import peek  # it loads numpy
 
     try:

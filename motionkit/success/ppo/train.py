@@ -324,6 +324,7 @@ class PpoTrainer:
         save_actor(run.artifact(ARTIFACT), self.actor, tensors=False)
 
         def step_fn(step: int) -> Mapping[str, float]:
+            # After cloning the critic knows nothing yet: it learns first, and the actor stays
             alone = self.demonstrations is not None and step <= settings.clone.critic
             metrics = {**self.learner.update(critic_alone=alone), **self.scorer.take_means()}
             finished = self.env.take_finished()
@@ -337,6 +338,7 @@ class PpoTrainer:
                     _logger.warning("%s", _parted(alarm))
             if self.miner is not None and step in self.miner.due:
                 metrics |= self.miner.round(step)
+                # The classifier is another one now: rates under the old one are no sign of gaming
                 alarm.forget()
             every = settings.heldout.every
             if every and (step % every == 0 or step == settings.run.num_steps):
@@ -371,6 +373,7 @@ class PpoTrainer:
     def _held_out(self, purpose: str, episodes: int, *, films: int = 0) -> Episodes:
         """Run deterministic episodes in an environment of their own, so that those of training go on."""
         settings = self.settings
+        # As many copies as there are episodes at most
         other = open_environment(settings.env, min(settings.episodes.num_envs, episodes))
         scorer = Scorer(self.terms, settings.scoring, other.num_envs, tuple(other.cameras), self.device)
         try:

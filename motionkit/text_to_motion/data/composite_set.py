@@ -99,7 +99,7 @@ def _ours(path: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(value, dict) or value.get("kind") != KIND:
         raise MotionkitError(
-            f"{path} is no composite prompt set.",
+            f"{path} is not a composite prompt set.",
             why=f'a file of motionkit compose says "kind": "{KIND}".',
             fix="motionkit compose --dataset ... OUT makes one; the original code's .npy is read as well.",
         )
@@ -221,7 +221,7 @@ def _check_bytes(file: CompositeFile, path: Path) -> None:
     if entry is None or digest != entry.sha256:
         raise MotionkitError(f"{path} is not the file that {file.path.name} was written with.", fix=again)
     if unpacked > size + _HEADERS:
-        raise MotionkitError(f"{path} unpacks to {unpacked >> 20} MB; it is no file of motionkit compose.")
+        raise MotionkitError(f"{path} unpacks to {unpacked >> 20} MB; it is not a file of motionkit compose.")
 
 
 _BODIES: dict[str, Skeleton] = {"humanml": HUMANML, "t2m": HUMANML, "starter": HUMANML, "kit": KIT}

@@ -69,7 +69,7 @@ def _clip(item: object, number: int) -> Clip:
     """Return an item as a clip."""
     fix = "give pairs of a motion and its captions: [(motion, 'a person walks'), ...]."
     if not (isinstance(item, (tuple, list)) and len(item) == 2):
-        raise MotionkitError(f"item {number} of the list is no pair of a motion and its captions.", fix=fix)
+        raise MotionkitError(f"item {number} of the list is not a pair of a motion and its captions.", fix=fix)
     motion, said = item
     captions = [said] if isinstance(said, str) else list(said) if isinstance(said, (tuple, list)) else []
     if not captions or not all(isinstance(text, str) and text.strip() for text in captions):

@@ -11,6 +11,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
+from motionkit.page.curves import Chart
 from motionkit.page.html import count, details, grid, note
 from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of
 from motionkit.runs import RunInfo
@@ -25,6 +26,44 @@ _REAL = "real clips"
 
 _OWN = 2
 """Prompts of each run that are shown where several have none in common."""
+
+
+CHARTS = (
+    Chart(
+        "Gain since the start",
+        {"reward": "heldout/reward/delta", "judge": "heldout/judge/delta"},
+        "On held-out prompts. Where the judge, which is never trained on, stops following, the reward is being gamed.",
+        zero=True,
+    ),
+    Chart(
+        "Movement, share of real",
+        {"movement": "heldout/movement", "statues": "heldout/statues"},
+        "How far the limb swings that moves most in real clips of the action, as a share of theirs; and the share of "
+        "segments in which nothing moves 10 cm.",
+        zero=True,
+    ),
+    Chart(
+        "Foot skate, m/s",
+        {"train": "physics/skate", "held out": "heldout/physics/skate"},
+        "Speed of the feet along the floor while they touch it; lower is better.",
+    ),
+    Chart(
+        "Jerk, m/s³",
+        {"train": "physics/jerk", "held out": "heldout/physics/jerk"},
+        "Roughness of the motion: far above the start it trembles, far below it has all but stopped.",
+    ),
+    Chart(
+        "Retrieval of 32, %",
+        {"R@1": "retrieval/t2m/r1_32", "R@3": "retrieval/t2m/r3_32", "R@10": "retrieval/t2m/r10_32"},
+        "Text to motion: how often the true motion is among the first 1, 3 or 10 of 32.",
+    ),
+    Chart(
+        "Retrieval of all, %",
+        {"R@1": "retrieval/t2m/r1", "R@3": "retrieval/t2m/r3", "R@10": "retrieval/t2m/r10"},
+        "Text to motion among all held-out clips.",
+    ),
+)
+"""Charts of what is logged while training."""
 
 
 @dataclass(frozen=True)

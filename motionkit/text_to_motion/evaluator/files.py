@@ -152,7 +152,7 @@ def read_words(
 
 def _row(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{value!r} is no row.")
+        raise TypeError(f"{value!r} is not a row.")
     return int(value)
 
 

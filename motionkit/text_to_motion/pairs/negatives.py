@@ -253,7 +253,7 @@ def _known(kinds: Mapping[str, float]) -> dict[str, float]:
     if odd := [name for name in kinds if name not in useful]:
         raise MotionkitError(
             f"--negatives names {odd[0]!r}, which "
-            + ("leaves every caption true." if odd[0] in CHANGES else "is no kind of change."),
+            + ("leaves every caption true." if odd[0] in CHANGES else "is not a kind of change."),
             fix=f"{did_you_mean(odd[0], names)} available: {', '.join(names)}.".strip(),
             choices=names,
         )

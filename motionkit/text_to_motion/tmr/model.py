@@ -393,7 +393,7 @@ class TokenFolder:
         index_file = tables[0].parent / f"{stem}_index.json"
         index = read_json(index_file, dict, limit=_LIMIT, fix="copy it again.")
         if not all(type(row) is int for row in index.values()):  # bool is an int
-            raise MotionkitError(f"{index_file} is no index of texts.", why="the value of each is the number of a row.")
+            raise MotionkitError(f"{index_file} is not an index of texts.", why="the value of each is a row number.")
         fits = values.ndim == 2 and values.dtype.kind == "f"
         if not fits or slices.dtype.kind not in "iu" or slices.shape[1:] != (2,):
             raise MotionkitError(f"{self._origin} and its slices are not a table of token embeddings.")

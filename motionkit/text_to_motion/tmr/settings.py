@@ -67,7 +67,7 @@ class LossSettings(Group):
         default=0.8,
         gt=0.5,
         le=1,
-        description="A pair is no negative when the cosine of its sentences is above 2 threshold - 1; 1 keeps all.",
+        description="A pair is not a negative when the cosine of its sentences is above 2 threshold - 1; 1 keeps all.",
     )
 
 

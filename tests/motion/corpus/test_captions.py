@@ -292,7 +292,7 @@ def test_timed_captions_of_a_part():
         ("name,x\na,b\n", {}, "no column for the caption"),
         ("x,text\na,b\n", {}, "no column for the id"),
         ("id,text\na,b\n", {"id_column": "clip"}, "no column 'clip'"),
-        ("id,text,split\na,b,half\n", {}, "line 2: 'half' is no split"),
+        ("id,text,split\na,b,half\n", {}, "line 2: 'half' is not a split"),
         ("id,text\n", {}, "has no rows"),
     ],
     ids=["caption", "id", "named", "split", "empty"],

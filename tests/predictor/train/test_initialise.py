@@ -72,7 +72,7 @@ def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
     torch.save({"epoch": 3}, tmp_path / "none.pt")
     with pytest.raises(MotionkitError, match="holds no weights"):
         initialise(network(), tmp_path / "none.pt")
-    with pytest.raises(MotionkitError, match="is no run of train-mpl"):
+    with pytest.raises(MotionkitError, match="is not a run of train-mpl"):
         initialise(network(), tmp_path)
     with pytest.raises(MotionkitError):
         initialise(network(), tmp_path / "missing.pt")

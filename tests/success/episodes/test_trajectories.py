@@ -186,7 +186,7 @@ def test_what_a_killed_process_left_in_the_cache_does_not_count_twice(
 
 
 def test_missing_folders_and_cameras(guide: Path, tmp_path: Path) -> None:
-    with pytest.raises(MotionkitError, match="is no folder"):
+    with pytest.raises(MotionkitError, match="is not a folder"):
         open_trajectories(tmp_path / "nothing", guide / "negative")
     (tmp_path / "empty").mkdir()
     with pytest.raises(MotionkitError, match=r"no \.npy"):

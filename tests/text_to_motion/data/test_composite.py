@@ -395,7 +395,7 @@ def damaged(made: Path, folder: Path, change: Callable[[dict[str, Any]], None]) 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(kind="motions"), "is no composite prompt set"),
+        (lambda d: d.update(kind="motions"), "is not a composite prompt set"),
         (lambda d: d.update(schema=2), "has schema 2; this version of motionkit reads 1"),
         (lambda d: d.update(samples=[]), "samples: Tuple should have at least 1 item"),
         (lambda d: d["metadata"].update(k_segments=4), "sample 0 has 3 segments, metadata says 4"),
@@ -465,7 +465,7 @@ def test_an_archive_that_unpacks_to_more_than_it_is_is_refused(made: Path, tmp_p
 def test_text_that_is_no_document_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "composite_k3_train.json"
     path.write_text(text)
-    with pytest.raises(MotionkitError, match=r"neither JSON nor|is no composite prompt set"):
+    with pytest.raises(MotionkitError, match=r"neither JSON nor|is not a composite prompt set"):
         opened(path)
     with pytest.raises(MotionkitError, match="cannot be opened"):
         opened(tmp_path / "nothing.json")

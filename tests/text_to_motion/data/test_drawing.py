@@ -81,7 +81,7 @@ def test_samples_are_drawn_evenly_and_without_replacement() -> None:
 
 
 def test_rare_sets_among_thousands_are_found_all() -> None:
-    # One clip that makes a set possible; with it taken twice, which is no set, nearly everything would fit.
+    # One clip that makes a set possible; with it taken twice, which is not a set, nearly everything would fit.
     sources = [*clips_of(*[100] * 5, 24), *rest(3000, 150)]
     drawing = draw_samples(sources, Plan("train", 6, 524, 20, crop=False))
     assert drawing.exhausted

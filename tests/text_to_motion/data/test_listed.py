@@ -60,7 +60,7 @@ def test_a_policy_and_its_motions_make_one() -> None:
     ("items", "said"),
     [
         ([], "holds no motion"),
-        ([walk(0)], "item 0 of the list is no pair"),
+        ([walk(0)], "item 0 of the list is not a pair"),
         ([(walk(0), "a"), ("b", walk(0))], "the captions of item 1"),
         ([(walk(0), [])], "the captions of item 0 are []"),
         ([(walk(0), "  ")], "the captions of item 0"),

@@ -437,7 +437,7 @@ def test_joint_velocity_loss_in_metres_per_second() -> None:
     lifted, one_joint = still.clone(), still.clone()
     lifted[..., 4:67] += 0.3
     lifted[..., 3] += 0.3
-    assert loss(lifted) == pytest.approx(0.0, abs=1e-6)  # a place is no velocity
+    assert loss(lifted) == pytest.approx(0.0, abs=1e-6)  # a place is not a velocity
     one_joint[..., 4] += 0.02 * torch.tensor([1.0, -1.0] * (frames // 2))
     assert loss(one_joint) == pytest.approx((0.04 * 20) ** 2 / 3 / 22, rel=1e-4)
     # A heading that is wrong from one frame on is wrong once, and not in all frames behind it.

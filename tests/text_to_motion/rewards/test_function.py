@@ -109,8 +109,8 @@ def test_a_function_is_called_by_one_thread_so_that_its_globals_need_no_lock() -
         (lambda motions, prompts: torch.zeros(5, 1), "returned a tensor [5, 1]"),
         (lambda motions, prompts: [0.0] * 5, "returned a list"),
         (lambda motions, prompts: None, "returned None"),
-        (Height, "the class Height is no reward"),
-        (3, "a int is no reward"),
+        (Height, "the class Height is not a reward"),
+        (3, "a int is not a reward"),
     ],
 )
 def test_what_is_no_reward_is_refused_in_words(function: object, said: str) -> None:

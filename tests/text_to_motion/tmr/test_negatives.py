@@ -434,7 +434,7 @@ def told(clips: list[TextClip], kinds: str) -> list[str]:
 
 def test_what_cannot_be_changed_is_refused_or_said(starter: Starter) -> None:
     clips = list(starter.clips("train"))[:20]
-    with pytest.raises(MotionkitError, match="names 'mean-poses', which is no kind of change") as caught:
+    with pytest.raises(MotionkitError, match="names 'mean-poses', which is not a kind of change") as caught:
         negatives(clips, "mean-poses")
     assert caught.value.fix.startswith("did you mean mean-pose? available: stillness, order, ")
     with pytest.raises(MotionkitError) as caught:

@@ -292,7 +292,7 @@ def test_scores_that_are_not_finite_are_counted(data: Named) -> None:
         def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
             scores = super().score(motions, prompts).total
             lost = torch.tensor([prompt.text == first for prompt in prompts])
-            # What a reward does not apply to is no fault.
+            # What a reward does not apply to is not a fault.
             there = torch.tensor([prompt.text != clips.captions[-1][0] for prompt in prompts])
             return RewardScores(torch.where(lost | ~there, torch.nan, scores), applies=there)
 
