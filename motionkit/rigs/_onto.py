@@ -49,11 +49,11 @@ def onto_rig(motion: Motion | JointMotion, rig: Rig) -> OnRig:
     """Bring a motion to a rig.
 
     Each joint follows the rotation of the 22-joint body that both have (`Retarget`): limbs point where the first
-    body's do, and trunk and neck turn from the rig's rest pose as far as the first body's turn from its own, since
-    rigs disagree about where they lie. Head and hands follow the rotations of the first rig, where it has any. The
-    path is scaled by the length of the legs. Then ankles go where those of the first body are, so scaled, as far as
-    legs reach: feet that stand keep standing. Joints that are not of a body keep their rest pose, and so does what
-    the hips hang on.
+    body's do; trunk, neck and feet turn from the rig's rest pose as far as the first body's turn from its own,
+    since rigs disagree about where their joints lie, and soles are flat in both. Head and hands follow the
+    rotations of the first rig, where it has any. The path is scaled by the length of the legs. Then ankles go where
+    those of the first body are, so scaled, as far as legs reach: feet that stand keep standing. Joints that are not
+    of a body keep their rest pose, and so does what the hips hang on.
 
     Args:
         motion: In metres, Y up; its body is found by names.
@@ -141,13 +141,13 @@ def rest_motion(names: Sequence[str], parents: Sequence[int], offsets: Tensor) -
 
 
 def _upright(rig: Retarget, rest: Motion, calm: Tensor | None) -> Retarget:
-    """Return the skeleton with the turns of its trunk from rest pose to rest pose."""
+    """Return the skeleton with the turns of trunk and feet from rest pose to rest pose: soles are flat in both."""
     if calm is None:
         return rig
     own = accumulate_rotations(rest.rotations, rest.parents)[0]
     turns = rig.turns.clone()
     for joint, source in enumerate(rig.source):
-        if source in _TRUNK:
+        if source in _TRUNK or source in _ANKLES:
             turns[joint] = calm[source].mT @ own[joint]
     return replace(rig, turns=turns)
 
