@@ -37,7 +37,7 @@ RUNS = {
     f"--reward tmr-dense --reward.weights runs/tiny/pretrain-tmr --num-steps 1 --batch-size 2 --group-size 2 {TINY} "
     "--judge mdm-matching --judge.weights runs/tiny/pretrain-t2m-evaluator "
     "--train-timesteps 3 --inference-timesteps 3 --set sampler.window_size=2 --set heldout.prompts=4 "
-    "--set heldout.samples=2",
+    "--set heldout.samples=2 --set audit.enabled=false",
     "pretrain mpl-encoder": f"pretrain mpl-encoder --data '{CLIPS}' --epochs 1 --batch-size 4 {TINY}",
     "train-mpl": f"train-mpl --data '{CLIPS}' --encoder none --epochs 1 {MPL} {TINY}",
     "reward-collect": f"reward-collect --policy scripted {REACH} --num-steps 6 {TINY} --set quota.positive=0",
