@@ -70,7 +70,7 @@ def test_the_page_is_written(cli: Run, folder: Path) -> None:
     for config in ([], ["--write-config", "notes.html"], ["--write-config", "s.json", "--overwrite"]):
         refused = cli("profile", folder, "--html", "notes.html", *config)
         assert (refused.exit_code, Path("notes.html").read_text()) == (2, "my work")
-        assert "no page that profile made" in refused.stderr
+        assert "not a page that profile made" in refused.stderr
     assert not Path("s.json").exists()
     missing = cli("profile", folder, "--html", "no/page.html")
     assert missing.exit_code == 2

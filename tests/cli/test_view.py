@@ -141,7 +141,7 @@ def test_the_page_is_opened_where_there_is_a_browser(
         (["nothing.bvh"], "there is no nothing.bvh"),
         (["{folder}/broken.bvh", "--out", "a.html"], "none of 1 motion can be shown"),
         (["{folder}", "--out", "page"], "--out page.html"),
-        (["{folder}", "--out", "notes.html"], "no page of motions"),
+        (["{folder}", "--out", "notes.html"], "not a page of motions"),
         (["{folder}", "--out", "no/page.html"], "there is no folder no"),
     ],
 )

@@ -160,7 +160,11 @@ def test_angles_do_not_jump(tmp_path, order):
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"unit": "furlong"}, "no unit 'furlong'"), ({"order": "ZZX"}, "no order"), ({"order": "zyx"}, "no order")],
+    [
+        ({"unit": "furlong"}, "no unit 'furlong'"),
+        ({"order": "ZZX"}, "not an order"),
+        ({"order": "zyx"}, "not an order"),
+    ],
     ids=["unit", "twice", "case"],
 )
 def test_unknown_choices(tmp_path, change, words):

@@ -148,7 +148,7 @@ DAMAGE = {
     "features": ({"features": np.zeros((39, 263), np.float32)}, "features has 39 rows for 40 frames"),
     "about list": ({"about": np.array("[]")}, "damaged motion file"),
     "version": ({"version": np.array("1")}, "does not say which version"),
-    "schema": ({"motionkit_schema": np.array("other")}, "no motion file of motionkit"),
+    "schema": ({"motionkit_schema": np.array("other")}, "not a motion file of motionkit"),
 }
 
 

@@ -164,7 +164,7 @@ def test_a_damaged_folder_is_refused(tmp_path):
     save_classifier(tmp_path, make())
     document = json.loads((tmp_path / "classifier.json").read_text())
     for change, words in (
-        ({"kind": "mpl-encoder"}, "no success classifier"),
+        ({"kind": "mpl-encoder"}, "not a success classifier"),
         ({"cameras": {"front": [16, 100_000], "hand.left": [24, 32]}}, "damaged"),
         ({"cameras": {"front": [16, 64], "hand.left": [24, 32]}}, "does not fit"),
         ({"temperature": 0}, "damaged"),
@@ -212,7 +212,7 @@ def test_the_guides_checkpoint_loads_and_computes_what_its_code_does(tmp_path, c
 
 def test_other_weights_and_programs_in_a_file_are_refused(tmp_path):
     torch.save({"weight": torch.ones(2)}, tmp_path / "other.pt")
-    with pytest.raises(MotionkitError, match="no success classifier"):
+    with pytest.raises(MotionkitError, match="not a success classifier"):
         load_classifier(tmp_path / "other.pt")
     state = guide_state()
     del state["classifier.4.bias"]

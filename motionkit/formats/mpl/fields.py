@@ -384,7 +384,7 @@ def open_json(path: Path) -> JsonFields:
         raise MotionkitError(f"{path} has no Frames.", why=_EXPECTED)
     rows = data["Frames"]
     if not isinstance(rows, list) or not rows:
-        raise MotionkitError(f"{path}: Frames is {'empty' if rows in ([], None) else 'no list'}.", why=_EXPECTED)
+        raise MotionkitError(f"{path}: Frames is {'empty' if rows in ([], None) else 'not a list'}.", why=_EXPECTED)
     for index, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise MotionkitError(f"{path}: frame {index} is a {type(row).__name__}, not a table of fields.")

@@ -140,5 +140,5 @@ def test_a_damaged_policy_is_named(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(MotionkitError, match="damaged"):
         open_regions(RegionOptions(checkpoint=str(tmp_path)))
-    with pytest.raises(MotionkitError, match="no region policy"):
+    with pytest.raises(MotionkitError, match="not a region policy"):
         open_regions(RegionOptions(checkpoint=str(tmp_path / "nothing")))

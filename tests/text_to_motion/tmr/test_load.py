@@ -418,7 +418,7 @@ def test_a_token_table_of_another_byte_order(tmp_path):
     (tmp_path / "m_index.json").write_text('{"a": 0}')
     assert np.array_equal(TokenFolder(tmp_path).encode(["a"]).tokens[0].numpy(), values)
     (tmp_path / "m_index.json").write_text('{"a": false}')
-    with pytest.raises(MotionkitError, match="no index of texts"):
+    with pytest.raises(MotionkitError, match="not an index of texts"):
         TokenFolder(tmp_path)
 
 
