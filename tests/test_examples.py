@@ -181,7 +181,7 @@ def test_links_between_files_lead_somewhere(path: Path) -> None:
 def test_the_script_of_the_experiments_compares_skips_and_goes_on(tmp_path: Path) -> None:
     small = [
         "heldout.prompts=2", "heldout.samples=2", "heldout.points=0", "heldout.all_steps=off", "rollout.prompts=1",
-        "dataset.clips=144", "dataset.val_clips=48", "dataset.test_clips=48",
+        "dataset.clips=144", "dataset.val_clips=48", "dataset.test_clips=48", "audit.enabled=false",
     ]  # fmt: skip
     words = ["run", "--only", "1-dense", "2-global", "--steps", "2", "--", *(w for s in small for w in ("--set", s))]
     script = EXPERIMENTS / "run.py"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -17,11 +15,10 @@ from .drivers import use_driver
 from .emulation import EmuDriver
 
 
-def test_a_machine_without_cuda_is_told_so():
+def test_a_machine_without_cuda_is_told_so(forks):
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
-    command = [sys.executable, "-m", "motionkit.kernels.selftest"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forks.run("motionkit.kernels.selftest")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "nothing to test: torch: there is no CUDA device\n"
 
