@@ -14,7 +14,7 @@ from motionkit.rl import Schedule, Transitions, kl_frames, log_ratio_frames
 def log_prob_nats(x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor) -> Tensor:
     """Return log N(x_next; mean, sigma^2) of each sample, as torch has it."""
     x_next, mean = (torch.where(mask[..., None], x, 0) for x in (x_next, mean))
-    each = Normal(mean, sigma[:, None, None]).log_prob(x_next)
+    each: Tensor = Normal(mean, sigma[:, None, None]).log_prob(x_next)
     return (each * mask[..., None]).sum((1, 2))
 
 

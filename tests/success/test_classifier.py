@@ -164,7 +164,7 @@ def test_a_damaged_folder_is_refused(tmp_path):
     save_classifier(tmp_path, make())
     document = json.loads((tmp_path / "classifier.json").read_text())
     for change, words in (
-        ({"kind": "mpl-encoder"}, "not a success classifier"),
+        ({"kind": "mpl-encoder"}, "no success classifier"),
         ({"cameras": {"front": [16, 100_000], "hand.left": [24, 32]}}, "damaged"),
         ({"cameras": {"front": [16, 64], "hand.left": [24, 32]}}, "does not fit"),
         ({"temperature": 0}, "damaged"),
