@@ -87,14 +87,14 @@ def rows() -> list[CommandRow]:
 
 
 ELSEWHERE = {
-    "cut": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
-    "end": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
-    "in-place": "no command takes the path out of a motion",
-    "loop": "no command makes a motion loop",
+    "cut": "motionkit convert FILE OUT --start S --end S cuts a clip",
+    "end": "motionkit convert FILE OUT --end S cuts a clip",
+    "in-place": "motionkit convert FILE OUT --in-place takes the path out of a motion",
+    "loop": "motionkit convert FILE OUT --loop makes a motion loop",
     "play": "motionkit view FILE plays it",
-    "retarget": "no command puts a motion on another rig",
-    "start": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
-    "trim": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
+    "retarget": "motionkit convert FILE OUT --rig RIG puts a motion on another rig",
+    "start": "motionkit convert FILE OUT --start S cuts a clip",
+    "trim": "motionkit convert FILE OUT --start S --end S cuts a clip",
 }
 """Words that are looked for as commands or options and are neither: what there is instead."""
 

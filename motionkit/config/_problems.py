@@ -35,10 +35,10 @@ def require_places(settings: BaseModel) -> None:
         >>> from motionkit.config import choose_one
         >>> class Wanted(BaseModel, arbitrary_types_allowed=True):
         ...     policy: Chosen
-        >>> policy = choose_one("policies", "mdm", {"checkpoint": "x", "stats": "y", "text_model": "a/b"})
+        >>> policy = choose_one("policies", "mdm", {"checkpoint": "./x", "stats": "y", "text_model": "a/b"})
         >>> require_places(Wanted(policy=policy))
         Traceback (most recent call last):
-        motionkit.errors.MotionkitError: 2 files or folders are not there: --policy.checkpoint x; --policy.stats y.
+        motionkit.errors.MotionkitError: 2 files or folders are not there: --policy.checkpoint ./x; --policy.stats y.
     """
     absent: list[str] = []
     doubtful: list[str] = []
