@@ -104,7 +104,7 @@ def test_the_definitions_of_motionkit_come_first(site: Any) -> None:
     [
         ("Metric('a b', 'm', 'up', 'x')", "a name has letters"), ("Metric('a/', 'm', 'up', 'x')", "a name has letters"),
         ("Metric('a', '', 'up', 'x')", "at least one letter"), ("Metric(3, 'm', 'up', 'x')", "are texts"),
-        ("Metric('a', 'm', 'lower', 'x')", "better is one of up, down"), ("'a'", "no motionkit.plugins.Metric"),
+        ("Metric('a', 'm', 'lower', 'x')", "better is one of up, down"), ("'a'", "not a motionkit.plugins.Metric"),
     ],
 )  # fmt: skip
 def test_a_definition_that_is_none_is_refused(metric: str, why: str, cli: Cli, site: Any) -> None:

@@ -208,7 +208,7 @@ def test_what_is_no_encoder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         run.finish()
     for path, said in {
         "nowhere": "there is no nowhere",
-        "empty": "empty is not a run",
+        "empty": "empty is no run",
         "best_encoder.pt": "is a file, no motion encoder",
         "runs/grpo/other": "is a run of motionkit grpo",
     }.items():

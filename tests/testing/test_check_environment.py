@@ -24,9 +24,9 @@ class Small(Reach):
 class Unseeded(Small):
     drawn = 0
 
-    def _start(self, seed: int) -> Any:
+    def _begin(self, copy: int, seed: int) -> None:
         Unseeded.drawn += 1
-        return super()._start(Unseeded.drawn)
+        super()._begin(copy, Unseeded.drawn)
 
 
 class ByCopy(Small):
