@@ -17,7 +17,7 @@ from motionkit.errors import MotionkitError
 
 # Files and folders that settings name: all that are not there are said at once, before any of them is opened.
 
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*(?<!\.pt)")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Place:
     """Marks a setting that names a file or folder, or several, to read."""
 
     words: tuple[str, ...] = ()  # Values that name none, such as ``starter``
-    hub: bool = False  # Whether an id of the Hugging Face hub, or another name without a folder, may stand there
+    hub: bool = False  # Whether an id of the Hugging Face hub, ORG/NAME, may stand there
+    name: bool = False  # Whether a name without a folder may, as text models have it
 
 
 def require_places(settings: BaseModel) -> None:
@@ -35,18 +36,18 @@ def require_places(settings: BaseModel) -> None:
         >>> from motionkit.config import choose_one
         >>> class Wanted(BaseModel, arbitrary_types_allowed=True):
         ...     policy: Chosen
-        >>> policy = choose_one("policies", "mdm", {"checkpoint": "./x", "stats": "y", "text_model": "a/b"})
+        >>> policy = choose_one("policies", "mdm", {"checkpoint": "x", "stats": "y", "text_model": "a/b"})
         >>> require_places(Wanted(policy=policy))
         Traceback (most recent call last):
-        motionkit.errors.MotionkitError: 2 files or folders are not there: --policy.checkpoint ./x; --policy.stats y.
+        motionkit.errors.MotionkitError: 2 files or folders are not there: --policy.checkpoint x; --policy.stats y.
     """
     absent: list[str] = []
     doubtful: list[str] = []
     for flag, place, value in _named(settings, ()):
         if value in ("", *place.words) or _is_there(value):
             continue
-        of_hub = place.hub and _HUB_ID.fullmatch(value) and not value.startswith(".")
-        (doubtful if of_hub else absent).append(f"{flag} {value}")
+        named = (place.hub and _HUB_ID.fullmatch(value)) or (place.name and re.fullmatch(r"\w[\w.-]*", value))
+        (doubtful if named else absent).append(f"{flag} {value}")
     if len(absent) < 2:
         return
     why = f"no folder either, unless meant as a name or an id of the hub: {'; '.join(doubtful)}." if doubtful else ""

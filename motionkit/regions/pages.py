@@ -87,14 +87,14 @@ def gallery(folder: Path) -> str:
         if compared else "the first ones, and those with the highest and the lowest IoU"
     )  # fmt: skip
     when = "before and after training, " if compared else ""
-    unique = any("<span>unique <b>" in row for row in rows)
+    unique = any("<span>uniqueness <b>" in row for row in rows)
     # A gallery that does not say it is of a version that showed sampled captions.
     caption = "its caption in its likeliest words" if document.get("captions") == "greedy" else "a caption it sampled"
     words = (
         f"Held-out regions: {groups}. From the left: the image; the region, with the data's caption; and, {when}the "
         f"mask that the policy drew of {caption}. The yellow line is the region. IoU: its own mask of its caption; "
         "judge: the mask that the policy before training draws of it."
-        + (" Unique: 1 where the caption is true of the object and of no other." if unique else "")
+        + (" Uniqueness: 1 where the caption is true of the object and of no other." if unique else "")
     )
     orders = {"in order": "place", **({"gain": "gain"} if compared else {}), "IoU": "iou", "METEOR": "meteor"}
     listed = f'<div id="regions">{"".join(rows)}</div>'

@@ -315,7 +315,7 @@ def test_one_file_is_edited_too(policy: Path, tmp_path: Path) -> None:
     for words, said in (
         (("--fix", "clean"), "--fix clean does not act on what a policy makes"),
         (("--fix", "feats"), "did you mean feet?"),
-        (("--names", "maya"), "--rig maya is no rig"),
+        (("--names", "maya"), "--rig maya is not a rig"),
     ):
         refused = _generate(policy, FIRST, tmp_path / "two.glb", *words)
         assert refused.exit_code == 2

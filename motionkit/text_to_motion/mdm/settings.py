@@ -292,7 +292,7 @@ class MDMOptions(Group):
     stats: Annotated[Path | None, Place()] = Field(
         default=None, description="Folder with Mean.npy and Std.npy; default: the policy's own, else the dataset's."
     )
-    text_model: Annotated[str, Place(hub=True)] = Field(
+    text_model: Annotated[str, Place(hub=True, name=True)] = Field(
         default="", description="Text model, a transformers folder or hub id; default: the local cache."
     )
     padding: Literal["exact", "full"] = Field(

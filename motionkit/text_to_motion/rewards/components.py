@@ -123,7 +123,7 @@ class TmrOptions(Group):
     )
     heads: int = Field(0, ge=0, le=1024, description="Attention heads; 0 reads config.json, else takes 4.")
     stats: Annotated[Path | None, Place()] = Field(None, description="Folder with the network's own mean and std.")
-    text_model: Annotated[str, Place(hub=True)] = Field(
+    text_model: Annotated[str, Place(hub=True, name=True)] = Field(
         "", description="Text model: name, folder, hub id, or precomputed token_embeddings folder."
     )
 

@@ -41,13 +41,13 @@ def test_the_first_the_best_and_the_worst_are_shown(tmp_path: Path) -> None:
     assert "<b>30</b>" not in page  # what a policy says is text
     assert "gained most" in page
     assert "its caption in its likeliest words" in page
-    assert "Unique:" not in page  # blocks do not say what they show
+    assert "Uniqueness:" not in page  # blocks do not say what they show
     older = {**said, "captions": "sampled"}
     (folder / INDEX).write_text(json.dumps(older))
     assert "a caption it sampled" in gallery(folder)
     older["regions"][0]["scores"]["after"]["unique"] = 1.0
     (folder / INDEX).write_text(json.dumps(older))
-    assert "Unique: 1 where the caption is true" in gallery(folder)
+    assert "Uniqueness: 1 where the caption is true" in gallery(folder)
     (folder / "30-after.webp").unlink()
     assert gallery(folder).count('<div class="strip wide"') == 23
     (folder / INDEX).write_text("{")
