@@ -62,12 +62,18 @@ def run(name: str, out: Path, fail: str = "") -> CompletedProcess[str]:
 
 def _within(seconds: float, line: list[str], environment: dict[str, str], folder: Path) -> CompletedProcess[str]:
     """Run a command; one that takes longer is aborted, and the stacks of its threads are in stderr."""
-    with subprocess.Popen(line, env=environment, cwd=folder, stdout=PIPE, stderr=PIPE, text=True) as process:
+    with subprocess.Popen(
+        line, env=environment, cwd=folder, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True
+    ) as process:
         try:
             stdout, stderr = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGABRT)
-            stdout, stderr = process.communicate()
+            try:
+                stdout, stderr = process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:  # a process that it started keeps the pipes open
+                os.killpg(process.pid, signal.SIGKILL)
+                stdout, stderr = process.communicate()
     return CompletedProcess(line, process.returncode, stdout, stderr)
 
 
