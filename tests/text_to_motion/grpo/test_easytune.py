@@ -22,7 +22,7 @@ from motionkit.text_to_motion.rewards.mix import RewardMix
 
 from .test_gradient import Flat
 from .test_gradient import make as make_chain
-from .test_world import Meeting, ThreadWorld, flat, same_losses, train, train_together
+from .test_world import two_do_as_one
 from .toy import PROMPTS, Height, TablePolicy, gain, make_policy, resumes
 
 OFF = EasyTuneObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0)
@@ -135,16 +135,7 @@ def test_it_learns_and_random_signs_do_not(step_weight: str) -> None:
 
 def test_two_processes_do_what_one_does() -> None:
     objective = EasyTuneObjective()  # with the hold, which draws a timestep for every second sample
-    alone = make(make_policy(), objective=objective)
-    start = flat(alone)
-    expected = train(alone, 2)
-    meeting = Meeting(2)
-    members = [make(make_policy(), objective=objective, world=ThreadWorld(rank, meeting)) for rank in range(2)]
-    for metrics in train_together(members, 2):
-        assert same_losses(metrics, expected)
-    one, two = (flat(member) for member in members)
-    assert torch.equal(one, two)
-    assert (one - flat(alone)).norm() < 0.02 * (flat(alone) - start).norm()
+    two_do_as_one(lambda **world: make(make_policy(), objective=objective, **world), 2)
 
 
 def test_a_resumed_run_ends_in_the_same_bits() -> None:

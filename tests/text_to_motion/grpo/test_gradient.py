@@ -28,7 +28,7 @@ from motionkit.text_to_motion.grpo.algorithms.terms import log_spread
 from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 
-from .test_world import Meeting, ThreadWorld, flat, same_losses, train, train_together
+from .test_world import two_do_as_one
 from .toy import PROMPTS, Height, TablePolicy, gain, make_policy, mask_of
 
 
@@ -347,13 +347,4 @@ def test_the_peak_learning_rate_is_its_own() -> None:
 def test_two_processes_follow_and_hold_as_one_does() -> None:
     """The timesteps of the chain, and those of the hold with their noise, belong to samples and not to processes."""
     objective = GradientObjective(jerk=0.0, skate=0.0)  # their mean leaves out motions by process
-    alone = make(make_policy(), objective=objective)
-    start = flat(alone)
-    expected = train(alone, 3)
-    meeting = Meeting(2)
-    members = [make(make_policy(), objective=objective, world=ThreadWorld(rank, meeting)) for rank in range(2)]
-    for metrics in train_together(members, 3):
-        assert same_losses(metrics, expected)
-    one, two = (flat(member) for member in members)
-    assert torch.equal(one, two)
-    assert (one - flat(alone)).norm() < 0.02 * (flat(alone) - start).norm()
+    two_do_as_one(lambda **world: make(make_policy(), objective=objective, **world), 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -151,6 +151,20 @@ def test_two_processes_match_finished_samples_as_one_does(name: str, options: di
             for metric in theirs:
                 if not metric.startswith("time/"):
                     assert mine[metric] == pytest.approx(theirs[metric], rel=2e-3, abs=1e-5), metric
+    one, two = (flat(member) for member in members)
+    assert torch.equal(one, two)
+    assert (one - flat(alone)).norm() < 0.02 * (flat(alone) - start).norm()
+
+
+def two_do_as_one(build: Callable[..., GRPO], steps: int) -> None:
+    """Two processes end in the same bits, with the losses of one process and nearly its weights; see `ThreadWorld`."""
+    alone = build()
+    start = flat(alone)
+    expected = train(alone, steps)
+    meeting = Meeting(2)
+    members = [build(world=ThreadWorld(rank, meeting)) for rank in range(2)]
+    for metrics in train_together(members, steps):
+        assert same_losses(metrics, expected)
     one, two = (flat(member) for member in members)
     assert torch.equal(one, two)
     assert (one - flat(alone)).norm() < 0.02 * (flat(alone) - start).norm()
