@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from motionkit.clips.browse.card import Card, broken, card_of
-from motionkit.clips.browse.page import MADE_BY, as_text, browser_page, motion_file
 from motionkit.clips.convert.targets import shown_track
 from motionkit.clips.sources import FileSource, Step, walk
 from motionkit.config import cache_folder
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
-from motionkit.page.html import count, is_made_by
-from motionkit.player import MAX_TRACKS, PlayerTrack, write_player
+from motionkit.page.html import count, duration, html_page, is_made_by
+from motionkit.player import MAX_TRACKS, PlayerTrack, inert, player_assets, write_player
 from motionkit.runs import require_writable, write_bytes_atomic
+
+MADE_BY = "view"
 
 ONE_FILE = 500
 """Clips that one page holds; the motions of more are files in a folder beside it."""
@@ -175,7 +179,7 @@ class _Browser:
             self._put(clip, card.motion)
             return
         clip["motion"] = card.motion
-        self._size += len(as_text(card.motion))
+        self._size += len(_as_text(card.motion))
         if len(self.clips) > ONE_FILE or self._size > ONE_FILE_BYTES:
             self._divide()
 
@@ -184,7 +188,7 @@ class _Browser:
         folder = "" if self.folder is None else self.folder.name
         if self.folder is None:
             _empty(_folder_of(self.plan.page))
-        text = browser_page(self.plan.title, self.clips, folder=folder)
+        text = _browser_page(self.plan.title, self.clips, folder=folder)
         self._save(self.plan.page, text)
         return self.folder
 
@@ -199,7 +203,7 @@ class _Browser:
     def _put(self, clip: dict[str, Any], motion: dict[str, Any]) -> None:
         assert self.folder is not None
         clip["file"] = f"{clip['number']:06d}.js"
-        self._save(self.folder / clip["file"], motion_file(clip["number"], motion))
+        self._save(self.folder / clip["file"], _motion_file(clip["number"], motion))
 
     def _save(self, path: Path, text: str) -> None:
         try:
@@ -227,3 +231,43 @@ def _sweep(folder: Path) -> None:
         for path in folder.iterdir():
             if time.time() - path.stat().st_mtime > _KEPT:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+# The page that browses clips: one HTML file, and beyond some size a folder of motions beside it.
+
+
+def _browser_page(title: str, clips: Sequence[Mapping[str, Any]], *, folder: str = "") -> str:
+    """Return the page.
+
+    Args:
+        title: What is looked at; any text.
+        clips: What it knows of each clip: `Card.about`, with ``motion``, the player's document, where the page holds
+            it, else with ``file``, the name of its file in `folder`.
+        folder: Name of the folder beside the page that holds the motions; empty where the page does.
+    """
+    seconds = sum(float(clip.get("seconds", 0.0)) for clip in clips)
+    total = f"{count(len(clips), 'clip')}, {duration(seconds)}"
+    data = inert(_as_text({"folder": folder, "clips": list(clips)}))
+    body = (
+        f"<style>{_file('browse.css')}</style>"
+        f'<div class="browse">{_file("browse.html")}</div>'
+        f'<script type="application/json" id="clips">{data}</script>'
+        f"<noscript>{escape('This page needs JavaScript.')}</noscript>"
+    )
+    body = body.replace("{{title}}", escape(title)).replace("{{total}}", escape(total))
+    return html_page(title, body, made_by=MADE_BY, scripts=f"{player_assets()}<script>{_file('browse.js')}</script>")
+
+
+def _motion_file(number: int, motion: Mapping[str, Any]) -> str:
+    """Return the script that brings the motion of a clip to the page."""
+    return f"motionkitMotion({number}, {inert(_as_text(motion))});\n"
+
+
+def _as_text(value: object) -> str:
+    """Return JSON without blanks, as UTF-8 can write it."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _file(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
