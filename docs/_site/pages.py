@@ -138,7 +138,7 @@ def _names(option: Any) -> str:
 
 
 def _kind(option: Any) -> str:
-    """Return what an option takes where nobody named it: its choices, or the type."""
+    """Return what an option without a name for its value takes: its choices, or TEXT."""
     kind = option.type_descriptor
     return "|".join(map(str, kind.choices)) if kind.is_choice else "TEXT"
 

@@ -261,7 +261,7 @@ def typed_prompts(policy: DiffusionPolicy, texts: str | Sequence[str], seconds: 
 
 
 def _fitting(prompt: Prompt, policy: DiffusionPolicy, seconds: Sequence[float] | None) -> Prompt:
-    """Return a prompt whose actions take no longer than they do, where nobody said how long."""
+    """Return a prompt without given durations, with actions that are done once cut to their usual length."""
     if seconds is not None:
         return prompt
     lengths = [
