@@ -60,8 +60,8 @@ def require_kind(document: object, kind: type[T], origin: str) -> T:
     """Return `document` if it is of the type `kind`."""
     if isinstance(document, kind):
         return document
-    found = _WORDS.get(type(document), type(document).__name__)
-    raise MotionkitError(f"{origin} does not hold {_WORDS.get(kind, kind.__name__)} at its top, but {found}.")
+    actual = _WORDS.get(type(document), type(document).__name__)
+    raise MotionkitError(f"{origin} does not hold {_WORDS.get(kind, kind.__name__)} at its top, but {actual}.")
 
 
 def check_values(
@@ -335,7 +335,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 def plain_json(text: str) -> str:
     """Return a document with comments and trailing commas replaced by blanks; positions do not change."""
     plain = _PIECE.sub(_blank, text)
-    return _COMMA.sub(lambda found: " " if found[0] == "," else found[0], plain)
+    return _COMMA.sub(lambda match: " " if match[0] == "," else match[0], plain)
 
 
 def _parse(text: str, origin: str) -> object:
@@ -350,9 +350,9 @@ def _parse(text: str, origin: str) -> object:
     return document
 
 
-def _blank(found: re.Match[str]) -> str:
+def _blank(match: re.Match[str]) -> str:
     """Replace a comment by as many blanks, so that line and column of errors stay right."""
-    return found[0] if found[0].startswith('"') else _VISIBLE.sub(" ", found[0])
+    return match[0] if match[0].startswith('"') else _VISIBLE.sub(" ", match[0])
 
 
 def _malformed(text: str, origin: str, error: json.JSONDecodeError) -> MotionkitError:
@@ -464,7 +464,7 @@ def parse_yaml(
     origin: str,  # where it comes from, for messages
     kind: type[T],  # type that the document must have: ``dict``, ``list``, or ``object`` for any
 ) -> T:
-    """Parse YAML; an empty document is an empty table where a table is expected.
+    """Parse YAML; an empty document is an empty table if a table is expected.
 
     Example:
         >>> parse_yaml("{alpha: 0.5, names: [a, b]}", "rewards.yaml", dict)

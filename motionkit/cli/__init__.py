@@ -16,7 +16,7 @@ command_line: ContextVar[tuple[str, ...]] = ContextVar("command_line", default=(
 
 
 def leave(number: int, frame: object) -> None:
-    """End the process at a signal, outside of commands, where there is nothing to report."""
+    """End the process at a signal, outside of commands, when there is nothing to report."""
     os._exit(128 + number)
 
 

@@ -33,7 +33,7 @@ from motionkit.version import __version__
 # command is built in `make_context`, when the raw arguments are known, because the flags of a settings command follow
 # the plugins that those arguments choose.
 #
-# A command module exposes a `motionkit.contracts.command.Command`, or ``register(app: typer.Typer) -> None`` where a
+# A command module exposes a `motionkit.contracts.command.Command`, or ``register(app: typer.Typer) -> None`` if a
 # command has no settings or several are a group.
 
 Register = Callable[[typer.Typer], None]
@@ -64,7 +64,7 @@ class LazyCommand(TyperCommand):
             part, words, path = command.commands[args[0]], args[1:], f"{path} {args[0]}"
         if not (wants_help or extra.get("resilient_parsing") or hasattr(part, "commands")):
             options = options_of(part)
-            # The guides' table is read where there is something to look up, not at every start.
+            # The guides' table is read if there is something to look up, not at every start.
             if any(_is_foreign(word, options) for word in words):
                 from motionkit.cli._translate import refuse_old_options
 
@@ -197,12 +197,12 @@ class CommandTree(TyperGroup):
         return args[0], command, args[1:]
 
     def _trainers(self) -> list[str]:
-        found = dict.fromkeys(
+        names = dict.fromkeys(
             name.removeprefix(self.prefix).partition(".")[0]
             for name in _trainer_entries()
             if name.startswith(self.prefix)
         )
-        return list(found)
+        return list(names)
 
 
 def options_of(command: Any) -> dict[str, bool]:
@@ -249,8 +249,8 @@ def load_register(target: str) -> Register:
     from motionkit.contracts.command import Command
 
     module, _, attribute = target.partition(":")
-    found: Register | Command = getattr(importlib.import_module(module), attribute)
-    return partial(register_command, found) if isinstance(found, Command) else found
+    command: Register | Command = getattr(importlib.import_module(module), attribute)
+    return partial(register_command, command) if isinstance(command, Command) else command
 
 
 def _trainer(name: str) -> Register:
@@ -270,9 +270,9 @@ def _subtree(prefix: str, name: str) -> TyperGroup:
         no_args_is_help=not default,
     )
     summary = _summary(prefix)
-    said = f"{summary}\n\nWithout a model it is motionkit {prefix} {default}." if default else summary
+    text = f"{summary}\n\nWithout a model it is motionkit {prefix} {default}." if default else summary
 
-    @app.callback(help=said)
+    @app.callback(help=text)
     def group() -> None: ...
 
     command = build_command(app)
@@ -284,32 +284,32 @@ def _subtree(prefix: str, name: str) -> TyperGroup:
 def _trainer_entries() -> list[str]:
     """Return the names of installed trainers whose module is there; names that a fixed command has are left out."""
     fixed = {row.name for row in rows()}
-    found = plugins.scan().of("trainers")
-    return [e.name for e in found if e.name not in fixed and module_exists(e.value.partition(":")[0])]
+    entries = plugins.scan().of("trainers")
+    return [e.name for e in entries if e.name not in fixed and module_exists(e.value.partition(":")[0])]
 
 
 def shadowed() -> list[str]:
     """Return a sentence for each trainer that cannot be a command, because its name means another one."""
     fixed = {row.name for row in rows()}
     trainers = plugins.scan().of("trainers")
-    found = []
+    sentences = []
     for entry in trainers:
         owner = "motionkit" if entry.name in fixed else ""
         for other in trainers:
             if other.name.startswith(f"{entry.name}."):
                 owner = other.distribution
         if owner:
-            found.append(
+            sentences.append(
                 f"trainer {entry.name!r} of package {entry.distribution!r} is ignored: {owner} has that command"
             )
-    return found
+    return sentences
 
 
 def _summary(name: str) -> str:
-    own = TRAINER_SUMMARIES.get(name)
+    summary = TRAINER_SUMMARIES.get(name)
     entries = [e for e in plugins.scan().of("trainers") if e.name == name or e.name.startswith(f"{name}.")]
-    if own is not None and any(entry.builtin for entry in entries):
-        return own
+    if summary is not None and any(entry.builtin for entry in entries):
+        return summary
     for entry in entries:
         if not entry.builtin:
             try:
@@ -317,7 +317,7 @@ def _summary(name: str) -> str:
             except metadata.PackageNotFoundError:  # its folder has another name than its metadata
                 words = None
             return str(words or f"A trainer of {entry.distribution}.")
-    return own or ""
+    return summary or ""
 
 
 def debug() -> bool:
@@ -381,7 +381,7 @@ _REPAIRS = ("clean", "feet", "jitter")
 
 
 def bare_fix(args: list[str]) -> list[str]:
-    """Give ``convert --fix`` its value ``clean`` where none follows: it was a switch before it named repairs."""
+    """Give ``convert --fix`` its value ``clean`` if none follows: it was a switch before it named repairs."""
     if "convert" not in args:
         return args
     following = [*args[1:], ""]

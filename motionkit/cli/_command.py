@@ -52,23 +52,23 @@ def register_command(command: Command, app: typer.Typer) -> None:
         if command.check is not None:
             command.check(resolved.settings, **arguments)
         if dry_run:
-            found = command.plan(resolved.settings, **arguments) if command.plan is not None else {}
-            show_plan(label, resolved, found, as_json=as_json)
+            planned = command.plan(resolved.settings, **arguments) if command.plan is not None else {}
+            show_plan(label, resolved, planned, as_json=as_json)
             return
         present(label, command.run(resolved.settings, Terminal(label), **arguments), as_json=as_json)
 
     add_command(app, command.settings, run, label, like=command.run)
 
 
-def present(label: str, found: Mapping[str, Any], *, as_json: bool) -> None:
+def present(label: str, results: Mapping[str, Any], *, as_json: bool) -> None:
     """Print what a command found: ``text``, ``table``, ``closing`` and ``next`` for people, the rest as the document.
 
     Args:
         label: Name of the command in the document.
-        found: The document with these parts; ``failure`` ends the command with exit code 1.
+        results: The document with these parts; ``failure`` ends the command with exit code 1.
         as_json: Print the document alone.
     """
-    document = dict(found)
+    document = dict(results)
     parts = ("text", "table", "closing", "next", "failure")
     text, tables, closing, then, failure = (document.pop(key, None) for key in parts)
     if text and not as_json:

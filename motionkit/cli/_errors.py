@@ -80,7 +80,7 @@ def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool, q
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Print the last document of a command that fails; where that is impossible, the message on stderr must do."""
+    """Print the last document of a command that fails; if that is impossible, the message on stderr must do."""
     with contextlib.suppress(MotionkitError, OSError):
         _streams.write(as_json({"schema": 1, **document}))
     _streams.flush_or_drop()
@@ -119,9 +119,11 @@ def _usage(error: typer.TyperException) -> MotionkitError:
 
 def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> MotionkitError:
     """Return the error for an option that a command does not have: the one that was meant, or where its options are."""
-    own = [item for item in context.command.params if item.param_type_name == "option"] if context is not None else []
-    hidden = {name for item in own if item.hidden for name in item.opts}
-    names = [name for item in own for name in (*item.opts, *item.secondary_opts) if name.startswith("--")]
+    options = (
+        [item for item in context.command.params if item.param_type_name == "option"] if context is not None else []
+    )
+    hidden = {name for item in options if item.hidden for name in item.opts}
+    names = [name for item in options for name in (*item.opts, *item.secondary_opts) if name.startswith("--")]
     group = option.partition(".")[0]
     near = nearest(option, [name for name in names if name not in hidden or "." in option])
     if "." in option:
@@ -129,7 +131,9 @@ def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> M
     if near:
         fix = f"did you mean {near[0]}? {path} --help"
     else:
-        panels = list(dict.fromkeys(item.rich_help_panel for item in own if item.rich_help_panel and not item.hidden))
+        panels = list(
+            dict.fromkeys(item.rich_help_panel for item in options if item.rich_help_panel and not item.hidden)
+        )
         of_group = [panel for panel in panels if "." in option and f"--{panel.split()[0].lower()}" == group]
         where = ", ".join(of_group or panels)
         fix = f"options of {path.removeprefix('motionkit ')}: {path} --help"

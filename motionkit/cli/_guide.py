@@ -31,15 +31,15 @@ class GuideOption:
     key: str  # The dotted setting; empty when there is only the flag
     note: str  # What differs
     command: str  # Command that has the flag
-    default: str  # What a guide's command uses when it is not given, where the default here is another one
+    default: str  # What a guide's command uses when it is not given, if motionkit's default differs
 
 
 @lru_cache(maxsize=1)
 def _file() -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = json.loads(
+    tables: dict[str, list[dict[str, Any]]] = json.loads(
         (files("motionkit.cli") / "guide_options.json").read_text(encoding="utf-8")
     )
-    return found
+    return tables
 
 
 @lru_cache(maxsize=1)
@@ -60,7 +60,7 @@ def guide_options() -> tuple[GuideOption, ...]:
 
 @lru_cache(maxsize=1)
 def guide_scripts() -> tuple[GuideScript, ...]:
-    """Return the table of scripts; where several commands share one, those that need a word come first."""
+    """Return the table of scripts; if several commands share one, those that need a word come first."""
     return tuple(GuideScript(tuple(row["names"]), row["command"], row.get("with", "")) for row in _file()["scripts"])
 
 

@@ -40,7 +40,7 @@ EXAMPLES = {
     "plugins new": "motionkit plugins new reward bounce",
     "doctor": "motionkit doctor",
 }
-"""A line to type, by command, where its docstring has none."""
+"""A line to type, by command, if its docstring has none."""
 
 _TYPES = {
     "<bool>": "", "<str>": "TEXT", "<text>": "TEXT", "<path>": "PATH", "<int>": "INT", "<float>": "FLOAT",
@@ -70,7 +70,7 @@ def import_rich_utils() -> Any:
 
 
 def show_whole_names() -> None:
-    """Make the tables of help keep names whole; where typer is built differently, help stays as typer makes it."""
+    """Make the tables of help keep names whole; if typer is built differently, help stays as typer makes it."""
     rich_utils = import_rich_utils()
     table = getattr(rich_utils, "Table", None)
     if table is None or getattr(table, "names_whole", False):
@@ -114,8 +114,8 @@ def put_example(command: Any, path: str, *, settings: bool) -> None:
         path: Its name, such as ``pretrain mdm``.
         settings: Whether it has settings that are no flags.
     """
-    command.help, _, own = (command.help or "").partition("\n\nExample: ")
-    example = own.strip() or EXAMPLES.get(path, f"motionkit {path} --dry-run" if settings else "")
+    command.help, _, typed = (command.help or "").partition("\n\nExample: ")
+    example = typed.strip() or EXAMPLES.get(path, f"motionkit {path} --dry-run" if settings else "")
     lines = [f"Example: {example}"] if example else []
     if settings:
         lines.append(f"All settings: motionkit config show {path}")

@@ -68,7 +68,7 @@ def working(command: str, total: int, *, after: str = NOTHING, workers: int = 1)
 
 @contextmanager
 def hearing_signals() -> Iterator[None]:
-    """Raise `Interrupted` where SIGINT or SIGTERM would end the process; other handlers stay."""
+    """Raise `Interrupted` in place of the default action of SIGINT and SIGTERM; other handlers stay."""
     before = {}
     if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
         for number, usual in (
@@ -112,7 +112,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def refuse_copies(command: str) -> None:
-    """Refuse a command that is not a trainer where a launcher started several processes of it."""
+    """Refuse a command that is not a trainer if a launcher started several processes of it."""
     launch = launch_of()
     if launch.size > 1:
         raise MotionkitError(
@@ -159,13 +159,13 @@ def ending_together(launch: Launch, *, as_json: bool) -> Iterator[Callable[[str]
         first, code = _leave(words, error)
         if isinstance(error, (BrokenPipeError, SystemExit)):
             raise
-        told = words.may_tell()
-        if told:
+        speaks = words.may_tell()
+        if speaks:
             code = _tell(error, as_json=as_json)
         elif launch.quiet and first and as_motionkit_error(error) is None and not isinstance(error, KeyboardInterrupt):
             # What to report of a bug is known here only.
             _streams.tell("".join(traceback.format_exception(error)).rstrip())
-        words.part(told=told)
+        words.part(told=speaks)
         raise typer.Exit(code) from error
     finally:
         if met:

@@ -35,9 +35,9 @@ def own_stdout() -> None:
     if stderr is None:
         sys.stderr = stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
     like = stderr if stdout is None else stdout
-    own, buffering = os.dup(1), 1 if like.line_buffering else -1
+    copy, buffering = os.dup(1), 1 if like.line_buffering else -1
     os.dup2(2, 1)
-    sys.stdout = os.fdopen(own, "w", buffering, encoding=like.encoding, errors=like.errors, closefd=False)
+    sys.stdout = os.fdopen(copy, "w", buffering, encoding=like.encoding, errors=like.errors, closefd=False)
 
 
 @contextlib.contextmanager
@@ -80,7 +80,7 @@ def flush() -> None:
 
 
 def flush_or_drop() -> None:
-    """Send off what was printed before a command failed, where that is possible."""
+    """Send off what was printed before a command failed, if that is possible."""
     try:
         flush()
     except (MotionkitError, OSError):
@@ -103,7 +103,7 @@ def writing() -> Iterator[None]:
 
 
 def tell(text: str) -> None:
-    """Print a line on stderr; where that is impossible it is dropped, for there is no better place to say so."""
+    """Print a line on stderr; if that is impossible it is dropped, for there is no better place to say so."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:

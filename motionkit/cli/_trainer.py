@@ -68,16 +68,19 @@ def trainer_command(name: str, app: typer.Typer) -> None:
 
 
 def _check(label: str, trainer: Any, *, as_json: bool) -> None:
-    """Print what a trainer finds of itself, as it finds it; end with 1 where something fails."""
-    found = []
+    """Print the trainer's own checks as they are made; end with 1 if one fails."""
+    checks = []
     with plugins.catching(code=1):
-        for one in trainer.check():
-            found.append(one)
+        for check in trainer.check():
+            checks.append(check)
             if not as_json:
-                output.write(f"{'ok   ' if one.ok else 'fails'} {one.name}: {one.said}")
-    bad = [one.name for one in found if not one.ok]
-    document = {"command": label, "checks": [{"name": one.name, "ok": one.ok, "said": one.said} for one in found]}
-    error = MotionkitError(f"{len(bad)} of {len(found)} checks failed: {', '.join(bad)}.", code=1) if bad else None
+                output.write(f"{'ok   ' if check.ok else 'fails'} {check.name}: {check.said}")
+    bad = [check.name for check in checks if not check.ok]
+    document = {
+        "command": label,
+        "checks": [{"name": check.name, "ok": check.ok, "said": check.said} for check in checks],
+    }
+    error = MotionkitError(f"{len(bad)} of {len(checks)} checks failed: {', '.join(bad)}.", code=1) if bad else None
     output.finish(document, error, json=as_json)
 
 
@@ -95,10 +98,10 @@ def _opened(
         return build_trainer(label, component, settings)
     from motionkit.training.together import own_device
 
-    own = settings.model_copy(update={"device": own_device(settings.device, launch)})
-    trainer: Any = build_trainer(label, component, own)
+    placed = settings.model_copy(update={"device": own_device(settings.device, launch)})
+    trainer: Any = build_trainer(label, component, placed)
     refuse_unshared(label, trainer, launch)
-    trainer.world = join(own.device)
+    trainer.world = join(placed.device)
     output.say(f"{label}: {launch.size} processes share each step")
     return trainer
 

@@ -82,8 +82,8 @@ class Draft:
         start = [*self.launcher, "-m"] if self.launcher else []
         head = " ".join([*self.before, shlex.join([*start, "motionkit", *self.command.split(), *self.places])])
         lines = [shlex.join(words) for _, words in self._sorted()]
-        one = " ".join([head, *lines])
-        return one if len(lines) <= _FEW and len(one) <= _LINE else " \\\n    ".join([head, *lines])
+        line = " ".join([head, *lines])
+        return line if len(lines) <= _FEW and len(line) <= _LINE else " \\\n    ".join([head, *lines])
 
     def _sorted(self) -> list[tuple[str, tuple[str, ...]]]:
         rank = {name: place for place, name in enumerate(_ORDER)}
@@ -141,7 +141,7 @@ def rename(draft: Draft) -> None:
 
 
 def new_words(row: GuideOption, value: str) -> tuple[str, ...]:
-    """Return the new option with its value, or with a place holder where none was given."""
+    """Return the new option with its value, or with a place holder if none was given."""
     head = row.flag.split(" or ")[0].partition(",")[0]
     *fixed, last = head.split()
     if not head.startswith("--"):
@@ -379,7 +379,7 @@ def _encoder(draft: Draft) -> None:
 
 
 def _settings_file(draft: Draft) -> str:
-    """Return the settings file that Hydra found by itself; empty where the line names none."""
+    """Return the settings file that Hydra found by itself; empty if the line names none."""
     folder, name = draft.old.get("--config_path", "") or _CONFIGS, draft.old.get("--config_name", "")
     if draft.whole and not name and draft.places:
         name = draft.places[0]
@@ -387,7 +387,7 @@ def _settings_file(draft: Draft) -> str:
 
 
 def _switches_in(file: str) -> tuple[bool, bool]:
-    """Return ``use_reward_model`` and ``collect_data`` of a settings file; both off where it cannot be read."""
+    """Return ``use_reward_model`` and ``collect_data`` of a settings file; both off if it cannot be read."""
     try:
         table = read_yaml(file, dict) if file and Path(file).is_file() else {}
     except MotionkitError:
@@ -428,9 +428,9 @@ def _stage(draft: Draft) -> None:
         draft.command = "reward-collect" if collect else "ppo"
     collects = draft.command == "reward-collect"
     keys, left_out = (COLLECT, COLLECT_LEFT_OUT) if collects else (PPO, PPO_LEFT_OUT)
-    own = {key: draft.old.pop(key) for key in list(draft.old) if key in keys or key in PPO_SWITCHES}
+    values = {key: draft.old.pop(key) for key in list(draft.old) if key in keys or key in PPO_SWITCHES}
     _hydra(draft, left_out)
-    draft.old |= {key: "0" if key in NULL and value in ("null", "None") else value for key, value in own.items()}
+    draft.old |= {key: "0" if key in NULL and value in ("null", "None") else value for key, value in values.items()}
     _listed(draft, "reward.reward_model.image_keys")
 
 
@@ -485,8 +485,8 @@ def _drop(draft: Draft, names: tuple[str, ...], why: str) -> None:
 def _defaults() -> dict[str, str]:
     """Return motionkit's defaults for the algorithm `grpo`, as text by key."""
     models = plugins.get("trainers", "grpo").options, plugins.get("algorithms", "grpo").options
-    found = {leaf.key: leaf.default_text for model in models for leaf in leaves(model)}
-    return found | {"lora rate": f"{models[0].model_fields['optim'].default.lora_rate:g}"}
+    defaults = {leaf.key: leaf.default_text for model in models for leaf in leaves(model)}
+    return defaults | {"lora rate": f"{models[0].model_fields['optim'].default.lora_rate:g}"}
 
 
 RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {
@@ -533,14 +533,14 @@ def refuse_old_options(command: str, words: Sequence[str], options: Mapping[str,
 
 def old_options(command: str, words: Sequence[str], options: Mapping[str, bool]) -> list[str]:
     """Return the options that the command does not have, a guide has, and that have another name in the command."""
-    found, rest = [], list(words[: words.index("--")] if "--" in words else words)
+    names, rest = [], list(words[: words.index("--")] if "--" in words else words)
     while rest:
         name, equals, _ = rest.pop(0).partition("=")
         if options.get(name) and not equals:
             rest[:1] = []
         elif _is_old(name, command, options) or (equals and _is_hydra(name, command)):
-            found.append(name)
-    return list(dict.fromkeys(found))
+            names.append(name)
+    return list(dict.fromkeys(names))
 
 
 def _is_old(name: str, command: str, options: Mapping[str, bool]) -> bool:
@@ -595,7 +595,7 @@ def answer_script(words: Sequence[str], options_of: Callable[[str], Mapping[str,
 
 
 def _launch(draft: Draft, before: Sequence[str]) -> None:
-    """Keep the launcher of the guide's line, and what it was given, where the command can be shared."""
+    """Keep the launcher of the guide's line, and what it was given, if the command can be shared."""
     if _LAUNCHER not in before:
         return
     words = tuple(before[before.index(_LAUNCHER) :])

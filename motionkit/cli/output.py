@@ -248,7 +248,7 @@ def as_json(document: Mapping[str, Any]) -> str:
 
 
 def finish(document: Mapping[str, Any], error: MotionkitError | None, *, json: bool) -> None:
-    """End a command that has a result even where something went wrong: one JSON document, or the error for people.
+    """End a command that has a result even if something went wrong: one JSON document, or the error for people.
 
     Args:
         document: The result, with ``command``.
@@ -319,16 +319,16 @@ def _laid_out(
 _STYLES = {"better": "green", "worse": "red"}
 
 
-def tables(found: object, *, logged: bool = False) -> None:
+def tables(items: object, *, logged: bool = False) -> None:
     """Print what a command or trainer returned as ``table``.
 
     Args:
-        found: ``{"title", "columns", "rows"}``, perhaps with ``numbers``, or a list of such.
+        items: ``{"title", "columns", "rows"}``, perhaps with ``numbers``, or a list of such.
         logged: Write it to the run's log.txt instead.
     """
     from rich.console import Console
 
-    for item in found if isinstance(found, (list, tuple)) else [found]:
+    for item in items if isinstance(items, (list, tuple)) else [items]:
         if not isinstance(item, Mapping):
             continue
         parts = str(item.get("title", "")), list(item["columns"]), list(item["rows"])
@@ -347,6 +347,6 @@ def _coloured(stream: IO[str]) -> bool:
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        # Four digits, and no exponent where a number of so many can be read: 16440, not 1.644e+04.
+        # Four digits, and no exponent if so many digits can be read: 16440, not 1.644e+04.
         return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
     return "" if value is None else printable(str(value))

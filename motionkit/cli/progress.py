@@ -34,7 +34,7 @@ _LAPS = 200
 
 @contextmanager
 def bar(title: str, total: int | None = None, *, start: int = 0, slow_start: int = 0) -> Iterator[Callable[..., None]]:
-    """Show progress while the block runs, and say about how long it will take where that is over a minute.
+    """Show progress while the block runs, and say about how long it will take if that is over a minute.
 
     Args:
         title: What is going on.
@@ -55,7 +55,7 @@ def bar(title: str, total: int | None = None, *, start: int = 0, slow_start: int
 
 
 def tell_duration(title: str, seconds: float) -> None:
-    """Say about how long a command will take, where that is over a minute."""
+    """Say about how long a command will take, if that is over a minute."""
     if seconds > LONG:
         output.say(f"{title}: about {about(seconds)}")
 
@@ -83,19 +83,19 @@ def follow(run: Any, title: str, figures: Sequence[Figure]) -> Iterator[None]:
     """
     with bar(title, run.total_steps, start=run.start_step) as step:
         last = run.start_step
-        seen: dict[str, deque[float]] = {one.label: deque(maxlen=SMOOTH) for one in figures}
+        seen: dict[str, deque[float]] = {figure.label: deque(maxlen=SMOOTH) for figure in figures}
 
         def listen(at: int, metrics: Mapping[str, float]) -> None:
             nonlocal last
-            for one in figures:
-                found = [metrics[name] for name in one.metrics if math.isfinite(metrics.get(name, math.nan))]
-                if found:
-                    if not one.smooth:
-                        seen[one.label].clear()
-                    seen[one.label].append(sum(found) / len(found))
-            known = [one for one in figures if seen[one.label]]
-            covered = {label for one in known for label in one.instead_of}
-            shown = [_shown(one, seen[one.label]) for one in known if one.label not in covered]
+            for figure in figures:
+                values = [metrics[name] for name in figure.metrics if math.isfinite(metrics.get(name, math.nan))]
+                if values:
+                    if not figure.smooth:
+                        seen[figure.label].clear()
+                    seen[figure.label].append(sum(values) / len(values))
+            known = [figure for figure in figures if seen[figure.label]]
+            covered = {label for figure in known for label in figure.instead_of}
+            shown = [_shown(figure, seen[figure.label]) for figure in known if figure.label not in covered]
             step(at - last, note="  ".join(shown) if at else "", total=run.total_steps)
             last = at
 
@@ -134,7 +134,7 @@ def _rich_bar(title: str, total: int | None, start: int, clock: _Rate) -> Iterat
         TextColumn("{task.fields[count]}  {task.fields[note]}{task.fields[rate]}", markup=False),
     )
     log = _plain(title, total, start, clock.copy(), output.note)
-    said = _Said(title)
+    notice = _Forecast(title)
     with Progress(*columns, console=output.console(sys.stderr), transient=False) as progress:
         task = progress.add_task(title, total=total, completed=start, note="", rate="", count=_count(start, total))
         at, all_steps = start, total
@@ -145,7 +145,7 @@ def _rich_bar(title: str, total: int | None, start: int, clock: _Rate) -> Iterat
             rate = clock.after(count)
             text = f"{output.printable(note)}  " if note else ""
             shown = f"{rate:.2f}/s{_left(at, all_steps, clock.pace() or 1 / rate)}" if rate else ""
-            said.look(at, all_steps, clock)
+            notice.look(at, all_steps, clock)
             progress.update(task, total=all_steps, advance=count, note=text, rate=shown, count=_count(at, all_steps))
             log(count, note=note, total=total)
 
@@ -155,15 +155,15 @@ def _rich_bar(title: str, total: int | None, start: int, clock: _Rate) -> Iterat
 def _plain(title: str, total: int | None, start: int, clock: _Rate, tell: Callable[[str], None]) -> Callable[..., None]:
     begun = printed = time.monotonic()
     # On a terminal the bar says it; this is its copy in the log.
-    said = _Said(title) if tell is output.say else None
+    notice = _Forecast(title) if tell is output.say else None
     at, all_steps = start, total
 
     def step(count: int = 1, note: str = "", total: int | None = None) -> None:
         nonlocal at, printed, all_steps
         at, all_steps = at + count, total or all_steps
         rate = clock.after(count)
-        if said is not None:
-            said.look(at, all_steps, clock)
+        if notice is not None:
+            notice.look(at, all_steps, clock)
         now = time.monotonic()
         ended = count > 0 and at == all_steps  # what follows the last step is shown now and then, as steps are
         if now - printed < PLAIN_EVERY and not ended:
@@ -178,7 +178,7 @@ def _plain(title: str, total: int | None, start: int, clock: _Rate, tell: Callab
     return step
 
 
-class _Said:
+class _Forecast:
     """Says once, as soon as the steps tell, about how long a command will take."""
 
     def __init__(self, title: str) -> None:
@@ -187,7 +187,7 @@ class _Said:
         self._done = False
 
     def look(self, at: int, total: int | None, clock: _Rate) -> None:
-        """Say it after this step, if it is known and long; again, where the first step alone told twice as much."""
+        """Say it once it is known and long; once more if the estimate after the first step was twice as large."""
         if self._done or not total:
             return
         if (pace := clock.pace()) is not None:
@@ -214,7 +214,7 @@ class _Rate:
         return _Rate(self._slow_start)
 
     def after(self, count: int) -> float:
-        """Return the rate after `count` more steps; 0 where there were none yet."""
+        """Return the rate after `count` more steps; 0 if there were none yet."""
         now = time.monotonic()
         lap, self._last = now - self._last, now
         starting = self._skipped < self._slow_start
@@ -241,11 +241,11 @@ class _Rate:
             return None
         laps = list(self._laps)[len(self._laps) // 2 :]
         if len(laps) >= 4:
-            laps.remove(max(laps, key=lambda one: one[0] / one[1]))
+            laps.remove(max(laps, key=lambda lap: lap[0] / lap[1]))
         return sum(seconds for seconds, _ in laps) / sum(count for _, count in laps)
 
     def first_alone(self) -> float | None:
-        """Return the seconds of the first step where it is long; None where it is not, or others are known."""
+        """Return the seconds of the first step if it is long; None if it is not, or others are known."""
         now = time.monotonic()
         alone = self._done and not self._laps and not self._slow_start and now - self._begun >= 3 * _SURE
         return (now - self._begun) / self._done if alone else None

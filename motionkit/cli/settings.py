@@ -71,7 +71,7 @@ def flags(draft: Draft[Any]) -> list[Flag]:
         TypeError: Two settings of the model have one flag.
     """
     prefixed = {name for name, slot in draft.picks.slots.items() if not slot.spread}
-    found = [_choice(draft, name, slot) for name, slot in draft.picks.slots.items()]
+    result = [_choice(draft, name, slot) for name, slot in draft.picks.slots.items()]
     options: list[Leaf] = []
     for leaf in leaves(draft.model):
         if leaf.cli is not None and leaf.cli.hidden:
@@ -80,9 +80,9 @@ def flags(draft: Draft[Any]) -> list[Flag]:
             options.append(leaf)
         elif leaf.cli is not None:
             panel = leaf.path[0].replace("_", " ").capitalize() if len(leaf.path) > 1 else "Settings"
-            found.append(_flag(leaf, (leaf.flag,), leaf.path, leaf.cli.panel or panel))
+            result.append(_flag(leaf, (leaf.flag,), leaf.path, leaf.cli.panel or panel))
     taken: dict[str, tuple[str, ...]] = {}
-    for flag in found:
+    for flag in result:
         for name in flag.spellings:
             if name in taken:
                 raise TypeError(f"{'.'.join(taken[name])} and {'.'.join(flag.path)} both have the flag {name}")
@@ -90,15 +90,15 @@ def flags(draft: Draft[Any]) -> list[Flag]:
     for flag in _option_flags(draft, options):
         names = tuple(name for name in flag.names if not taken.keys() & set(name.split("/")))
         taken |= dict.fromkeys(flag.spellings, flag.path)
-        found += [replace(flag, names=names)] if names else []
-    return found
+        result += [replace(flag, names=names)] if names else []
+    return result
 
 
 def _choice(draft: Draft[Any], name: str, slot: Slot) -> Flag:
     """Return the flag that chooses the plugin of a slot."""
     names = tuple(plugins.fitting(slot.kind, gives=slot.gives, reads=slot.reads))
-    own = draft.declared.model_fields[name].description
-    text = own or plugins.KINDS[slot.kind].question or f"Which {name.replace('_', ' ')} to use."
+    description = draft.declared.model_fields[name].description
+    text = description or plugins.KINDS[slot.kind].question or f"Which {name.replace('_', ' ')} to use."
     listed = f" One of: {', '.join(names)}; or DIST:NAME, ./file.py:obj." if names else ""
     help_text = f"{text}{listed} (default: {', '.join(slot.default) or 'none'})"
     kind, metavar = (list[str], "NAME[=WEIGHT]") if slot.many else (str, "NAME")
@@ -199,13 +199,13 @@ def add_command(
     models[name] = model
     draft, unreadable = _draft(model, raw_arguments.get(), name)
     options = flags(draft)
-    found = inspect.signature(like, eval_str=True).parameters.values() if like is not None else ()
-    own = [parameter for parameter in found if parameter.name not in ("settings", "console")]
+    declared = inspect.signature(like, eval_str=True).parameters.values() if like is not None else ()
+    extra = [parameter for parameter in declared if parameter.name not in ("settings", "console")]
     parameters = [option.parameter(index) for index, option in enumerate(options)]
     paths = {parameter.name: option.path for parameter, option in zip(parameters, options, strict=True)}
 
     def callback(**values: Any) -> None:
-        given = dict(zip(paths.values(), map(values.get, paths), strict=True))  # None where a flag was not given
+        given = dict(zip(paths.values(), map(values.get, paths), strict=True))  # None if a flag was not given
         if unreadable is not None:
             raise unreadable
         with plugins.catching():  # options may have validators
@@ -214,7 +214,7 @@ def add_command(
             output.warn(warning)
         for note in resolved.notes:
             output.say(note)
-        arguments = {parameter.name: values[parameter.name] for parameter in own}
+        arguments = {parameter.name: values[parameter.name] for parameter in extra}
         run(resolved, values["dry_run"], values["as_json"], arguments)
 
     common = [
@@ -225,7 +225,7 @@ def add_command(
         _option("dry_run", bool, "", "Show every setting and where it comes from; do nothing.", "Output", "--dry-run"),
         _option("as_json", bool, "", "Print one JSON document on stdout.", "Output", "--json"),
     ]  # fmt: skip
-    merged = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + parameters + common
+    merged = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in extra] + parameters + common
     # setattr: a function's signature is not an attribute that type checkers know
     setattr(callback, "__signature__", inspect.Signature(merged))  # noqa: B010
     callback.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
@@ -290,14 +290,14 @@ def _draft(model: type[S], raw: Sequence[str], command: str) -> tuple[Draft[S], 
 
 def _typed(raw: Sequence[str]) -> dict[str, list[str]]:
     """Return the options of a command line, each with what stands behind it."""
-    found: dict[str, list[str]] = {}
+    typed: dict[str, list[str]] = {}
     for index, item in enumerate(raw):
         if item == "--":
             break
         flag, equals, value = item.partition("=")
         if flag.startswith("--"):
-            found.setdefault(flag, []).extend([value] if equals else raw[index + 1 : index + 2])
-    return found
+            typed.setdefault(flag, []).extend([value] if equals else raw[index + 1 : index + 2])
+    return typed
 
 
 def _config_of(path: Path, command: str, *, init: bool) -> Path:

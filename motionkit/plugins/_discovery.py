@@ -37,7 +37,7 @@ class Kind:
     scaffold: str = ""  # Templates of ``motionkit plugins new`` as ``module:NAME``; empty when there are none
     # Those of plugins that give something else than the first of `gives`, by that word.
     scaffolds: Mapping[str, str] = field(default_factory=dict)
-    # What makes a plugin of a plain function ``./file.py:name``, as ``module:attribute``; empty where none does.
+    # What makes a plugin of a plain function ``./file.py:name``, as ``module:attribute``; empty if none does.
     function: str = ""
     weighted: bool = False  # Whether several can be chosen together, each with a weight
     question: str = ""  # Help of a slot of this kind; empty for "Which NAME to use."
@@ -229,31 +229,31 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
     seen: set[str] = set()
     for distribution in metadata.distributions():
         folder = Path(str(getattr(distribution, "_path", "")))  # NAME-VERSION.dist-info; it has no public name
-        name, text, found, problem = normalise(folder.name.partition("-")[0]) or "unknown", "", [], ""
+        name, text, points, problem = normalise(folder.name.partition("-")[0]) or "unknown", "", [], ""
         try:
             text = distribution.read_text(_FILE) or ""
             if HOME not in text:
                 continue
             name = distribution.metadata["Name"] or name
-            found = _entries(distribution, name, distribution.metadata["Version"] or "?")
+            points = _entries(distribution, name, distribution.metadata["Version"] or "?")
         except Exception as error:  # whatever the metadata of a foreign package does, it must not reach the others
             problem = _problem(error, text)
         if normalise(name) in seen or (allowed is not None and name != HOME and normalise(name) not in allowed):
             continue
         seen.add(normalise(name))
-        entries += found
+        entries += points
         if problem:
             broken.append(Broken(name, str(folder / _FILE), problem))
     return Scan(tuple(entries), tuple(broken))
 
 
 def _entries(distribution: metadata.Distribution, name: str, version: str) -> list[Entry]:
-    found = []
+    entries = []
     for point in distribution.entry_points:
         group, _, kind = point.group.partition(".")
         if group == HOME and kind in KINDS:
-            found.append(Entry(kind, point.name, point.value, name, version))
-    return found
+            entries.append(Entry(kind, point.name, point.value, name, version))
+    return entries
 
 
 def _problem(error: Exception, text: str) -> str:

@@ -110,11 +110,11 @@ def is_stop(error: BaseException) -> bool:
 
 
 def _last_frame(error: BaseException) -> tuple[FrameType | None, int]:
-    found: tuple[FrameType | None, int] = (None, 0)
+    last: tuple[FrameType | None, int] = (None, 0)
     for frame, line in traceback.walk_tb(error.__traceback__):
         if _owner(frame.f_globals.get("__name__")) is not None:
-            found = frame, line
-    return found
+            last = frame, line
+    return last
 
 
 def _owner(module: object) -> Owner | None:

@@ -42,10 +42,10 @@ def available(kind: str) -> list[Entry]:
     """
     if kind not in KINDS:
         raise MotionkitError(f"there is no plugin kind {kind!r}.", fix=f"one of: {', '.join(KINDS)}", choices=KINDS)
-    found = scan()
-    if not any(entry.builtin for entry in found.entries) and not any(b.distribution == HOME for b in found.broken):
+    known = scan()
+    if not any(entry.builtin for entry in known.entries) and not any(b.distribution == HOME for b in known.broken):
         raise MotionkitError(NOT_INSTALLED, fix=INSTALL_FIX)
-    return found.of(kind)
+    return known.of(kind)
 
 
 def get(kind: str, name: str, *, typed: bool = False) -> Component:
@@ -105,12 +105,12 @@ def find(kind: str, name: str) -> Entry:
 
 def hidden() -> dict[Entry, str]:
     """Return the entries whose name means a built-in, each with a sentence that says so."""
-    own = {(entry.kind, entry.name) for entry in scan().entries if entry.builtin}
+    builtin = {(entry.kind, entry.name) for entry in scan().entries if entry.builtin}
     return {
         entry: f"{KINDS[entry.kind].singular} {entry.name!r} means the one of {HOME}; package {entry.distribution!r} "
         f"brings another one, {entry.distribution}:{entry.name}"
         for entry in scan().entries
-        if not entry.builtin and (entry.kind, entry.name) in own
+        if not entry.builtin and (entry.kind, entry.name) in builtin
     }
 
 
@@ -162,7 +162,7 @@ def _load(entry: Entry) -> Component:
     if not entry.builtin:
         claim(module, title, entry.distribution)
     try:
-        found = getattr(importlib.import_module(module), attribute or "component")
+        value = getattr(importlib.import_module(module), attribute or "component")
     except MotionkitError:
         raise
     except BaseException as error:  # a plugin may fail in any way while it is imported
@@ -173,7 +173,7 @@ def _load(entry: Entry) -> Component:
             why=f"{entry.value} is what its entry point names.",
             fix=f"update or remove {entry.distribution}; motionkit plugins list --check shows every such package.",
         ) from error
-    component = _checked(found, f"{entry.value} of package {entry.distribution!r}")
+    component = _checked(value, f"{entry.value} of package {entry.distribution!r}")
     if not entry.builtin:
         claim(component.factory.partition(":")[0], title, entry.distribution)
     return component
@@ -186,13 +186,15 @@ def _from_file(kind: str, name: str) -> Component:
         raise MotionkitError(f"plugin file {path_text} does not exist.", fix="give ./file.py:attribute")
     module = _module_of(path)
     if not hasattr(module, attribute):
-        own = {key: value for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
-        close = [key for key, value in own.items() if _is_plain(kind, value)]
+        defined = {
+            key: value for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+        }
+        close = [key for key, value in defined.items() if _is_plain(kind, value)]
         close += [key for key, value in vars(module).items() if isinstance(value, Component)]
         fix = f"it has: {', '.join(close)}" if close else "define `component = Component(...)` in it."
         raise MotionkitError(f"{path_text} has no {attribute!r}.", fix=fix)
-    found = getattr(module, attribute)
-    return _of_function(kind, module, attribute, name) if _is_plain(kind, found) else _checked(found, name)
+    target = getattr(module, attribute)
+    return _of_function(kind, module, attribute, name) if _is_plain(kind, target) else _checked(target, name)
 
 
 def _is_plain(kind: str, value: object) -> bool:
@@ -263,25 +265,25 @@ def _module_of(path: Path) -> ModuleType:
     return module
 
 
-def _checked(found: object, origin: str) -> Component:
-    if not isinstance(found, Component):
+def _checked(value: object, origin: str) -> Component:
+    if not isinstance(value, Component):
         raise MotionkitError(
-            f"{origin} is a {type(found).__name__}, not a motionkit Component.",
+            f"{origin} is a {type(value).__name__}, not a motionkit Component.",
             fix="component = Component(summary=..., options=..., factory='module:Class')",
         )
     fields = {
-        "summary": isinstance(found.summary, str),
-        "options": isinstance(found.options, type) and hasattr(found.options, "model_fields"),
-        "factory": isinstance(found.factory, str),
-        "gives": isinstance(found.gives, str),
-        "reads": isinstance(found.reads, str),
+        "summary": isinstance(value.summary, str),
+        "options": isinstance(value.options, type) and hasattr(value.options, "model_fields"),
+        "factory": isinstance(value.factory, str),
+        "gives": isinstance(value.gives, str),
+        "reads": isinstance(value.reads, str),
     }
     if wrong := [name for name, right in fields.items() if not right]:
         raise MotionkitError(
-            f"the {wrong[0]} of {origin} cannot be {getattr(found, wrong[0])!r:.80}.",
+            f"the {wrong[0]} of {origin} cannot be {getattr(value, wrong[0])!r:.80}.",
             fix="Component(summary='One line.', options=A_subclass_of_motionkit.config.Group, factory='module:Class')",
         )
-    for metric in found.metrics if isinstance(found.metrics, (tuple, list)) else (found.metrics,):
+    for metric in value.metrics if isinstance(value.metrics, (tuple, list)) else (value.metrics,):
         fault = metric.fault if isinstance(metric, Metric) else "it is not a motionkit.plugins.Metric"
         if fault:
             raise MotionkitError(
@@ -289,14 +291,14 @@ def _checked(found: object, origin: str) -> Component:
                 why=f"{fault}.",
                 fix="metrics=(Metric('loss/mine', unit='1', better='down', meaning='What it measures.'),)",
             )
-    reserved = {"name", "weight"} & set(found.options.model_fields)
+    reserved = {"name", "weight"} & set(value.options.model_fields)
     if reserved:
         raise MotionkitError(
             f"{origin} has an option called {sorted(reserved)[0]!r}.",
             why="'name' and 'weight' say which plugin is chosen and how much it counts.",
             fix="rename the option.",
         )
-    return found
+    return value
 
 
 def _unknown(kind: str, name: str, entries: list[Entry]) -> MotionkitError:

@@ -29,7 +29,7 @@ def gives_of(kind: str, component: Component) -> str:
 
 
 def reads_of(kind: str, component: Component) -> str:
-    """Return what a component reads: its own word, or the first of its kind; empty where the kind reads nothing."""
+    """Return what a component reads: its own word, or the first of its kind; empty if the kind reads nothing."""
     return component.reads or next(iter(KINDS[kind].reads), "")
 
 
@@ -63,13 +63,13 @@ def require_fit(
         return
     row = KINDS[kind]
     wrong = bool(gives) and gives_of(kind, component) not in gives
-    verb, own, wanted = (
+    verb, actual, wanted = (
         ("gives", gives_of(kind, component), gives) if wrong else ("reads", reads_of(kind, component), reads)
     )
     here = f"{slot} takes" if slot else "what is needed is"
     fit = ", ".join(fitting(kind, gives=gives, reads=reads, certain=True))
     raise MotionkitError(
-        f"{row.singular} {name!r} {verb} {own!r}; {here} one that {verb} {either(map(repr, wanted))}.",
+        f"{row.singular} {name!r} {verb} {actual!r}; {here} one that {verb} {either(map(repr, wanted))}.",
         fix=f"choose one that fits: {fit}" if fit else f"no installed {row.singular} fits.",
     )
 
@@ -191,8 +191,8 @@ def _other_kind(kind: str, factory: type) -> str:
 
 def _methods(protocol: str) -> list[str]:
     module, _, name = protocol.partition(":")
-    found = getattr(importlib.import_module(module), name) if module else object
-    return [word for word, value in vars(found).items() if inspect.isfunction(value) and not word.startswith("_")]
+    owner = getattr(importlib.import_module(module), name) if module else object
+    return [word for word, value in vars(owner).items() if inspect.isfunction(value) and not word.startswith("_")]
 
 
 def _contract(kind: str, name: str) -> tuple[str, str]:
@@ -232,7 +232,7 @@ class PackageFault:
     """One fault, or one oddity."""
 
     package: str  # The package it concerns
-    text: str  # Description, with file and line where there is one
+    text: str  # Description, with file and line if there is one
     serious: bool  # Whether motionkit is affected; a malformed package that is not a plugin is only odd
     optional: bool = False  # Whether it is only that a plugin needs a package that is not installed
 
@@ -246,16 +246,16 @@ def diagnose(imports: Mapping[Entry, ImportOutcome] | None = None) -> list[Packa
     second, malformed = second_reading()
     if not any(e.builtin for e in scan().entries) and all(finding.package != HOME for finding in malformed):
         return [PackageFault(HOME, f"{NOT_INSTALLED} {INSTALL_FIX}", True)]
-    found = list(malformed)
+    faults = list(malformed)
     known = {finding.package for finding in malformed}
-    found += [
+    faults += [
         PackageFault(b.distribution, str(b), True) for b in scan().broken if normalise(b.distribution) not in known
     ]
-    found += _differences(second, known)
+    faults += _differences(second, known)
     imports = try_imports(scan().entries) if imports is None else imports
     for entry in scan().entries:
-        found += _check(entry, imports.get(entry, ImportOutcome()))
-    return found
+        faults += _check(entry, imports.get(entry, ImportOutcome()))
+    return faults
 
 
 def second_reading() -> tuple[set[tuple[str, str, str]], list[PackageFault]]:
@@ -326,15 +326,15 @@ def _differences(second: set[tuple[str, str, str]], known: set[str]) -> list[Pac
     if os.environ.get(LIMIT_VARIABLE) is not None:  # our reading is limited on purpose
         return []
     first = {(e.kind, e.name, e.value): e for e in scan().entries if normalise(e.distribution) not in known}
-    found = []
+    faults = []
     for key, entry in first.items():
         if key not in second:
             text = f"{entry.kind} {entry.name!r} is seen by importlib.metadata and not by entrypoints"
-            found.append(PackageFault(entry.distribution, text, True))
+            faults.append(PackageFault(entry.distribution, text, True))
     for kind, name, value in sorted(second - set(first)):
         text = f"{kind} {name!r} = {value!r} is seen by entrypoints and not by importlib.metadata"
-        found.append(PackageFault("unknown", text, True))
-    return found
+        faults.append(PackageFault("unknown", text, True))
+    return faults
 
 
 def _check(entry: Entry, outcome: ImportOutcome) -> list[PackageFault]:

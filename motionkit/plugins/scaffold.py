@@ -105,8 +105,8 @@ def new_plugin(
 
 def _refuse_known(kind: Kind, name: str, package: str, taken: Collection[str]) -> None:
     """Refuse a name that would mean something else: another plugin of the kind, or a command."""
-    own = [entry for entry in available(kind.name) if entry.name == name]
-    others = [entry for entry in own if normalise(entry.distribution) != normalise(package)]
+    same_name = [entry for entry in available(kind.name) if entry.name == name]
+    others = [entry for entry in same_name if normalise(entry.distribution) != normalise(package)]
     if not others and not (kind.name == "trainers" and name in taken):
         return
     whose = f"{kind.singular} of {others[0].distribution}" if others else "command of motionkit"
@@ -119,25 +119,25 @@ def _refuse_known(kind: Kind, name: str, package: str, taken: Collection[str]) -
 
 def _templates(kind: Kind, gives: str) -> str:
     """Return the templates of a kind, or of those of its plugins that give a word."""
-    own = {next(iter(kind.gives)): kind.scaffold, **kind.scaffolds}
-    if gives and gives not in own:
+    templates = {next(iter(kind.gives)): kind.scaffold, **kind.scaffolds}
+    if gives and gives not in templates:
         raise MotionkitError(
             f"there are no templates for a {kind.singular} that gives {gives!r}.",
-            fix=f"--gives {either(own)}" if len(own) > 1 else "leave --gives out.",
+            fix=f"--gives {either(templates)}" if len(templates) > 1 else "leave --gives out.",
         )
-    return own[gives] if gives else kind.scaffold
+    return templates[gives] if gives else kind.scaffold
 
 
 def _singular_in(package: str) -> str:
     """Return the kind in ``motionkit-KIND-NAME``."""
     second = package.split("-")[1:2]
-    found = next((row.singular for row in KINDS.values() if [row.singular] == second), "")
-    if not found:
+    singular = next((row.singular for row in KINDS.values() if [row.singular] == second), "")
+    if not singular:
         kinds = "|".join(row.singular for row in KINDS.values() if row.scaffold)
         raise MotionkitError(
             f"{package!r} does not say what kind of plugin it is.", fix=f"motionkit plugins new {kinds} NAME"
         )
-    return found
+    return singular
 
 
 def _kind(singular: str) -> Kind:

@@ -86,9 +86,9 @@ def sample_record(reads: str) -> Record:
             # Discs of different sizes against discs beside them: all overlap, none is empty.
             y, x = torch.meshgrid(torch.arange(16), torch.arange(16), indexing="ij")
             away = ((x - 7) ** 2 + (y - 7) ** 2).float().sqrt()
-            beside = ((x - 9) ** 2 + (y - 7) ** 2).float().sqrt()
+            distance = ((x - 9) ** 2 + (y - 7) ** 2).float().sqrt()
             radius = torch.tensor([3.0, 4.0, 5.0, 6.0])[:, None, None]
-            return MaskBatch(away < radius, beside < 4.0 + 0 * radius, torch.tensor([0.9, 0.4, 0.7, 0.2]))
+            return MaskBatch(away < radius, distance < 4.0 + 0 * radius, torch.tensor([0.9, 0.4, 0.7, 0.2]))
         case "text":
             return TextBatch(list(TEXTS), [(TEXTS[0], text.upper()) for text in TEXTS])
     raise ValueError(f"no reward reads {reads!r}: motion, image, mask or text.")
@@ -105,8 +105,10 @@ def equal(first: Any, second: Any) -> bool:
     """Whether two records hold the same values; NaN equals NaN."""
     pairs = zip(contents(first).values(), contents(second).values(), strict=True)
     return all(
-        torch.equal(one.nan_to_num(7.0), two.nan_to_num(7.0)) if isinstance(one, Tensor) else list(one) == list(two)
-        for one, two in pairs
+        torch.equal(left.nan_to_num(7.0), right.nan_to_num(7.0))
+        if isinstance(left, Tensor)
+        else list(left) == list(right)
+        for left, right in pairs
     )
 
 
@@ -163,7 +165,7 @@ def check_reward(
 
     One finite float32 score per sample; the same scores for the same input; no influence of padding (NaN included),
     of the order of the batch, or of the other samples; a sample that is unusable spoils only its own score; the input
-    is left alone; per-segment scores, where there are any, have the total as their mean. Of a sample that the reward
+    is left alone; per-segment scores, if there are any, have the total as their mean. Of a sample that the reward
     does not apply to (`RewardScores.applies`) only that is checked. ``async def score`` and ``threads`` are used as in
     training.
 
@@ -192,19 +194,19 @@ def check_reward(
         built = reward
     batch = samples if samples is not None else sample_record(reads)
     asked = list(prompts) if prompts is not None else prompts_for(batch)
-    found = Findings(f"reward {getattr(built, 'name', type(built).__name__)!r}")
-    found.expect(isinstance(getattr(built, "name", None), str), "It needs a 'name'; metrics are logged under it.")
+    findings = Findings(f"reward {getattr(built, 'name', type(built).__name__)!r}")
+    findings.expect(isinstance(getattr(built, "name", None), str), "It needs a 'name'; metrics are logged under it.")
     everyone = range(len(batch))
     before = rows(batch, everyone)
     scores = _score(built, batch, asked)
-    if _check_shape(found, scores, asked):
-        found.expect(equal(batch, before), "It changes what it is given.")
+    if _check_shape(findings, scores, asked):
+        findings.expect(equal(batch, before), "It changes what it is given.")
         again = _total(built, rows(before, everyone), asked)
         total = _told(scores)
-        found.expect(torch.equal(again, total), "Scoring the same samples twice gives different scores.")
-        _check_independence(found, built, before, asked, total)
-        _check_segments(found, scores, asked)
-    found.close()
+        findings.expect(torch.equal(again, total), "Scoring the same samples twice gives different scores.")
+        _check_independence(findings, built, before, asked, total)
+        _check_segments(findings, scores, asked)
+    findings.close()
 
 
 def _score(reward: Reward, batch: Record, prompts: Sequence[Prompt]) -> RewardScores:
@@ -214,7 +216,7 @@ def _score(reward: Reward, batch: Record, prompts: Sequence[Prompt]) -> RewardSc
 
 
 def _told(scores: RewardScores) -> Tensor:
-    """Return the totals, 0 where the reward does not apply."""
+    """Return the totals, 0 if the reward does not apply."""
     return torch.where(scores.applying, scores.total, 0.0)
 
 
@@ -222,41 +224,43 @@ def _total(reward: Reward, batch: Record, prompts: Sequence[Prompt]) -> Tensor:
     return _told(_score(reward, batch, prompts))
 
 
-def _check_shape(found: Findings, scores: RewardScores, prompts: Sequence[Prompt]) -> bool:
+def _check_shape(findings: Findings, scores: RewardScores, prompts: Sequence[Prompt]) -> bool:
     fault = fault_of(scores, valid_segments(prompts, torch.device("cpu")))
-    if not found.expect(not fault, f"It returns {fault}."):
+    if not findings.expect(not fault, f"It returns {fault}."):
         return False
     return all(
         [
-            found.expect(scores.total.dtype == torch.float32, f"total must be float32, is {scores.total.dtype}."),
-            found.expect(
+            findings.expect(scores.total.dtype == torch.float32, f"total must be float32, is {scores.total.dtype}."),
+            findings.expect(
                 bool(_told(scores).isfinite().all()), "total is not finite for ordinary samples; does padding leak in?"
             ),
         ]
     )
 
 
-def _check_independence(found: Findings, reward: Reward, batch: Record, prompts: list[Prompt], total: Tensor) -> None:
+def _check_independence(
+    findings: Findings, reward: Reward, batch: Record, prompts: list[Prompt], total: Tensor
+) -> None:
     for other, sentence in padded(batch):
-        found.expect(_near(_total(reward, other, prompts), total), sentence)
+        findings.expect(_near(_total(reward, other, prompts), total), sentence)
     order = list(range(len(batch)))[::-1]
     turned = _total(reward, rows(batch, order), [prompts[i] for i in order])
-    found.expect(_near(turned[order], total), "The order of the batch changes the scores.")
+    findings.expect(_near(turned[order], total), "The order of the batch changes the scores.")
     alone = [_total(reward, rows(batch, [i]), [prompts[i]]) for i in range(len(batch))]
-    found.expect(_near(torch.cat(alone), total), "A sample scored alone gets another score than in a batch.")
+    findings.expect(_near(torch.cat(alone), total), "A sample scored alone gets another score than in a batch.")
     spread = _total(reward, spoiled(batch), prompts)
-    found.expect(_near(spread[1:], total[1:]), "A sample that is unusable changes the scores of the others.")
+    findings.expect(_near(spread[1:], total[1:]), "A sample that is unusable changes the scores of the others.")
 
 
-def _check_segments(found: Findings, scores: RewardScores, prompts: Sequence[Prompt]) -> None:
+def _check_segments(findings: Findings, scores: RewardScores, prompts: Sequence[Prompt]) -> None:
     if scores.segments is None:
         return
     counts = torch.tensor([len(prompt.segments) for prompt in prompts])
-    own = torch.arange(scores.segments.shape[1]) < counts[:, None]
-    found.expect(bool((scores.segments[~own] == 0).all()), "segments must be 0 past a sample's last segment.")
-    mean = (scores.segments * own).sum(dim=1) / counts
-    told = scores.applying
-    found.expect(_near(mean[told], scores.total[told]), "The mean of a sample's segments must be its total.")
+    inside = torch.arange(scores.segments.shape[1]) < counts[:, None]
+    findings.expect(bool((scores.segments[~inside] == 0).all()), "segments must be 0 past a sample's last segment.")
+    mean = (scores.segments * inside).sum(dim=1) / counts
+    scored = scores.applying
+    findings.expect(_near(mean[scored], scores.total[scored]), "The mean of a sample's segments must be its total.")
 
 
 def _near(first: Tensor, second: Tensor) -> bool:

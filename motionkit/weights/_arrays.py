@@ -134,8 +134,8 @@ def _read_one(file: IO[bytes], origin: str, size: int, packed: int | None = None
     if min(shape, default=0) < 0 or count * dtype.itemsize > size or spreads(shape, size):
         raise EOFError(f"an array of shape {list(shape)} is announced, the file has {size} bytes.")
     raw = bytearray(count * dtype.itemsize)
-    if (found := _fill(file, raw)) != len(raw):
-        raise EOFError(f"{len(raw)} bytes of data were announced, {found} are there.")
+    if (filled := _fill(file, raw)) != len(raw):
+        raise EOFError(f"{len(raw)} bytes of data were announced, {filled} are there.")
     if dtype.kind == "U" and not valid_texts(raw, dtype):
         raise ValueError("it has characters that do not exist.")
     flat = np.frombuffer(raw, dtype=dtype, count=count)

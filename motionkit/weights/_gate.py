@@ -219,9 +219,9 @@ def _rebuilt_tensor(
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Return the view of a storage that is a tensor."""
-    found = torch.empty(0, dtype=dtype or storage[1])
-    found.set_(storage[0], offset, tuple(size), tuple(stride))
-    return found.requires_grad_(requires_grad)
+    tensor = torch.empty(0, dtype=dtype or storage[1])
+    tensor.set_(storage[0], offset, tuple(size), tuple(stride))
+    return tensor.requires_grad_(requires_grad)
 
 
 def _parameter(data: Tensor, requires_grad: bool, _hooks: Any) -> torch.nn.Parameter:
@@ -355,8 +355,8 @@ def build(gate: Gate, node: Node, state: Node) -> None:
     """Give `node` a state, or refuse it."""
     match node.kind, state.kind, state.value:
         case "new dtype", "tuple", (3, str() as order, None, None, None, int() as size, int() as step, int() as flags):
-            own = node.value.__reduce__()[2]
-            if (size, step, flags) == own[5:] and order and order in ("|" if own[1] == "|" else "<>="):
+            array_state = node.value.__reduce__()[2]
+            if (size, step, flags) == array_state[5:] and order and order in ("|" if array_state[1] == "|" else "<>="):
                 node.kind, node.value = "dtype", node.value.newbyteorder(order)
                 return
         case "new array", "tuple", (1, shape, Node(kind="dtype", value=dtype), bool() | 0 | 1, data):
@@ -427,11 +427,11 @@ def _check_bytes(gate: Gate, dtype: Any, shape: tuple[int, ...], data: Any) -> N
 
 
 def _tensor(gate: Gate, stored: Node, at: Any, size: Any, stride: Any, width: int = 0) -> Node:
-    """Return a tensor of elements of `width` bytes, the storage's own where it is 0, or refuse it."""
+    """Return a tensor of elements of `width` bytes, the storage's own if it is 0, or refuse it."""
     if stored.kind != "storage" or type(at) is not int:
         gate.refuse("it makes a tensor of something that is no storage")
-    count, own = stored.value
-    count = count * own // (width or own)
+    count, item_size = stored.value
+    count = count * item_size // (width or item_size)
     sizes, strides = _sizes(gate, size), _sizes(gate, stride)
     last = at + sum((length - 1) * step for length, step in zip(sizes, strides, strict=True))
     if at < 0 or (0 not in sizes and last >= count) or spreads(sizes, count):

@@ -42,8 +42,8 @@ def _items(gate: Gate, many: bool) -> list[Any]:
     """Return what lies above the last mark, or the one on top."""
     if not many:
         return [gate.stack.pop()]
-    found, gate.stack = gate.stack, gate.marks.pop()
-    return found
+    items, gate.stack = gate.stack, gate.marks.pop()
+    return items
 
 
 def _target(gate: Gate, *kinds: str) -> Node:

@@ -43,10 +43,10 @@ def read_zip(file: IO[bytes], archive: zipfile.ZipFile, origin: str) -> Any:
     data = _read_span(file, *spans[name]).numpy().tobytes()
     gate = Gate(memoryview(data), origin, tensors=True)
     walk(gate)
-    found = {key: spans[f"{root}data/{key}"] for key in gate.storages}
-    if any(found[key][1] != count * width for key, (count, width) in gate.storages.items()):
+    places = {key: spans[f"{root}data/{key}"] for key in gate.storages}
+    if any(places[key][1] != count * width for key, (count, width) in gate.storages.items()):
         raise _refused(origin, "its tensors have other bytes than their shapes")
-    return unpickle(in_memory(data), origin, _Storages(file, found))
+    return unpickle(in_memory(data), origin, _Storages(file, places))
 
 
 def read_pickles(file: IO[bytes], origin: str) -> Any:
@@ -71,14 +71,14 @@ def read_pickles(file: IO[bytes], origin: str) -> Any:
         raise _foreign(origin)
     gate = Gate(view, origin, start := at, tensors=True)
     at = middle = walk(gate)
-    found = {}
+    places = {}
     for key in read_next():
         count, width = gate.storages[key]
         if int.from_bytes(view[at : at + 8], "little") != count:
             raise _refused(origin, "its tensors have other bytes than their shapes")
-        found[key] = (at + 8, count * width)
+        places[key] = (at + 8, count * width)
         at += 8 + count * width
-    return unpickle(in_memory(view[start:middle].tobytes()), origin, _Storages(file, found))
+    return unpickle(in_memory(view[start:middle].tobytes()), origin, _Storages(file, places))
 
 
 class _Storages:
@@ -105,11 +105,11 @@ def _read_span(file: IO[bytes], start: int, size: int) -> torch.Tensor:
     """Read bytes into memory with torch's alignment."""
     if start + size > file.seek(0, 2):
         raise EOFError("it announces more bytes than there are.")
-    found = torch.empty(size, dtype=torch.uint8)
+    data = torch.empty(size, dtype=torch.uint8)
     file.seek(start)
-    if file.readinto(found.numpy()) != size:  # type: ignore[attr-defined]
+    if file.readinto(data.numpy()) != size:  # type: ignore[attr-defined]
         raise EOFError("it became shorter while it was read.")
-    return found
+    return data
 
 
 def _span(file: IO[bytes], member: zipfile.ZipInfo, origin: str) -> tuple[int, int]:

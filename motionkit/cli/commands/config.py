@@ -89,16 +89,16 @@ def explain(model: Any, key: str, command: str = "") -> dict[str, str]:
     from motionkit.plugins import either
 
     known = _known(model)
-    found = _keys_called(key, known)
-    if not found:
+    matches = _keys_called(key, known)
+    if not matches:
         old = row_of(key, command)
         hint = f"did you mean {old.key}?" if old is not None and old.key in known else did_you_mean(key, known)
         lists = f"motionkit config show {command or 'COMMAND'} lists them."
         raise MotionkitError(f"there is no setting {key!r}.", fix=hint or lists, choices=known)
-    first, *others = found
+    first, *others = matches
     facts = known[first]
     if any(known[other]["meaning"] != facts["meaning"] for other in others):
-        raise MotionkitError(f"{key!r} may be {either(found)}.", fix="give the whole key.")
+        raise MotionkitError(f"{key!r} may be {either(matches)}.", fix="give the whole key.")
     flag = facts["flag"] or f"--set {first}=..."
     also = {"also": ", ".join(others)} if others else {}
     return {"key": first, **facts, "flag": flag, "variable": variable(first.split(".")), **also}
@@ -117,14 +117,14 @@ def _together(rows: list[dict[str, str]]) -> dict[str, str]:
     from motionkit.plugins import either
 
     first, names = rows[0], [row["for"] for row in rows if row["for"]]
-    own = not first["for"]
-    others: dict[str, list[str]] = {} if own else {first["default"]: []}
-    for row in rows[own:]:
-        if not own or row["default"] != first["default"]:
+    whole = not first["for"]
+    others: dict[str, list[str]] = {} if whole else {first["default"]: []}
+    for row in rows[whole:]:
+        if not whole or row["default"] != first["default"]:
             others.setdefault(row["default"], []).append(row["for"])
     several = [f"{default} ({', '.join(of)})" for default, of in others.items()]
-    default = "; ".join([first["default"], *several] if own else several if len(several) > 1 else [first["default"]])
-    return {**first, "default": default, "for": "" if own else either(names)}
+    default = "; ".join([first["default"], *several] if whole else several if len(several) > 1 else [first["default"]])
+    return {**first, "default": default, "for": "" if whole else either(names)}
 
 
 def _keys_called(word: str, known: Mapping[str, Mapping[str, str]]) -> list[str]:

@@ -81,15 +81,15 @@ def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
     place = _root_of(config) if config is not None else (root or Path()).expanduser()
     if not place.is_dir():
         raise MotionkitError(f"there is no folder {place}.", fix="--root DIR names the folder that holds the files.")
-    found = list(look(place))
-    of = {release.name: [one for one in found if one.release is release] for release in RELEASES}
-    missing = [release for release in RELEASES if any(one.state == "miss" for one in of[release.name])]
+    results = list(look(place))
+    of = {release.name: [file for file in results if file.release is release] for release in RELEASES}
+    missing = [release for release in RELEASES if any(file.state == "miss" for file in of[release.name])]
     if not json:
         for release in RELEASES:
             write(f"{release.name}: {release.use}")
-            width = max(len(one.path) for one in of[release.name])
-            for one in of[release.name]:
-                write(f"  {one.state:<4}  {one.path:<{width}}  {one.text}")
+            width = max(len(file.path) for file in of[release.name])
+            for file in of[release.name]:
+                write(f"  {file.state:<4}  {file.path:<{width}}  {file.text}")
             if release in missing:
                 write(f"        from {release.source}")
     needed = [release.name for release in missing if release.needed]
@@ -102,7 +102,9 @@ def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
             "--dry-run",
         ]
         write(f"next: {shlex.join(line)}")
-    files = [{"release": one.release.name, "state": one.state, "path": one.path, "text": one.text} for one in found]
+    files = [
+        {"release": file.release.name, "state": file.state, "path": file.path, "text": file.text} for file in results
+    ]
     error = None
     if needed:
         every = sum(release.needed for release in RELEASES)

@@ -77,7 +77,7 @@ def profile(
     return {
         **result.document(),
         "bodies": [body.document() for body in opened.bodies],
-        "table": [{"title": one.title, "columns": one.columns, "rows": one.rows} for one in result.tables()],
+        "table": [{"title": table.title, "columns": table.columns, "rows": table.rows} for table in result.tables()],
         "next": [shlex.join(["motionkit", "train-mpl", "--config", str(settings.write_config)])]
         if settings.write_config is not None and result.suggestions
         else [],

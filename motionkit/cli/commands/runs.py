@@ -55,17 +55,17 @@ def list_runs(
     """
     from motionkit import runs
 
-    found = [run for run in runs.find(command or None, root) if dataset.lower() in runs.data_of(run.config).lower()]
-    tags = {run.directory: runs.tags_of(run.directory) for run in found}
-    found = [run for run in found if set(tag or ()) <= set(tags[run.directory])]
+    listed = [run for run in runs.find(command or None, root) if dataset.lower() in runs.data_of(run.config).lower()]
+    tags = {run.directory: runs.tags_of(run.directory) for run in listed}
+    listed = [run for run in listed if set(tag or ()) <= set(tags[run.directory])]
     if sort != "created":  # equal ones stay in the order of their age
         orders: dict[str, Callable[[RunInfo], Any]]
         orders = {"reward": _worse, "command": _command, "dataset": _data, "name": _name}
-        found.sort(key=orders[sort])
+        listed.sort(key=orders[sort])
     if json:
-        emit({"command": "runs list", "runs": [_row(run, problem=run.problem) for run in found]}, json=True)
+        emit({"command": "runs list", "runs": [_row(run, problem=run.problem) for run in listed]}, json=True)
         return
-    if not found:
+    if not listed:
         wanted = (
             f" that are asked for: {' '.join(filter(None, [command, dataset, *(tag or ())]))}"
             if command or dataset or tag
@@ -74,13 +74,13 @@ def list_runs(
         say(f"no runs under {root}/{wanted}.")
         return
     columns: dict[str, list[str]] = {
-        "run": [str(run.directory) for run in found],
-        "status": [run.status for run in found],
-        "steps": [_steps(run) for run in found],
-        "result": [_result(run) for run in found],
-        "data": [_data(run) for run in found],
-        "tags": [", ".join(tags[run.directory]) for run in found],
-        "created": [_row(run)["created"][5:] for run in found],
+        "run": [str(run.directory) for run in listed],
+        "status": [run.status for run in listed],
+        "steps": [_steps(run) for run in listed],
+        "result": [_result(run) for run in listed],
+        "data": [_data(run) for run in listed],
+        "tags": [", ".join(tags[run.directory]) for run in listed],
+        "created": [_row(run)["created"][5:] for run in listed],
     }
     if len(set(columns["data"])) < 2:
         del columns["data"]
@@ -117,8 +117,8 @@ def show_run(
         write(f"{key:<8} {value}")
     if info.record and info.record.error:
         write(f"error    {info.record.error}")
-    found = results(info.summary.get("heldout"))
-    if sentence := headline(found, other_results(info.summary)):
+    measured = results(info.summary.get("heldout"))
+    if sentence := headline(measured, other_results(info.summary)):
         write(f"result   {sentence}")
     _curve(info)
     if (page := info.directory / runs.PAGE).is_file():
@@ -126,16 +126,16 @@ def show_run(
     if info.tables:
         write("")
         tables(info.tables)
-    elif found:
+    elif measured:
         write("")
         for key, words in HELDOUT_TABLES.items():
             if rows := results(info.summary.get(key)):
                 tables(result_table(rows, f"Held out, before and after, {words} ({rows[0].n})"))
-    if metrics or not found:
+    if metrics or not measured:
         table("Last metrics", ["metric", "value"], sorted(last.items()))
     if info.status != "done":
         write(f"continue with: {runs.next_commands(info)[0]}")
-    elif not metrics and found:
+    elif not metrics and measured:
         say("every metric of the last step: --metrics")
 
 
@@ -199,11 +199,11 @@ def remove_runs(
     """
     from motionkit import runs
 
-    found = {info.directory.resolve(): info for info in (runs.find_one(name, root) for name in names)}
+    chosen = {info.directory.resolve(): info for info in (runs.find_one(name, root) for name in names)}
     rows = []
-    for info in found.values():
+    for info in chosen.values():
         runs.check_removable(info)
-        users = [str(path) for path in runs.users_of(info, root) if path.resolve() not in found]
+        users = [str(path) for path in runs.users_of(info, root) if path.resolve() not in chosen]
         used = f"used by {users[0]}{f' and {len(users) - 1} more' if len(users) > 1 else ''}" if users else ""
         megabytes = f"{runs.size_of(info.directory) / 1e6:.1f} MB"
         rows.append((str(info.directory), info.status, _result(info), megabytes, used))
@@ -215,7 +215,7 @@ def remove_runs(
             why="what is removed does not come back.",
             fix=shlex.join(["motionkit", "runs", "rm", *names, "--yes"]),
         )
-    left = {str(info.directory): runs.remove_run(info) for info in found.values()}
+    left = {str(info.directory): runs.remove_run(info) for info in chosen.values()}
     if json:
         emit(
             {"command": "runs rm", "removed": list(left), "kept": {run: files for run, files in left.items() if files}},
@@ -242,11 +242,11 @@ def compare_runs(
         raise MotionkitError("runs compare takes two runs or more.", fix="motionkit runs list")
     infos = [runs.load(runs.find_one(name, root).directory) for name in names]
     settings = [flatten(info.config) for info in infos]
-    keys = dict.fromkeys(key for one in settings for key in one)
+    keys = dict.fromkeys(key for values in settings for key in values)
     differing = [
-        (key, *(str(one.get(key, "-")) for one in settings))
+        (key, *(str(values.get(key, "-")) for values in settings))
         for key in keys
-        if len({str(one.get(key)) for one in settings}) > 1
+        if len({str(values.get(key)) for values in settings}) > 1
     ]
     if json:
         both = [{**_row(info), "heldout": info.summary.get("heldout", {})} for info in infos]
@@ -265,10 +265,10 @@ def compare_runs(
 def _newest(root: Path) -> RunInfo:
     from motionkit import runs
 
-    found = [info for info in runs.find(None, root) if info.status != "damaged"]
-    if not found:
+    listed = [info for info in runs.find(None, root) if info.status != "damaged"]
+    if not listed:
         raise MotionkitError(f"there are no runs under {root}/.", fix="motionkit grpo --reward tmr-dense")
-    return found[0]
+    return listed[0]
 
 
 def _curve(info: RunInfo) -> None:

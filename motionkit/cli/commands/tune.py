@@ -34,17 +34,17 @@ def run_metrics(
     from motionkit.tuning.recorded import apply_rules, open_recorded, write_adjusted
 
     recorded = open_recorded(run, base)
-    found = apply_rules(recorded)
-    rows = recorded.rows(found.changes)
+    result = apply_rules(recorded)
+    rows = recorded.rows(result.changes)
     lasting = [f"long runs, which no rule reads: {text}" for text in recorded.long]
-    closing = [*found.notes, *lasting, f"figures of {recorded.metrics}, settings of {recorded.base}"]
+    closing = [*result.notes, *lasting, f"figures of {recorded.metrics}, settings of {recorded.base}"]
     written = None
     if not rows:
         closing.append("nothing to change: no figure that depends on the model is too high.")
     elif write_config is None or dry_run:
         closing.append("nothing was written" + ("." if dry_run else "; --write-config FILE writes the result."))
     else:
-        closing.append(write_adjusted(write_config, recorded, found))
+        closing.append(write_adjusted(write_config, recorded, result))
         written = str(write_config)
     return {
         "metrics": str(recorded.metrics),
@@ -53,9 +53,9 @@ def run_metrics(
             {"key": key, "before": before, "after": after, "evidence": evidence}
             for key, before, after, evidence in rows
         ],
-        "notes": list(found.notes),
+        "notes": list(result.notes),
         "long_alarms": list(recorded.long),
-        "stages": found.stages if found.staged else [],
+        "stages": result.stages if result.staged else [],
         "written": written,
         "table": {
             "title": f"{len(rows)} changes",
@@ -116,5 +116,5 @@ def _run(resolved: Resolved[TuneBayesSettings], dry_run: bool, as_json: bool, ar
         raise MotionkitError("--metrics adjusts one file.", fix="give --base once.")
 
     base = settings.base[0] if settings.base else None
-    found = run_metrics(run, base=base, write_config=settings.write_config, dry_run=dry_run)
-    present("tune", found, as_json=as_json)
+    result = run_metrics(run, base=base, write_config=settings.write_config, dry_run=dry_run)
+    present("tune", result, as_json=as_json)

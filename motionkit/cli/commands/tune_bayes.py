@@ -153,7 +153,7 @@ def _base(resolved: Resolved[TuneBayesSettings]) -> Base:
 
 
 def _repeated(resolved: Resolved[TuneBayesSettings], key: str) -> str:
-    """Return the file that a setting stands in; empty where it was typed."""
+    """Return the file that a setting stands in; empty if it was typed."""
     return "" if resolved.given.get(key, True) else f"{key} of {resolved.origins[key]}"
 
 
@@ -175,7 +175,7 @@ def _prepare(base: Base, plan: Plan) -> tuple[dict[str, object], dict[str, str],
     """Open the inputs once, so that what is wrong with them is said before anything is written.
 
     Returns:
-        The trainer's plan, fingerprints of what it reads, and the steps of a trial with the base settings; 0 where
+        The trainer's plan, fingerprints of what it reads, and the steps of a trial with the base settings; 0 if
         they are not known.
     """
     from motionkit.training.execute import build_trainer
@@ -227,9 +227,9 @@ def _search(
             parts = result.document()
             if (target := resolved.settings.write_config) is not None:
                 changes, closing = write_config(target, result)
-                parts["written"] = {"path": str(target), "changes": [list(one) for one in changes]}
+                parts["written"] = {"path": str(target), "changes": [list(item) for item in changes]}
             run.annotate(
-                tables=[{**one, "rows": [list(map(_plain, row)) for row in one["rows"]]} for one in result.tables()]
+                tables=[{**item, "rows": [list(map(_plain, row)) for row in item["rows"]]} for item in result.tables()]
             )
         document = run.finish(parts)
     with logging_into(folder):
@@ -249,15 +249,15 @@ def _open_run(resolved: Resolved[TuneBayesSettings], folder: Path, inputs: Mappi
     return Run.create(_COMMAND, resolved.snapshot(), out=folder, overwrite=place.overwrite, **arguments)
 
 
-def _tell(one: Finished) -> None:
-    value = f"{one.value:.4f}" if one.value is not None else "no value"
-    parts = [f"{one.done:>{len(str(one.total))}}/{one.total}", f"{one.what}: {value}"]
-    if one.note:
-        parts.append(one.note)
-    if one.seconds is not None:
-        parts.append(duration(one.seconds))
-    if one.left is not None:
-        parts.append(f"eta {duration(one.left)}")
+def _tell(trial: Finished) -> None:
+    value = f"{trial.value:.4f}" if trial.value is not None else "no value"
+    parts = [f"{trial.done:>{len(str(trial.total))}}/{trial.total}", f"{trial.what}: {value}"]
+    if trial.note:
+        parts.append(trial.note)
+    if trial.seconds is not None:
+        parts.append(duration(trial.seconds))
+    if trial.left is not None:
+        parts.append(f"eta {duration(trial.left)}")
     output.say("  ".join(parts))
 
 
@@ -291,12 +291,12 @@ def _show(
 
 def _code_again(settings: TuneBayesSettings, code: Collection[str]) -> list[str]:
     """Return the flags that must be typed again to go on, since they make code run."""
-    options = {one.partition("=")[0] for one in code}
+    options = {item.partition("=")[0] for item in code}
     words = ["--trainer", settings.trainer] if plugins.is_file(settings.trainer) else []
     for flag, sets in (("--base-set", settings.base_set), ("--trial-set", settings.trial_set)):
-        parts = [part for one in sets for part in re.split("[=,]", one)]
+        parts = [part for item in sets for part in re.split("[=,]", item)]
         if any(plugins.is_file(part) or part.strip() in options for part in parts):
-            words += [word for one in sets for word in (flag, one)]
+            words += [word for item in sets for word in (flag, item)]
     return words
 
 
