@@ -95,7 +95,7 @@ class Base:
     # The Python files among trainer and plugins and the options that make code run, all of which were typed; see
     # `Layer.code`.
     code: frozenset[str] = frozenset()
-    # The settings without what a search fixed in them; None where it fixed nothing.
+    # The settings without what a search fixed in them; None if it fixed nothing.
     given: Mapping[str, Any] | None = None
 
     @property
@@ -128,17 +128,17 @@ class Base:
 
         Args:
             sets: The strings.
-            repeated: The file that they stand in, where they were not typed.
+            repeated: The file that they stand in, if they were not typed.
 
         Returns:
             This base, with the code that was typed in `sets`, and the values by key.
         """
-        own = Layer("base", self.table, from_file=True, code=self.code)
+        base_layer = Layer("base", self.table, from_file=True, code=self.code)
         more = read_layers(self.model, Given(sets=sets, repeated=repeated))[-2]
-        draft = Draft(self.model, [own, more, Layer("command line", {})])
+        draft = Draft(self.model, [base_layer, more, Layer("command line", {})])
         with _typed_by("--trial-set"):
-            found = draft.resolve({}).snapshot()
-        values = {key: value_at(found, key) for key in (text.partition("=")[0].strip() for text in sets)}
+            snapshot = draft.resolve({}).snapshot()
+        values = {key: value_at(snapshot, key) for key in (text.partition("=")[0].strip() for text in sets)}
         return replace(self, code=self.code | _code_of(draft)), values
 
     def changed(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,12 +149,12 @@ class Base:
         given = self if self.given is None else replace(self, table=self.given)
         table = given.with_values(values).snapshot()
         usual = dict(flat(Draft(self.model).resolve({}).snapshot()))
-        found: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         for key, value in table.items():
             if key != "run" and isinstance(value, Mapping):
                 kept = {name: part for name, part in value.items() if _differs(f"{key}.{name}", part, usual)}
                 if kept:
-                    found[key] = kept
+                    changes[key] = kept
             elif key == "run":
                 kept = {
                     name: part
@@ -162,10 +162,10 @@ class Base:
                     if name not in ("out", "name", "overwrite", "resume") and _differs(f"run.{name}", part, usual)
                 }
                 if kept:
-                    found[key] = kept
+                    changes[key] = kept
             elif _differs(key, value, usual):
-                found[key] = value
-        return found
+                changes[key] = value
+        return changes
 
 
 def open_base(
@@ -175,7 +175,7 @@ def open_base(
     values: Mapping[str, Any] | None = None,  # values by dotted key; none of them may be code
     *,
     typed: bool = False,  # whether the trainer's name was typed, so that it may be a Python file
-    repeated: str = "",  # the file that `sets` stand in, where they were not typed
+    repeated: str = "",  # the file that `sets` stand in, if they were not typed
 ) -> Base:
     """Resolve the settings of a trainer: files, variables, ``key=value`` and `values`, the later ones winning."""
     component = plugins.get("trainers", trainer, typed=typed)
@@ -213,12 +213,12 @@ def _typed_by(flag: str) -> Iterator[None]:
 
 
 def _typed_with(flag: str, problem: Problem) -> Problem:
-    """Let a problem name the flag of a search instead of the trainer's own, where code has to be typed."""
-    start, told, words = problem.fix.partition("add to the command: ")
-    if not told:
+    """Let a problem name the flag of a search instead of the trainer's own, if code has to be typed."""
+    start, advice, words = problem.fix.partition("add to the command: ")
+    if not advice:
         return problem
     value = [*shlex.split(words)[1:], "true"][0]
-    return replace(problem, fix=f"{start}{told}{shlex.join((flag, f'{problem.key}={value}'))}")
+    return replace(problem, fix=f"{start}{advice}{shlex.join((flag, f'{problem.key}={value}'))}")
 
 
 def _code_of(draft: Draft[Any]) -> frozenset[str]:

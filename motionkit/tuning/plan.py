@@ -44,10 +44,10 @@ def read_space(path: Path) -> dict[str, Range | Choice]:
         table = _READERS[suffix](path, dict)
     else:
         raise MotionkitError(f"--space {path} is neither TOML, JSON nor YAML.", fix="name it .toml, .json or .yaml")
-    found = dict(_entries(table, "", path))
-    if not found:
+    space = dict(_entries(table, "", path))
+    if not space:
         raise MotionkitError(f"--space {path} is empty.", fix=_EXAMPLE)
-    return found
+    return space
 
 
 def _entries(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tuple[str, Range | Choice]]:
@@ -87,43 +87,43 @@ def _choice(values: object) -> Choice:
 
 def written(space: Space) -> dict[str, Any]:
     """Return a space as a file holds it; `dimension` reads each value back."""
-    found: dict[str, Any] = {}
-    for key, one in space.items():
-        if isinstance(one, Choice):
-            found[key] = {"choices": list(one.values)}
+    table: dict[str, Any] = {}
+    for key, dimension in space.items():
+        if isinstance(dimension, Choice):
+            table[key] = {"choices": list(dimension.values)}
         else:
-            ends = [int(one.low), int(one.high)] if one.whole else [one.low, one.high]
-            marks = [*(["log"] if one.log else []), *(["int"] if one.whole else [])]
-            found[key] = [*ends, *marks, *([one.step] if one.step != 1 else [])]
-    return found
+            ends = [int(dimension.low), int(dimension.high)] if dimension.whole else [dimension.low, dimension.high]
+            marks = [*(["log"] if dimension.log else []), *(["int"] if dimension.whole else [])]
+            table[key] = [*ends, *marks, *([dimension.step] if dimension.step != 1 else [])]
+    return table
 
 
 def with_base(space: Space, base: Mapping[str, Any]) -> tuple[dict[str, Range | Choice], list[str]]:
     """Return the space widened so that it holds the base's own values, and a sentence for each change."""
     wide: dict[str, Range | Choice] = {}
     notes = []
-    for key, one in space.items():
+    for key, dimension in space.items():
         value = value_at(base, key)
-        new = one
-        if isinstance(one, Choice):
-            if value not in one.values:
-                new = Choice((*one.values, value))
+        new = dimension
+        if isinstance(dimension, Choice):
+            if value not in dimension.values:
+                new = Choice((*dimension.values, value))
         elif not _is_number(value):
             raise MotionkitError(
                 f"{key} is {value!r} in the base settings, which is not a number.",
                 fix=f"give it one, or leave {key} out of the space.",
             )
-        elif one.log and value <= 0:
+        elif dimension.log and value <= 0:
             raise MotionkitError(
                 f"{key} is {value:g} in the base settings, and its logarithm is searched.",
                 fix='leave "log" out, or set it above 0 in the base.',
             )
         else:
-            low, high, step = min(one.low, float(value)), max(one.high, float(value)), one.step
+            low, high, step = min(dimension.low, float(value)), max(dimension.high, float(value)), dimension.step
             if step != 1:  # the values that are tried must hold both ends of the range and the base's
-                step = math.gcd(step, int(abs(value - one.low)))
-            new = replace(one, low=low, high=high, step=max(step, 1))
-        if new != one:
+                step = math.gcd(step, int(abs(value - dimension.low)))
+            new = replace(dimension, low=low, high=high, step=max(step, 1))
+        if new != dimension:
             notes.append(f"{key}: the base has {_shown(value)}, so the space was widened to hold it")
         wide[key] = new
     return wide, notes
@@ -133,24 +133,26 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
     """Return Optuna's distributions."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    found: dict[str, BaseDistribution] = {}
-    for key, one in space.items():
-        if isinstance(one, Choice):
-            found[key] = CategoricalDistribution(one.values)
-        elif one.whole:
-            found[key] = IntDistribution(int(one.low), int(one.high), log=one.log, step=one.step)
+    result: dict[str, BaseDistribution] = {}
+    for key, dimension in space.items():
+        if isinstance(dimension, Choice):
+            result[key] = CategoricalDistribution(dimension.values)
+        elif dimension.whole:
+            result[key] = IntDistribution(
+                int(dimension.low), int(dimension.high), log=dimension.log, step=dimension.step
+            )
         else:
-            found[key] = FloatDistribution(one.low, one.high, log=one.log)
-    return found
+            result[key] = FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+    return result
 
 
 def values_of(space: Space, base: Mapping[str, Any]) -> dict[str, Any]:
     """Return the base's values of what is searched, in the types of the space."""
-    found = {}
-    for key, one in space.items():
+    values = {}
+    for key, dimension in space.items():
         value = value_at(base, key)
-        found[key] = value if isinstance(one, Choice) else int(value) if one.whole else float(value)
-    return found
+        values[key] = value if isinstance(dimension, Choice) else int(value) if dimension.whole else float(value)
+    return values
 
 
 def _is_number(value: object) -> bool:
@@ -219,9 +221,9 @@ class Plan(BaseModel):
         common = self.model_dump(include={"trainer", "base", "space", "value", "watch", "direction", "trial", "inputs"})
         return hashlib.sha256(json.dumps(common, sort_keys=True).encode()).hexdigest()[:16]
 
-    def better(self, one: float, other: float) -> bool:
+    def better(self, value: float, other: float) -> bool:
         """Whether one value is better than another."""
-        return one > other if self.direction == "maximize" else one < other
+        return value > other if self.direction == "maximize" else value < other
 
 
 def make_plan(
@@ -241,28 +243,28 @@ def make_plan(
     storage: str = "",
 ) -> tuple[Plan, Base, list[str]]:
     """Decide everything that is left open; returns the plan, its base and what the user should know."""
-    own: Search | None = base.component.searched(base.with_values({}).settings)
-    base = base.fixed(own.base if own is not None else {})
-    chosen = space if space is not None else own.space if own is not None else None
+    search: Search | None = base.component.searched(base.with_values({}).settings)
+    base = base.fixed(search.base if search is not None else {})
+    chosen = space if space is not None else search.space if search is not None else None
     if not chosen:
         raise MotionkitError(
             f"trainer {base.trainer} has no search space of its own.", fix="give one with --space FILE; docs/tuning.md"
         )
-    value = value or (own.value if own is not None else "")
+    value = value or (search.value if search is not None else "")
     if not value:
         raise MotionkitError(
             f"trainer {base.trainer} does not say what is to be improved.",
-            fix="--value heldout.reward.after, where that is a number of its --json document.",
+            fix="--value heldout.reward.after, if that is a number of its --json document.",
         )
-    watch = watch if watch is not None else own.watch if own is not None else ""
-    short = {**(own.trial if own is not None else {}), **(trial or {})}
+    watch = watch if watch is not None else search.watch if search is not None else ""
+    short = {**(search.trial if search is not None else {}), **(trial or {})}
     require_known({**chosen, **short}, base.table, base.trainer)
     wide, notes = with_base(chosen, base.table)
     sampler, pruner, why = choose_method(sampler, pruner, wide, trials, watched=bool(watch))
     base.with_values(short)  # refuses what does not fit, before anything starts
     plan = Plan(
         trainer=base.trainer, base=dict(base.table), space=written(wide), value=value, watch=watch,
-        direction=direction, trial=json.loads(json.dumps(short)), patience=own.patience if own is not None else 1,
+        direction=direction, trial=json.loads(json.dumps(short)), patience=search.patience if search is not None else 1,
         trials=trials, seeds=seeds, seed=seed, sampler=sampler, pruner=pruner, why=why, study=study, storage=storage,
     )  # fmt: skip
     return plan, base, notes
@@ -272,7 +274,7 @@ def choose_method(
     sampler: Sampler, pruner: Pruner, space: Mapping[str, Range | Choice], trials: int, *, watched: bool
 ) -> tuple[Sampler, Pruner, str]:
     """Choose the sampler and the pruner that are left to us, and say why."""
-    numbers = all(isinstance(one, Range) for one in space.values())
+    numbers = all(isinstance(dimension, Range) for dimension in space.values())
     if pruner in ("hyperband", "median") and not watched:
         raise MotionkitError(f"--pruner {pruner} needs a metric to watch.", fix="--watch METRIC, or --pruner none")
     if sampler == "auto":
@@ -313,9 +315,9 @@ def read_plan(folder: Path) -> Plan:
     try:
         return Plan.model_validate(read_json(folder / PLAN, dict))
     except ValidationError as error:
-        found = error.errors()[0]
-        where = ".".join(map(str, found["loc"]))
-        raise MotionkitError(f"{folder / PLAN} is damaged: {where}: {found['msg']}.") from error
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise MotionkitError(f"{folder / PLAN} is damaged: {where}: {problem['msg']}.") from error
 
 
 def _there(module: str) -> bool:

@@ -29,7 +29,7 @@ PATIENCE = 2
 """Epochs in a row in which the average must be too high."""
 
 RATIO = 2.0
-"""Largest ratio of free runs to teacher forcing that the guide calls good; judges where no baseline is recorded."""
+"""Largest ratio of free runs to teacher forcing that the guide calls good; used if no baseline is recorded."""
 
 LONGEST = 64
 """Frames of a free run that no rule goes beyond."""
@@ -85,7 +85,7 @@ class Change:
 class Adjusted:
     """What the rules make of a schedule."""
 
-    stages: list[dict[str, Any]]  # The stages; one that stands for the whole training where there are none
+    stages: list[dict[str, Any]]  # The stages; one that stands for the whole training if there are none
     staged: bool  # Whether there are any
     changes: list[Change] = field(default_factory=list)  # In the order of the stages
     notes: list[str] = field(default_factory=list)  # What was looked at and left, a sentence each
@@ -103,13 +103,13 @@ def average(epochs: Epochs, figure: str) -> dict[int, float]:
         >>> average({1: {"GeoDeg": 2.0}, 2: {"GeoDeg": 1.0}}, "GeoDeg")
         {1: 2.0, 2: 1.6}
     """
-    found: dict[int, float] = {}
+    last_of: dict[int, float] = {}
     last: float | None = None
     for epoch, figures in sorted(epochs.items()):
         if figure in figures:
             last = figures[figure] if last is None else BETA * figures[figure] + (1 - BETA) * last
-            found[epoch] = last
-    return found
+            last_of[epoch] = last
+    return last_of
 
 
 def judge(figure: str, free: Epochs, teacher: Epochs, first: int, last: int) -> Finding | None:
@@ -143,7 +143,7 @@ def adjust(
     free: Epochs,  # figures of free runs, by the guide's names
     teacher: Epochs,  # figures with teacher forcing
     *,
-    base: Mapping[str, float],  # values that hold where a stage has none, by their names in a stage
+    base: Mapping[str, float],  # values that hold if a stage has none, by their names in a stage
     epochs: int,
     longest: int = LONGEST,  # frames of a free run that fit into a window
     encoder: bool = True,  # whether there is one, which the consistency of the latent needs
@@ -164,28 +164,28 @@ def adjust(
         for rule in RULES:
             if rule.copied and copied:
                 continue
-            found = judge(rule.figure, free, teacher, first, last)
+            verdict = judge(rule.figure, free, teacher, first, last)
             label = _label(result, number)
-            if found is None:
+            if verdict is None:
                 result.note(f"{label}: {rule.figure} is not judged, it is recorded in fewer than {PATIENCE} epochs.")
-            elif not found.high:
-                result.note(f"{label}: {found.evidence}.")
+            elif not verdict.high:
+                result.note(f"{label}: {verdict.evidence}.")
             else:
                 for key, factor in rule.factors.items():
                     if key == "w_latent_consistency" and not encoder:
                         result.note("w_latent_consistency stays: there is no encoder.")
                     else:
-                        _raise(result, number, key, factor, found.evidence, base, min(longest, LONGEST))
+                        _raise(result, number, key, factor, verdict.evidence, base, min(longest, LONGEST))
     _keep_rising(result, base)
     result.changes = _joined(result.changes)
     return result
 
 
 def value_in(stage: Mapping[str, Any], key: str, base: Mapping[str, float]) -> float:
-    """Return a stage's value, or the training's where it has none of its own."""
+    """Return a stage's value, or the training's if it has none of its own."""
     groups = (stage.get("loss_groups") or {}).values()
-    own = next((weights[key] for weights in groups if key in weights), None)
-    return float(own if own is not None else (stage.get("trainer") or {}).get(key, base.get(key, 0.0)))
+    weight = next((weights[key] for weights in groups if key in weights), None)
+    return float(weight if weight is not None else (stage.get("trainer") or {}).get(key, base.get(key, 0.0)))
 
 
 def _raise(
@@ -223,7 +223,7 @@ def _keep_rising(result: Adjusted, base: Mapping[str, float]) -> None:
                 _put(stage, key, raised)
                 why = f"{key} of an earlier stage is {raised:g} now, and it never goes down"
                 result.changes.append(Change(number, key, before, raised, why))
-            if any((one.stage, one.key) == (number, key) for one in result.changes):
+            if any((change.stage, change.key) == (number, key) for change in result.changes):
                 raised = max(value_in(stage, key, base), raised or 0.0)
 
 
@@ -244,13 +244,13 @@ def _label(result: Adjusted, number: int) -> str:
 
 def _joined(changes: Sequence[Change]) -> list[Change]:
     """Return one change for each value: two rules may raise the same one."""
-    found: dict[tuple[int, str], Change] = {}
-    for one in changes:
-        old = found.get((one.stage, one.key))
+    joined: dict[tuple[int, str], Change] = {}
+    for change in changes:
+        old = joined.get((change.stage, change.key))
         if old is not None:
-            one = Change(one.stage, one.key, old.before, one.after, f"{old.evidence}; {one.evidence}")
-        found[one.stage, one.key] = one
-    return sorted(found.values(), key=lambda one: one.stage)
+            change = Change(change.stage, change.key, old.before, change.after, f"{old.evidence}; {change.evidence}")
+        joined[change.stage, change.key] = change
+    return sorted(joined.values(), key=lambda change: change.stage)
 
 
 _NAMES: Mapping[str, str] = {
@@ -279,8 +279,13 @@ class Recorded:
         """Return changes with the key that they have in a file of motionkit's own."""
         staged = bool(self.settings.stages)
         return [
-            (f"stages.{one.stage}.{one.key}" if staged else _NAMES[one.key], one.before, one.after, one.evidence)
-            for one in changes
+            (
+                f"stages.{change.stage}.{change.key}" if staged else _NAMES[change.key],
+                change.before,
+                change.after,
+                change.evidence,
+            )
+            for change in changes
         ]
 
 
@@ -296,19 +301,19 @@ def open_recorded(
     if file is None:
         raise MotionkitError(f"{path} has no settings to adjust.", fix="--base FILE, the config of that training.")
     settings = resolve(TrainMplSettings, Given(files=(file,))).settings
-    found = read_epochs(metrics)
-    own = any(name.startswith("Hold/") for figures in found[MODES[1]].values() for name in figures)
-    return Recorded(metrics, file, settings, own, found, _long_alarms(run / "run.json"))
+    epochs = read_epochs(metrics)
+    holds = any(name.startswith("Hold/") for figures in epochs[MODES[1]].values() for name in figures)
+    return Recorded(metrics, file, settings, holds, epochs, _long_alarms(run / "run.json"))
 
 
 def _long_alarms(record: Path) -> tuple[str, ...]:
-    """Return the alarms of a run's long runs; none where the file is missing or holds something else."""
+    """Return the alarms of a run's long runs; none if the file is missing or holds something else."""
     if not record.is_file():
         return ()
-    found: object = read_json(record, dict)
+    document: object = read_json(record, dict)
     for key in ("summary", "long", "alarms"):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return tuple(text for text in document if isinstance(text, str)) if isinstance(document, list) else ()
 
 
 def apply_rules(recorded: Recorded) -> Adjusted:
@@ -324,7 +329,7 @@ def apply_rules(recorded: Recorded) -> Adjusted:
     )  # fmt: skip
 
 
-def write_adjusted(path: Path, recorded: Recorded, found: Adjusted) -> str:
+def write_adjusted(path: Path, recorded: Recorded, adjusted: Adjusted) -> str:
     """Write adjusted settings into a file and keep its others; a missing one begins as the settings they came from.
 
     Returns:
@@ -333,14 +338,14 @@ def write_adjusted(path: Path, recorded: Recorded, found: Adjusted) -> str:
     _, start = read_settings(path if path.exists() else recorded.base)
     guide = is_guide_config(start, TrainMplSettings.model_fields)
     changes: dict[str, Any] = {}
-    if found.staged:
-        changes["freerun_stage_schedule" if guide else "stages"] = found.stages
+    if adjusted.staged:
+        changes["freerun_stage_schedule" if guide else "stages"] = adjusted.stages
     else:
-        for one in found.changes:
-            group, _, name = _NAMES[one.key].partition(".")
-            value = int(one.after) if one.key == "freerun_horizon" else one.after
+        for change in adjusted.changes:
+            group, _, name = _NAMES[change.key].partition(".")
+            value = int(change.after) if change.key == "freerun_horizon" else change.after
             if guide:
-                changes[one.key] = value
+                changes[change.key] = value
             else:
                 old = changes.get(group, start.get(group))
                 changes[group] = {**(old if isinstance(old, dict) else {}), name: value}

@@ -68,7 +68,7 @@ def run_processes(
     look: Callable[[], bool],  # called a few times a second; returns whether anything has ended since the last call
     left: Callable[[], bool],  # returns whether there is work that nobody does
 ) -> None:
-    """Run workers until nothing is left; where some died, others are started.
+    """Run workers until nothing is left; if some died, others are started.
 
     Raises:
         MotionkitError: All of them died before anything ended (exit code 1).
@@ -81,17 +81,17 @@ def run_processes(
     log = folder / WORKERS / f"{phase}.log"
     while left():
         progressed = False
-        with log.open("ab") as said:
+        with log.open("ab") as output:
             # A session of their own: Ctrl-C reaches them once, through us.
             running = [
                 subprocess.Popen(
                     [sys.executable, "-m", "motionkit.tuning.worker", str(folder), phase, *code],
-                    env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+                    env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
                 )
                 for _ in range(jobs)
             ]  # fmt: skip
         try:
-            while any(one.poll() is None for one in running):
+            while any(process.poll() is None for process in running):
                 time.sleep(_POLL)
                 progressed |= look()
                 if number := stopped():
@@ -103,23 +103,23 @@ def run_processes(
             raise
         progressed |= look()
         if not progressed and left():
-            codes = [one.returncode for one in running]
+            codes = [process.returncode for process in running]
             lines = log.read_text(errors="replace").strip().splitlines()
             why = lines[-1] if lines else f"exit codes {', '.join(map(str, codes))}"
             raise MotionkitError("the processes of the search died.", why=why, fix=f"see {log}", code=1)
 
 
 def _end(running: list[subprocess.Popen[bytes]], number: int) -> None:
-    for one in running:
-        if one.poll() is None:
-            one.send_signal(number)
+    for process in running:
+        if process.poll() is None:
+            process.send_signal(number)
     until = time.monotonic() + _GRACE
-    for one in running:
+    for process in running:
         try:
-            one.wait(max(0.1, until - time.monotonic()))
+            process.wait(max(0.1, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            one.kill()
-            one.wait()
+            process.kill()
+            process.wait()
 
 
 _ELSEWHERE = 3.0
@@ -138,8 +138,8 @@ class Finished:
     total: int  # How many there will be
     value: float | None  # Its value; None without
     note: str  # What else is to be said: why there is no value, or the best so far
-    seconds: float | None  # How long it took; None where that is unknown
-    left: float | None  # Seconds that are left, about; None where that is unknown
+    seconds: float | None  # How long it took; None if that is unknown
+    left: float | None  # Seconds that are left, about; None if that is unknown
 
 
 def search(
@@ -150,7 +150,7 @@ def search(
     jobs: int,
     tell: Callable[[Finished], None],  # is told each trial that ends
     say: Callable[[str], None],  # is told what begins, and now and then how far it is
-    steps: int = 0,  # steps of a trial; 0 where they are not known
+    steps: int = 0,  # steps of a trial; 0 if they are not known
 ) -> StudyResult | None:
     """Search in the folder of an open run.
 
@@ -173,16 +173,18 @@ def search(
     if run.stop_requested:
         return None
     _wait(study, run, say)
-    found = study.get_trials(deepcopy=False)
+    trials = study.get_trials(deepcopy=False)
     best = best_trial(study, plan)
     if best is None:
-        reasons = list(dict.fromkeys(str(one.user_attrs.get("reason", "no reason given")) for one in counted(found)))
+        reasons = list(
+            dict.fromkeys(str(trial.user_attrs.get("reason", "no reason given")) for trial in counted(trials))
+        )
         why = "; ".join(reasons[:3])
         raise MotionkitError(
-            f"no trial of {len(counted(found))} succeeded.", why=why, fix=f"see {folder / 'trials'}", code=1
+            f"no trial of {len(counted(trials))} succeeded.", why=why, fix=f"see {folder / 'trials'}", code=1
         )
-    if hopeless(found):
-        raise MotionkitError("the first trials all failed.", why=str(found[0].user_attrs.get("reason")), code=1)
+    if hopeless(trials):
+        raise MotionkitError("the first trials all failed.", why=str(trials[0].user_attrs.get("reason")), code=1)
     tidy_trials(plan, folder)
     if plan.seeds and best.params != plan.first:  # a base that nothing beat has nothing to be compared with
         list_seeds(plan, folder)
@@ -207,7 +209,7 @@ def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Tel
         def left() -> bool:
             trials = teller.study.get_trials(deepcopy=False)
             if phase == "seeds":
-                return any(one.state.name == "WAITING" for one in trials)
+                return any(trial.state.name == "WAITING" for trial in trials)
             return len(counted(trials)) < plan.trials and not hopeless(trials)
 
         run_processes(folder, phase, jobs, base.code, stopped=lambda: run.signals.received, look=look, left=left)
@@ -225,17 +227,17 @@ def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Tel
 
 def _wait(study: Study, run: Run, say: Callable[[str], None]) -> None:
     """Wait for trials of other machines, not much longer than the longest one took."""
-    told = False
+    announced = False
     while not run.stop_requested:
         trials = study.get_trials(deepcopy=False)
-        longest = max((one.duration.total_seconds() for one in trials if one.duration is not None), default=0.0)
+        longest = max((trial.duration.total_seconds() for trial in trials if trial.duration is not None), default=0.0)
         limit = max(60.0, _ELSEWHERE * longest)
-        running = [one for one in trials if one.state.name == "RUNNING" and _age(one) < limit]
+        running = [trial for trial in trials if trial.state.name == "RUNNING" and _age(trial) < limit]
         if not running:
             return
-        if not told:
-            say(f"waiting for trials of other machines: {', '.join(str(one.number) for one in running)}")
-            told = True
+        if not announced:
+            say(f"waiting for trials of other machines: {', '.join(str(trial.number) for trial in running)}")
+            announced = True
         time.sleep(0.5)
 
 
@@ -257,29 +259,29 @@ class _Teller:
         self._plan, self._run, self._tell, self._seeds = plan, run, tell, seeds
         self._say_line, self._steps = say, steps
         self._spoken = time.monotonic()
-        ended = [one for one in counted(study.get_trials(deepcopy=False)) if one.state.is_finished()]
-        self._known = {one.number for one in ended}
+        ended = [trial for trial in counted(study.get_trials(deepcopy=False)) if trial.state.is_finished()]
+        self._known = {trial.number for trial in ended}
         self._done = 0
         self._begun = time.monotonic()
-        for count, one in enumerate(ended, start=1):
-            self._log(count, one)
+        for count, trial in enumerate(ended, start=1):
+            self._log(count, trial)
 
     def look(self) -> bool:
         """Tell what is new; returns whether anything is."""
-        found = False
-        for one in self.study.get_trials(deepcopy=False):
-            if one.number in self._known or not one.state.is_finished():
+        changed = False
+        for trial in self.study.get_trials(deepcopy=False):
+            if trial.number in self._known or not trial.state.is_finished():
                 continue
-            self._known.add(one.number)
-            if LOST in one.user_attrs:
+            self._known.add(trial.number)
+            if LOST in trial.user_attrs:
                 continue
-            found = True
+            changed = True
             self._done += 1
-            self._say(one)
-        return found
+            self._say(trial)
+        return changed
 
     def tell_running(self) -> None:
-        """Say how far the trials are that run on this disk, where nothing was said for a while."""
+        """Say how far the trials are that run on this disk, if nothing was said for a while."""
         from optuna.trial import TrialState
 
         now = time.monotonic()
@@ -288,20 +290,20 @@ class _Teller:
         self._spoken = now
         everything = self.study.get_trials(deepcopy=False)
         parts, fresh = [], 0
-        for one in everything:
+        for trial in everything:
             folder = self._run.directory
-            place = seed_folder(folder, one.params) if self._seeds else trial_folder(folder, one.number)
-            if one.state != TrialState.RUNNING or place is None:
+            place = seed_folder(folder, trial.params) if self._seeds else trial_folder(folder, trial.number)
+            if trial.state != TrialState.RUNNING or place is None:
                 continue
             at = last_metrics(place / "metrics.jsonl").get("step", 0)
             fresh += at if isinstance(at, int) else 0
-            parts.append(f"{self._name(one)}: step {at}" + (f" of {self._steps}" if self._steps else ""))
+            parts.append(f"{self._name(trial)}: step {at}" + (f" of {self._steps}" if self._steps else ""))
         if not parts:
             return
         left = ""
         if self._steps and fresh:
             done = self._done + fresh / self._steps
-            ended = sum(one.state.is_finished() for one in counted(everything))
+            ended = sum(trial.state.is_finished() for trial in counted(everything))
             rest = self._total(everything) - ended - fresh / self._steps
             left = f"  eta {duration(max(0.0, rest) * (now - self._begun) / done)}"
         self._say_line(f"{', '.join(parts)}{left}")
@@ -312,12 +314,14 @@ class _Teller:
         return f"trial {trial.number}{', the base' if place_of(trial) == 0 else ''}"
 
     def _total(self, everything: Sequence[FrozenTrial]) -> int:
-        return len([one for one in everything if LOST not in one.user_attrs]) if self._seeds else self._plan.trials
+        return (
+            len([trial for trial in everything if LOST not in trial.user_attrs]) if self._seeds else self._plan.trials
+        )
 
     def _say(self, trial: FrozenTrial) -> None:
         self._spoken = time.monotonic()
         everything = self.study.get_trials(deepcopy=False)
-        done = sum(one.state.is_finished() for one in counted(everything))
+        done = sum(item.state.is_finished() for item in counted(everything))
         total = self._total(everything)
         rate = self._done / max(time.monotonic() - self._begun, 1e-6)
         self._log(done, trial)

@@ -52,12 +52,12 @@ def open_storage(
     with storage_errors(url or str(folder / JOURNAL)):
         if url:
             options = {"connect_args": {"timeout": wait}} if url.startswith("sqlite") else {}
-            found: BaseStorage = (
+            storage: BaseStorage = (
                 optuna.storages.RDBStorage(url, engine_kwargs=options)
                 if not url.startswith("redis")
                 else optuna.storages.get_storage(url)
             )
-            return found
+            return storage
         path = folder / JOURNAL
         _refuse_links(path)
         mend(path, wait)
@@ -93,7 +93,7 @@ def delete_studies(plan: Plan, folder: Path) -> None:
     optuna = quiet_optuna()
     with storage_errors(plan.storage):
         storage = open_storage(plan.storage, folder)
-        names = [one.study_name for one in optuna.get_all_study_summaries(storage)]
+        names = [summary.study_name for summary in optuna.get_all_study_summaries(storage)]
         for name in (plan.study, seeds_of(plan)):
             if name in names:
                 optuna.delete_study(study_name=name, storage=storage)
@@ -154,10 +154,10 @@ def _without_password(url: str) -> str:
 
 def _refuse_links(path: Path) -> None:
     """Refuse a journal or lock that is a link, a pipe or a folder: what it leads to would be written to."""
-    for one in (path, path.with_name(f"{path.name}.lock")):
-        if os.path.lexists(one) and (one.is_symlink() or not one.is_file()):
+    for file in (path, path.with_name(f"{path.name}.lock")):
+        if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
             raise MotionkitError(
-                f"{one} is not a regular file.",
+                f"{file} is not a regular file.",
                 why="a search writes to it.",
                 fix="copy the study's folder again, or begin another one: --name NEW",
             )
@@ -221,7 +221,7 @@ LOST = "lost"
 """Attribute of a trial whose process died or was stopped; its settings were put back into the queue."""
 
 PLACE = "place"
-"""Attribute of a trial: the number that it has where no trial is lost. One that is run again has that of the first."""
+"""Attribute of a trial: the number that it has if no trial is lost. One that is run again has that of the first."""
 
 _STARTUP = 10
 
@@ -236,11 +236,11 @@ def next_place(trials: Iterable[FrozenTrial]) -> int:
     """Return the place of the trial that Optuna gives out next: the first that waits, else the one behind all."""
     last = -1
     waiting = None
-    for one in trials:
-        if one.state.name != "WAITING":
-            last = max(last, -1 if LOST in one.user_attrs else place_of(one))
+    for trial in trials:
+        if trial.state.name != "WAITING":
+            last = max(last, -1 if LOST in trial.user_attrs else place_of(trial))
         elif waiting is None:
-            waiting = one
+            waiting = trial
     return place_of(waiting) if waiting is not None and PLACE in waiting.user_attrs else last + 1
 
 
@@ -253,30 +253,30 @@ def make_sampler(plan: Plan, place: int) -> BaseSampler:
     seed = int.from_bytes(hashlib.blake2b(f"tune/{plan.seed}/{place}".encode(), digest_size=4).digest(), "little")
     samplers = optuna.samplers
     if plan.sampler == "gp":
-        found: BaseSampler = samplers.GPSampler(seed=seed, n_startup_trials=_STARTUP, deterministic_objective=False)
+        sampler: BaseSampler = samplers.GPSampler(seed=seed, n_startup_trials=_STARTUP, deterministic_objective=False)
     elif plan.sampler == "tpe":
-        found = samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
+        sampler = samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
     elif plan.sampler == "qmc":  # one sequence for all trials
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            found = _qmc_class()(place, plan.seed % 2**32)
+            sampler = _qmc_class()(place, plan.seed % 2**32)
     elif plan.sampler == "cmaes":
-        found = _cma_class()(seed, plan.direction == "maximize")
+        sampler = _cma_class()(seed, plan.direction == "maximize")
     else:
-        found = samplers.RandomSampler(seed=seed)
-    return found
+        sampler = samplers.RandomSampler(seed=seed)
+    return sampler
 
 
 def make_pruner(plan: Plan, place: int) -> BasePruner:
     """Return the pruner for one trial."""
     pruners = quiet_optuna().pruners
     if plan.pruner == "hyperband":
-        found: BasePruner = _hyperband_class()(place, plan.patience)
+        pruner: BasePruner = _hyperband_class()(place, plan.patience)
     elif plan.pruner == "median":
-        found = pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=plan.patience - 1)
+        pruner = pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=plan.patience - 1)
     else:
-        found = pruners.NopPruner()
-    return found
+        pruner = pruners.NopPruner()
+    return pruner
 
 
 @functools.lru_cache(maxsize=1)
@@ -344,9 +344,10 @@ def _cma_class() -> Any:
 
         def infer_relative_search_space(self, study: Any, trial: FrozenTrial) -> dict[str, BaseDistribution]:
             return {
-                key: one
-                for key, one in IntersectionSearchSpace().calculate(study).items()
-                if not isinstance(one, optuna.distributions.CategoricalDistribution) and not one.single()
+                key: distribution
+                for key, distribution in IntersectionSearchSpace().calculate(study).items()
+                if not isinstance(distribution, optuna.distributions.CategoricalDistribution)
+                and not distribution.single()
             }
 
         def sample_relative(
@@ -369,10 +370,13 @@ def _cma_class() -> Any:
             size = optimizer.population_size
             for start in range(0, len(done) - size + 1, size):
                 generation: Sequence[FrozenTrial] = done[start : start + size]
-                told = [(space.transform(one.params), self._sign * float(one.value or 0.0)) for one in generation]
-                optimizer.tell(told)
-            found: dict[str, Any] = space.untransform(optimizer.ask())
-            return found
+                solutions = [
+                    (space.transform(distribution.params), self._sign * float(distribution.value or 0.0))
+                    for distribution in generation
+                ]
+                optimizer.tell(solutions)
+            params: dict[str, Any] = space.untransform(optimizer.ask())
+            return params
 
         def sample_independent(
             self, study: Any, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution

@@ -113,13 +113,13 @@ def run_trial(
     if outcome.status != "done":
         return Ended("interrupted", reason="interrupted", signal=outcome.exit_code - 128)
     try:
-        found = value_at(outcome.document, value)
+        figure = value_at(outcome.document, value)
     except KeyError:
-        numbers = [key for key, one in flat(outcome.document) if isinstance(one, float)]
+        numbers = [key for key, number in flat(outcome.document) if isinstance(number, float)]
         return Ended("failed", reason=f"its summary has no {value}; it has {', '.join(numbers[:12])}")
-    if not isinstance(found, (int, float)) or not math.isfinite(found):
-        return Ended("diverged", reason=f"diverged: {value} is {found}")
-    return Ended("complete", float(found))
+    if not isinstance(figure, (int, float)) or not math.isfinite(figure):
+        return Ended("diverged", reason=f"diverged: {value} is {figure}")
+    return Ended("complete", float(figure))
 
 
 def tidy(folder: Path, *, keep_model: bool) -> None:
@@ -200,10 +200,10 @@ class Worker:
         return 15
 
     def _claim(self, study: Study) -> Trial | None:
-        found = study.get_trials(deepcopy=False)
-        if len(counted(found)) >= self.plan.trials or hopeless(found):
+        trials = study.get_trials(deepcopy=False)
+        if len(counted(trials)) >= self.plan.trials or hopeless(trials):
             return None
-        place = next_place(found)
+        place = next_place(trials)
         study.sampler, study.pruner = make_sampler(self.plan, place), make_pruner(self.plan, place)
         trial = study.ask(distributions(self.plan.dimensions))
         trial.set_user_attr(PLACE, place)
@@ -269,7 +269,7 @@ def seed_space(plan: Plan) -> dict[str, Any]:
 def list_seeds(plan: Plan, folder: Path) -> None:
     """Put what is to be repeated, the base and the best, into the queue, unless it is there already."""
     study = open_seeds(plan, folder)
-    known = [one.system_attrs.get("fixed_params") for one in study.get_trials(deepcopy=False)]
+    known = [trial.system_attrs.get("fixed_params") for trial in study.get_trials(deepcopy=False)]
     for seed in seed_space(plan)[_SEED].choices if plan.seeds else ():
         for who in ("base", "best"):
             wanted = {_WHO: who, _SEED: seed}
@@ -278,12 +278,12 @@ def list_seeds(plan: Plan, folder: Path) -> None:
 
 
 def seed_values(plan: Plan, folder: Path) -> dict[str, dict[int, float | None]]:
-    """Return the values that were reached with other seeds: of ``base`` and ``best``, by seed; None where it failed."""
-    found: dict[str, dict[int, float | None]] = {"base": {}, "best": {}}
-    for one in open_seeds(plan, folder).get_trials(deepcopy=False):
-        if one.state.is_finished() and LOST not in one.user_attrs and {_WHO, _SEED} <= one.params.keys():
-            found[one.params[_WHO]][one.params[_SEED]] = one.value
-    return {who: dict(sorted(values.items())) for who, values in found.items()}
+    """Return the values that were reached with other seeds: of ``base`` and ``best``, by seed; None if it failed."""
+    by_who: dict[str, dict[int, float | None]] = {"base": {}, "best": {}}
+    for trial in open_seeds(plan, folder).get_trials(deepcopy=False):
+        if trial.state.is_finished() and LOST not in trial.user_attrs and {_WHO, _SEED} <= trial.params.keys():
+            by_who[trial.params[_WHO]][trial.params[_SEED]] = trial.value
+    return {who: dict(sorted(values.items())) for who, values in by_who.items()}
 
 
 def tell(study: Study, trial: Trial, ended: Ended) -> None:
@@ -316,7 +316,7 @@ def requeue(study: Study, trial: FrozenTrial, reason: str) -> None:
         study._storage.set_trial_user_attr(trial._trial_id, "reason", f"{reason}, twice with these settings")
         study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
         return
-    queued = [one.user_attrs.get("again") for one in study.get_trials(deepcopy=False)]
+    queued = [earlier.user_attrs.get("again") for earlier in study.get_trials(deepcopy=False)]
     if trial.number not in queued:
         kept: dict[str, Any] = {"again": trial.number}
         params = dict(trial.system_attrs.get("fixed_params", {}))
@@ -349,30 +349,30 @@ def recover(study: Study, folder: Path) -> list[int]:
 
 def counted(trials: list[FrozenTrial]) -> list[FrozenTrial]:
     """Return the trials that count: all but those that are lost or wait."""
-    return [one for one in trials if LOST not in one.user_attrs and one.state.name != "WAITING"]
+    return [trial for trial in trials if LOST not in trial.user_attrs and trial.state.name != "WAITING"]
 
 
 def hopeless(trials: list[FrozenTrial]) -> bool:
     """Whether the search has failed from its beginning."""
-    ended = [one for one in counted(trials) if one.state.is_finished()]
-    return len(ended) >= _HOPELESS and all(one.state.name == "FAIL" for one in ended)
+    ended = [trial for trial in counted(trials) if trial.state.is_finished()]
+    return len(ended) >= _HOPELESS and all(trial.state.name == "FAIL" for trial in ended)
 
 
 def best_trial(study: Study, plan: Plan) -> FrozenTrial | None:
     """Return the finished trial with the best value, the earlier one of two; one without all settings is not ours."""
-    found = [one for one in study.get_trials(deepcopy=False) if one.params.keys() == plan.space.keys()]
-    done = [one for one in found if one.state.name == "COMPLETE"]
+    trials = [trial for trial in study.get_trials(deepcopy=False) if trial.params.keys() == plan.space.keys()]
+    done = [trial for trial in trials if trial.state.name == "COMPLETE"]
     sign = 1.0 if plan.direction == "maximize" else -1.0
-    return max(done, key=lambda one: (sign * float(one.value or 0.0), -one.number), default=None)
+    return max(done, key=lambda trial: (sign * float(trial.value or 0.0), -trial.number), default=None)
 
 
 def tidy_trials(plan: Plan, folder: Path) -> None:
     """Delete the models of all ended trials but the best."""
     study = open_study(plan, folder)
     best = best_trial(study, plan)
-    for one in study.get_trials(deepcopy=False):
-        if one.state.is_finished() and (best is None or one.number != best.number):
-            tidy(trial_folder(folder, one.number), keep_model=False)
+    for trial in study.get_trials(deepcopy=False):
+        if trial.state.is_finished() and (best is None or trial.number != best.number):
+            tidy(trial_folder(folder, trial.number), keep_model=False)
 
 
 @contextmanager
