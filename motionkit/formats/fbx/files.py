@@ -11,13 +11,15 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import torch
+
 from motionkit.config import cache_folder
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.formats.fbx.blender import SCRIPT, Blender, Job, find_blender, run_jobs
 from motionkit.formats.glb import read_glb, read_glb_pose, read_glb_rig, write_animated, write_glb
 from motionkit.motion.clip import Clip, ReadOptions
-from motionkit.motion.motion import Motion
+from motionkit.motion.motion import JointMotion, Motion
 from motionkit.runs import write_bytes_atomic
 
 _MAGIC = b"Kaydara FBX Binary  \0"
@@ -26,6 +28,9 @@ _KEPT = 7 * 24 * 3600.0
 """Seconds that the GLB of a file stays in the cache, from when it was used last."""
 
 _MAX_BYTES = 512 << 20
+
+_ROUNDING = 1e-4
+"""Metres. Blender bakes places in single precision, which leaves some thousandths of a millimetre."""
 
 _PLAIN = ReadOptions()
 
@@ -49,7 +54,19 @@ def read_fbx(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip, ...]:
     except MotionkitError as error:
         raise _about(path, glb, error) from error
     by = f"Blender {find_blender(options.blender).version}"
-    return tuple(replace(clip, notes={**clip.notes, "format": "FBX", "read by": by}) for clip in clips)
+    return tuple(
+        replace(clip, motion=_still(clip.motion), notes={**clip.notes, "format": "FBX", "read by": by})
+        for clip in clips
+    )
+
+
+def _still(motion: Motion | JointMotion) -> Motion | JointMotion:
+    """Put joints that leave their place by rounding alone where they belong, so that they get no channel of places."""
+    if isinstance(motion, JointMotion):
+        return motion
+    away = (motion.translations - motion.offsets).abs().amax((0, 2))
+    still = (away < _ROUNDING) & (torch.tensor(motion.parents) >= 0)
+    return replace(motion, translations=torch.where(still[:, None], motion.offsets, motion.translations))
 
 
 def read_fbx_pose(path: Path, options: ReadOptions = _PLAIN) -> Motion:
