@@ -18,22 +18,24 @@ def look(job: dict) -> None:
 
     bpy.ops.wm.read_factory_settings(use_empty=True)
     scene = bpy.context.scene
-    scene.render.fps = max(1, round(job["fps"]))
-    scene.render.fps_base = scene.render.fps / job["fps"]
     if job["read"].endswith(".fbx"):
-        scene.render.fps, scene.render.fps_base = 24, 1.0  # the file says its rate
         bpy.ops.import_scene.fbx(filepath=job["read"], anim_offset=0.0)
+        fps = scene.render.fps / scene.render.fps_base  # the file says its rate
+        step = 1.0
     else:
+        # A rate with a fraction shifts the keys that Blender 4.2 reads; a whole one does not, whichever it is.
+        scene.render.fps, scene.render.fps_base = 30, 1.0
         bpy.ops.import_scene.gltf(filepath=job["read"])
-    fps = scene.render.fps / scene.render.fps_base
+        fps = job["fps"]
+        step = 30.0 / fps
     (armature,) = [thing for thing in bpy.data.objects if thing.type == "ARMATURE"]
     shapes = {bone.custom_shape for bone in armature.pose.bones}
     meshes = [thing for thing in bpy.data.objects if thing.type == "MESH" and thing not in shapes]
     names = [bone.name for bone in armature.pose.bones]
-    last = round(max(action.frame_range[1] for action in bpy.data.actions))
+    last = round(max(action.frame_range[1] for action in bpy.data.actions) / step)
     heads, vertices = [], []
     for frame in job["frames"]:
-        scene.frame_set(frame)
+        scene.frame_set(int(frame * step), subframe=frame * step % 1.0)
         heads.append([armature.matrix_world @ bone.head for bone in armature.pose.bones])
         graph = bpy.context.evaluated_depsgraph_get()
         points = []

@@ -17,6 +17,7 @@ from motionkit.config import cache_folder
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.formats.fbx.blender import SCRIPT, Blender, Job, find_blender, run_jobs
+from motionkit.formats.fbx.inside import NOMINAL
 from motionkit.formats.glb import read_glb, read_glb_pose, read_glb_rig, write_animated, write_glb
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.motion import JointMotion, Motion
@@ -197,9 +198,9 @@ def write_fbx(path: Path, motion: Motion, *, blender: str = "", model: str = "",
     with tempfile.TemporaryDirectory(prefix="motionkit-fbx-") as folder:
         glb, fbx = Path(folder) / "motion.glb", Path(folder) / "motion.fbx"
         if model:
-            write_animated(glb, Path(model), motion, name=name)
+            write_animated(glb, Path(model), replace(motion, fps=NOMINAL), name=name)
         else:
-            write_glb(glb, motion, name=name)
+            write_glb(glb, replace(motion, fps=NOMINAL), name=name)
         (said,) = run_jobs(program, [Job(glb, fbx, fps=motion.fps)], Path(folder))
         if said:
             raise MotionkitError(f"{path} cannot be written by Blender {program.version}.", why=said, code=1)

@@ -1,11 +1,11 @@
-"""What Blender runs: FBX files to GLB and back. Nothing in motionkit imports this file; it imports nothing but bpy.
+"""What Blender runs: FBX files to GLB and back. It imports nothing of motionkit, and bpy in its functions alone.
 
 ``blender --background --factory-startup --disable-autoexec --python inside.py -- FOLDER``, or ``python inside.py --
 FOLDER`` with a Python that has bpy. FOLDER holds ``jobs.json``, a list of tables:
 
 - ``read``, ``write``: the files; the ending of ``read`` says which way.
 - ``meshes``: of an FBX file, whether its meshes come with the skeleton.
-- ``fps``: of a GLB file, the rate of its frames.
+- ``fps``: of a GLB file, the rate to write; its own keys lie at `NOMINAL`.
 
 After each job a line of JSON is added to FOLDER's ``answers.jsonl``: an empty table, or ``error`` with what went wrong.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import sys
 import traceback
 from collections.abc import Iterator
@@ -24,32 +25,43 @@ CENTIMETRES = 100.0
 """Of a metre. FBX files are in centimetres, as Maya, Unreal and Mixamo write them: then no joint has a scale."""
 
 
+NOMINAL = 30
+"""Frames per second while Blender reads or writes GLB: a rate with a fraction shifts the keys there (Blender 4.2)."""
+
+
 class JobError(Exception):
     """What is wrong with a file, as a person should read it."""
 
 
-def start(fps: float) -> Any:
-    """Return an empty scene at a frame rate."""
+def start() -> Any:
+    """Return an empty scene."""
     import bpy
 
     bpy.ops.wm.read_factory_settings(use_empty=True)
     scene = bpy.context.scene
+    set_rate(scene, NOMINAL)
+    return scene
+
+
+def set_rate(scene: Any, fps: float) -> None:
+    """Set frames per second."""
     scene.render.fps = max(1, round(fps))
     scene.render.fps_base = scene.render.fps / fps
-    return scene
 
 
 def to_glb(read: str, write: str, meshes: bool) -> None:
     """Write the skeleton of an FBX file with every animation of it, a key for each frame, and its meshes if wanted."""
     import bpy
 
-    start(30.0)
+    scene = start()
     try:
         bpy.ops.import_scene.fbx(
             filepath=read, anim_offset=0.0, use_image_search=False, use_custom_props=False, ignore_leaf_bones=False
         )
     except RuntimeError as error:
         raise JobError(str(error)) from error
+    fps = scene.render.fps / scene.render.fps_base
+    set_rate(scene, NOMINAL)
     if not meshes:
         for thing in [thing for thing in bpy.data.objects if thing.type not in ("ARMATURE", "EMPTY")]:
             bpy.data.objects.remove(thing)
@@ -64,6 +76,23 @@ def to_glb(read: str, write: str, meshes: bool) -> None:
         export_rest_position_armature=True, export_morph=meshes, export_materials="EXPORT" if meshes else "NONE",
         export_cameras=False, export_lights=False, export_apply=False,
     )  # fmt: skip
+    stretch(Path(write), NOMINAL / fps)
+
+
+def stretch(path: Path, factor: float) -> None:
+    """Multiply the times of the animations of a GLB file."""
+    data = bytearray(path.read_bytes())
+    (length,) = struct.unpack_from("<I", data, 12)
+    document = json.loads(data[20 : 20 + length])
+    binary = 20 + length + 8
+    times = {sampler["input"] for animation in document.get("animations", []) for sampler in animation["samplers"]}
+    for accessor in (document["accessors"][number] for number in times):
+        view = document["bufferViews"][accessor["bufferView"]]
+        place = binary + view.get("byteOffset", 0) + accessor.get("byteOffset", 0)
+        form = f"<{accessor['count']}f"
+        values = [factor * value for value in struct.unpack_from(form, data, place)]
+        struct.pack_into(form, data, place, *values)
+    path.write_bytes(data)
 
 
 def skeletons(thing: Any) -> list[Any]:
@@ -89,13 +118,14 @@ def to_fbx(read: str, write: str, fps: float) -> None:
     """Write the only animation of a GLB file, a key for each frame, with its skeleton and meshes."""
     import bpy
 
-    scene = start(fps)
+    scene = start()
     before = set(bpy.data.objects)
     bpy.ops.import_scene.gltf(filepath=read, bone_heuristic="BLENDER")
     armatures = [thing for thing in bpy.data.objects if thing.type == "ARMATURE"]
     shapes = {bone.custom_shape for armature in armatures for bone in armature.pose.bones} - before
     for shape in filter(None, shapes):
         bpy.data.objects.remove(shape)
+    set_rate(scene, fps)
     enlarge(CENTIMETRES)
     scene.unit_settings.scale_length = 1.0 / CENTIMETRES
     ends = [action.frame_range for action in bpy.data.actions]
