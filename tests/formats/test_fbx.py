@@ -14,7 +14,9 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.formats.fbx import blender as blenders
 from motionkit.formats.fbx import files, find_blender, prepare_fbx, read_fbx, read_fbx_rig, write_fbx
+from motionkit.formats.fbx.inside import stretch
 from motionkit.formats.glb import read_glb, write_glb
+from motionkit.formats.glb.container import open_glb
 from motionkit.motion import ReadOptions
 
 from ..made.blender import MAGIC, as_fbx, stand_in
@@ -266,3 +268,16 @@ def test_the_script_for_blender_imports_nothing_of_motionkit():
     text = blenders.SCRIPT.read_text()
     assert "import motionkit" not in text
     assert "from motionkit" not in text
+
+
+def test_times_of_a_glb_file_are_stretched_in_place(tmp_path, walk):
+    path = tmp_path / "walk.glb"
+    path.write_bytes(walk.read_bytes())
+    (before,) = read_glb(path)
+    stretch(path, 2.0)
+    document = open_glb(path).document
+    inputs = {sampler["input"] for sampler in document["animations"][0]["samplers"]}
+    times = [open_glb(path).array(number, 1)[-1, 0] for number in inputs]
+    assert times == pytest.approx([2 * (before.motion.frames - 1) / before.motion.fps] * len(inputs))
+    bounds = [document["accessors"][number]["max"][0] for number in inputs]
+    assert bounds == pytest.approx(times, rel=1e-6)

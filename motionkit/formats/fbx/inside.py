@@ -76,23 +76,28 @@ def to_glb(read: str, write: str, meshes: bool) -> None:
         export_rest_position_armature=True, export_morph=meshes, export_materials="EXPORT" if meshes else "NONE",
         export_cameras=False, export_lights=False, export_apply=False,
     )  # fmt: skip
-    stretch(Path(write), NOMINAL / fps)
+    if fps != NOMINAL:
+        stretch(Path(write), NOMINAL / fps)
 
 
 def stretch(path: Path, factor: float) -> None:
     """Multiply the times of the animations of a GLB file."""
-    data = bytearray(path.read_bytes())
+    data = path.read_bytes()
     (length,) = struct.unpack_from("<I", data, 12)
     document = json.loads(data[20 : 20 + length])
-    binary = 20 + length + 8
+    binary = bytearray(data[20 + length + 8 :])
     times = {sampler["input"] for animation in document.get("animations", []) for sampler in animation["samplers"]}
     for accessor in (document["accessors"][number] for number in times):
         view = document["bufferViews"][accessor["bufferView"]]
-        place = binary + view.get("byteOffset", 0) + accessor.get("byteOffset", 0)
+        place = view.get("byteOffset", 0) + accessor.get("byteOffset", 0)
         form = f"<{accessor['count']}f"
-        values = [factor * value for value in struct.unpack_from(form, data, place)]
-        struct.pack_into(form, data, place, *values)
-    path.write_bytes(data)
+        values = [factor * value for value in struct.unpack_from(form, binary, place)]
+        struct.pack_into(form, binary, place, *values)
+        accessor["min"], accessor["max"] = [min(values)], [max(values)]
+    text = json.dumps(document, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 4)
+    head = [struct.pack("<4sII", b"glTF", 2, 28 + len(text) + len(binary)), struct.pack("<I4s", len(text), b"JSON")]
+    path.write_bytes(b"".join([*head, text, struct.pack("<I4s", len(binary), b"BIN\0"), binary]))
 
 
 def skeletons(thing: Any) -> list[Any]:
