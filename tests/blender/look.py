@@ -21,7 +21,7 @@ def look(job: dict) -> None:
     if job["read"].endswith(".fbx"):
         bpy.ops.import_scene.fbx(filepath=job["read"], anim_offset=0.0)
         fps = scene.render.fps / scene.render.fps_base  # the file says its rate
-        step = 1.0
+        step = scene.render.fps / fps  # Blender 4.2 places keys by the whole rate
     else:
         # A rate with a fraction shifts the keys that Blender 4.2 reads; a whole one does not, whichever it is.
         scene.render.fps, scene.render.fps_base = 30, 1.0

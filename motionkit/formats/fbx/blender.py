@@ -73,7 +73,8 @@ def find_blender(given: str = "") -> Blender:
     if not name:
         raise MotionkitError(
             "FBX files are read and written by Blender, and none is named.",
-            fix=f"--blender PATH, or {VARIABLE}=PATH: a Blender, or a Python with bpy. If you have none, {_GET}.",
+            fix=f"--blender PATH (convert, view, profile, generate), or {VARIABLE}=PATH: a Blender or a Python with "
+            f"bpy. If you have none, {_GET}.",
         )
     if Path(name).is_dir():
         raise MotionkitError(

@@ -61,6 +61,7 @@ def to_glb(read: str, write: str, meshes: bool) -> None:
     except RuntimeError as error:
         raise JobError(str(error)) from error
     fps = scene.render.fps / scene.render.fps_base
+    onto_frames(fps / scene.render.fps)
     set_rate(scene, NOMINAL)
     if not meshes:
         for thing in [thing for thing in bpy.data.objects if thing.type not in ("ARMATURE", "EMPTY")]:
@@ -78,6 +79,27 @@ def to_glb(read: str, write: str, meshes: bool) -> None:
     )  # fmt: skip
     if fps != NOMINAL:
         stretch(Path(write), NOMINAL / fps)
+
+
+def onto_frames(factor: float) -> None:
+    """Move keys to the frames of a rate with a fraction, such as 29.97, where Blender placed them by the whole rate.
+
+    4.2 does. Keys are told by where more of them lie on frames.
+
+    Args:
+        factor: The rate divided by the whole rate.
+    """
+    import bpy
+
+    if factor == 1.0:
+        return
+    keys = [key for action in bpy.data.actions for curve in curves(action) for key in curve.keyframe_points]
+    times = sorted({key.co.x for key in keys})
+    off, off_moved = (sum(abs(time - round(time)) for time in those) for those in (times, [factor * x for x in times]))
+    if off_moved < off:
+        for key in keys:
+            for point in (key.co, key.handle_left, key.handle_right):
+                point.x *= factor
 
 
 def stretch(path: Path, factor: float) -> None:
