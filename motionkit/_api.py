@@ -172,14 +172,16 @@ def read(
     up: Literal["auto", "y", "z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
     source_fps: float = 0.0,
+    blender: str | Path = "",
 ) -> MotionClip:
     """Read a motion file of any known format.
 
     Args:
-        path: BVH, GLB, Unreal / MPL JSON, AMASS or SMPL npz, joints or features as .npy, motionkit npz.
+        path: BVH, GLB, FBX, Unreal / MPL JSON, AMASS or SMPL npz, joints or features as .npy, motionkit npz.
         up: Vertical axis of BVH and GLB files and joint arrays; ``auto`` looks at the rest pose.
         units: Unit of BVH and GLB files and joint arrays; ``auto`` looks at the length of the legs.
         source_fps: Frames per second of files that do not say; 0 takes 20.
+        blender: Your Blender, or a Python with bpy, which reads FBX; default: ``$MOTIONKIT_BLENDER``.
 
     Returns:
         The motion in metres, right-handed, Y up, with what the file knows of captions and splits.
@@ -195,7 +197,7 @@ def read(
         >>> motionkit.read("walk.npy").cut(10, 30).save("part.bvh")
         PosixPath('part.bvh')
     """
-    found = read_all(path, up=up, units=units, source_fps=source_fps)
+    found = read_all(path, up=up, units=units, source_fps=source_fps, blender=blender)
     if len(found) > 1:
         raise MotionkitError(f"{path} holds {len(found)} motions.", fix="motionkit.read_all(path) returns them.")
     return found[0]
@@ -207,6 +209,7 @@ def read_all(
     up: Literal["auto", "y", "z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
     source_fps: float = 0.0,
+    blender: str | Path = "",
 ) -> Motions:
     """Read all motions of a file, or of a folder with its sub-folders (HumanML3D and KIT folders too).
 
@@ -215,6 +218,7 @@ def read_all(
         up: See `read`.
         units: See `read`.
         source_fps: See `read`.
+        blender: See `read`.
 
     Raises:
         MotionkitError: A file cannot be read, or there is no motion.
@@ -232,7 +236,7 @@ def read_all(
     from motionkit.clips.motion_clip import MotionClip, Motions
     from motionkit.motion import ReadOptions
 
-    opened = open_sources([Path(path)], ReadOptions(up=up, unit=units, fps=source_fps))
+    opened = open_sources([Path(path)], ReadOptions(up=up, unit=units, fps=source_fps, blender=str(blender)))
     clips = [clip for source in opened.sources for clip in source.load()]
     for clip in clips:
         if clip.fault is not None:
@@ -244,7 +248,7 @@ def convert(
     inputs: str | Path | Sequence[str | Path],
     out: str | Path,
     *,
-    to: Literal["humanml", "kit", "mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"] | None = None,
+    to: Literal["humanml", "kit", "mpl", "bvh", "glb", "fbx", "mp4", "gif", "html", "joints", "npz"] | None = None,
     fps: float = 0.0,
     captions: str | Path | None = None,
     fix: bool | str = False,
@@ -260,6 +264,7 @@ def convert(
     overwrite: bool = False,
     up: Literal["auto", "y", "z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
+    blender: str | Path = "",
     jobs: int = 1,
 ) -> ConvertReport:
     """Convert motion files or folders, the same as ``motionkit convert``.
@@ -280,10 +285,11 @@ def convert(
         loop: Cut it where it can be repeated best, and bend both ends to meet.
         in_place: Take away its path over the ground.
         floor: Bring standing feet to height 0.
-        rig: Bring it to a rig: ``mixamo``, ``unreal``, ``vrm``, ``smpl``, or your BVH or GLB file.
+        rig: Bring it to a rig: ``mixamo``, ``unreal``, ``vrm``, ``smpl``, or your BVH, GLB or FBX file.
         overwrite: Replace the file, or what an earlier conversion wrote in the folder.
         up: See `read`.
         units: See `read`.
+        blender: Your Blender, or a Python with bpy, for FBX files; default: ``$MOTIONKIT_BLENDER``.
         jobs: Worker processes.
 
     Returns:
@@ -313,11 +319,20 @@ def convert(
     paths = [Path(inputs)] if isinstance(inputs, (str, Path)) else [Path(path) for path in inputs]
     fixes = read_fixes(fix if isinstance(fix, str) else "clean" * fix)
     edits = Edits(
-        start, end, fixes, height, False, yaw, loop, in_place, floor, read_rig(str(rig)) if str(rig) else None
+        start,
+        end,
+        fixes,
+        height,
+        False,
+        yaw,
+        loop,
+        in_place,
+        floor,
+        read_rig(str(rig), blender=str(blender)) if str(rig) else None,
     )
-    options = OutputOptions(fps=fps, mirror=mirror, edits=edits, overwrite=overwrite)
+    options = OutputOptions(fps=fps, mirror=mirror, edits=edits, overwrite=overwrite, blender=str(blender))
     request = plan_conversion(Path(out), [str(path) for path in paths], to, options)
-    reading = ReadOptions(up=up, unit=units)
+    reading = ReadOptions(up=up, unit=units, blender=str(blender))
     sources = open_sources(paths, reading).sources
     refuse_idle(reading, sources)
     table = read_caption_table(Path(captions)) if captions is not None else None

@@ -48,6 +48,9 @@ class ReadSettings(Group):
     joint_map: Annotated[Path | None, Cli("--joint-map", "Reading")] = Field(
         None, description="Table of BVH or GLB joint names, made by convert --check --write-joint-map."
     )
+    blender: Annotated[str, Cli("--blender", "Reading")] = Field(
+        "", description="Your Blender, or a Python with bpy, which reads FBX; default: MOTIONKIT_BLENDER."
+    )
     clips: Annotated[int, Cli("--clips", "Reading")] = Field(
         _STARTER_CLIPS, ge=1, description="starter: training clips; val and test in proportion."
     )
@@ -94,6 +97,7 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
     options = ReadOptions(
         settings.up, settings.units, settings.source_fps, settings.rot6d_columns, settings.hierarchy, settings.offsets,
         settings.smpl_model, None if settings.joint_map is None else read_joint_map(settings.joint_map),
+        settings.blender,
     )  # fmt: skip
     if STARTER not in names and clips != _STARTER_CLIPS:
         raise MotionkitError(
@@ -108,6 +112,8 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
         say(f"{len(opened.skipped)} file(s) hold no motion: {listed(opened.skipped, 5)}")
     if opened.made:
         say(f"passed over what convert wrote: {listed(opened.made, 5)} (give it by name to read it)")
+    if opened.unread:
+        say(f"passed over FBX, which a Blender reads (--blender): {listed(opened.unread, 5)}")
     for body in opened.bodies:
         whose = f"{body.skeleton} ({body.files} file(s)): " if len(opened.bodies) > 1 else ""
         (say if body.plausible else warn)(whose + body.sentence)

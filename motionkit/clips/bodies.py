@@ -14,6 +14,7 @@ from motionkit.clips.faults import HEIGHT_RANGE, is_plausible
 from motionkit.clips.sources import FileSource
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh_pose
+from motionkit.formats.fbx import read_fbx_pose
 from motionkit.formats.glb import read_glb_pose
 from motionkit.formats.glb.read import glb_unit
 from motionkit.formats.table import FORMATS
@@ -38,7 +39,7 @@ _BESIDE = 64
 _ADULT, _NEAREST = 1.7, 3
 """An adult's height in metres, and the number of units that are named where the one that was taken makes no adults."""
 
-_POSES = {"bvh": read_bvh_pose, "glb": read_glb_pose}
+_POSES = {"bvh": read_bvh_pose, "glb": read_glb_pose, "fbx": read_fbx_pose}
 """Readers of the first pose, by format, for the formats that are voted on."""
 
 Pose = tuple[FileSource, Motion]
@@ -114,7 +115,8 @@ def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[B
         given = poses[0][0].options
         up = given.up if given.up != "auto" else _up(poses)
         body = _body(poses, up or "y")
-        if not (given.unit != "auto" or body.plausible) and (beside := _beside(poses, sources)):
+        in_doubt = poses[0][0].format != "fbx" and given.unit == "auto" and not body.plausible
+        if in_doubt and (beside := _beside(poses, sources)):
             body = _body(poses, up or "y", beside)
         bodies.append(body)
         options = replace(given, unit=cast("Unit", body.unit), up=up or given.up)
@@ -135,7 +137,7 @@ def _body(poses: Sequence[Pose], up: Axis, beside: Sequence[Pose] = ()) -> Body:
     first, given = motions[0], poses[0][0].options
     voters = sorted((motion for _, motion in (*poses, *beside)), key=_size)
     middle = voters[(len(voters) - 1) // 2]
-    found = (glb_unit(middle)[0], "") if poses[0][0].format == "glb" else find_unit(middle)
+    found = find_unit(middle) if poses[0][0].format == "bvh" else (glb_unit(middle)[0], "")
     unit, doubt = (given.unit, "") if given.unit != "auto" else found
     scale = UNITS[unit].metres
     heights = [scale * body_height(one.names, one.parents, one.positions()[0]) for one in motions]

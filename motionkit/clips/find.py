@@ -13,6 +13,7 @@ from motionkit.clips.bodies import Body, vote
 from motionkit.clips.sources import LIMIT, FileSource, FoundFile, LockedSource, dataset_files, motions_of
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
+from motionkit.formats.fbx import VARIABLE, find_blender, prepare_fbx
 from motionkit.formats.table import FORMATS, SUFFIXES, known, recognise
 from motionkit.motion.clip import ClipSource, ReadOptions
 from motionkit.motion.corpus.ids import plain_id
@@ -98,6 +99,8 @@ class Opened:
     skipped: list[Path] = field(default_factory=list)
     # Folders inside the given ones that `convert` wrote; skipped, because they hold the same motions again.
     made: list[Path] = field(default_factory=list)
+    # FBX files inside the given folders; skipped where no Blender is named.
+    unread: list[Path] = field(default_factory=list)
 
 
 def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> Opened:
@@ -120,9 +123,12 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
     opened = Opened()
     found: dict[Path, FoundFile] = {}
     locked: dict[Path, str] = {}
+    blender = options.blender or os.environ.get(VARIABLE, "")
     for path in paths:
-        for file in _files_of(path, opened, locked):
+        for file in _files_of(path, opened, locked, blender):
             found.setdefault(Path(os.path.realpath(file.path)), file)
+    if fbx := [file.path for file in found.values() if file.format.name == "fbx"]:
+        prepare_fbx(fbx, blender)
     files = [(file.path, file.base) for file in found.values()]
     keys = unique_keys([*files, *((path, path.parent) for path in locked)])
     groups = shared_takes([path for path, _ in files], keys[: len(files)])
@@ -160,7 +166,7 @@ def refuse_idle(options: ReadOptions, sources: Iterable[ClipSource]) -> None:
             raise MotionkitError(f"{flag} {value}: there is no such file.", fix="check the path.")
 
 
-def _files_of(path: Path, opened: Opened, locked: dict[Path, str]) -> list[FoundFile]:
+def _files_of(path: Path, opened: Opened, locked: dict[Path, str], blender: str) -> list[FoundFile]:
     """Return the motion files of a path (MotionkitError if there are none)."""
     if not path.is_dir():
         if not path.exists():
@@ -175,6 +181,11 @@ def _files_of(path: Path, opened: Opened, locked: dict[Path, str]) -> list[Found
         made = opened.made[before[0] :]
         del opened.made[before[0] :]
         files = [file for folder in made for file in _search(folder, opened, locked)]
+    if not blender and (fbx := [file for file in files if file.format.name == "fbx"]):
+        files = [file for file in files if file not in fbx]
+        opened.unread += [file.path for file in fbx]
+        if not files:
+            find_blender()
     if not files and len(locked) == before[1]:
         raise MotionkitError(
             f"there is no motion in {path} or below it.", why=f"files that are read: {', '.join(sorted(SUFFIXES))}."

@@ -55,19 +55,22 @@ class MotionClip(Clip):
     def _repr_html_(self) -> str:
         return _played([self])
 
-    def save(self, path: str | Path, *, fps: float = 0.0, unit: Literal["m", "cm"] = "cm") -> Path:
+    def save(
+        self, path: str | Path, *, fps: float = 0.0, unit: Literal["m", "cm"] = "cm", blender: str | Path = ""
+    ) -> Path:
         """Write the clip as one file, replacing what is there; the ending of its name chooses the format.
 
         Args:
-            path: ``.bvh``, ``.glb``, ``.html`` (a page with a player), ``.mp4``, ``.gif``, ``.npz`` or ``.npy``
-                (joints). Rotations for BVH and GLB are found from the joints where the clip has none.
+            path: ``.bvh``, ``.glb``, ``.fbx``, ``.html`` (a page with a player), ``.mp4``, ``.gif``, ``.npz`` or
+                ``.npy`` (joints). Rotations for BVH, GLB and FBX are found from the joints where the clip has none.
             fps: Frames per second to write; 0 keeps the clip's own, joints get 20.
             unit: Unit of a BVH file.
+            blender: Your Blender, or a Python with bpy, which writes FBX; default: ``$MOTIONKIT_BLENDER``.
 
         Returns:
             `path`.
         """
-        save_clips([self], path, fps=fps, unit=unit, overwrite=True)
+        save_clips([self], path, fps=fps, unit=unit, overwrite=True, blender=str(blender))
         return Path(path)
 
 
@@ -138,6 +141,7 @@ def save_clips(
     unit: Literal["m", "cm"] = "cm",  # unit of a BVH file
     edits: Edits = _NONE,  # changes of each clip
     overwrite: bool = False,  # replace the file
+    blender: str = "",  # the Blender that writes FBX files
 ) -> ConvertReport:
     """Write clips as one file; see `MotionClip.save`.
 
@@ -149,8 +153,8 @@ def save_clips(
     if (kind := kind_of(out)) is None:
         raise MotionkitError(
             f"{out}: a motion is saved as one file, and its ending says which format.",
-            fix="end the name in .bvh, .glb, .html, .mp4, .gif, .npz or .npy.",
+            fix="end the name in .bvh, .glb, .fbx, .html, .mp4, .gif, .npz or .npy.",
         )
     keys = [out.stem] if len(clips) == 1 else [f"{number:04d}" for number in range(len(clips))]
     sources = [LoadedClip(key, clip) for key, clip in zip(keys, clips, strict=True)]
-    return convert_file(sources, out, kind, fps=fps, unit=unit, edits=edits, overwrite=overwrite)
+    return convert_file(sources, out, kind, fps=fps, unit=unit, edits=edits, overwrite=overwrite, blender=blender)

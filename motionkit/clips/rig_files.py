@@ -10,6 +10,7 @@ import torch
 
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.formats.bvh import read_bvh
+from motionkit.formats.fbx import read_fbx_rig
 from motionkit.formats.glb import read_glb_rig
 from motionkit.geometry import positions_from_bones
 from motionkit.motion.clip import read_joint_map
@@ -19,8 +20,9 @@ from motionkit.rigs.named import NAMES, Rig, Vector, named_rig
 
 
 def read_rig(
-    text: str,  # a name, or the path of a BVH file or of a GLB file with a skeleton
+    text: str,  # a name, or the path of a BVH file, or of a GLB or FBX file with a skeleton
     table: Path | None = None,  # names of the body's joints in that file, as `JointMap`
+    blender: str = "",  # the Blender that reads FBX files
 ) -> Rig:
     """Return a rig.
 
@@ -34,19 +36,23 @@ def read_rig(
         return named_rig(text)
     path = Path(text)
     suffix = path.suffix.lower()
-    if suffix not in (".bvh", ".glb"):
-        fix = did_you_mean(text, NAMES) or f"known: {', '.join(NAMES)}, or the path of a .bvh or .glb file."
+    if suffix not in (".bvh", ".glb", ".fbx"):
+        fix = did_you_mean(text, NAMES) or f"known: {', '.join(NAMES)}, or the path of a .bvh, .glb or .fbx file."
         raise MotionkitError(f"--rig {text} is not a rig.", fix=fix, choices=list(NAMES))
     if not path.is_file():
         raise MotionkitError(f"--rig {text}: there is no such file.", fix="check the path.")
-    motion = read_glb_rig(path) if suffix == ".glb" else _bvh_rest(path)
+    model = path if suffix == ".glb" else None
+    if suffix == ".fbx":
+        motion, model = read_fbx_rig(path, blender)
+    else:
+        motion = read_glb_rig(path) if suffix == ".glb" else _bvh_rest(path)
     known = () if table is None else read_joint_map(table).apply(motion.names)
     if known == motion.names:
         raise MotionkitError(f"{table} names no joint of {path}.", why=f"they are {', '.join(motion.names[:40])}.")
     offsets = tuple(cast("Vector", tuple(row)) for row in motion.offsets.tolist())
     turned = rest_up(motion) != "y" and suffix == ".bvh"
     turns = tuple(tuple(row) for row in motion.rotations[0].flatten(1).tolist()) if turned else ()
-    return Rig(text, motion.names, motion.parents, offsets, known, turns, text if suffix == ".glb" else "")
+    return Rig(text, motion.names, motion.parents, offsets, known, turns, "" if model is None else str(model))
 
 
 def _bvh_rest(path: Path) -> Motion:

@@ -60,7 +60,7 @@ def with_later(table: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]])
 
 
 PREFIX = "MOTIONKIT_"
-NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS")
+NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS", "MOTIONKIT_BLENDER")
 
 
 @dataclass(frozen=True)

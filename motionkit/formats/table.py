@@ -46,6 +46,7 @@ FORMATS = {
     for entry in (
         Format("bvh", "BVH", ".bvh", "bvh:read_bvh", (*_PLACED, "joint_map")),
         Format("glb", "GLB", ".glb", "glb:read_glb", (*_PLACED, "joint_map")),
+        Format("fbx", "FBX (by a Blender of yours)", ".fbx", "fbx:read_fbx", (*_PLACED, "joint_map")),
         Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl.read_json:read_mpl_json", _EXPORTED, TABLES),
         Format("mpl-npz", "MPL npz", ".npz", "mpl.npz:read_mpl_npz", _EXPORTED, TABLES),
         Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass", ("fps", "up", "smpl_model")),
@@ -103,6 +104,8 @@ def recognise(path: Path) -> Format | None:
         return FORMATS["bvh"]
     if suffix == ".glb":
         return FORMATS["glb"]
+    if suffix == ".fbx":
+        return FORMATS["fbx"]
     if suffix == ".json":
         return FORMATS["unreal-json"] if _is_motion_json(path) else None
     if suffix == ".npz":

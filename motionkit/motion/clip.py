@@ -140,6 +140,7 @@ class ReadOptions:
     offsets: Path | None = None  # FullOffsets.json for the same
     smpl_model: Path | None = None  # The user's own SMPL file for AMASS motions; None uses a default body
     joint_map: JointMap | None = None  # Names of the body's joints in BVH and GLB files
+    blender: str = ""  # The Blender that reads FBX files; empty for the one that MOTIONKIT_BLENDER names
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def predict(
     settings: PredictSettings,
     console: Console,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Run of train-mpl, or a predictor's folder.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="A .html, .bvh, .glb, .npz, .mp4 or .gif.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A .html, .bvh, .glb, .fbx, .npz, .mp4 or .gif.")],
 ) -> Mapping[str, Any]:
     """Continue a clip with a motion predictor, freely or along a path.
 
@@ -69,6 +69,7 @@ def predict(
     from motionkit.clips.convert import kind_of, refuse_foreign
     from motionkit.clips.motion_clip import save_clips
     from motionkit.contracts.device import resolve_device
+    from motionkit.formats.fbx import find_blender
     from motionkit.motion import Caption, Clip
     from motionkit.motion.prediction import read_path
     from motionkit.predictor.evaluation.data import find_predictor, open_predictor
@@ -79,8 +80,10 @@ def predict(
     kind = kind_of(out)
     if kind is None:
         raise MotionkitError(
-            f"{out} is not a motion file.", fix="end the name in .html, .bvh, .glb, .npz, .mp4 or .gif."
+            f"{out} is not a motion file.", fix="end the name in .html, .bvh, .glb, .fbx, .npz, .mp4 or .gif."
         )
+    if kind == "fbx":
+        find_blender()
     console.say("predict: loading torch, model and clip")
     predictor = open_predictor(find_predictor(model), None, device=resolve_device(settings.device))
     assert predictor is not None

@@ -81,7 +81,7 @@ def list_prompts(ctx: typer.Context, value: bool) -> None:
     raise typer.Exit
 
 
-EXPORTS = ("bvh", "glb", "html", "mp4", "gif", "mpl", "npz")
+EXPORTS = ("bvh", "glb", "fbx", "html", "mp4", "gif", "mpl", "npz")
 
 
 class AskedPrompts(PromptSettings):
@@ -120,7 +120,10 @@ class FileSettings(Group):
 
     fps: Annotated[float, Cli("--fps", "Files")] = Field(0.0, ge=0, description="Rate of files; 0: the policy's own.")
     names: Annotated[str, Cli("--names", "Files")] = Field(
-        "", description="Names and rig of files: mixamo, unreal, vrm, smpl, or your own BVH or GLB file."
+        "", description="Names and rig of files: mixamo, unreal, vrm, smpl, or your own BVH, GLB or FBX file."
+    )
+    blender: Annotated[str, Cli("--blender", "Files")] = Field(
+        "", description="Your Blender, or a Python with bpy, for FBX; default: MOTIONKIT_BLENDER."
     )
     loop: Annotated[bool, Cli("--loop", "Files")] = Field(
         False, description="Cut motions where they can be repeated best, and bend both ends to meet."
@@ -170,7 +173,8 @@ def generate(
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Folder to make; or one .bvh, .glb, .html, .mp4, .gif, .npz or .npy.")
+        Path,
+        typer.Argument(metavar="OUT", help="Folder to make; or one .bvh, .glb, .fbx, .html, .mp4, .gif, .npz or .npy."),
     ],
     prompts: Annotated[
         Path | None, typer.Option("--prompts", metavar="FILE", help="File with one prompt a line.")
@@ -243,7 +247,9 @@ def generate(
             for clip in generate_motions(policy, asked, plan, **how):
                 clips.append(clip)
                 step(1)
-        report = save_clips(clips, out, fps=settings.files.fps, edits=edits, overwrite=overwrite)
+        report = save_clips(
+            clips, out, fps=settings.files.fps, edits=edits, overwrite=overwrite, blender=settings.files.blender
+        )
         console.say(f"wrote {out}{_fit(report, console)}")
         fps = settings.files.fps or policy.fps
         written = {"out": str(out), "fps": fps, "frames": report.frames, "figures": report.figures}
@@ -255,7 +261,9 @@ def generate(
     }
     with console.working(count) as step:
         motions = write_motions(policy, asked, out, plan, **how, facts=facts, overwrite=overwrite, progress=step)
-    reports = export_motions(out, kinds, fps=settings.files.fps, edits=edits, overwrite=overwrite)
+    reports = export_motions(
+        out, kinds, fps=settings.files.fps, edits=edits, overwrite=overwrite, blender=settings.files.blender
+    )
     for kind, report in reports.items():
         console.say(f"wrote {out / kind}{_fit(report, console)}")
     console.say(f"wrote {len(motions)} motion(s) to {out}; open {out / 'motions.html'} to see them")
@@ -271,7 +279,7 @@ def _edits(files: FileSettings) -> Edits:
     fixes = read_fixes(files.fix)
     if "clean" in fixes:
         raise MotionkitError("--fix clean does not act on what a policy makes.", fix="feet, jitter or both.")
-    rig = read_rig(files.names) if files.names else None
+    rig = read_rig(files.names, blender=files.blender) if files.names else None
     return Edits(fixes=fixes, rig=rig, loop=files.loop, in_place=files.in_place)
 
 
@@ -353,10 +361,12 @@ def _check_generate(
     out: Path,
     prompts: Path | None,
     durations: str,
+    to: Sequence[str] | None = None,
     **_: object,
 ) -> None:
     """Refuse what needs no policy to be seen, of a dry run too."""
     from motionkit.clips.convert import refuse_foreign
+    from motionkit.formats.fbx import find_blender
 
     refuse_loose_words(texts or [], out)
     settings = _with_own_prompts(settings, texts or [], prompts, out)
@@ -368,6 +378,8 @@ def _check_generate(
             "--reference has no effect in generate.", why="it is what training measures KL to.", fix="leave it out."
         )
     refuse_foreign(out)
+    if out.suffix.lower() == ".fbx" or "fbx" in (to or []):
+        find_blender(settings.files.blender)
     _seconds(durations)
     _edits(settings.files)
 

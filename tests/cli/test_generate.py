@@ -355,10 +355,10 @@ def test_one_file(policy: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
 def test_a_name_of_a_format_that_nobody_writes_is_no_folder(cli, more):
-    result = cli("generate", "a person walks", "walk.fbx", *more)
+    result = cli("generate", "a person walks", "walk.usd", *more)
     assert result.exit_code == 2
-    assert ".fbx files cannot be written" in result.stderr
-    assert not Path("walk.fbx").exists()
+    assert ".usd files cannot be written" in result.stderr
+    assert not Path("walk.usd").exists()
 
 
 def test_dip_goes_past_196_frames(tmp_path: Path, text_models: Any) -> None:

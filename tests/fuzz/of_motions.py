@@ -25,6 +25,7 @@ from ..made.samples import write_sample
 from .reader import Reader
 
 _FRAMES = 45
+_NAMES = tuple(name for name in FORMATS if name != "fbx")  # which Blender reads
 
 
 def _make_format(name: str, scratch: Path) -> None:
@@ -74,7 +75,7 @@ _TARGETS = (FeatureTarget(), FileTarget("npz"), FileTarget("bvh"), FileTarget("m
 
 
 def _make_conversion(scratch: Path) -> None:
-    for name in FORMATS:
+    for name in _NAMES:
         (scratch / name).mkdir()
         path = write_sample(scratch / name, name, _FRAMES)
         path.rename(path.with_name(f"{name}{path.suffix}"))
@@ -82,7 +83,7 @@ def _make_conversion(scratch: Path) -> None:
 
 def _convert(folder: Path) -> None:
     """Convert as the workers of ``motionkit convert`` do: what is wrong is a problem of the clip, never unforeseen."""
-    (path,) = [path for path in folder.iterdir() if path.stem in FORMATS]
+    (path,) = [path for path in folder.iterdir() if path.stem in _NAMES]
     turn = path.lstat().st_size
     out = folder / "out"
     out.mkdir()
@@ -125,7 +126,7 @@ def _read_smpl(folder: Path) -> None:
 
 
 READERS = (
-    *map(_format, FORMATS),
+    *map(_format, _NAMES),
     Reader("conversion", _make_conversion, _convert),
     Reader("smpl-model", _make_smpl, _read_smpl),
 )

@@ -12,6 +12,7 @@ from motionkit.formats.native import write_native
 from motionkit.formats.table import FORMATS
 from motionkit.motion import HUMANML, Clip, JointMotion, joints_to_features
 
+from .blender import as_fbx
 from .bodies import walker
 from .bvh_files import write_bvh
 
@@ -25,6 +26,9 @@ def write_sample(folder: Path, name: str, frames: int = 400) -> Path:
             write_bvh(path, frames)
         case "glb":
             write_glb(path, JointMotion(HUMANML.joint_names, HUMANML.parents, walker(frames), 20.0))
+        case "fbx":
+            write_glb(path, JointMotion(HUMANML.joint_names, HUMANML.parents, walker(frames), 20.0))
+            as_fbx(path)
         case "unreal-json":
             frame = {"RootYaw": 0.0, "RootVelocityXY": [0.0, 0.0], "BoneRotations": [eye.tolist()] * 3}
             path.write_text(json.dumps({"FPS": 60, "Frames": [frame] * frames}))

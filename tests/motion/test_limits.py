@@ -13,6 +13,7 @@ from motionkit.formats.table import FORMATS, recognise
 from motionkit.motion import HUMANML, JointMotion, ReadOptions
 from motionkit.motion import motion as limits
 
+from ..made.blender import stand_in
 from ..made.bodies import walker
 from ..made.bvh_files import write_bvh
 from ..made.samples import write_sample
@@ -46,6 +47,9 @@ def test_a_motion_is_not_resampled_to_more_than_fits():
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_reader_refuses_a_motion_that_would_fill_the_memory(tmp_path, monkeypatch, name):
+    if name == "fbx":
+        monkeypatch.setenv("MOTIONKIT_BLENDER", str(stand_in(tmp_path / "bin")))
+        monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path / "cache"))
     path = write_sample(tmp_path, name)
     form = recognise(path)
     assert form is not None

@@ -23,7 +23,7 @@ from motionkit.errors import MotionkitError
 if TYPE_CHECKING:
     from motionkit.clips.convert import Edits
 
-FORMATS = Literal["humanml", "kit", "mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
+FORMATS = Literal["humanml", "kit", "mpl", "bvh", "glb", "fbx", "mp4", "gif", "html", "joints", "npz"]
 
 
 class WriteSettings(Group):
@@ -85,7 +85,7 @@ class ConvertSettings(InputSettings):
     )
     rig: Annotated[str, Cli("--rig", "Editing")] = Field(
         "",
-        description="Bring it to a rig: mixamo, unreal, vrm, smpl, or your BVH or GLB file, whose mesh then moves.",
+        description="Bring it to a rig: mixamo, unreal, vrm, smpl, or a BVH, GLB or FBX file, whose mesh then moves.",
     )
     rig_map: Annotated[Path | None, Cli("--rig-map", "Editing")] = Field(
         None, description="Table of joint names of your rig, where they are not recognised."
@@ -115,7 +115,8 @@ def convert(
     """Convert motions between formats, check them, or build a dataset.
 
     Reads BVH, GLB, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D and
-    KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz.
+    KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz. Reads
+    and writes FBX with a Blender that you have.
     """
     from motionkit.clips.convert import (
         OutputOptions,
@@ -131,7 +132,7 @@ def convert(
         return _check(paths, settings, workers)
     out = Path(paths[-1])
     edits = _edits(settings)
-    options = OutputOptions(edits=edits, **settings.write.model_dump())
+    options = OutputOptions(edits=edits, blender=settings.read.blender, **settings.write.model_dump())
     request = plan_conversion(out, paths[:-1], settings.to, options)
     rows = open_table(settings.captions)
     opened = open_inputs(paths[:-1], settings.read)
@@ -178,7 +179,7 @@ def _edits(settings: ConvertSettings) -> Edits:
 
     if settings.rig_map is not None and not settings.rig:
         raise MotionkitError("--rig-map acts with --rig only.", fix="add --rig FILE.")
-    rig = read_rig(settings.rig, settings.rig_map) if settings.rig else None
+    rig = read_rig(settings.rig, settings.rig_map, settings.read.blender) if settings.rig else None
     return Edits(fixes=read_fixes(settings.fix), rig=rig, **settings.edit.model_dump())
 
 

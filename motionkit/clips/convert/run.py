@@ -26,6 +26,7 @@ from motionkit.clips.convert.targets import (
 from motionkit.clips.edits import Edits, edited, trimmed
 from motionkit.clips.sources import FileSource, walk
 from motionkit.errors import MotionkitError
+from motionkit.formats.fbx import find_blender
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
 from motionkit.page.html import count
@@ -88,6 +89,7 @@ def convert_file(
     fix: bool = False,
     edits: Edits = _NONE,
     overwrite: bool = False,
+    blender: str = "",
     progress: Callable[[str], None] = lambda key: None,
 ) -> ConvertReport:
     """Write one file.
@@ -101,6 +103,7 @@ def convert_file(
         fix: Cut each clip to its longest clean run.
         edits: Changes of each clip.
         overwrite: Replace `out`.
+        blender: The Blender that writes FBX files; empty for the one that MOTIONKIT_BLENDER names.
         progress: Called with each source's id when it is read.
 
     Returns:
@@ -134,7 +137,7 @@ def convert_file(
                 write_pictures(out, [(one.clip, one.title) for one in shown])
             else:
                 model = edits.rig.model if edits.rig is not None else ""
-                figures = write_file(out, kind, shown[0].clip, unit=unit, model=model)
+                figures = write_file(out, kind, shown[0].clip, unit=unit, model=model, blender=blender)
         except OSError as error:
             raise MotionkitError(f"{out} cannot be written: {error.strerror or error}.", code=1) from error
         report.written = [one.title for one in shown]
@@ -337,7 +340,7 @@ def write_clip(
 
 DatasetKind = Literal["humanml", "kit"]
 
-_FOREIGN = (".fbx", ".gltf", ".usd", ".usdz", ".c3d", ".obj", ".mov", ".avi", ".webm", ".pkl", ".json", ".csv", ".zip")
+_FOREIGN = (".gltf", ".usd", ".usdz", ".c3d", ".obj", ".mov", ".avi", ".webm", ".pkl", ".json", ".csv", ".zip")
 
 
 @dataclass(frozen=True)
@@ -351,6 +354,7 @@ class OutputOptions:
     fix: bool = False  # Cut each clip to its longest clean run
     edits: Edits = _NONE  # Changes of each clip
     overwrite: bool = False  # Replace the file, or the files of an earlier conversion in the folder
+    blender: str = ""  # The Blender that writes FBX files
 
 
 @dataclass(frozen=True)
@@ -391,7 +395,9 @@ def plan_conversion(
     _refuse_for_files(kind, options, single=single)
     rig = options.edits.rig
     model = rig.model if rig is not None else ""
-    target = FileTarget(kind, options.fps, options.bvh_unit, options.min_frames, model)
+    if kind == "fbx":
+        find_blender(options.blender)
+    target = FileTarget(kind, options.fps, options.bvh_unit, options.min_frames, model, options.blender)
     edits = replace(options.edits, mirror=options.mirror)
     return Request(out, target, kind if single else None, options, edits)
 
@@ -429,6 +435,7 @@ def run_conversion(
         fix=options.fix,
         edits=request.edits,
         overwrite=options.overwrite,
+        blender=options.blender,
         progress=progress,
     )
 
@@ -452,8 +459,9 @@ def refuse_foreign(out: Path) -> None:
     if out.suffix.lower() in _FOREIGN and not out.is_dir():
         raise MotionkitError(
             f"{out.suffix} files cannot be written.",
-            why="files that can be: .bvh, .glb, .mp4, .gif, .html, .npy (joints) and .npz; any other name is a folder.",
-            fix="Blender and most engines read .glb and .bvh.",
+            why="files that can be: .bvh, .glb, .fbx, .mp4, .gif, .html, .npy (joints) and .npz; any other name is a "
+            "folder.",
+            fix="Blender and most engines read .glb, .fbx and .bvh.",
         )
 
 

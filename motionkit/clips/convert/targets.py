@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 # Write clips as single files.
 
 
-FileKind = Literal["mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
+FileKind = Literal["mpl", "bvh", "glb", "fbx", "mp4", "gif", "html", "joints", "npz"]
 SUFFIX = {
     "mpl": ".npz",
     "bvh": ".bvh",
     "glb": ".glb",
+    "fbx": ".fbx",
     "mp4": ".mp4",
     "gif": ".gif",
     "html": ".html",
@@ -36,9 +37,11 @@ PICTURES = ("mp4", "gif", "html")
 
 
 def write_file(
-    path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm"] = "cm", model: str = ""
+    path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm"] = "cm", model: str = "", blender: str = ""
 ) -> dict[str, float]:
-    """Write one clip as one file; as GLB with the meshes of `model`, a GLB file whose skeleton the clip is on.
+    """Write one clip as one file; as GLB or FBX with the meshes of `model`, a GLB file whose skeleton the clip is on.
+
+    FBX files are written by `blender`; see `motionkit.formats.fbx.find_blender`.
 
     Returns:
         ``residual_mean``, ``residual_max`` (metres) and ``flips`` if rotations were solved from joint positions.
@@ -72,6 +75,10 @@ def write_file(
         from motionkit.formats.glb import write_glb
 
         write_glb(path, rotated, name=path.stem)
+    elif kind == "fbx":
+        from motionkit.formats.fbx import write_fbx
+
+        write_fbx(path, rotated, blender=blender, model=model, name=path.stem)
     else:
         from motionkit.formats.mpl import write_mpl_npz
 
@@ -172,6 +179,7 @@ class FileTarget:
     unit: Literal["m", "cm"] = "cm"  # Unit of BVH files
     min_frames: int = 1  # Shorter clips are left out
     model: str = ""  # GLB file whose meshes move with the clips; see `write_file`
+    blender: str = ""  # The Blender that writes FBX files
 
     @property
     def for_training(self) -> bool:
@@ -199,7 +207,7 @@ class FileTarget:
         path = folder / name
         if path.exists():
             raise MotionkitError("another clip has this id already.")
-        figures = write_file(path, self.kind, clip, unit=self.unit, model=self.model)
+        figures = write_file(path, self.kind, clip, unit=self.unit, model=self.model, blender=self.blender)
         skeleton = skeleton_mark(clip.motion.names, clip.motion.parents) if self.kind == "mpl" else ""
         captions = len(clip.captions)
         return [Piece(key, frames, (name,), clip.split, clip.group, captions, figures, skeleton=skeleton)]

@@ -137,7 +137,13 @@ _NONE = Edits()
 
 
 def export_motions(
-    folder: Path, kinds: Sequence[FileKind], *, fps: float = 0.0, edits: Edits = _NONE, overwrite: bool = False
+    folder: Path,
+    kinds: Sequence[FileKind],
+    *,
+    fps: float = 0.0,
+    edits: Edits = _NONE,
+    overwrite: bool = False,
+    blender: str = "",
 ) -> dict[str, ConvertReport]:
     """Write the motions of a folder that `generate` made in further formats, and a page that plays them.
 
@@ -149,6 +155,7 @@ def export_motions(
         fps: Frames per second of the files and the page; 0 keeps the policy's.
         edits: Changes of each motion in files and page; the arrays of the folder stay what the policy made.
         overwrite: Replace earlier files.
+        blender: The Blender that writes FBX files.
 
     Returns:
         What was done for each kind; rotations that had to be found come with their residual.
@@ -156,10 +163,10 @@ def export_motions(
     sources = _sources(folder)
     named = _named(sources, read_json(folder / RECORD, dict, limit=_LIMIT)["motions"])
     model = edits.rig.model if edits.rig is not None else ""
-    reports: dict[str, ConvertReport] = {
-        kind: convert(named, folder / kind, FileTarget(kind, fps, model=model), edits=edits, overwrite=overwrite)
-        for kind in dict.fromkeys(kinds)
-    }
+    reports: dict[str, ConvertReport] = {}
+    for kind in dict.fromkeys(kinds):
+        target = FileTarget(kind, fps, model=model, blender=blender)
+        reports[kind] = convert(named, folder / kind, target, edits=edits, overwrite=overwrite)
     _write_page(folder, folder / PAGE, sources[:MAX_TRACKS], fps, edits)
     return reports
 

@@ -48,7 +48,7 @@ def test_a_folder_that_is_called_like_a_file_is_a_folder(tmp_path: Path) -> None
     ("out", "to", "options", "said"),
     [
         ("a.glb", "bvh", OutputOptions(), "--to bvh does not fit the name a.glb"),
-        ("a.fbx", None, OutputOptions(), ".fbx files cannot be written"),
+        ("a.usd", None, OutputOptions(), ".usd files cannot be written"),
         ("out", "kit", OutputOptions(fps=20.0), "--fps 20: kit has 12.5"),
         ("out", None, OutputOptions(min_frames=50), "--min-frames does not act with --to humanml"),
         ("a.npz", None, OutputOptions(min_frames=50), "--min-frames does not act where OUT is a single file"),
