@@ -30,7 +30,7 @@ from motionkit.runs import PAGE, disk_errors, next_commands, peek, write_bytes_a
 from motionkit.runs.source import Source, read_source
 from motionkit.success.pages import collected, reward, success
 from motionkit.text_to_motion.evaluation.pages import compared as motions_compared
-from motionkit.text_to_motion.evaluation.pages import motions, read_motions
+from motionkit.text_to_motion.evaluation.pages import motions, on_the_way, read_motions
 from motionkit.tracking import compared_rows
 from motionkit.version import __version__
 
@@ -157,6 +157,7 @@ def run_page(
             regions(source),
             facts.sensitivity(source),
             motions(kept),
+            on_the_way(kept),
             charts(source.lines),
             facts.alarms(source),
             facts.settings(source),
