@@ -23,7 +23,7 @@ _LEGEND = (
 )
 _REAL = "real clips"
 
-_POINTS = 6
+_POINTS = 5
 """Points on the way that are shown, the first and the last among them: as many figures as fit beside each other."""
 
 _OWN = 2
@@ -133,7 +133,7 @@ def motions(kept: HeldOutMotions) -> str:
 def on_the_way(kept: HeldOutMotions) -> str:
     """Return a player for each prompt whose motions were kept at the points on the way; empty where none were.
 
-    All of them are open while nothing else is there to be seen, which is so while the run goes on.
+    All of them are open until there are motions of the finished policy.
     """
     shown = {f"step {step}" if step else "start": one for step, one in kept.points.items()}
     found = _prompts(shown, None) if shown else []
@@ -143,7 +143,7 @@ def on_the_way(kept: HeldOutMotions) -> str:
         f"The same {count(len(found), 'held-out prompt')} with the same noise at each point: first samples of what the "
         "curves are measured on, with the sampling steps and the guidance of the run. The number is the reward at each."
     )
-    opened = len(found) if kept.before is None and kept.after is None else 1
+    opened = len(found) if kept.after is None else 1
     parts = [_player(one, "") for one in found[:opened]]
     closed = "".join(details(f"{_figures(one)}  {one.text}", _fragment(one)) for one in found[opened:])
     return f"<h2>On the way</h2>{note(words)}{player_assets()}{''.join(parts)}{closed}"
