@@ -29,7 +29,8 @@ def keep_point(
 ) -> None:
     """Write ``RUN/heldout/step-NNNNNNNN.npz``, and give trackers an animation of it."""
     every = len(shown.texts)
-    rows = sorted({place * every // count for place in range(min(count, every))})
+    count = min(count, every)
+    rows = [place * every // count for place in range(count)]
     chosen = Shown(
         [shown.features[row] for row in rows],
         [shown.texts[row] for row in rows],
