@@ -19,7 +19,7 @@
   if (kept) {
     for (const part of parts()) if (kept.open.includes(nameOf(part))) part.open = true;
     history.scrollRestoration = 'manual';
-    scrollTo(0, kept.top);
+    addEventListener('load', () => scrollTo(0, kept.top)); // players have their height by then
   }
 
   let used = -Infinity;

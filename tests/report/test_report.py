@@ -573,3 +573,26 @@ def test_watch_of_a_finished_run_writes_its_page_once(tmp_path: Path, cli: Cli) 
     assert refused.exit_code == 2
     assert "--watch follows one run, and 2 were named" in refused.stderr
     assert cli("report", tmp_path / "none", "--watch").exit_code == 2
+
+
+@pytest.mark.slow
+def test_a_watched_page_loads_itself_again_and_stays_where_it_was(tmp_path: Path) -> None:
+    run = make(tmp_path / "run")
+    page = write_report(run, tmp_path / "page.html", renewed=1.0)
+    script = """
+      const loads = Number(sessionStorage.loads ?? 0) + 1;
+      sessionStorage.loads = loads;
+      if (loads === 1) {
+        document.querySelectorAll('details')[1].open = true;
+        scrollTo(0, 700);
+      }
+      found.open = [...document.querySelectorAll('details')].map((one) => one.open);
+      found.top = scrollY;
+      found.loads = loads;
+      if (loads === 3) dispatchEvent(new KeyboardEvent('keydown', { key: 'a' }));  // it waits for whoever uses it"""
+    found = in_a_browser(page, script)
+    assert found["bad"] == []
+    assert found["loads"] == 3
+    assert found["open"][1] is True
+    assert sum(found["open"]) == 1
+    assert found["top"] == 700
