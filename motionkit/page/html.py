@@ -35,6 +35,13 @@ def copy_script() -> str:
     return f"<script>{source}</script>"
 
 
+def renewing(page: str, *, seconds: float) -> str:
+    """Return a whole page that loads itself again every so often, for one that is written again while it is open."""
+    source = files(__package__).joinpath("renew.js").read_text(encoding="utf-8")
+    head, end, tail = page.rpartition("</body>")
+    return f'{head}<script data-seconds="{seconds:g}">{source}</script>{end}{tail}'
+
+
 def _words(line: str) -> str:
     """Return a line whose words break as a whole where the page is narrow."""
     return " ".join(f"<span>{escape(word)}</span>" for word in line.split(" "))

@@ -57,7 +57,9 @@ def figures(source: Source) -> str:
     if not named:
         named = [(row.label, row.text(row.after)) for row in source.results[:2]]
     seconds = record.seconds if record and record.seconds else _last_seconds(source)
-    return tiles([*named, ("steps", f"{source.steps:,}"), ("time", duration(seconds))])
+    total = source.info.total_steps if source.info.status == "running" else None
+    steps = f"{source.steps:,}" + (f" of {total:,}" if total else "")
+    return tiles([*named, ("steps", steps), ("time", duration(seconds))])
 
 
 def result_tables(source: Source) -> str:

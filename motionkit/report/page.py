@@ -19,6 +19,7 @@ from motionkit.page.html import (
     html_page,
     is_made_by,
     note,
+    renewing,
     table,
 )
 from motionkit.predictor.pages import predictor, read_predictions
@@ -30,7 +31,7 @@ from motionkit.runs import PAGE, disk_errors, next_commands, peek, write_bytes_a
 from motionkit.runs.source import Source, read_source
 from motionkit.success.pages import collected, reward, success
 from motionkit.text_to_motion.evaluation.pages import compared as motions_compared
-from motionkit.text_to_motion.evaluation.pages import motions, read_motions
+from motionkit.text_to_motion.evaluation.pages import motions, on_the_way, read_motions
 from motionkit.tracking import compared_rows
 from motionkit.version import __version__
 
@@ -144,6 +145,9 @@ def run_page(
     """
     source = read_source(folder)
     kept, (predictions, lost) = read_motions(source.info), read_predictions(source.info)
+    looked_at = [motions(kept), on_the_way(kept)]
+    if kept.after is None:  # what is new comes first
+        looked_at.reverse()
     body = "".join(
         [
             facts.head(source),
@@ -156,7 +160,7 @@ def run_page(
             success(source),
             regions(source),
             facts.sensitivity(source),
-            motions(kept),
+            *looked_at,
             charts(source.lines),
             facts.alarms(source),
             facts.settings(source),
@@ -176,6 +180,9 @@ def run_page(
 def write_report(
     run: str | Path,  # the run folder, or a checkpoint in it
     out: Path | None = None,  # the file; ``report.html`` in the run folder when None
+    *,
+    renewed: float = 0.0,  # seconds after which an open page loads itself again; 0 is never
+    again: bool = False,  # replace the file, whatever page it is: the caller has written it before
 ) -> Path:
     """Write the page of a run: its trainer's own where that names one, else `run_page`.
 
@@ -187,7 +194,8 @@ def write_report(
     """
     info = peek(run)
     text = _own_page(info.command, info.directory) or run_page(info.directory)
-    return _write(out or info.directory / PAGE, text, replace=out is None)
+    text = renewing(text, seconds=renewed) if renewed else text
+    return _write(out or info.directory / PAGE, text, replace=again or out is None)
 
 
 def write_comparison(runs: Sequence[str | Path], out: Path) -> Path:

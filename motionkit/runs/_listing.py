@@ -219,6 +219,8 @@ class _Scorer:
 def next_commands(info: RunInfo) -> list[str]:
     """Return shell lines that make sense after a run: use its model, train on, look at it again."""
     folder = str(info.directory)
+    if info.status == "running":
+        return _lines([["report", folder, "--watch"], ["runs", "show", folder]])
     if info.status != _DONE:
         return [_resumed(info), *_lines([["runs", "show", folder]])]
     after = _AFTER.get(info.command)

@@ -353,6 +353,16 @@ class Run:
         for listener in self.listeners:
             listener(step, values)
 
+    def show(self, step: int, name: str, draw: Callable[[Path], object]) -> None:
+        """Send an animation to the trackers; without one nothing is drawn.
+
+        Args:
+            step: Steps completed.
+            name: What trackers call it, the same at every step, such as ``heldout/motions``.
+            draw: Writes a GIF to the path that it is given.
+        """
+        self._trackers.show(step, name, draw)
+
     def save(
         self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object] | None = None
     ) -> Path:

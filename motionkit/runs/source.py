@@ -55,7 +55,7 @@ def read_source(path: str | Path) -> Source:
     if info.problem:
         missing.append(f"A part of the run is damaged: {info.problem}")
     if info.status == "running":
-        missing.append("The run is still going on. Make this page again when it is done: motionkit report RUN.")
+        missing.append("The run is still going on; motionkit report RUN --watch renews this page until it ends.")
     elif info.status in ("interrupted", "failed"):
         missing.append("The run did not finish, so the final measurement is missing.")
     lines = list(info.metrics())

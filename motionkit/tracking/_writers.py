@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import os
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
@@ -124,6 +125,27 @@ class Trackers:
         for name, tracker in list(self._live.items()):
             self._guard(name, partial(tracker.log, dict(values), step=step))
 
+    def show(self, step: int, name: str, draw: Callable[[Path], object]) -> None:
+        """Send an animation, which is kept in the folder ``media`` beside those of the trackers.
+
+        Args:
+            step: Steps completed.
+            name: What it is called, such as ``heldout/motions``.
+            draw: Writes a GIF to the path that it is given; not called where no tracker is left.
+        """
+        if not self._live:
+            return
+        path = self._folder / "media" / f"{name.replace('/', '-')}-{step:08d}.gif"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draw(path)
+        except Exception as error:  # a picture for trackers is worth no run
+            _logger.warning("trackers get no %s of step %d (%s)", name, step, error)
+            return
+        for known, tracker in list(self._live.items()):
+            if known in _SHOW:
+                self._guard(known, partial(_SHOW[known], tracker, name, path, step))
+
     def finish(self) -> None:
         """Close all of them."""
         for name, tracker in list(self._live.items()):
@@ -187,6 +209,39 @@ def _accelerate_factory(name: str) -> TrackerFactory:
 
     return make
 
+
+def _show_tensorboard(tracker: Any, name: str, path: Path, step: int) -> None:
+    # `add_video` makes this very entry, but needs moviepy for it. TensorBoard plays a GIF among its images.
+    writer, data = tracker.writer, path.read_bytes()
+    package = "tensorboardX.proto" if type(writer).__module__.startswith("tensorboardX") else "tensorboard.compat.proto"
+    summary = importlib.import_module(f"{package}.summary_pb2").Summary
+    width, height = struct.unpack_from("<HH", data, 6)  # of a GIF's head
+    image = summary.Image(height=height, width=width, colorspace=3, encoded_image_string=data)
+    writer.file_writer.add_summary(summary(value=[summary.Value(tag=name, image=image)]), step)
+    writer.flush()
+
+
+def _show_wandb(tracker: Any, name: str, path: Path, step: int) -> None:
+    video = importlib.import_module("wandb").Video(str(path), format="gif")
+    tracker.tracker.log({name: video}, step=step)
+
+
+def _show_clearml(tracker: Any, name: str, path: Path, step: int) -> None:
+    title, _, series = name.rpartition("/")
+    tracker.tracker.get_logger().report_media(title, series, iteration=step, local_path=str(path))
+
+
+def _show_mlflow(tracker: Any, name: str, path: Path, step: int) -> None:
+    tracker.log_artifact(str(path), artifact_path=name)
+
+
+_SHOW: Mapping[str, Callable[[Any, str, Path, int], None]] = {
+    "tensorboard": _show_tensorboard,
+    "wandb": _show_wandb,
+    "clearml": _show_clearml,
+    "mlflow": _show_mlflow,
+}
+"""How each tracker gets an animation; ``(tracker, name, path, step)``."""
 
 _END = 1 << 18
 """Bytes from the end of a metrics file in which its last line is looked for."""

@@ -53,6 +53,12 @@ def last(run: Path) -> dict[str, dict[str, torch.Tensor]]:
     return {path.stem: load_file(path) for path in folder.glob("*.safetensors")}
 
 
+def points(run: Path) -> dict[int, tuple[str, bytes]]:
+    """The motions that were kept on the way, by step."""
+    files = {int(path.stem[5:]): np.load(path) for path in (run / "heldout").glob("step-*.npz")}
+    return {step: (str(file["about"]), file["features"].tobytes()) for step, file in files.items()}
+
+
 def assert_same_bits(mine: dict[str, dict[str, torch.Tensor]], theirs: dict[str, dict[str, torch.Tensor]]) -> None:
     assert mine.keys() == theirs.keys()
     for group, tensors in mine.items():
@@ -197,14 +203,39 @@ def test_without_json_there_is_a_table(tiny: Any, cli: Cli) -> None:
 
 def test_resume_of_a_finished_run_equals_a_longer_one(straight: tuple[Path, Result], tiny: Any, cli: Cli) -> None:
     assert cli(*tiny.grpo("run", steps=1)).exit_code == 0
+    late = Path("run/heldout/step-00000002.npz")
+    late.write_bytes(b"of an attempt that was killed after its last checkpoint")
     result = cli("grpo", "--resume", "run", "--num-steps", 3, "--json")
     assert result.exit_code == 0, result.stderr
+    assert not late.exists()
+    assert points(Path("run")) == points(straight[0]) | {1: points(Path("run"))[1]}
     document, other = json.loads(result.stdout), json.loads(straight[1].stdout)
     assert document["heldout"] == other["heldout"]
     assert_same_bits(last(Path("run")), last(straight[0]))
     assert [line["step"] for line in metrics(Path("run"))] == [0, 1, 2, 3]
     record = json.loads(Path("run/run.json").read_text())
     assert [part["start_step"] for part in record["attempts"]] == [0, 1]
+
+
+def test_motions_on_the_way_change_no_bit_of_the_run(straight: tuple[Path, Result], tiny: Any, cli: Cli) -> None:
+    assert cli(*tiny.grpo("run", "--set", "heldout.motions=0")).exit_code == 0
+    kept = points(straight[0])
+    assert sorted(kept) == [0, 3]
+    about = json.loads(kept[3][0])
+    assert about["texts"] == json.loads(kept[0][0])["texts"]
+    assert kept[0][1] != kept[3][1]
+    assert points(Path("run")) == {}
+    assert_same_bits(last(Path("run")), last(straight[0]))
+
+    def timeless(run: Path) -> list[dict[str, Any]]:
+        lines = metrics(run)
+        return [{key: v for key, v in line.items() if not key.startswith(("time/", "seconds"))} for line in lines]
+
+    assert timeless(Path("run")) == timeless(straight[0])
+    # How many are kept is no part of what is trained, and may change.
+    longer = cli("grpo", "--resume", "run", "--num-steps", 4, "--set", "heldout.motions=2")
+    assert longer.exit_code == 0, longer.stderr
+    assert {step: len(json.loads(told)["texts"]) for step, (told, _) in points(Path("run")).items()} == {4: 2}
 
 
 def test_resume_keeps_the_library_of_matrix_products(tiny: Any, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -15,9 +16,10 @@ import pytest
 import torch
 from typer.testing import Result
 
-from motionkit.errors import MotionkitError
+from motionkit.errors import Interrupted, MotionkitError
 from motionkit.motion import HUMANML, joints_to_features
 from motionkit.report.page import compare_page, run_page, write_comparison, write_report
+from motionkit.report.watch import watch_report
 from motionkit.runs import find_one, next_commands, open_run, peek
 from motionkit.starter import generate
 from motionkit.text_to_motion.evaluation.quality import Shown
@@ -452,3 +454,145 @@ def test_a_row_of_a_comparison_puts_its_columns_in_order(tmp_path: Path) -> None
         "rate": ["ABC", "BCA", "ACB", "ABC"],
         "kind": ["BCA", "ACB", "BCA", "ABC"],
     }
+
+
+def on_the_way(run: Path, steps: list[int], *, count: int = 2) -> None:
+    """Keep motions at points, as `grpo` does."""
+    for step in steps:
+        kept([step / 1000] * count, text="on the way {}").save(run / "heldout" / f"step-{step:08d}.npz")
+
+
+def test_motions_on_the_way_are_in_one_player_for_each_prompt(tmp_path: Path) -> None:
+    run = make(tmp_path / "run")
+    assert "On the way" not in run_page(run)
+    on_the_way(run, [0, 5, 10, 20, 30, 40, 50])
+    page = run_page(run)
+    assert page.index("Before and after") < page.index("On the way"), "what was reached comes first"
+    part = page[page.index("On the way") :]
+    assert "0.50 → 0.51 → 0.52 → 0.53 → 0.55 (+0.05)" in part, "the first, the last, and three between them"
+    assert re.findall(r'"title":"(start|step \d+)"', part)[:5] == ["start", "step 5", "step 20", "step 30", "step 50"]
+    assert part.count("</motionkit-player>") == 2
+    assert part.count("<summary>0.50") == 1, "one prompt is open"
+    (run / "heldout" / "after.npz").unlink()
+    page = run_page(run)
+    assert page.index("On the way") < page.index("Motions before training")
+    assert page.count("<summary>0.50") == page[page.index("Motions before training") :].count("<summary>0.50")
+
+
+def test_a_point_that_is_damaged_is_named_and_the_others_are_shown(tmp_path: Path) -> None:
+    run = make(tmp_path / "run")
+    on_the_way(run, [0, 5, 10])
+    (run / "heldout" / "step-00000005.npz").write_bytes(b"PK")
+    page = run_page(run)
+    assert "heldout/step-00000005.npz is damaged" in page
+    assert "0.50 → 0.51 (+0.01)" in page
+    assert motions_at(page) == ["start", "step 10"]
+
+
+def motions_at(page: str) -> list[str]:
+    """Return the titles of the first player on the way."""
+    part = page[page.index("On the way") :]
+    return re.findall(r'"title":"(start|step \d+)"', part[: part.index("</motionkit-player>")])
+
+
+def test_the_page_of_a_run_is_renewed_until_the_run_ends(tmp_path: Path) -> None:
+    said: list[str] = []
+    pages: list[str] = []
+    waits: list[float] = []
+    with open_run("grpo", {"run": {"out": str(tmp_path / "run"), "num_steps": 4}, "seed": 3}) as run:
+        (run.artifact("heldout")).mkdir()
+        run.log(0, {"heldout/reward/mean": 0.5, "heldout/reward/delta": 0.0})
+
+        def pause(seconds: float) -> None:
+            waits.append(seconds)
+            pages.append((run.directory / "report.html").read_text())
+            if len(waits) == 1:
+                return  # nothing was written
+            if len(waits) == 4:
+                run.finish({"heldout": {}})
+                return
+            step = len(waits)
+            run.log(step, {"heldout/reward/mean": 0.5 + step / 100, "heldout/reward/delta": step / 100})
+            on_the_way(run.directory, [step])
+
+        path = watch_report(run.directory, None, said.append, pause=pause)
+    file = run.directory / "report.html"
+    assert path == file
+    assert said == [
+        f"step 0 of 4: {file}", f"step 2 of 4: {file}", f"step 3 of 4: {file}",
+        f"the run has ended (done), step 3 of 4: {file}",
+    ]  # fmt: skip
+    assert len(waits) == 4
+    assert min(waits) >= 10
+    assert pages[0] == pages[1]
+    assert "motionkit report RUN --watch renews this page until it ends" in pages[0]
+    assert motions_at(pages[3]) == ["step 2", "step 3"]
+    assert ["data-seconds" in page for page in (*pages, file.read_text())] == [True] * 4 + [False]
+
+
+def test_ctrl_c_leaves_a_page_that_no_longer_loads_itself(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def stop(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    def end(seconds: float) -> None:
+        raise Interrupted(signal.SIGTERM)
+
+    with open_run("grpo", {"run": {"out": str(tmp_path / "run")}, "seed": 3}) as run:
+        run.log(1, {"reward/mean": 0.5})
+        out = tmp_path / "page.html"
+        assert watch_report(run.directory, out, said.append, pause=stop) == out
+        assert said == [f"step 1: {out}", f"no longer renewed, step 1: {out}"]
+        assert "data-seconds" not in out.read_text()
+        with pytest.raises(Interrupted):
+            watch_report(run.directory, out, said.append, pause=end)
+        assert "data-seconds" not in out.read_text()
+
+
+def test_a_run_that_goes_away_while_it_is_watched_ends_the_watch_with_an_error(tmp_path: Path) -> None:
+    def pause(seconds: float) -> None:
+        shutil.rmtree(tmp_path / "run")
+
+    with open_run("grpo", {"run": {"out": str(tmp_path / "run")}, "seed": 3}) as run:
+        run.log(1, {"reward/mean": 0.5})
+        with pytest.raises(MotionkitError, match="is not a motionkit run") as caught:
+            watch_report(run.directory, tmp_path / "page.html", lambda line: None, pause=pause)
+    assert caught.value.code == 1
+
+
+def test_watch_of_a_finished_run_writes_its_page_once(tmp_path: Path, cli: Cli) -> None:
+    run = make(tmp_path / "run")
+    done = cli("report", run, "--watch")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == f"the run has ended (done), step 50: {run / 'report.html'}\n"
+    assert "data-seconds" not in (run / "report.html").read_text()
+    told = json.loads(cli("report", run, "--watch", "--json").stdout)
+    assert told["page"] == str(run / "report.html")
+    refused = cli("report", run, run, "--watch")
+    assert refused.exit_code == 2
+    assert "--watch follows one run, and 2 were named" in refused.stderr
+    assert cli("report", tmp_path / "none", "--watch").exit_code == 2
+
+
+@pytest.mark.slow
+def test_a_watched_page_loads_itself_again_and_stays_where_it_was(tmp_path: Path) -> None:
+    run = make(tmp_path / "run")
+    page = write_report(run, tmp_path / "page.html", renewed=1.0)
+    script = """
+      const loads = Number(sessionStorage.loads ?? 0) + 1;
+      sessionStorage.loads = loads;
+      if (loads === 1) {
+        document.querySelectorAll('details')[1].open = true;
+        scrollTo(0, 700);
+      }
+      found.open = [...document.querySelectorAll('details')].map((one) => one.open);
+      found.top = scrollY;
+      found.loads = loads;
+      if (loads === 3) dispatchEvent(new KeyboardEvent('keydown', { key: 'a' }));  // it waits for whoever uses it"""
+    found = in_a_browser(page, script)
+    assert found["bad"] == []
+    assert found["loads"] == 3
+    assert found["open"][1] is True
+    assert sum(found["open"]) == 1
+    assert found["top"] == 700

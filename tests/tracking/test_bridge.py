@@ -12,7 +12,7 @@ import pytest
 
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run
-from motionkit.tracking import Trackers, flatten, require_trackers
+from motionkit.tracking import Trackers, _writers, flatten, require_trackers
 
 
 class FakeTracker:
@@ -61,6 +61,37 @@ def test_a_failing_tracker_is_switched_off_and_the_other_goes_on(
     assert good.settings == {"seed": 1}
     assert good.lines == [(step, {"loss/total": 0.5}) for step in (1, 2, 3)]
     assert [len(bad.lines), good.calls, bad.calls] == [1, ["start", "finish"], ["start"]]
+
+
+def test_motions_are_drawn_once_for_all_trackers_and_one_that_fails_costs_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[tuple[str, int, bytes]] = []
+    drawn: list[Path] = []
+
+    def take(tracker: object, name: str, path: Path, step: int) -> None:
+        shown.append((name, step, path.read_bytes()))
+
+    def draw(path: Path) -> None:
+        drawn.append(path)
+        if len(drawn) == 3:
+            raise OSError("disk full")
+        path.write_bytes(b"GIF")
+
+    monkeypatch.setitem(_writers._SHOW, "wandb", take)
+    made = {name: lambda title, run_id, place: FakeTracker(title, place) for name in ("tensorboard", "wandb")}
+    trackers = Trackers(["tensorboard", "wandb"], tmp_path, "grpo/x", "id", {}, factories=made)
+    trackers.show(0, "heldout/motions", draw)
+    assert not drawn, "nothing is drawn for nobody"
+    trackers.open()
+    with caplog.at_level(logging.WARNING, logger="motionkit"):
+        for step in (1, 2, 3):
+            trackers.show(step, "heldout/motions", draw)
+    assert trackers.names == ("wandb",), "the other one has no writer, and is switched off"
+    assert shown == [("heldout/motions", step, b"GIF") for step in (1, 2)]
+    assert [path.name for path in drawn] == [f"heldout-motions-{step:08d}.gif" for step in (1, 2, 3)]
+    assert caplog.text.count("switched off") == 1
+    assert "trackers get no heldout/motions of step 3 (disk full)" in caplog.text
 
 
 def test_a_tracker_that_cannot_start_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -27,11 +27,18 @@ import sys
 from motionkit.runs import Run
 
 name, out, fail = sys.argv[1:]
+
+def draw(path):
+    from PIL import Image
+    pictures = [Image.new("RGB", (64, 48), (80 * int(path.stem[-8:]), grey, grey)) for grey in (0, 255)]
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=100)
+
 with Run.create("grpo", {"track": [name], "seed": 1, "optim": {"rate": 0.5}}, out=out) as run:
     run.log(1, {"loss/total": 0.5, "reward/mean": float("nan")})
     if fail:
         exec(fail)
     for step in (2, 3):
+        run.show(step, "heldout/motions", draw)
         run.log(step, {"loss/total": step / 2, "reward/mean": 0.25})
 """
 OFFLINE = {"WANDB_MODE": "offline", "CLEARML_OFFLINE_MODE": "1", "WANDB_SILENT": "true"}
@@ -81,6 +88,14 @@ def log_of(out: Path) -> str:
     return (out / "log.txt").read_text(encoding="utf-8")
 
 
+def films(out: Path) -> dict[int, bytes]:
+    """Return the animations that a run gave its trackers, by step."""
+    found = {step: out / "trackers" / "media" / f"heldout-motions-{step:08d}.gif" for step in (2, 3)}
+    assert sorted(found.values()) == sorted((out / "trackers" / "media").iterdir())
+    assert all(path.read_bytes().startswith(b"GIF8") for path in found.values())
+    return {step: path.read_bytes() for step, path in found.items()}
+
+
 def scalars(folder: Path, name: str) -> dict[str, list[tuple[int, float]]]:
     """Return what ``tensorboard --logdir FOLDER`` shows of one metric, by run."""
     events = importlib.import_module("tensorboard.backend.event_processing.plugin_event_multiplexer")
@@ -120,14 +135,29 @@ def test_tensorboard_shows_every_run(tmp_path: Path) -> None:
     assert values == ((2, 0.25), (3, 0.25)), "NaN is left out"
 
 
+def test_tensorboard_plays_the_motions(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run("tensorboard", out)
+    accumulator = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
+    (place,) = {path.parent for path in (out / "trackers" / "tensorboard").glob("events.*")}
+    events = accumulator.EventAccumulator(str(place))
+    events.Reload()
+    shown = events.Images("heldout/motions")
+    assert {row.step: row.encoded_image_string for row in shown} == films(out)
+    assert {(row.width, row.height) for row in shown} == {(64, 48)}
+    assert "switched off" not in log_of(out)
+
+
 def test_wandb(tmp_path: Path) -> None:
     out = tmp_path / "runs" / "mine"
     run("wandb", out)
     (file,) = (out / "trackers" / "wandb").rglob("*.wandb")
-    rows, names, settings = [], set(), {}
+    rows, names, settings, shown = [], set(), {}, {}
     for record in records(file):
         if record.WhichOneof("record_type") == "history":
             row = {(item.key or "/".join(item.nested_key)): json.loads(item.value_json) for item in record.history.item}
+            if "heldout/motions/path" in row:
+                shown[row["_step"]] = (file.parent / "files" / row["heldout/motions/path"]).read_bytes()
             rows.append((row["_step"], row["loss/total"]))
             assert ("reward/mean" in row) == (row["_step"] > 1)
         elif record.WhichOneof("record_type") == "run":
@@ -135,6 +165,7 @@ def test_wandb(tmp_path: Path) -> None:
         elif record.WhichOneof("record_type") == "config":
             settings |= {(item.key or item.nested_key[0]): item.value_json for item in record.config.update}
     assert rows == LOSS
+    assert shown == films(out)
     assert names == {("motionkit-grpo", "mine")}
     assert settings["optim.rate"] == "0.5"
     assert "switched off" not in log_of(out)
@@ -147,8 +178,10 @@ def test_clearml(tmp_path: Path) -> None:
     with zipfile.ZipFile(session) as archive:
         lines = [json.loads(line) for line in archive.read("metrics.jsonl").decode().splitlines()]
         task = json.loads(archive.read("task.json"))
+        shown = {name.removeprefix("data/"): archive.read(name) for name in archive.namelist() if name.endswith("gif")}
     events = [event for line in lines for event in line]
     assert [(event["iter"], event["value"]) for event in events if event["metric"] == "loss/total"] == LOSS
+    assert {event["iter"]: shown[event["key"]] for event in events if event["variant"] == "motions"} == films(out)
     assert task["name"] == "mine"
     assert "optim.rate" in json.dumps(task)
     assert "switched off" not in log_of(out)
@@ -164,6 +197,8 @@ def test_mlflow(tmp_path: Path) -> None:
         ).fetchall()
         ((rate,),) = database.execute("SELECT value FROM params WHERE key = 'optim.rate'").fetchall()
     assert rows == LOSS
+    kept = (out / "trackers" / "mlflow" / "artifacts").rglob("heldout/motions/*.gif")
+    assert {int(path.stem[-8:]): path.read_bytes() for path in kept} == films(out)
     assert ended == [("motionkit-grpo", "mine", "FINISHED")]
     assert rate == "0.5"
     assert "switched off" not in log_of(out)

@@ -7,10 +7,17 @@ from typing import Annotated
 
 import typer
 
+from motionkit.cli._streams import flush
 from motionkit.cli.output import JsonFlag, emit, write
 from motionkit.errors import MotionkitError
 
 _COMPARISON = "comparison.html"
+
+
+def _at_once(line: str) -> None:
+    """Print a line that whoever reads a pipe gets while the command goes on."""
+    write(line)
+    flush()
 
 
 def register(app: typer.Typer) -> None:
@@ -28,26 +35,38 @@ def register(app: typer.Typer) -> None:
                 "new folder under runs/report.",
             ),
         ] = None,
+        watch: Annotated[
+            bool, typer.Option("--watch", help="Renew the page while the run goes on, also in an open browser.")
+        ] = False,
         json: JsonFlag = False,
     ) -> None:
         """Write the page of a run: result, motions before and after, curves, alarms, settings. One file, no network.
 
         Every run makes its page when it ends; this makes it again, or for a run that is still going on or was stopped.
-        With several runs it writes one page that compares them.
+        With several runs it writes one page that compares them. --watch makes it again whenever the run has written
+        something, until the run ends or Ctrl-C.
 
         Example: motionkit report runs/grpo/first runs/grpo/second
         """
         from motionkit.report.page import write_comparison, write_report
+        from motionkit.report.watch import watch_report
         from motionkit.runs import find_one, folder_of
 
         if out is not None and out.is_dir():
             raise MotionkitError(f"--out {out} is a folder.", fix=f"--out {out / 'report.html'}")
+        if watch and len(runs) > 1:
+            raise MotionkitError(
+                f"--watch follows one run, and {len(runs)} were named.",
+                fix="name one, or leave --watch out: one page then compares them.",
+            )
         folders = [find_one(run).directory for run in runs]
-        if len(folders) == 1:
+        if watch:
+            path = watch_report(folders[0], out, (lambda line: None) if json else _at_once)
+        elif len(folders) == 1:
             path = write_report(folders[0], out)
         else:
             path = write_comparison(folders, out or folder_of("report", "runs", None, None) / _COMPARISON)
         if json:
             emit({"command": "report", "status": "done", "page": str(path)}, json=True)
-            return
-        write(str(path))
+        elif not watch:
+            write(str(path))

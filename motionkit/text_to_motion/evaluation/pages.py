@@ -6,16 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-
-import torch
+from pathlib import Path
 
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
 from motionkit.page.curves import Chart
 from motionkit.page.html import count, details, grid, note
-from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of
+from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.runs import RunInfo
 from motionkit.runs.source import Source, not_shown
+from motionkit.text_to_motion.evaluation.points import kept_points, track
 from motionkit.text_to_motion.evaluation.quality import Shown
 
 _LEGEND = (
@@ -23,6 +22,9 @@ _LEGEND = (
     "right foot touch the floor. Drag to turn, scroll to zoom, space to play; each begins in mid-action."
 )
 _REAL = "real clips"
+
+_POINTS = 5
+"""Points on the way that are shown, the first and the last among them: as many figures as fit beside each other."""
 
 _OWN = 2
 """Prompts of each run that are shown where several have none in common."""
@@ -88,6 +90,7 @@ class HeldOutMotions:
     after: Shown | None  # The same prompts after it
     real: Shown | None  # Real motions of the same actions
     missing: Sequence[str]  # What a reader would expect and is not there, in sentences
+    points: Mapping[int, Shown]  # Motions of some other prompts at points on the way, by step
 
 
 def read_motions(info: RunInfo) -> HeldOutMotions:
@@ -104,13 +107,46 @@ def read_motions(info: RunInfo) -> HeldOutMotions:
                 shown[name] = Shown.load(file)
             except MotionkitError:
                 missing.append(not_shown(file))
-    return HeldOutMotions(**shown, missing=missing)
+    points: dict[int, Shown] = {}
+    for step, file in _spread(kept_points(info.directory)).items():
+        try:
+            points[step] = Shown.load(file)
+        except MotionkitError:
+            missing.append(not_shown(file))
+    return HeldOutMotions(**shown, missing=missing, points=points)
+
+
+def _spread(files: Mapping[int, Path]) -> dict[int, Path]:
+    """Return the first point, the last one and some between them."""
+    steps, last = list(files), len(files) - 1
+    count = min(_POINTS, len(steps))
+    chosen = steps if count == len(steps) else [steps[place * last // (count - 1)] for place in range(count)]
+    return {step: files[step] for step in chosen}
 
 
 def motions(kept: HeldOutMotions) -> str:
     """Return the section of motions; empty where none were kept."""
     shown = {name: found for name, found in (("before", kept.before), ("after", kept.after)) if found is not None}
     return section(shown, kept.real)
+
+
+def on_the_way(kept: HeldOutMotions) -> str:
+    """Return a player for each prompt whose motions were kept at the points on the way; empty where none were.
+
+    All of them are open until there are motions of the finished policy.
+    """
+    shown = {f"step {step}" if step else "start": one for step, one in kept.points.items()}
+    found = _prompts(shown, None) if shown else []
+    if not found:
+        return ""
+    words = (
+        f"The same {count(len(found), 'held-out prompt')} with the same noise at each point: first samples of what the "
+        "curves are measured on, with the sampling steps and the guidance of the run. The number is the reward at each."
+    )
+    opened = len(found) if kept.after is None else 1
+    parts = [_player(one, "") for one in found[:opened]]
+    closed = "".join(details(f"{_figures(one)}  {one.text}", _fragment(one)) for one in found[opened:])
+    return f"<h2>On the way</h2>{note(words)}{player_assets()}{''.join(parts)}{closed}"
 
 
 def compared(sources: Mapping[str, Source], kept: Mapping[str, HeldOutMotions]) -> str:
@@ -214,7 +250,7 @@ def _prompts(shown: Mapping[str, Shown], real: Shown | None) -> list[_Prompt]:
             continue
         try:
             titles = {name: name if len(shown) > 1 else f"{name} training" for name in shown}
-            tracks = [_track(titles[name], one, place if one is first else rows[name]) for name, one in shown.items()]
+            tracks = [track(titles[name], one, place if one is first else rows[name]) for name, one in shown.items()]
         except MotionkitError:  # no finite frame, or another body: the table still has its reward
             continue
         rewards = [shown[name].rewards[row] for name, row in rows.items()]
@@ -228,22 +264,7 @@ def _beside(one: _Prompt, real: Shown | None) -> _Prompt:
         return one
     row = real.texts.index(one.text)
     try:
-        track = _track(_REAL, real, row)
+        answer = track(_REAL, real, row)
     except MotionkitError:
         return one
-    return replace(one, tracks=[*one.tracks, track], real=real.rewards[row])
-
-
-def _track(name: str, shown: Shown, row: int) -> PlayerTrack:
-    body = {one.name: one for one in (HUMANML, KIT)}.get(shown.skeleton)
-    if body is None:
-        raise MotionkitError(f"no body is called {shown.skeleton!r}.")
-    features = torch.from_numpy(shown.features[row])
-    joints = features_to_joints(features, body).double()
-    parts = zip(shown.texts[row].split(" | "), shown.bounds[row], strict=False)
-    segments = [(text, start / shown.fps, end / shown.fps) for text, (start, end) in parts]
-    scores = shown.segments[row] if all(map(math.isfinite, shown.segments[row])) else ()
-    if len(scores) != len(segments):
-        scores = ()
-    motion = JointMotion(body.joint_names, body.parents, joints, shown.fps)
-    return track_of(motion, name, segments=segments, scores=scores)
+    return replace(one, tracks=[*one.tracks, answer], real=real.rewards[row])

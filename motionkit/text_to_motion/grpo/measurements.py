@@ -14,6 +14,7 @@ from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.metrics.paired import Paired
 from motionkit.runs import Run, TrainedOn
 from motionkit.text_to_motion.evaluation.heldout import HeldOut, Measured, compare_measured
+from motionkit.text_to_motion.evaluation.points import keep_point
 from motionkit.tracking import HELDOUT_TABLES, LEAST_MOVEMENT, MIN_RATIO, MOST_STATUES, result_table, results
 from motionkit.training.steps import Kept, Stateful
 from motionkit.training.world import OneProcess, World, of_main
@@ -168,6 +169,7 @@ class Measurements:
     points: int  # points on the way, evenly spaced
     num_steps: int  # updates of the run
     stop_on_gap: bool  # end the run when the judge no longer follows the reward
+    motions: int = 4  # prompts whose motion is kept at every point; 0 keeps none
     guidance: float = 2.5  # guidance scale that ``motionkit generate`` samples the policy with as it starts
     rows: frozenset[str] = frozenset()  # quantities that the rewards are made of; their rows say so
     # What the policy is trained on, written beside the best one.
@@ -195,6 +197,8 @@ class Measurements:
                 measured.shown.keep(run, "before")
             if name == self._curve:
                 run.log(0, _metrics(compare_measured(measured, measured)))
+                if self._steps():
+                    self._keep(0, run, measured)
 
     def at(self, step: int, run: Run) -> dict[str, float]:
         """Measure after update number `step`, where it is a point; keep the policy if it is the best so far.
@@ -207,7 +211,8 @@ class Measurements:
             return {}
         begun = time.monotonic()
         with self.averaged():
-            result = compare_measured(self._start(self._curve), heldout.measure(self.policy))
+            measured = heldout.measure(self.policy)
+            result = compare_measured(self._start(self._curve), measured)
             reward = result["reward"]
             ratio = judge_ratio(reward, result["judge"]) if "judge" in result else None
             gap = ratio is not None and ratio < MIN_RATIO
@@ -218,9 +223,15 @@ class Measurements:
                 if self.world.main:
                     self.policy.save(run.artifact("best"))
                     self.trained_on.write(run.artifact("best"))
+        self._keep(step, run, measured)
         self._note(gaps=int(self._best.values["gaps"]) + 1 if gap else 0)
         _logger.info("step %d: held-out %s, in %.1f s", step, _in_words(result), time.monotonic() - begun)
         return _metrics(result)
+
+    def _keep(self, step: int, run: Run, measured: Measured) -> None:
+        """Keep motions of a point to be looked at: they were made for the measurement, and cost no sampling."""
+        if self.motions and measured.shown is not None:
+            keep_point(run, step, measured.shown, self.motions)
 
     def _note(self, **values: float) -> None:
         self._best.values = {**self._best.values, **values}

@@ -236,6 +236,13 @@ class HeldOutSettings(Group):
         "1,500 motions that it is trained on, at most 10 times.",
     )
     watch: int = Field(32, ge=2, le=100_000, description="Most prompts on the way, two samples each.")
+    motions: int = Field(
+        4,
+        ge=0,
+        le=12,
+        description="Prompts whose motion is kept at the start and at every point on the way, for the page and "
+        "trackers; 0 keeps none.",
+    )
     all_steps: Literal["auto", "on", "off"] = Field(
         "auto",
         description="Also measure with all steps of the ancestral sampler, one sample a prompt, and as generate does; "

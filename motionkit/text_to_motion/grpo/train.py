@@ -39,6 +39,7 @@ from motionkit.text_to_motion.evaluation.judge import (
     require_fit,
     shared_sources,
 )
+from motionkit.text_to_motion.evaluation.points import drop_points
 from motionkit.text_to_motion.evaluation.quality import RealMotions, real_motions
 from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
@@ -151,7 +152,9 @@ class GrpoTrainer:
     shape_keys: ClassVar[tuple[str, ...]] = (
         "algorithm", "policy", "dataset", "reward", "judge", "prompts", "rollout.prompts", "rollout.group_size",
         "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim",
-        "lora", "ema", "heldout", "control", "seed", "precision", "reward_mix.normalize",
+        "lora", "ema", "heldout.prompts", "heldout.samples", "heldout.split", "heldout.allow_shared", "heldout.judge",
+        "heldout.points", "heldout.watch", "heldout.all_steps", "heldout.stop_on_gap", "control", "seed", "precision",
+        "reward_mix.normalize",
     )  # fmt: skip
     figures: ClassVar[tuple[Figure, ...]] = (REWARD, LOSS, Figure("held out", ("heldout/reward/delta",), change=True))
 
@@ -222,6 +225,7 @@ class GrpoTrainer:
             points=self._points(),
             num_steps=settings.run.num_steps,
             stop_on_gap=settings.heldout.stop_on_gap,
+            motions=settings.heldout.motions,
             guidance=self.as_it_starts,
             rows=frozenset(row for reward, _ in self.rewards for row in getattr(reward, "rows", ())),
             trained_on=self.items,
@@ -362,6 +366,7 @@ class GrpoTrainer:
             run.annotate(heldout_shared_motions=self.shared)
         parts = {**self.grpo.parts(), **self.measurements.parts()}
         tables: list[Mapping[str, object]] = []
+        drop_points(run.directory, after=run.start_step)
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         else:

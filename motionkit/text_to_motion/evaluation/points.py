@@ -1,0 +1,87 @@
+"""Motions of a few held-out prompts at every point of a run: kept in its folder, shown by its trackers and its page."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
+from motionkit.player import PlayerTrack, track_of
+from motionkit.runs import Run, disk_errors
+from motionkit.text_to_motion.evaluation.quality import Shown
+
+MEDIA = "heldout/motions"
+"""What trackers call the animation of a point."""
+
+_FILE = re.compile(r"step-(\d{8,12})\.npz")
+_SIZE, _FPS = (480, 400), 10.0  # of an animation for trackers: pixels, and pictures per second
+
+
+def keep_point(
+    run: Run,
+    step: int,  # updates before it; 0 is the policy as it started
+    shown: Shown,  # motions of the same prompts and noise at every point
+    count: int,  # how many of them are kept, spread over all
+) -> None:
+    """Write ``RUN/heldout/step-NNNNNNNN.npz``, and give trackers an animation of it."""
+    every = len(shown.texts)
+    count = min(count, every)
+    rows = [place * every // count for place in range(count)]
+    chosen = Shown(
+        [shown.features[row] for row in rows],
+        [shown.texts[row] for row in rows],
+        [shown.bounds[row] for row in rows],
+        [shown.rewards[row] for row in rows],
+        [shown.segments[row] for row in rows],
+        shown.skeleton,
+        shown.fps,
+    )
+    chosen.keep(run, f"step-{step:08d}")
+    run.show(step, MEDIA, lambda path: _draw(path, chosen, f"step {step}"))
+
+
+def kept_points(folder: Path) -> dict[int, Path]:
+    """Return the files of a run's points by their step, in order."""
+    found = ((_FILE.fullmatch(path.name), path) for path in (folder / "heldout").glob("step-*.npz"))
+    return dict(sorted((int(match[1]), path) for match, path in found if match is not None))
+
+
+def drop_points(folder: Path, after: int) -> None:
+    """Delete the points of a run after a step: it goes on from there and makes them again."""
+    for step, path in kept_points(folder).items():
+        if step > after:
+            with disk_errors("delete the motions of a later step", path):
+                path.unlink()
+
+
+def track(name: str, shown: Shown, row: int) -> PlayerTrack:
+    """Return one of the motions as the player takes it.
+
+    Raises:
+        MotionkitError: Its body is not known, or it has no finite frame.
+    """
+    body = {one.name: one for one in (HUMANML, KIT)}.get(shown.skeleton)
+    if body is None:
+        raise MotionkitError(f"no body is called {shown.skeleton!r}.")
+    features = torch.from_numpy(shown.features[row])
+    joints = features_to_joints(features, body).double()
+    parts = zip(shown.texts[row].split(" | "), shown.bounds[row], strict=False)
+    segments = [(text, start / shown.fps, end / shown.fps) for text, (start, end) in parts]
+    scores = shown.segments[row] if all(map(math.isfinite, shown.segments[row])) else ()
+    if len(scores) != len(segments):
+        scores = ()
+    motion = JointMotion(body.joint_names, body.parents, joints, shown.fps)
+    return track_of(motion, name, segments=segments, scores=scores)
+
+
+def _draw(path: Path, shown: Shown, title: str) -> None:
+    """Write the motions side by side as a GIF."""
+    from motionkit.player.video import write_video
+
+    scores = [f"reward {reward:.2f}" if math.isfinite(reward) else "no reward" for reward in shown.rewards]
+    tracks = [track(score, shown, row) for row, score in enumerate(scores)]
+    write_video(path, tracks, size=_SIZE, fps=min(_FPS, shown.fps), title=title)
