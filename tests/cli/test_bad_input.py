@@ -364,9 +364,7 @@ def test_settings_files_that_are_none(name: str, text: str, said: str, refused: 
 
 
 @pytest.mark.parametrize("file", ["run.json", "config.json", "metrics.jsonl", "policy/policy.json"])
-@pytest.mark.parametrize(
-    "text", ["[" * 200_000, "[]", "3", '{"a": ' + "9" * 5000 + "}"], ids=["deep", "[]", "3", "digits"]
-)
+@pytest.mark.parametrize("text", ["[" * 200_000, "3"], ids=["deep", "3"])
 def test_documents_of_a_run_that_are_none(file: str, text: str, tiny: Any, cli: Cli) -> None:
     shutil.copytree(tiny.mdm, "run")
     Path("run", file).write_text(text)

@@ -149,7 +149,7 @@ def test_definitions_are_printed_without_loading_anything(cli: Cli) -> None:
         (("starter", "--reference", "starter"), "--reference has no effect in eval"),
         (("nowhere.pt",), "does not exist"),
         (("MDM", "--policy.checkpoint", "x"), "were both given"),
-        (("starter", "--out", "taken"), "is a file"),
+        (("MDM", "--out", "taken"), "is a file"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_starts(

@@ -26,7 +26,7 @@ from motionkit.kernels._compile import (
     recover_spec,
 )
 
-ARCHS = (75, 80, 86, 89, 90, 100, 120)
+ARCHS = (75, 80, 90, 120)
 SPECS = {
     "HumanML3D": physics_spec(22, (7, 10, 8, 11)),
     "KIT": physics_spec(21, (14, 15, 19, 20)),
@@ -40,7 +40,7 @@ SPECS = {
 
 @pytest.mark.parametrize(
     ("name", "arch"),
-    [(name, arch) for name in SPECS for arch in (ARCHS if SPECS[name].macros(90)["MK_JOINTS"] == "22" else (75, 90))],
+    [(name, arch) for name in SPECS for arch in (ARCHS if name == "HumanML3D" else (75, 90))],
 )
 def test_compiles_without_spills_in_64_registers(name, arch):
     spec = SPECS[name]
@@ -181,8 +181,8 @@ print(hashlib.sha256(cubin_for(recover_spec(4), 90)).hexdigest())
 """
 
 
-def test_many_processes_at_once(cache):
-    running = [subprocess.Popen([sys.executable, "-c", FETCH], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+def test_two_processes_at_once(cache):
+    running = [subprocess.Popen([sys.executable, "-c", FETCH], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     made = {process.communicate(timeout=120)[0] for process in running}
     assert len(made) == 1
     assert len(made.pop().strip()) == 64
