@@ -118,22 +118,3 @@ def test_a_run_with_code_of_ones_own_goes_on_when_its_name_is_typed(
         assert [key for key in mine if not torch.equal(mine[key].nan_to_num(), other[key].nan_to_num())] == []
     again = cli("grpo", "--config", "run", *flags, "--dry-run", "--json")
     assert json.loads(again.stdout)["settings"]["reward"] == reward
-
-
-def test_a_run_of_another_command_is_called_so(tiny: Any, cli: Cli) -> None:
-    result = cli("grpo", "--resume", tiny.mdm)
-    assert result.exit_code == 2
-    text = " ".join(result.stderr.split())
-    assert f"{tiny.mdm} is a run of motionkit pretrain mdm, not of motionkit grpo." in text
-    assert f"motionkit pretrain mdm --resume {tiny.mdm}" in text
-
-
-def test_a_command_line_to_copy_is_quoted(cli: Cli) -> None:
-    folder = run_folder(Path("a b; reboot"), {})
-    record = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**record, "command": "grpo $(reboot)"}))
-    line = "motionkit grpo '$(reboot)' --resume 'a b; reboot'"
-    assert f"continue with: {line}" in cli("runs", "show", folder).stdout
-    result = cli("grpo", "--resume", folder)
-    assert result.exit_code == 2
-    assert line in " ".join(result.stderr.split())

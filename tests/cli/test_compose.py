@@ -68,28 +68,6 @@ def test_the_document(cli: Cli) -> None:
     }  # fmt: skip
 
 
-def test_the_median_of_an_even_number_lies_between(cli: Cli) -> None:
-    result = compose(cli, "--json", "--max-samples", 2, "--tolerance", 100, "--seed", 1, "out")
-    lengths = sorted(
-        sample["total_frames"] for sample in json.loads(Path("out/composite_k3_train.json").read_text())["samples"]
-    )
-    assert lengths[0] < lengths[1]
-    assert json.loads(result.stdout)["frames"]["median"] == sum(lengths) / 2
-
-
-def test_without_json_there_is_a_table(cli: Cli) -> None:
-    result = compose(cli, "out")
-    assert result.exit_code == 0, result.stderr
-    assert "5 of 5" in result.stdout
-    assert "--dataset composite --dataset.path out" in said(result)
-
-
-def test_help_offers_what_can_be_composed(cli: Cli) -> None:
-    text = " ".join(cli("compose", "--help").stdout.replace("\u2502", " ").split())
-    assert "One of: humanml, kit, starter;" in text
-    assert "composite" in " ".join(cli("generate", "--help").stdout.split()).split("One of:")[2]
-
-
 def test_the_starters_tower_is_a_guess_elsewhere(cli: Cli, shared: Path) -> None:
     root = shared / "fixtures" / "mdm" / "mini_humanml3d" / "dataset" / "HumanML3D"
     words = ("compose", "--dataset", "humanml", "--dataset.root", root, "--b-matrix", "--device", "cpu")
@@ -117,13 +95,6 @@ def test_a_file_that_compose_did_not_make_is_never_replaced(cli: Cli, name: str)
         result = compose(cli, *more, "out")
         assert (result.exit_code, "compose did not make it" in said(result)) == (2, True)
     assert [path.read_text() for path in Path("out").iterdir()] == ['{"kind": "something else"}']
-
-
-def test_what_a_missing_text_model_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("transformers")
-    result = compose(cli, "--b-matrix", "--text-encoder", "clip", "--text-model", "nowhere", "--device", "cpu", "out")
-    assert result.exit_code == 2
-    assert "of compose: --text-model DIR" in said(result)
 
 
 @pytest.mark.parametrize("name", ["tmr", "stored"])
@@ -194,13 +165,6 @@ def test_a_dry_run_makes_nothing(cli: Cli) -> None:
     Path("composite_k3_train.json").touch()
     result = compose(cli, "--dry-run", ".")
     assert (result.exit_code, "already exists" in said(result)) == (2, True)
-
-
-def test_flags_of_the_old_script_are_answered(cli: Cli) -> None:
-    for old, new in (("--compute_b_matrix", "--b-matrix"), ("--max_samples", "--max-samples")):
-        result = cli("compose", old, "3", "out")
-        assert result.exit_code == 2
-        assert new in said(result)
 
 
 # grpo

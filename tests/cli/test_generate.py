@@ -305,39 +305,6 @@ def test_files_are_looped_repaired_and_named_as_a_rig(policy: Path, tmp_path: Pa
     assert [track["fps"] for track in data["tracks"]] == [30, 30]
 
 
-def test_one_file_is_edited_too(policy: Path, tmp_path: Path) -> None:
-    out = tmp_path / "one.glb"
-    result = _generate(policy, FIRST, out, "--durations", 2, "--loop", "--fix", "jitter", "--names", "mixamo")
-    assert result.exit_code == 0, result.stderr
-    assert "joints at the seam, mm" in result.stdout
-    (clip,) = read_glb(out, ReadOptions(up="y", unit="m"))
-    assert clip.motion.names[0] == "mixamorig:Hips"
-    for words, said in (
-        (("--fix", "clean"), "--fix clean does not act on what a policy makes"),
-        (("--fix", "feats"), "did you mean feet?"),
-        (("--names", "maya"), "--rig maya is not a rig"),
-    ):
-        refused = _generate(policy, FIRST, tmp_path / "two.glb", *words)
-        assert refused.exit_code == 2
-        assert said in " ".join(refused.stderr.split())
-
-
-def test_what_is_done_once_is_not_made_longer(policy: Path, tmp_path: Path) -> None:
-    jump = next(text for text in starter.captions() if "jumps up" in text)
-    assert _generate(policy, jump, f"{jump} | {jump}", tmp_path / "out").exit_code == 0
-    once, twice = json.loads((tmp_path / "out/motions.json").read_text())["motions"]
-    assert (once["seconds"], twice["seconds"]) == (2.0, 4.0)  # before, 6 s, more than this policy makes
-
-
-def test_the_page_has_as_many_motions_as_a_page_holds(policy: Path, tmp_path: Path) -> None:
-    out = tmp_path / "many"
-    result = _generate(policy, FIRST, out, "--durations", "1", "--num-samples", 14)
-    assert result.exit_code == 0, result.stderr
-    page = (out / "motions.html").read_text()
-    data = json.loads(page.split('<script type="application/json">')[1].split("</script>")[0])
-    assert (data["title"], len(data["tracks"])) == ("14 generated motions", 14)
-
-
 def test_one_file(policy: Path, tmp_path: Path) -> None:
     out = tmp_path / "one.bvh"
     assert _generate(policy, FIRST, out, "--durations", "1").exit_code == 0
@@ -351,14 +318,6 @@ def test_one_file(policy: Path, tmp_path: Path) -> None:
     assert _generate(policy, FIRST, out, "--to", "glb", "--overwrite").exit_code == 2
     assert "--to tape" in _generate(policy, FIRST, tmp_path / "x", "--to", "tape").stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.bvh"]
-
-
-@pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_a_name_of_a_format_that_nobody_writes_is_no_folder(cli, more):
-    result = cli("generate", "a person walks", "walk.fbx", *more)
-    assert result.exit_code == 2
-    assert ".fbx files cannot be written" in result.stderr
-    assert not Path("walk.fbx").exists()
 
 
 def test_dip_goes_past_196_frames(tmp_path: Path, text_models: Any) -> None:

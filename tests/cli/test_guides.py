@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from motionkit import plugins
 from motionkit.cli._app import built_in, command_names, options_of
 from motionkit.cli._guide import guide_options, guide_scripts
 from motionkit.cli._translate import _COMMON as SHARED
-from motionkit.cli._translate import old_options, read, translate
+from motionkit.cli._translate import old_options, translate
 from motionkit.config import leaves
 from motionkit.predictor.guide_files import KEYS, reason_left_out
 
@@ -336,11 +335,6 @@ def test_the_guides_one_script_for_tuning_is_two_commands(command: str, typed: s
     assert draft.dropped == []
 
 
-def test_a_checkpoint_of_the_guide_is_said_to_be_left_out(cli: Cli) -> None:
-    said = " ".join(cli(*TRAIN, "--resume", "../models/a/checkpoint_epoch_10.pt").stderr.split())
-    assert "left out: checkpoint_epoch_10.pt: a run goes on after its newest checkpoint" in said
-
-
 def test_every_key_of_the_guides_config_is_in_the_table() -> None:
     """Those of later versions of its code are read as well, but not listed."""
     rows = [row for row in guide_options() if row.command == "train-mpl"]
@@ -437,25 +431,6 @@ def test_a_flag_of_another_command_is_said_to_be_that(command: str, flag: str, c
         assert f"  why  {trainers} have it.\n" in done.stderr
 
 
-def test_a_command_to_copy_is_not_broken_between_lines(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    from motionkit.cli import output
-
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("motionkit.cli.output.shutil.get_terminal_size", lambda: os.terminal_size((40, 9)))
-    long = " \\\n         ".join(
-        ["  fix  motionkit grpo", "--out a/path/that/does/not/fit/into/a/line", f"--seed {'1' * 30}"]
-    )
-    assert output.wrapped(long) == long
-    assert output.wrapped("a " * 30).count("\n") > 0
-
-
-def test_read_takes_a_value_only_where_there_is_one() -> None:
-    draft = read(
-        "convert", ["--json", "a.json", "--input", "b.json", "\\", " --output", "c.npz"], {"--json": False}, script=True
-    )
-    assert (draft.places, draft.old) == (["a.json"], {"--input": "b.json", "--output": "c.npz"})
-
-
 PAGE = Path("examples/03-text-to-motion-grpo/experiments.md")
 
 
@@ -465,13 +440,6 @@ def test_the_page_shows_the_five_experiments_as_they_are_translated(root: Path, 
     assert len(pairs) == 5
     for old, new in pairs:
         assert fix_of(cli(*words_of(old), "--json")) == [*words_of(new)[1:], "--json"]
-
-
-def test_the_pages_old_commands_are_the_guides(root: Path, shared: Path) -> None:
-    lines = from_guides(shared)
-    old = [words for words in lines_of((root / PAGE).read_text(encoding="utf-8")) if words[1] == "-m"]
-    assert len(old) == 5
-    assert all(words in lines for words in old)
 
 
 SCRIPT = ("bash", "examples/embodiment/train_reward_model.sh", "train_reward_model")
@@ -505,18 +473,6 @@ def test_commands_of_the_reward_guide(
     assert sorted(words[1:]) == sorted(found.split())
     _place_files(words)
     assert parses(dry, words) == "motionkit reward-train"
-
-
-def test_a_word_of_hydra_that_does_nothing_here_is_named(cli: Cli) -> None:
-    done = cli("reward-train", "reward.num_epochs=50", "reward.data.num_workers=4", "--json")
-    error = json.loads(done.stdout)["error"]
-    assert error["fix"] == "motionkit reward-train --epochs 50 --json"
-    assert (
-        "left out: reward.data.num_workers=4: frames are read from files that are mapped into memory." in error["why"]
-    )
-    unknown = cli("reward-train", "reward.nothing=4")
-    assert unknown.exit_code == 2
-    assert "reward.nothing=4" in unknown.stderr
 
 
 STAGE = ("bash", "examples/embodiment/run_embodiment.sh", "maniskill_ppo_cnn")
@@ -579,20 +535,3 @@ def test_the_stage_is_read_from_the_file_that_the_line_names(
         assert parses(dry, words) == "motionkit reward-collect"
     # What is typed counts before the file.
     assert fix_of(cli(*STAGE, "reward.collect_data=True", "--json"))[0] == "reward-collect"
-
-
-def test_two_stages_at_once_in_the_file_are_refused(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    file = Path(STAGE_CONFIG.split()[1])
-    file.parent.mkdir(parents=True)
-    file.write_text("reward: {collect_data: true, use_reward_model: true}")
-    assert "both true; nothing was started" in cli(*STAGE).stderr
-
-
-def test_what_the_classifier_says_itself_is_left_out(cli: Cli) -> None:
-    error = json.loads(
-        cli(*STAGE, "reward.use_reward_model=True", "reward.reward_model.freeze_encoder=True", "--json").stdout
-    )
-    assert (
-        "left out: reward.reward_model.freeze_encoder=True: the classifier's own file says it." in error["error"]["why"]
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -13,18 +12,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import typer
-from typer.main import get_command
 from typer.testing import Result
 
 from motionkit.cli._app import command_names
-from motionkit.cli._command import register_command
 from motionkit.cli._help import EXAMPLES
 from motionkit.cli.output import module_exists, rows
 from motionkit.cli.settings import flags
 from motionkit.config import Draft
-from motionkit.contracts.command import Command
-from motionkit.contracts.console import Console
 
 Cli = Callable[..., Result]
 HEAVY = ("torch", "numpy", "pydantic", "pydantic_settings", "peft", "transformers", "motionkit.config")
@@ -113,12 +107,6 @@ def test_options_of_the_chosen_plugin_are_shown(cli: Cli, trainer: ModuleType) -
     assert "--reward.near.alpha" in both
 
 
-def test_defaults_come_from_the_parents_instance(sample: ModuleType) -> None:
-    found = {flag.path: flag for flag in flags(Draft(sample.Sample))}
-    assert found["optim", "weight_decay"].names == ("--optim.weight-decay",)
-    assert "default: 0.01" in found["optim", "weight_decay"].help  # the class itself says 0.0
-
-
 def test_two_settings_with_one_flag_fail_at_once(sample: ModuleType) -> None:
     class Twins(sample.Sample):  # type: ignore[name-defined,misc]
         other: int = sample.Field(1)
@@ -126,22 +114,6 @@ def test_two_settings_with_one_flag_fail_at_once(sample: ModuleType) -> None:
     Twins.model_fields["other"].metadata.append(sample.Cli("--mode"))
     with pytest.raises(TypeError, match="mode and other both have the flag --mode"):
         flags(Draft(Twins))
-
-
-def test_typer_is_given_no_variables(trainer: ModuleType) -> None:
-    app = typer.Typer(add_completion=False)
-
-    def count(settings: object, console: Console) -> dict[str, object]:
-        return {}
-
-    register_command(Command(count, trainer.CountSettings), app)
-    assert all(not parameter.envvar for parameter in get_command(app).params)
-
-
-def test_json_flag_is_documented_everywhere(cli: Cli, trainer: ModuleType) -> None:
-    assert "--json" in cli("count", "--help").stdout
-    document = json.loads(cli("plugins", "list", "--json").stdout)
-    assert document["schema"] == 1
 
 
 def test_names_of_options_are_whole_at_80_columns(cli: Cli) -> None:
@@ -185,15 +157,6 @@ def test_examples_of_the_help_parse(dry: Callable[[list[str]], tuple[str, Result
         found, done = dry(words)
         assert done.exit_code == 0, f"{line}: {done.stderr}"
         assert found.startswith(f"motionkit {path}")
-
-
-def test_words_of_help_are_not_cut_beside_long_names(cli: Cli) -> None:
-    narrow, wide = (cli("grpo", "--help", env={"COLUMNS": width}).stdout for width in ("80", "240"))
-
-    def words(shown: str) -> list[str]:
-        return sorted(word for word in shown.replace("│", " ").split() if word.isalpha() and word.islower())
-
-    assert words(narrow) == words(wide)
 
 
 def test_explain_takes_flags_and_shows_the_defaults_of_each_algorithm(cli: Cli) -> None:

@@ -151,19 +151,6 @@ def test_a_predictor_is_used_on_the_clips_of_its_run(
     assert ("--start FOLDER" if "predict" in line else "--data FOLDER") in moved.stderr
 
 
-def test_a_prediction_says_its_rate_and_another_is_written(
-    own_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(own_runs)
-    done = typed(f"predict runs/tiny/train-mpl {tmp_path}/a.bvh --seconds 0.2 --device cpu")
-    assert "predicted, at 30 fps, the predictor's; --fps changes that" in done.stderr
-    done = typed(f"predict runs/tiny/train-mpl {tmp_path}/b.bvh --seconds 0.2 --device cpu --fps 60")
-    assert "predicted, at 60 fps" in done.stderr
-    slow, fast = ((tmp_path / name).read_text() for name in ("a.bvh", "b.bvh"))
-    assert "Frame Time: 0.0333" in slow
-    assert "Frame Time: 0.0166" in fast
-
-
 def test_generate_asks_the_prompts_of_the_run_where_no_text_is_given(
     own_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

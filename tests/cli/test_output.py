@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import Result
 
-from motionkit.cli import output, progress
+from motionkit.cli import output
 from motionkit.cli._errors import report
 from motionkit.errors import MotionkitError
 
@@ -32,13 +32,6 @@ def test_control_characters_are_spelled_out(capsys: pytest.CaptureFixture[str]) 
     assert found.err.count(SHOWN) == 4
     assert found.out.count(SHOWN) == 2
     assert not {"\x1b", "\x07", "\x9b", "\x7f"} & set(found.out + found.err)
-
-
-def test_titles_and_notes_are_no_markup(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(progress, "is_terminal", lambda: True)
-    with progress.bar("[/b] title", total=1) as step:
-        step(1, note="[/b] note")
-    assert "[/b] title" in capsys.readouterr().err
 
 
 def test_a_folder_whose_name_looks_like_markup(cli: Cli) -> None:
@@ -80,15 +73,3 @@ def test_a_command_with_a_result_and_an_error_ends_in_one_document(
     assert capsys.readouterr().out == ""
     output.finish({"command": "check"}, None, json=True)
     assert json.loads(capsys.readouterr().out) == {"schema": 1, "command": "check", "status": "done"}
-
-
-def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "error: " + "some words " * 12 + "/a/path/" + "x" * 90 + "\n  why  " + "because " * 14
-    assert output.wrapped(text) == text, "a file or a pipe has no width"
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = output.wrapped(text).split("\n")
-    assert all(len(line) < 80 for line in lines if "/a/path" not in line)
-    assert " ".join(" ".join(lines).split()) == " ".join(text.split())
-    assert lines[1].startswith("  ")
-    assert lines[-1].startswith("    because")

@@ -56,20 +56,6 @@ def test_without_any_word_it_is_planned_on_starter_clips(cli: Cli, monkeypatch: 
     assert plan["clips"] == "288 to train on, 144 to validate, 22 joints, 10 fps"
 
 
-def test_the_rate_of_the_clips_is_kept_when_asked(cli: Cli, folder: Path) -> None:
-    done = cli("pretrain", "mpl-encoder", "--data", folder, "--fps", 0, "--dry-run", "--json")
-    assert json.loads(done.stdout)["plan"]["clips"].endswith("60 fps")
-
-
-def test_help_still_lists_the_models(cli: Cli) -> None:
-    text = cli("pretrain", "--help").stdout
-    assert all(model in text for model in ("mdm", "tmr", "t2m-evaluator", "mpl-encoder"))
-    assert "Without a model it is motionkit pretrain mpl-encoder." in text
-    wrong = cli("pretrain", "nonesuch")
-    assert "there is no command 'motionkit pretrain nonesuch'" in wrong.stderr
-    assert "no such option: --nonesuch" in cli("pretrain", "--nonesuch").stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -50,14 +50,6 @@ def test_json_holds_every_figure_and_nothing_is_written(cli: Run, folder: Path) 
     assert list(Path.cwd().iterdir()) == []
 
 
-def test_tables_are_for_people(cli: Run, folder: Path) -> None:
-    result = cli("profile", folder)
-    assert result.exit_code == 0
-    for words in ("complexity", "suggested settings", "rest-pose", "22 joints", "freerun_stage_schedule"):
-        assert words in result.stdout, words
-    assert "no captions" in result.stderr
-
-
 def test_the_page_is_written(cli: Run, folder: Path) -> None:
     result = cli("profile", folder, "--html", "page.html")
     assert result.exit_code == 0
@@ -180,13 +172,6 @@ def test_without_a_path_it_is_the_starter(cli: Run) -> None:
     assert not [kind for kind, number in document["findings"].items() if number["error"]]
 
 
-def test_it_is_listed_and_its_help_names_the_options(cli: Run) -> None:
-    assert "profile" in cli("--help").stdout
-    text = cli("profile", "--help").stdout
-    for words in ("--html", "--write-config", "--overwrite", "--json"):
-        assert words in text
-
-
 def test_a_clip_in_several_splits_is_a_leak_in_words_and_in_json(cli: Run, shared: Path) -> None:
     folder = shared / "fixtures" / "mdm" / "mini_humanml3d" / "dataset" / "HumanML3D"
     result = cli("profile", folder, "--json")
@@ -210,24 +195,8 @@ def test_clips_without_rotations_get_no_settings_of_the_predictor(cli: Run) -> N
     assert "freerun_stage_schedule" in cli("profile", "--clips", 6).stdout
 
 
-def test_rates_that_differ_are_said_in_the_terminal_too(cli: Run, folder: Path) -> None:
-    write_bvh(folder / "other.bvh", 60, fps=30.0)
-    assert "different frame rates (30, 60)" in cli("profile", folder).stderr
-
-
 def test_few_clips_are_not_compared_and_that_is_said(cli: Run, folder: Path) -> None:
     assert "too few clips to compare: 3 clips" in cli("profile", folder).stderr
-
-
-def test_lists_have_no_empty_heads_and_no_number_has_an_exponent(cli: Run, folder: Path) -> None:
-    lines = [line.rstrip() for line in cli("profile", folder).stdout.splitlines()]
-    assert lines[0] == "dataset"
-    assert lines[1].startswith("clips")
-    assert "e+0" not in "".join(lines)
-
-
-def test_what_cannot_be_known_is_called_so(cli: Run) -> None:
-    assert "not known: joints only" in cli("profile", "--clips", 6).stdout
 
 
 def test_settings_come_from_files_too(cli: Run, folder: Path) -> None:

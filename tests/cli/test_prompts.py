@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,12 +71,6 @@ def test_a_miss_names_near_prompts_and_the_extra() -> None:
     assert "pip install -c constraints.txt -e '.[text]'" in said
 
 
-def test_several_prompts_of_one_word_each_are_fine_from_stdin() -> None:
-    result = _generate("-", "out", *QUICK, stdin="walk\nrun\njump\n")
-    assert result.exit_code == 0, result.stderr
-    assert _texts() == ["walk", "run", "jump"]
-
-
 def test_the_batch_size_changes_no_motion() -> None:
     import numpy as np
 
@@ -87,12 +80,3 @@ def test_the_batch_size_changes_no_motion() -> None:
     for file in ("0000_00.npy", "0002_00.npy"):
         first, second = (np.load(Path(name) / "new_joints" / file) for name in ("one", "many"))
         assert np.allclose(first, second, atol=1e-4)
-
-
-def test_listed_prompts_work(cli: Callable[..., Result]) -> None:
-    result = cli("generate", "--list-prompts")
-    lines = result.stdout.splitlines()
-    assert (result.exit_code, len(lines)) == (0, 144)
-    assert "144 movements" in result.stderr
-    done = _generate(lines[0], lines[-1], "out", *QUICK)
-    assert done.exit_code == 0, done.stderr

@@ -38,12 +38,6 @@ def test_options_that_work_anywhere_are_hoisted() -> None:
     assert hoist(["generate", "--", "-q"]) == ["generate", "--", "-q"]
 
 
-def test_colour_is_one_of_three(cli: Cli) -> None:
-    assert cli("doctor", "--color", "sometimes").exit_code == 2
-    assert "\x1b" not in cli("plugins", "list", "--color", "never").stdout
-    assert "\x1b" in cli("plugins", "list", "--color", "always", env={"NO_COLOR": ""}).stdout
-
-
 def test_quiet_hides_talk_and_keeps_warnings(cli: Cli, trainer: ModuleType) -> None:
     loud = cli("count", "--num-steps", 1, env={"MOTIONKIT_SEEED": "1"}).stderr
     quiet = cli("-q", "count", "--num-steps", 1, env={"MOTIONKIT_SEEED": "1"}).stderr
@@ -69,24 +63,6 @@ def test_every_old_flag_has_an_answer_and_appears_once() -> None:
     assert row_of("--nonesuch", "") is None
 
 
-def test_an_old_flag_means_what_it_meant_for_the_command(cli: Cli) -> None:
-    for words, fix in (
-        (["compose", "--k_segments", 2, "--output_dir", "x", "--seed", 3], "compose x"),
-        (["convert", "--input", "a.json", "--output", "b.npz"], "convert a.json b.npz"),
-        (["profile", "--base-config", "c.json"], "profile --write-config c.json"),
-        (["grpo", "--output_dir", "x"], "grpo --out x"),
-    ):
-        done = cli(*words)
-        assert done.exit_code == 2
-        assert f"fix  motionkit {fix}" in done.stderr
-
-
-@pytest.mark.parametrize("row", guide_options(), ids=lambda row: f"{row.command} {row.guide[0]}")
-def test_new_names_are_kebab_case(row: GuideOption) -> None:
-    flag = row.flag
-    assert all("_" not in word for word in flag.split() if word.startswith("--") and "--set" not in flag)
-
-
 @pytest.mark.parametrize("row", guide_options(), ids=lambda row: f"{row.command} {row.guide[0]}")
 def test_keys_of_the_guides_are_settings(row: GuideOption) -> None:
     if not row.key:
@@ -109,12 +85,3 @@ def test_a_trainer_cannot_take_the_name_of_a_command(cli: Cli, site: Any, traine
     assert done.exit_code == 0
     assert "trainer 'runs' of package 'greedy' is ignored: motionkit has that command" in done.stderr
     assert "trainer 'pretrain' of package 'greedy' is ignored: motionkit has that command" in done.stderr
-
-
-def test_a_plugin_that_does_not_import_is_one_clear_error(cli: Cli, site: Any, trainer: ModuleType) -> None:
-    site.install("bad-import", "[motionkit.rewards]\nbad = bad_import:component\n", bad_import="import nonesuch_x\n")
-    done = cli("count", "--reward", "bad")
-    assert done.exit_code == 2
-    assert "package 'bad-import' does not import" in done.stderr
-    assert cli("count", "--reward", "bad", "--help").exit_code == 0
-    assert cli("count", "--num-steps", 1).exit_code == 0

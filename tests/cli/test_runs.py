@@ -108,17 +108,3 @@ def test_progress_shows_smoothed_numbers_and_times_steps_alone(
             run.listeners[0](step, {"reward/mean": float(step), "loss/total": -1.0, **point})
     assert told[1] == "grpo  30/100  reward 20.500  held out +0.125  2.00/s  eta 0:35"
     assert len(told) == 2
-
-
-def test_pretrained_models_end_with_figures_of_what_they_are_for(tiny: Any, cli: Cli) -> None:
-    shown = cli("runs", "show", tiny.tmr).stdout
-    assert "R@10" in shown
-    assert "text to motion, 32 at a time" in shown
-    assert "R@3 of 32" in shown
-    shown = cli("runs", "show", tiny.mdm).stdout
-    assert "FID in the judge's space" in shown
-    assert "held-out loss" in shown
-    page = (tiny.mdm / "report.html").read_text()
-    assert "Motions after training" in page
-    assert "is missing" not in page
-    assert "FID in the judge" in (tiny.mdm / "log.txt").read_text()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from motionkit.runs import data_of, find_one, open_run, tags_of
+from motionkit.runs import find_one, open_run, tags_of
 
 Cli = Callable[..., Result]
 SECONDS = count()
@@ -131,20 +131,3 @@ def test_what_cannot_be_removed_is_refused_before_anything_is(cli: Cli, runs: No
     Path("runs/grpo/middle/run.json").write_text("{")
     assert cli("runs", "rm", "runs/grpo/middle", "--yes").exit_code == 0, "a damaged run can go"
     assert not Path("runs/grpo/middle").exists()
-
-
-@pytest.mark.parametrize(
-    ("config", "words"),
-    [
-        ({"dataset": {"name": "starter"}}, "starter"),
-        ({"dataset": {"name": "composite", "file": "a.json"}}, "composite a.json"),
-        ({"data": {"path": ["a", "b"]}}, "a b"),
-        ({"data": ["a", "b"]}, "a b"),
-        ({"data": {"path": None}, "env": {"name": "push"}}, "push"),
-        ({"data": "clips"}, "clips"),
-        ({}, ""),
-        ({"dataset": 3}, "3"),
-    ],
-)
-def test_data_of_a_run_in_words(config: dict[str, Any], words: str) -> None:
-    assert data_of(config) == words

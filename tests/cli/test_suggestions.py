@@ -76,12 +76,6 @@ def test_short_words_of_other_tools_are_known_everywhere(cli: Cli) -> None:
     assert "motionkit view FILE" in cli("play", "walk.glb").stderr
 
 
-def test_a_name_of_another_kind_is_named(cli: Cli) -> None:
-    said = cli("grpo", "--policy", "physics").stderr
-    assert "'physics' is a reward, not a policy." in said
-    assert "available: mdm, " in said
-
-
 @pytest.mark.parametrize(
     ("arguments", "choices"),
     [
@@ -98,26 +92,6 @@ def test_errors_list_their_choices(cli: Cli, arguments: list[str], choices: set[
     assert choices <= set(error["choices"])
 
 
-def test_the_first_screen(cli: Cli) -> None:
-    alone = cli()
-    assert alone.exit_code == 2
-    assert "error: motionkit: no command was given.\n  fix  name one of the commands above" in alone.stderr
-    shown = cli("--help").output
-    assert "bool" not in shown
-    assert "tune-bayes " not in shown.replace("tune-bayes)", "")
-    assert cli("tune-bayes", "--help").exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("command", "usage"),
-    [("generate", "[TEXT...] OUT"), ("convert", "IN... OUT"), ("config explain", "COMMAND... KEY")],
-)
-def test_usage_lines_are_plain(cli: Cli, command: str, usage: str) -> None:
-    shown = cli(*command.split(), "--help").output
-    assert f"motionkit {command} [OPTIONS] {usage} " in shown
-    assert "TEXT  TEXT" not in shown
-
-
 def test_yaml_numbers_without_a_point_are_numbers(tmp_path: Path) -> None:
     from motionkit.documents import parse_yaml
 
@@ -125,17 +99,6 @@ def test_yaml_numbers_without_a_point_are_numbers(tmp_path: Path) -> None:
     assert parse_yaml(text, "x", dict) == {
         "a": 1e-3, "b": 2e5, "c": -100.0, "d": 1500.0, "e": "e3", "f": "1e", "g": 30, "h": "1e-3", "i": 1000,
     }  # fmt: skip
-
-
-def test_a_list_of_numbers_is_one_line_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    from motionkit.cli.settings import show_plan
-    from motionkit.config import Given, Settings, resolve
-
-    plan = {"timesteps": [49, 47], "words": ["a b", "c"], "empty": []}
-    show_plan("x", resolve(Settings, Given()), plan, as_json=False)
-    assert capsys.readouterr().out.splitlines() == [
-        "plan: timesteps = 49,47", "plan: words = a b", "plan: words = c", "plan: empty = ",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -30,12 +30,6 @@ def test_a_run_prints_its_document_and_leaves_a_folder(cli: Cli, trainer: Module
     assert record["origins"]["run.num_steps"] == "command line"
 
 
-def test_people_get_a_table_and_the_place(cli: Cli, trainer: ModuleType) -> None:
-    done = cli("count", "--num-steps", 3, "--out", "here")
-    assert "Counted" in done.stdout
-    assert "done: here" in done.stderr
-
-
 def test_dry_run_shows_origins_and_writes_nothing(cli: Cli, trainer: ModuleType) -> None:
     Path("a.toml").write_text("seed = 3\n")
     done = cli("count", "--dry-run", "--config", "a.toml", "--num-steps", 7, env={"MOTIONKIT_WIDTH": "9"})
@@ -184,8 +178,3 @@ def test_dotted_trainers_nest(cli: Cli, trainer: ModuleType) -> None:
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["command"] == "deep count"
     assert Path("runs/deep-count").is_dir()
-
-
-def test_unions_are_text_for_typer(cli: Cli, trainer: ModuleType) -> None:
-    plan = json.loads(cli("count", "--width", "wide", "--dry-run", "--json").stdout)
-    assert plan["settings"]["width"] == "wide"

@@ -378,16 +378,6 @@ def tells_of_trials(done: Result, trials: int) -> None:
     assert any(re.search(r"(best|base), seed [12]: step \d of 3", line) for line in lines)
 
 
-def test_trials_that_run_are_told_of(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first trial of a search took five minutes without a line."""
-    monkeypatch.setattr("motionkit.tuning.search._EVERY", 0.05)
-    done = cli("tune-bayes", *SHORT, "--trials", "2", "--base-set", "wait=0.2", "--name", "a")
-    assert done.exit_code == 0, done.stderr
-    tells_of_trials(done, 2)
-    # In this process no step is missed.
-    assert re.search("trial 0, the base: step 2 of 3  eta [0-9.]+ s", done.stderr)
-
-
 def test_a_locked_storage_is_said(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("motionkit.tuning.storage.WAIT", 0.2)
     document(cli("tune-bayes", *SHORT, "--trials", 2, "--name", "a", "--json"))
@@ -416,18 +406,6 @@ def test_another_machine_joins_by_name_and_storage(cli: Cli, tuned: ModuleType) 
     assert len(second["trials"]) == 5
     assert sorted(path.name for path in Path("runs/tune/a/trials").iterdir()) == ["trial-00003", "trial-00004"]
     assert second["baseline"]["repeated"] == first["baseline"]["repeated"]
-
-
-def test_a_second_process_of_the_folder_helps(cli: Cli, tuned: ModuleType) -> None:
-    words = [*SHORT, "--trials", "8", "--base-set", "wait=0.2", "--name", "a", "--json"]
-    one = start(words, Path.cwd())
-    until(lambda: (PLACE / "trials").exists())
-    two = cli("tune-bayes", *words)
-    out, err = one.communicate(timeout=120)
-    assert (one.returncode, two.exit_code) == (0, 0), err + two.stderr
-    assert "this one takes trials of it" in two.stderr
-    states = [each["state"] for each in json.loads(out)["trials"]]
-    assert len(states) == 8
 
 
 def test_help_and_dry_run(cli: Cli, tuned: ModuleType) -> None:

@@ -105,11 +105,6 @@ def test_what_no_thinning_makes_fit_is_cut_and_it_is_said(monkeypatch: pytest.Mo
     ]  # fmt: skip
 
 
-def test_ordinals() -> None:
-    said = [payload._ordinal(n) for n in (2, 3, 4, 11, 12, 13, 21, 22)]
-    assert said == ["2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd"]
-
-
 def test_nothing_to_show_is_an_error() -> None:
     with pytest.raises(MotionkitError, match="no motion"):
         payload.document([], title="x")

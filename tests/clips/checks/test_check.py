@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -345,18 +344,6 @@ def test_curated_recordings_have_few_errors(shared: Path) -> None:
     for name, kind in spoilt.items():
         file = next(file for file in files if file.stem == name)
         assert found(tuple(f for f in check_motion(read_bvh(file)[0].motion) if f.severity == "error"), kind)
-
-
-@pytest.mark.parametrize("fps", [0.1, 60.0, 10_000.0])
-def test_impossible_sizes_are_told_in_few_words(fps: float) -> None:
-    """Far joints, far frames, a far floor, bones that change: every sentence stays one that can be read."""
-    motion = person(60)
-    joints = motion.positions().clone()
-    joints[30, 20] = 9e5
-    joints[40:, :, 1] -= 9e5
-    findings = check_motion(replace(joints_of(motion, joints), fps=fps))
-    assert max(len(finding.detail) for finding in findings) < 250
-    assert all(len(digits) < 12 for finding in findings for digits in re.findall(r"[0-9]+", finding.detail))
 
 
 @pytest.mark.parametrize("size", [1e6, 1e100, 1e200, 1e308])
