@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import motionkit
 from motionkit.clips.convert import Edits, read_fixes
-from motionkit.clips.edits import edited, trimmed
+from motionkit.clips.edits import edited
 from motionkit.clips.faults import floor_height
 from motionkit.errors import MotionkitError
 from motionkit.formats import read_clips
@@ -100,10 +100,6 @@ def test_datasets_refuse_what_has_no_effect_on_them(walk_file, tmp_path, words):
     result = run("convert", walk_file, tmp_path / "set", *words)
     assert result.exit_code == 2
     assert f"{words[0]} does not act with --to humanml" in " ".join(result.output.split())
-
-
-def test_a_check_takes_no_edits(walk_file):
-    assert "--check does not go together with --loop" in run("convert", "--check", walk_file, "--loop").output
 
 
 def test_left_and_right_are_swapped(walk, walk_file, tmp_path):
@@ -206,11 +202,6 @@ def test_the_python_function_takes_the_same(skating, walk_file, tmp_path):
     assert report.figures["skate_after"] < report.figures["skate_before"]
     with pytest.raises(MotionkitError, match="beyond the end"):
         motionkit.convert(walk_file, tmp_path / "b.glb", start=99)
-
-
-def test_nothing_asked_changes_nothing(walk):
-    assert edited(walk, Edits(start=1, fixes=("clean",))) == (walk, {})
-    assert trimmed(walk, Edits()) is walk
 
 
 def test_features_that_are_only_cut_stay_as_they_are(tmp_path):

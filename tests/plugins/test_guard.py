@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -47,20 +46,6 @@ def handled() -> Any:
     before = signal.signal(signal.SIGINT, lambda *_: None)
     yield
     signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.parametrize("name", list(broken.RAISING))
-def test_an_import_that_fails_names_plugin_and_package(site: Any, handled: None, tmp_path: Path, name: str) -> None:
-    source, said = broken.RAISING[name]
-    broken.install(site, name, source)
-    with pytest.raises(MotionkitError) as caught:
-        plugins.get("rewards", name)
-    assert said in caught.value.message
-    assert f"broken-{name}" in caught.value.message or name == "quiet"  # which says what it wants to say
-    file = tmp_path / "own_reward.py"
-    file.write_text(source)
-    with pytest.raises(MotionkitError):
-        plugins.get("rewards", f"{file}:component", typed=True)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +103,6 @@ def test_without_a_handler_of_ours_ctrl_c_is_a_plain_keyboard_interrupt(called: 
             called.interrupts()
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def test_several_plugins_of_one_package(called: ModuleType, site: Any) -> None:
-    site.install("called-too", "[motionkit.rewards]\nother = called_light:component\n")
-    plugins.get("rewards", "other")
-    with pytest.raises(PluginError, match="a plugin of 'called-too' raised"), plugins.catching():
-        called.fails()
 
 
 def test_needs_that_cannot_be_looked_for_are_missing(sample: ModuleType) -> None:

@@ -27,16 +27,6 @@ def dataset():
     return motionkit.load_dataset("starter")
 
 
-def test_film_shows_the_median_of_each_kind_and_no_prompt_twice() -> None:
-    chosen = script("before_after").chosen
-    gains = {0: 0.5, 1: 0.1, 2: 0.3, 3: -0.2, 4: 0.0}
-    assert chosen({"kick": [0, 1, 2]}, gains) == {"kick": 2}
-    assert chosen({"kick": [0, 1, 2, 3]}, gains) == {"kick": 2}  # the better of the middle two
-    assert chosen({"kick": [0, 1, 2], "jump": [2, 4, 3, 1]}, gains) == {"kick": 2, "jump": 4}
-    with pytest.raises(SystemExit, match="jump"):
-        chosen({"kick": [2], "jump": [2]}, gains)
-
-
 def test_film_finds_what_a_prompt_asks_for(dataset) -> None:
     tool = script("before_after")
     names = (
@@ -75,20 +65,3 @@ def test_page_puts_the_real_clip_where_it_says(dataset) -> None:
         assert [one == real for one in pair] == [side == sides[number] for side in "AB"]
     assert page != other
     assert "https://" not in page.replace("https://www.w3.org", "")
-
-
-def test_captions_are_of_different_actions(dataset) -> None:
-    tool = script("blind_test")
-    places = tool.chosen(dataset, 20, np.random.default_rng(3))
-    action = {entry.name: entry.action for entry in CATALOGUE}
-    names = {action[dataset.action(dataset.clips("test")[place].captions[0])] for place in places}
-    assert len(names) == 20
-    with pytest.raises(SystemExit, match="actions"):
-        tool.chosen(dataset, 1000, np.random.default_rng(3))
-
-
-def test_odds_of_guessing() -> None:
-    tool = script("blind_test")
-    assert tool.tail(2, 2) == 0.25
-    assert tool.tail(20, 15) == pytest.approx(0.0207, abs=1e-4)
-    assert tool.enough(20) == 15

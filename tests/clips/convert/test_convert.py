@@ -26,7 +26,7 @@ from motionkit.testing import check_dataset
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
 
 from ...made.bodies import mirror_features, walker
-from ...made.bvh_files import Dialect, write_bvh, write_dialect
+from ...made.bvh_files import write_bvh
 
 
 @pytest.fixture
@@ -214,14 +214,6 @@ def test_mirror_images(tmp_path):
     torch.testing.assert_close(image[:, :3], mirror_features(plain, HUMANML)[:, :3], atol=0.02, rtol=0)
 
 
-def test_same_names_get_their_folders(tmp_path):
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        write_bvh(tmp_path / folder / "walk fast.bvh", 130)
-    assert [source.key for source in opened(tmp_path)] == ["a_walk_fast", "b_walk_fast"]
-    assert len(opened(tmp_path, tmp_path / "a")) == 2, "a file given twice counts once"
-
-
 def test_features_pass_unchanged(tmp_path):
     class Source:
         key, origin = "x", "memory"
@@ -239,14 +231,6 @@ def test_features_pass_unchanged(tmp_path):
         np.load(tmp_path / "out/new_joint_vecs/x.npy"),
         np.arange(50 * 263.0, dtype=np.float32).reshape(50, 263) / np.float32(1e4),
     )
-
-
-def test_z_up_files_are_turned(tmp_path):
-    for name, up in (("a", "y"), ("b", "z")):
-        write_dialect(tmp_path / f"in/{name}.bvh", Dialect(up=up), 3.0)
-    convert(opened(tmp_path / "in"), tmp_path / "out", FeatureTarget())
-    plain, turned = (np.load(tmp_path / f"out/new_joint_vecs/{name}.npy") for name in "ab")
-    np.testing.assert_allclose(turned, plain, atol=1e-4)
 
 
 def test_a_rest_pose_before_the_motion_is_left_out_of_datasets_only(tmp_path):

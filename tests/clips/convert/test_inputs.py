@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
-from motionkit.clips.convert import FileTarget, convert, load_clips, open_sources
+from motionkit.clips.convert import convert, load_clips, open_sources
 from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.errors import MotionkitError
 from motionkit.formats.table import read_clips
@@ -130,28 +129,6 @@ def test_joints_keep_the_captions_and_splits_beside_them(tmp_path: Path) -> None
     assert clip.texts == ("a walk",)
 
 
-def test_a_page_shows_the_good_ones_of_several(cli: Cli) -> None:
-    Path("in").mkdir()
-    write_bvh(Path("in/good.bvh"), 60)
-    Path("in/cut.bvh").write_text(Path("in/good.bvh").read_text()[:-400])
-    result = cli("convert", "in", "out.html", "--json")
-    assert result.exit_code == 1
-    document = json.loads(result.stdout)
-    assert document["written"] == ["good"]
-    assert list(document["failed"]) == ["in/cut.bvh"]
-    assert "good" in Path("out.html").read_text()
-    Path("in/good.bvh").unlink()
-    result = cli("convert", "in", "other.html")
-    assert result.exit_code == 2
-    assert not Path("other.html").exists()
-
-
-def test_a_remedy_is_said_in_lists_too() -> None:
-    error = MotionkitError("no unit.", why="known are m, cm, ...", fix="pass --units.")
-    assert error.sentence() == "no unit (known are m, cm, ...). Fix: pass --units."
-    assert MotionkitError("a, b, ...").sentence() == "a, b, ..."
-
-
 def test_too_little_memory_is_a_failure_of_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_bvh(tmp_path / "a.bvh", 60)
 
@@ -164,14 +141,6 @@ def test_too_little_memory_is_a_failure_of_one_file(tmp_path: Path, monkeypatch:
         load_clips(source)
 
 
-def test_an_archive_of_repetition_is_not_unpacked(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "a.npz", poses=np.zeros((100_000_000,), np.int8))
-    with pytest.raises(MotionkitError, match=r"a\.npz unpacks 0\.1 MB to 100 MB"):
-        read_array(tmp_path / "a.npz")
-    np.savez_compressed(tmp_path / "b.npz", poses=np.zeros((10_000_000,), np.int8))
-    assert read_array(tmp_path / "b.npz")["poses"].shape == (10_000_000,)
-
-
 def test_a_file_that_may_not_be_read_is_not_to_be_downloaded_again(tmp_path: Path, monkeypatch) -> None:
     np.save(tmp_path / "a.npy", np.zeros(3))
 
@@ -182,32 +151,3 @@ def test_a_file_that_may_not_be_read_is_not_to_be_downloaded_again(tmp_path: Pat
     with pytest.raises(MotionkitError, match="Permission denied") as caught:
         read_array(tmp_path / "a.npy")
     assert caught.value.fix == "check its permissions."
-
-
-def test_a_file_that_may_not_be_written_is_refused_before_the_work(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_bvh(Path("a.bvh"), 60)
-    Path("ro").mkdir()
-    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "ro")
-    result = cli("convert", "a.bvh", "ro/out.bvh")
-    assert result.exit_code == 2
-    assert "ro/out.bvh cannot be written" in result.stderr
-    assert "--out" not in result.stderr
-    assert ".tmp" not in result.stderr
-
-
-def test_a_name_of_nothing_but_blanks_is_still_an_id(tmp_path: Path) -> None:
-    write_bvh(tmp_path / "a.bvh", 60)
-    (tmp_path / "a.bvh").rename(tmp_path / " .bvh")
-    sources = open_sources([tmp_path / " .bvh"]).sources
-    assert sources[0].key == "clip"
-    assert convert(sources, tmp_path / "out", FileTarget("npz")).written == ["clip"]
-
-
-def test_zip_members_are_whole(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", x=np.arange(10.0))
-    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
-        data = archive.read("x.npy")
-    with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
-        archive.writestr("x.npy", data[:-16])
-    with pytest.raises(MotionkitError, match="cannot be read"):
-        read_array(tmp_path / "b.npz")

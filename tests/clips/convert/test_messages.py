@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from typer.testing import Result
 
-from motionkit.clips.convert import ConvertReport, finding_text, fit_text, messages, summary_line, summary_rows
+from motionkit.clips.convert import ConvertReport, finding_text, fit_text, messages
 
 from ...made.bodies import walker
 from ...made.bvh_files import write_bvh
@@ -33,17 +33,6 @@ def test_what_many_clips_have_in_common_is_said_once() -> None:
     ]  # fmt: skip
 
 
-def test_short_mirror_images_and_parts_are_no_clips() -> None:
-    found = report("a", "b", "Me", short={"a": 30, "Ma": 30, "Me": 20, "MMe": 20, "b_p0": 9})
-    (_, text) = messages(found, fixed=False)[0]
-    assert text.startswith("2 clip(s) and 2 mirror image(s) and 1 part(s) are too short and were left out: a (30), Ma")
-
-
-def test_mirror_images_without_captions_are_no_clips() -> None:
-    (_, text) = messages(report("a", "b", uncaptioned=["a", "Ma", "b"]), fixed=False)[0]
-    assert text.startswith("2 clip(s) and 1 mirror image(s) have no caption")
-
-
 def test_the_fit_of_a_skeleton_is_said_where_it_is_bad_or_asked_for() -> None:
     def said(mean: float, most: float, flips: float = 0.0, **how: bool) -> str:
         return fit_text(ConvertReport(figures={"residual_mean": mean, "residual_max": most, "flips": flips}), **how)
@@ -54,21 +43,6 @@ def test_the_fit_of_a_skeleton_is_said_where_it_is_bad_or_asked_for() -> None:
     assert said(0.02, 0.03) == "skeleton fit: 20 mm mean, 30 mm max"
     assert said(0.01, 0.07).endswith("70 mm max")
     assert fit_text(ConvertReport(), always=True) == ""
-
-
-def test_cut_lists_say_so() -> None:
-    found = report(motionless=[f"r{number}" for number in range(11)])
-    assert messages(found, fixed=False)[0][1].endswith("r8, r9, ...")
-    found = report(motionless=[f"r{number}" for number in range(10)])
-    assert messages(found, fixed=False)[0][1].endswith("r8, r9")
-
-
-def test_residuals_are_millimetres() -> None:
-    figures = {"residual_mean": 0.0012, "residual_max": 0.0345, "flips": 0.0}
-    found = report("a", written=["a"], figures=figures, frames=60)
-    assert summary_line(found) == "60 frames"
-    assert summary_line(found, always=True) == "60 frames, skeleton fit: 1 mm mean, 34 mm max"
-    assert dict(summary_rows(found))["joints to rotations: largest residual, mm"] == 34.5
 
 
 def test_one_clip_gets_one_line_and_a_bad_one_is_told_of_once(cli: Cli) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from motionkit.clips.convert import Edits, FileTarget, OutputOptions, plan_conversion, refuse_for_check
+from motionkit.clips.convert import Edits, FileTarget, OutputOptions, plan_conversion
 from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.errors import MotionkitError
 
@@ -60,21 +60,6 @@ def test_a_folder_that_is_called_like_a_file_is_a_folder(tmp_path: Path) -> None
 def test_what_could_not_act_is_refused(out: str, to, options: OutputOptions, said: str) -> None:
     with pytest.raises(MotionkitError, match=said):
         plan_conversion(Path(out), ["a.bvh"], to, options)
-
-
-def test_a_check_takes_no_option_of_writing() -> None:
-    refuse_for_check({"--to": None, "--fps": 0.0, "--mirror": False})
-    with pytest.raises(MotionkitError, match="does not go together with --fps, --mirror"):
-        refuse_for_check({"--to": None, "--fps": 30.0, "--mirror": True})
-
-
-def test_the_command_refuses_before_it_reads(tmp_path: Path) -> None:
-    write_bvh(tmp_path / "a.bvh", 60)
-    result = run("convert", tmp_path / "a.bvh", tmp_path / "a.npz", "--min-frames", 500)
-    assert result.exit_code == 2
-    assert "--min-frames" in result.stderr
-    assert run("convert", "--check", tmp_path / "a.bvh", "--overwrite").exit_code == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bvh"]
 
 
 def test_a_check_tells_of_short_clips_and_is_no_failure(tmp_path: Path) -> None:

@@ -151,12 +151,6 @@ def test_a_file_that_only_loses_blanks_has_no_copy_and_a_copy_replaces_no_older_
     assert parse(path)["mine"] == 1
 
 
-def test_the_statistics_are_a_table_of_their_own_in_toml(tmp_path: Path) -> None:
-    path = tmp_path / "new.toml"
-    merge_settings(path, WANTED, FIGURES)
-    assert path.read_text().endswith("\n\n[dataset_profile]\nn_clips = 3\ncomplexity = 1.25\n")
-
-
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
 def test_permissions_stay_and_a_copy_has_them_too(tmp_path: Path) -> None:
     plain, anew = tmp_path / "a.json", tmp_path / "a.yaml"
