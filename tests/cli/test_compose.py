@@ -80,13 +80,6 @@ def test_the_starters_tower_is_a_guess_elsewhere(cli: Cli, shared: Path) -> None
     assert warning not in said(compose(cli, "--b-matrix", "--device", "cpu", "other"))
 
 
-def test_an_old_file_that_is_there_is_written_again(cli: Cli) -> None:
-    assert compose(cli, "--legacy-npy", "out").exit_code == 0
-    result = compose(cli, "--overwrite", "--seed", 9, "out")
-    assert result.exit_code == 0, result.stderr
-    assert "composite_k3_train.npy was there: it is written again" in said(result)
-
-
 @pytest.mark.parametrize("name", ["composite_k3_train.npy", "composite_k3_train.json", "composite_k3_train.npz"])
 def test_a_file_that_compose_did_not_make_is_never_replaced(cli: Cli, name: str) -> None:
     Path("out").mkdir()
@@ -233,13 +226,6 @@ def test_what_is_measured_has_as_many_segments_as_what_is_trained(cli: Cli, tiny
     assert f"the val prompts have K = 3 in {Path('out/composite_k3_val.json').absolute()}" in said(result)
 
 
-def test_grpo_without_a_held_out_file(cli: Cli, tiny: Any, folder: Path) -> None:
-    train = ("--dataset", "composite", "--dataset.path", folder / "composite_k2_train.json", "--no-random-crop")
-    result = cli(*grpo(tiny, *train, "--k-segments", 2, "--set", "heldout.prompts=0", "--json"))
-    assert result.exit_code == 0, result.stderr
-    assert "heldout" not in json.loads(result.stdout) or not json.loads(result.stdout)["heldout"]
-
-
 @pytest.mark.parametrize("dataset", ["starter", "composite"])
 def test_what_is_trained_on_is_not_measured(cli: Cli, tiny: Any, folder: Path, dataset: str) -> None:
     words = tiny.grpo("run") if dataset == "starter" else grpo(tiny, "--dataset", dataset, "--dataset.path", folder)
@@ -278,10 +264,6 @@ def test_prompts_longer_than_the_policy_are_refused_first(cli: Cli, tiny: Any) -
     assert result.exit_code == 2
     assert "the policy makes at most 196" in said(result)
     assert "motionkit compose --target-length 196)" in said(result)
-    long = ("--k-segments", 6, "--target-length", 236, "--max-samples", 2, "longer")
-    assert cli("compose", *SOURCE, *long).exit_code == 0
-    result = cli(*grpo(tiny, "--dataset", "composite", "--dataset.path", "longer", "--set", "heldout.prompts=0"))
-    assert "--target-length 196 --k-segments 5: 6 segments of 36 frames are longer" in said(result)
     assert not Path("run").exists()
 
 

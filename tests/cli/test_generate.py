@@ -156,15 +156,6 @@ def test_refusals_make_nothing(policy: Path, tmp_path: Path, arguments: list[str
     assert not (tmp_path / "out").exists()
 
 
-def test_existing_output_is_kept(policy: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("precious")
-    result = _generate(policy, FIRST, tmp_path, "--durations", "1")
-    assert result.exit_code == 2
-    assert "is not empty" in result.stderr
-    assert _generate(policy, FIRST, tmp_path, "--durations", "1", "--overwrite").exit_code == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
 def test_only_what_generate_made_is_replaced(policy: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = _generate(policy, FIRST, SECOND, out, "--durations", "1", "--to", "bvh")
@@ -209,12 +200,6 @@ def test_a_place_that_cannot_take_the_motions_is_refused_before_any_is_made(
     assert result.exit_code == 2, result.stderr
     assert message in " ".join(result.stderr.split())
     assert Path("mine.bvh").read_text() == "precious"
-
-
-def test_missing_checkpoint(tmp_path: Path) -> None:
-    result = _generate(tmp_path / "nowhere.pt", FIRST, tmp_path / "out")
-    assert result.exit_code == 2
-    assert "does not exist" in " ".join(result.stderr.split())
 
 
 def test_export_and_use(policy: Path, tmp_path: Path) -> None:

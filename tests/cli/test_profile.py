@@ -154,14 +154,6 @@ def test_a_table_brings_captions_splits_and_groups(cli: Run, folder: Path) -> No
     assert "no table" in refused.stderr
 
 
-def test_nothing_readable_is_an_error(cli: Run, tmp_path: Path) -> None:
-    (tmp_path / "broken.bvh").write_text("nothing")
-    result = cli("profile", tmp_path / "broken.bvh", "--write-config", "a.json")
-    assert result.exit_code == 2
-    assert "none of 1 source could" in result.stderr
-    assert not Path("a.json").exists()
-
-
 def test_without_a_path_it_is_the_starter(cli: Run) -> None:
     result = cli("profile", "--clips", 6, "--json")
     assert result.exit_code == 0, result.stderr
@@ -193,24 +185,6 @@ def test_clips_without_rotations_get_no_settings_of_the_predictor(cli: Run) -> N
     assert "no settings are suggested: those of the motion predictor are for clips with rotations" in said
     assert "next:" not in said
     assert "freerun_stage_schedule" in cli("profile", "--clips", 6).stdout
-
-
-def test_few_clips_are_not_compared_and_that_is_said(cli: Run, folder: Path) -> None:
-    assert "too few clips to compare: 3 clips" in cli("profile", folder).stderr
-
-
-def test_settings_come_from_files_too(cli: Run, folder: Path) -> None:
-    Path("a.toml").write_text("jobs = 1\n[read]\nunits = 'cm'\n[write]\nbvh_unit = 'm'\n")
-    shown = json.loads(cli("convert", folder, "out", "--config", "a.toml", "--fps", 30, "--dry-run", "--json").stdout)
-    assert shown["settings"]["read"]["units"] == "cm"
-    assert shown["origins"]["write.bvh_unit"] == "a.toml"
-    assert shown["settings"]["write"]["fps"] == 30
-    assert not Path("out").exists()
-    assert "read.rot6d_columns" in cli("config", "show", "profile").stdout
-    assert "--bvh-unit" in cli("config", "explain", "convert", "write.bvh_unit").stdout
-    wrong = cli("convert", folder, "out", "--set", "read.clips=0", "--units", "yards")
-    assert wrong.exit_code == 2
-    assert "2 invalid settings" in wrong.stderr
 
 
 def test_the_written_config_is_one_that_train_mpl_reads(cli: Run, folder: Path) -> None:

@@ -84,18 +84,6 @@ def test_only_what_takes_over_a_minute_is_told(clock: Clock, seconds: float, wor
     assert not first or clock.said[0] == first  # before any other line
 
 
-def test_the_first_steps_of_a_gpu_are_not_taken_for_all(clock: Clock) -> None:
-    """The first step of 420 warms up, the next ones meet new shapes, the fourteenth holds a measurement."""
-    seconds = [9.0, 1.4, 1.2, 0.9, 0.7, *[0.3] * 8, 2.5, *[0.3] * 60]
-    with progress.bar("grpo", total=420) as step:
-        for lap in seconds:
-            clock.now += lap
-            step()
-    assert [line for line in clock.said if "about" in line] == ["grpo: about 2 min"]  # 0.3 s x 410
-    shown = next(line for line in clock.said if "eta" in line)
-    assert shown == "grpo  11/420  0.73/s  eta 2:02"
-
-
 def test_the_start_of_workers_counts_for_no_rate(clock: Clock) -> None:
     """The first clips of two workers took 50 and 60 s, which was their start; the other twelve took 24 s together."""
     with progress.bar("convert", total=14, slow_start=2) as step:
@@ -142,17 +130,6 @@ def test_the_time_before_the_first_step_counts_for_no_rate(clock: Clock) -> None
             clock.now += 0.5
             run.listeners[0](at, {"reward/mean": 1.0})
     assert "2.00/s" in clock.said[-1]
-
-
-def test_a_total_that_is_known_late_is_shown(clock: Clock) -> None:
-    """A trainer that says its steps in `train`, and one that settles them in `prepare`, as ours do."""
-    run = Heard()
-    run.total_steps = 0  # type: ignore[misc]
-    with progress.follow(run, "other", (LOSS,)):
-        clock.now = 16.0
-        run.total_steps = 8  # type: ignore[misc]
-        run.listeners[0](1, {"loss/total": 1.0})
-    assert clock.said[-1].startswith("other 1/8  loss 1.000")
 
 
 def test_steps_that_prepare_settles_are_the_total(

@@ -28,7 +28,7 @@ from . import of_data, of_models, of_motions, of_regions, of_runs, of_weights
 from .reader import lay_out
 from .watch import Watch
 
-INPUTS = int(os.environ.get("MOTIONKIT_FUZZ_INPUTS", "30"))
+INPUTS = int(os.environ.get("MOTIONKIT_FUZZ_INPUTS", "20"))
 """Hostile inputs per reader."""
 ROOM = 3 << 30
 """Bytes of address space beyond those of a process that has read nothing; more is a MemoryError."""
