@@ -72,7 +72,7 @@ def gradient(tiny: Tiny, out: Path | str, *more: object, steps: int = 4) -> list
         "--policy.checkpoint", tiny.mdm, "--reward.weights", tiny.tmr, "--batch-size", 2,
         "--train-timesteps", 3, "--inference-timesteps", 3, "--set", "heldout.prompts=8", "--set", "heldout.samples=2",
         "--judge", "tmr-dense", "--judge.weights", tiny.tmr,
-        "--set", "audit.enabled=false", *more,  # a second for each run; tests/cli/test_grpo_audit.py has it on
+        "--set", "audit.enabled=false", *more,  # a second for each run; tests/cli/test_grpo_command.py has it on
     )  # fmt: skip
     return [str(word) for word in words]
 

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from motionkit.config.sources import read_file
-from motionkit.documents import parse_json, read_json, read_jsonl
+from motionkit.documents import (
+    parse_json,
+    parse_toml,
+    parse_yaml,
+    read_csv,
+    read_json,
+    read_jsonl,
+    read_toml,
+    read_yaml,
+)
 from motionkit.errors import MotionkitError
 
 GUIDE = """{
@@ -155,3 +164,135 @@ def test_lines_that_are_no_tables_are_passed_over(tmp_path: Path) -> None:
     ]
     (tmp_path / "m.jsonl").write_text("\n".join(lines))
     assert list(read_jsonl(tmp_path / "m.jsonl")) == [{"a": 1}, {"a": 3}]
+
+
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
+MERGES = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 40))
+
+
+def test_anchors_aliases_and_merged_tables_are_read() -> None:
+    text = "base: &base {lr: 0.1, steps: 5}\none: *base\ntwo: {<<: *base, steps: 7}\n"
+    base = {"lr": 0.1, "steps": 5}
+    assert parse_yaml(text, "a.yaml", dict) == {"base": base, "one": base, "two": {"lr": 0.1, "steps": 7}}
+
+
+def test_an_empty_document_is_an_empty_table() -> None:
+    assert parse_yaml("# nothing\n", "a.yaml", dict) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [1", "not valid YAML"),
+        ("- 1\n", "does not hold a table"),
+        ("a: !!python/object/apply:os.mkdir [exploded]\n", "not valid YAML"),
+        (BOMB, "more than 100000 values"),
+        (MERGES, "more than 100000 values"),
+        ("a: &a [*a]", "more than 100000 values"),
+        ("[" * 100_000, "nested too deep"),
+        ("- " * 5_000, "nested too deep"),
+        ("1: 2\n", "key that is no text: 1"),
+        ("on: 1\n", "key that is no text: True"),
+        ("a: {2024-01-01: 1}\n", "key that is no text"),
+        ("? [1, 2]\n: 3\n", "not valid YAML"),
+        ("a: 2024-02-31\n", "not valid YAML"),
+        ("a: " + "9" * 5000, "not valid YAML"),
+        ("a: 1" + ":59" * 100_000, "not valid YAML"),
+        ("a: " + "9" * 40, "more than 64 bits"),
+        ('a: "\\ud800"', "no Unicode"),
+        ("a: !!set {x, y}", "type set"),
+        ("a: !!binary aGVsbG8=", "type bytes"),
+        ("a: 1\n---\na: 2\n", "not valid YAML"),
+    ],
+    ids=map(str, count()),
+)
+def test_errors_name_the_file_and_take_no_time(text: str, said: str) -> None:
+    start = time.process_time()
+    with pytest.raises(MotionkitError) as caught:
+        parse_yaml(text, "a.yaml", dict)
+    assert "a.yaml" in caught.value.message
+    assert said in caught.value.message
+    assert time.process_time() - start < 5
+
+
+def test_a_large_yaml_file_is_not_opened(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("#" * (256 << 10) + "\n")
+    with pytest.raises(MotionkitError, match="too large"):
+        read_yaml(path, dict)
+
+
+def test_tables_lists_and_dates_are_read() -> None:
+    text = "a = 1\n[b.c]\nd = [1.5, 'x']\nwhen = 1979-05-27\n# ................" + "." * 200
+    assert (
+        str(parse_toml(text, "a.toml")) == "{'a': 1, 'b': {'c': {'d': [1.5, 'x'], 'when': datetime.date(1979, 5, 27)}}}"
+    )
+    assert parse_toml("a = [" + ", ".join(["0.5"] * 1000) + "]", "a.toml") == {"a": [0.5] * 1000}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = ", "not valid TOML"),
+        ("a = " + "[" * 100_000, "nested too deep"),
+        ("a = " + "[" * 150 + "]" * 150, "nested too deep"),
+        ("a." * 20_000 + "a = 1", "more than 100 parts"),
+        ("[" + "a . " * 20_000 + "a]", "more than 100 parts"),
+        ("a = {" + "'a'." * 20_000 + "a = 1}", "more than 100 parts"),
+        ("\n".join(f"[{'a.' * 60}a]\n{'b.' * 60}b = 1" for _ in range(1)), "nested too deep"),
+        ("a = " + "9" * 5000, "not valid TOML"),
+        ("a = " + "9" * 30, "more than 64 bits"),
+        ("a = 2024-02-31", "not valid TOML"),
+    ],
+    ids=map(str, count()),
+)
+def test_errors_name_the_file(text: str, said: str) -> None:
+    with pytest.raises(MotionkitError) as caught:
+        parse_toml(text, "a.toml")
+    assert "a.toml" in caught.value.message
+    assert said in caught.value.message
+
+
+def test_a_large_toml_file_is_not_opened(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text("#" * (2 << 20))
+    with pytest.raises(MotionkitError, match="too large"):
+        read_toml(path)
+
+
+def test_rows_are_tables_by_the_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'\xef\xbb\xbfid,text\na,"one, two\nthree"\n\nb\nc,x,y,z\n')
+    assert list(read_csv(path)) == [
+        {"id": "a", "text": "one, two\nthree"},
+        {"id": "b", "text": ""},
+        {"id": "c", "text": "x"},
+    ]
+    path.write_text("")
+    assert list(read_csv(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"id\n\xff\n", "not a text file"),
+        (b'id\n"' + b"x" * 200_000, "not a CSV file"),
+        (b"id\n" + b"a," * 3_000_000, "a row has more than"),
+        (b"id\n" + b'"\n",' * 2_000_000, "a row has more than"),
+        (b"a," * 2000, "2001 columns"),
+    ],
+    ids=map(str, count()),
+)
+def test_what_is_no_table_is_refused(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(data)
+    with pytest.raises(MotionkitError, match=said):
+        list(read_csv(path))
+
+
+def test_files_are_looked_at_before_they_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"id\n" * 100)
+    with pytest.raises(MotionkitError, match="too large"):
+        list(read_csv(tmp_path / "a.csv", limit=100))
+    with pytest.raises(MotionkitError, match="does not exist"):
+        list(read_csv(tmp_path / "b.csv"))

@@ -16,7 +16,8 @@ from typer.testing import Result
 from motionkit import plugins
 from motionkit.config import Chosen, Settings, slot
 from motionkit.errors import MotionkitError
-from motionkit.plugins import KINDS
+from motionkit.plugins import KINDS, fitting, require_fit
+from motionkit.plugins._discovery import Entry
 
 Cli = Callable[..., Result]
 
@@ -146,3 +147,16 @@ def test_loops_have_no_templates(cli: Cli) -> None:
     assert "there are no templates for a new loop" in cli("plugins", "new", "motionkit-loop-mine").stderr
     assert "there is no plugin kind 'reword'" in cli("plugins", "new", "reword", "bounce").stderr
     assert not list(Path().iterdir())
+
+
+def test_a_message_suggests_only_what_is_known_to_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Help must not run code of others, so that it lists them all; a message says what fits."""
+    found = plugins.available("rewards")
+    stranger = Entry("rewards", "stranger", "no_such_module:component", "a-package", "1.0")
+    monkeypatch.setattr("motionkit.plugins.check.available", lambda kind: [*found, stranger])
+    assert "stranger" in fitting("rewards", reads=("mask",))
+    assert "stranger" not in fitting("rewards", reads=("mask",), certain=True)
+    with pytest.raises(MotionkitError) as error:
+        require_fit("rewards", "physics", reads=("mask",))
+    assert "iou" in error.value.fix
+    assert "stranger" not in error.value.fix

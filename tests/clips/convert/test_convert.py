@@ -10,9 +10,19 @@ import torch
 from typer.testing import CliRunner
 
 from motionkit.clips import sources as _pool
-from motionkit.clips.convert import FileSource, FileTarget, check, convert, open_sources
+from motionkit.clips.convert import (
+    Edits,
+    FileSource,
+    FileTarget,
+    OutputOptions,
+    check,
+    convert,
+    open_sources,
+    plan_conversion,
+)
 from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.errors import MotionkitError
+from motionkit.formats.bvh import read_bvh
 from motionkit.motion import (
     HUMANML,
     Caption,
@@ -403,3 +413,90 @@ def test_the_starter_is_a_legal_source(tmp_path, monkeypatch):
     dataset = humanml.build(HumanMLOptions(root=tmp_path / "out"))
     assert len(dataset.clips("train")) == 8
     check_dataset(dataset)
+
+
+def test_a_held_rest_pose_is_left_out_of_datasets_only(tmp_path: Path):
+    write_bvh(tmp_path / "plain.bvh", 150, rest=True)
+    text = write_bvh(tmp_path / "held.bvh", 150, rest=True).read_text()
+    lines = text.replace("Frames: 150", "Frames: 154").splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("Frame Time")) + 1
+    (tmp_path / "held.bvh").write_text("\n".join([*lines[:first], *[lines[first]] * 4, *lines[first:]]) + "\n")
+    report = convert(open_sources([tmp_path / "held.bvh"]).sources, tmp_path / "out", FeatureTarget())
+    assert report.warnings == ["held: its first 5 frames are a rest pose and were left out."]
+    convert(open_sources([tmp_path / "plain.bvh"]).sources, tmp_path / "plain", FeatureTarget())
+    held, plain = (np.load(tmp_path / f"{path}.npy") for path in ("out/new_joints/held", "plain/new_joints/plain"))
+    np.testing.assert_allclose(held, plain, atol=1e-5)
+    kept = convert(open_sources([tmp_path / "held.bvh"]).sources, tmp_path / "bvh", FileTarget("bvh"))
+    assert kept.written == ["held"]
+    assert read_bvh(tmp_path / "bvh/held.bvh")[0].motion.frames == 154
+
+
+def test_a_clip_of_several_splits_is_never_trained_on_and_warned_of(tmp_path: Path) -> None:
+    for number in range(4):
+        write_bvh(tmp_path / "in" / f"c{number}.bvh", 150) if number else (tmp_path / "in").mkdir()
+    first = tmp_path / "first"
+    convert(open_sources([tmp_path / "in"]).sources, first, FeatureTarget())
+    (first / "train.txt").write_text("c1\nc2\nc3\n")
+    (first / "val.txt").write_text("c2\n")
+    (first / "test.txt").write_text("c3\nc3\nc2\n")
+    sources = {source.key: source for source in open_sources([first]).sources}
+    assert {key: source.splits for key, source in sources.items()} == {
+        "c1": ("train",),
+        "c2": ("train", "val", "test"),
+        "c3": ("train", "test"),
+    }
+    report = convert(list(sources.values()), tmp_path / "second", FeatureTarget())
+    assert report.splits == {"train": 1, "val": 0, "test": 2}
+    said = "\n".join(report.warnings)
+    assert "c2: its folder lists it in train, val, test; it counts as test." in said
+    assert "c3: its folder lists it in train, test; it counts as test." in said
+    assert "c1" not in said
+
+
+@pytest.mark.parametrize(
+    ("out", "to", "inputs", "target", "file"),
+    [
+        ("out", None, ["a.bvh"], FeatureTarget("humanml"), None),
+        ("out", "kit", ["a.bvh"], FeatureTarget("kit"), None),
+        ("out", "glb", ["a.bvh"], FileTarget("glb"), None),
+        ("a.glb", None, ["a.bvh"], FileTarget("glb"), "glb"),
+        ("a.npz", None, ["a.json", "b.JSON"], FileTarget("mpl"), "mpl"),
+        ("a.npz", None, ["a.json", "b.bvh"], FileTarget("npz"), "npz"),
+        ("a.npz", "mpl", ["a.bvh"], FileTarget("mpl"), "mpl"),
+        ("v1.2", None, ["a.bvh"], FeatureTarget("humanml"), None),
+    ],
+)
+def test_paths_say_what_to_make(out: str, to, inputs, target, file) -> None:
+    request = plan_conversion(Path(out), inputs, to)
+    assert (request.target, request.file) == (target, file)
+
+
+def test_a_folder_that_is_called_like_a_file_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "my.bvh").mkdir()
+    request = plan_conversion(tmp_path / "my.bvh", ["a.npz"], "glb")
+    assert (request.target, request.file) == (FileTarget("glb"), None)
+
+
+@pytest.mark.parametrize(
+    ("out", "to", "options", "said"),
+    [
+        ("a.glb", "bvh", OutputOptions(), "--to bvh does not fit the name a.glb"),
+        ("a.fbx", None, OutputOptions(), ".fbx files cannot be written"),
+        ("out", "kit", OutputOptions(fps=20.0), "--fps 20: kit has 12.5"),
+        ("out", None, OutputOptions(min_frames=50), "--min-frames does not act with --to humanml"),
+        ("a.npz", None, OutputOptions(min_frames=50), "--min-frames does not act where OUT is a single file"),
+        ("out", "kit", OutputOptions(edits=Edits(yaw=3.0)), "--yaw does not act with --to kit"),
+        ("out", "kit", OutputOptions(bvh_unit="m"), "--bvh-unit does not act with --to kit"),
+        ("a.glb", None, OutputOptions(bvh_unit="m"), "--bvh-unit does not act with --to glb"),
+    ],
+)
+def test_what_could_not_act_is_refused(out: str, to, options: OutputOptions, said: str) -> None:
+    with pytest.raises(MotionkitError, match=said):
+        plan_conversion(Path(out), ["a.bvh"], to, options)
+
+
+def test_a_check_tells_of_short_clips_and_is_no_failure(tmp_path: Path) -> None:
+    write_bvh(tmp_path / "a.bvh", 100)
+    result = run("convert", "--check", tmp_path / "a.bvh")
+    assert result.exit_code == 0, result.stderr
+    assert "34 frames at 20 fps" in " ".join(result.stdout.split())
