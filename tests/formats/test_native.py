@@ -186,3 +186,10 @@ def test_a_file_from_before_tokens_were_kept_reads_on(tmp_path: Path):
     assert [(caption.text, caption.tokens) for caption in back.captions] == [
         (caption.text, ()) for caption in clip.captions
     ]
+
+
+@pytest.mark.parametrize("part", ["/../../escaped", "x/y", "..\\x", "a\nb"])
+def test_a_part_that_is_no_name_is_refused(tmp_path: Path, part: str):
+    write_native(tmp_path / "a.npz", clip_of(rig()))
+    with pytest.raises(MotionkitError, match="its part is called"):
+        read_native(rewritten(tmp_path / "a.npz", part=part))

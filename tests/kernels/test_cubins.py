@@ -45,8 +45,7 @@ SPECS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "arch"),
-    [(name, arch) for name in SPECS for arch in (ARCHS if name == "HumanML3D" else (75, 90))],
+    ("name", "arch"), [(name, arch) for name in SPECS for arch in (ARCHS if name == "HumanML3D" else (75, 90))]
 )
 def test_compiles_without_spills_in_64_registers(name, arch):
     spec = SPECS[name]

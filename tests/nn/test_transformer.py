@@ -71,10 +71,7 @@ def test_decoder_equals_torch() -> None:
         torch.arange(5) < torch.tensor([[5], [3], [1]]),
     )
     expected = theirs(
-        x.transpose(0, 1),
-        memory.transpose(0, 1),
-        tgt_key_padding_mask=~MASK,
-        memory_key_padding_mask=~memory_mask,
+        x.transpose(0, 1), memory.transpose(0, 1), tgt_key_padding_mask=~MASK, memory_key_padding_mask=~memory_mask
     ).transpose(0, 1)
     assert torch.allclose(ours(x, memory, MASK, memory_mask)[MASK], expected[MASK], atol=5e-6)
 

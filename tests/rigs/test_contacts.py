@@ -59,8 +59,7 @@ def logistic(x: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("distance", "vertical", "horizontal"),
-    [(0.0, 0.0, 0.0), (0.0, -0.3, 0.9), (0.012, 0.1, 0.5), (0.003, 0.45, 1.0)],
+    ("distance", "vertical", "horizontal"), [(0.0, 0.0, 0.0), (0.0, -0.3, 0.9), (0.012, 0.1, 0.5), (0.003, 0.45, 1.0)]
 )
 def test_the_score_is_the_mean_of_three(distance: float, vertical: float, horizontal: float) -> None:
     """The geometric one, in cm and cm/s, of the numbers that exporters write beside their scores."""

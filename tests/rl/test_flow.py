@@ -164,12 +164,7 @@ def test_bad_noise_scales_are_refused() -> None:
             bad()
 
 
-TABLES = (
-    "betas",
-    "alphas_cumprod",
-    "sqrt_alphas_cumprod",
-    "sqrt_one_minus_alphas_cumprod",
-)
+TABLES = ("betas", "alphas_cumprod", "sqrt_alphas_cumprod", "sqrt_one_minus_alphas_cumprod")
 
 
 @pytest.mark.parametrize(

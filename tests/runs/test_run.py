@@ -331,10 +331,7 @@ def assert_damaged(bad: Path, good: Path, said: str) -> None:
         assert (last.directory, last.status) == (bad, "damaged")
         assert said in last.problem
         assert (last.command in ("pretrain mdm", "pretrain-mdm"), last.config) == (True, {})
-    attempts: list[Callable[[], Any]] = [
-        lambda: runs.load(bad),
-        lambda: Run.resume(bad),
-    ]
+    attempts: list[Callable[[], Any]] = [lambda: runs.load(bad), lambda: Run.resume(bad)]
     if "config.json" not in said:
         attempts.append(lambda: Run.create("grpo", {}, out=bad, overwrite=True))
     for attempt in attempts:

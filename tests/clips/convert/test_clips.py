@@ -366,13 +366,7 @@ def test_findings_are_a_block_for_each_clip() -> None:
     jump = {"kind": "jump", "severity": "error", "frames": [[7, 8]], "detail": "Hips moves."}
     mild = {**jump, "severity": "warning"}
     clips = [
-        {
-            "clip": "a",
-            "frames": 60,
-            "fps": 119.88,
-            "format": "BVH",
-            "findings": [jump, mild],
-        },
+        {"clip": "a", "frames": 60, "fps": 119.88, "format": "BVH", "findings": [jump, mild]},
         {"clip": "b", "frames": 60, "fps": 30.0, "findings": []},
         {"clip": "c", "frames": 9, "fps": 20.0, "findings": [jump]},
     ]

@@ -23,15 +23,7 @@ from motionkit.clips.convert import (
 from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
-from motionkit.motion import (
-    HUMANML,
-    Caption,
-    Clip,
-    JointMotion,
-    feature_stats,
-    read_caption_table,
-    read_features,
-)
+from motionkit.motion import HUMANML, Caption, Clip, JointMotion, feature_stats, read_caption_table, read_features
 from motionkit.testing import check_dataset
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
 

@@ -136,3 +136,18 @@ def test_skeletons_have_names_and_a_cap_is_said(profile: Profile) -> None:
     turned = profile_clips([("left", walk(301, turn=2.0))])
     assert turned.complexity_uncapped > 2.0
     assert f"uncapped {turned.complexity_uncapped:.2f}" in read(profile_page(turned)).words
+
+
+def test_a_page_about_nothing_is_a_page() -> None:
+    read(profile_page(Profile()))
+
+
+def test_few_clips_are_not_called_free_of_outliers() -> None:
+    few = profile_clips([(str(n), walk(60 + n)) for n in range(7)])
+    assert "Too few clips to compare: 7 clips, and 8 are needed" in read(profile_page(few)).words
+    assert "No clip is far" not in read(profile_page(few)).words
+    enough = profile_clips([(str(n), walk(60 + n)) for n in range(8)])
+    assert "No clip is far" in read(profile_page(enough)).words
+    assert uncompared(enough.rows) == ""
+    footless = [replace(row, skate=None) for row in enough.rows]
+    assert uncompared(footless) == "Not compared, since 8 clips are needed: foot skate (known of 0 clips)."

@@ -293,3 +293,10 @@ def test_splits_have_the_shares_of_humanml3d():
     splits = list(assign_splits({f"clip{number}": f"clip{number}" for number in range(1000)}).values())
     assert splits.count("test") == pytest.approx(150, abs=1)
     assert splits.count("val") == pytest.approx(50, abs=1)
+
+
+def test_ids_of_long_and_broken_names():
+    assert plain_id("x" * 300) != plain_id("x" * 299 + "y")
+    assert plain_id("x" * 180) == "x" * 180
+    assert plain_id("a\udcffb") == "a_b", "a file name that is not valid UTF-8"
+    assert plain_id("\x1b[31mred") == "_[31mred"
