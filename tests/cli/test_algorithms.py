@@ -314,3 +314,9 @@ def test_the_noise_scale_chooses_flow_grpo_and_the_plan_says_what_noise_stays(ti
 def test_what_flow_grpo_cannot_do(words: tuple[object, ...], texts: tuple[str, ...], tiny: Tiny, cli: Cli) -> None:
     refused(cli, flow(tiny, "run", *words), *texts)
     assert not Path("run").exists()
+
+
+def test_sampling_from_an_average_that_is_not_kept_is_refused(tiny: Tiny, cli: Cli) -> None:
+    words = ("--algorithm", "nft", "--set", "rollout.averaged=true", "--set", "ema.decay=0")
+    refused(cli, gradient(tiny, "run", *words), "no moving average to sample from", "ema.decay")
+    assert not Path("run").exists()

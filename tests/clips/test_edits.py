@@ -13,7 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 import motionkit
-from motionkit.clips.convert import Edits, read_fixes
+from motionkit.clips.convert import Edits
 from motionkit.clips.edits import edited
 from motionkit.clips.faults import floor_height
 from motionkit.errors import MotionkitError
@@ -159,21 +159,6 @@ def test_feet_of_a_loop_stand_over_the_seam(walk):
     before = standing_slide(repeated(make_loop(walk.motion).motion, step, 3), [two], fastest=0.6)
     assert before[0] < 0.05
     assert figures["skate_after"] < 0.05
-
-
-def test_fix_alone_is_clean(walk_file, tmp_path):
-    assert "longest clean run" in run("convert", walk_file, tmp_path / "a.glb", "--fix").output
-    assert "longest clean run" in run("convert", "--fix", walk_file, tmp_path / "b.glb").output
-    assert "longest clean run" in run("convert", walk_file, "--fix", tmp_path / "c.glb").output
-    assert "longest clean run" not in run("convert", walk_file, tmp_path / "d.glb", "--fix", "jitter").output
-    assert (tmp_path / "c.glb").is_file()
-    assert read_fixes("") == ()
-    assert read_fixes("feet, jitter,feet") == ("feet", "jitter")
-
-
-def test_a_settings_file_from_when_it_was_a_switch_is_read(walk_file, tmp_path):
-    (tmp_path / "a.toml").write_text("fix = true\n")
-    assert "longest clean run" in run("convert", walk_file, tmp_path / "a.glb", "--config", tmp_path / "a.toml").output
 
 
 def test_folders_are_edited_clip_by_clip(walk, tmp_path):

@@ -61,14 +61,6 @@ def test_a_file_cannot_name_code(sample: Any, evil: Evil, tmp_path: Path, suffix
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_a_snapshot_cannot_name_code(sample: Any, evil: Evil, table: Any) -> None:
-    name, mark = evil
-    with pytest.raises(MotionkitError, match="is code"):
-        sample.Sample.model_validate(table(name))
-    assert not mark.exists()
-
-
 def test_code_counts_once_its_name_is_typed(
     sample: Any, evil: Evil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,18 +97,6 @@ def test_what_is_typed_counts_for_its_own_slot(sample: Any, evil: Evil, tmp_path
     assert not mark.exists()
 
 
-def test_a_run_folder_called_default_is_a_file_like_any_other(
-    sample: Any, evil: Evil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name, mark = evil
-    monkeypatch.chdir(tmp_path)
-    Path("default").mkdir()
-    Path("default/config.json").write_text(json.dumps({"reward": {name: {}}}))
-    with pytest.raises(MotionkitError, match="which is code"):
-        resolve(sample.Sample, Given(files=(Path("default"),)))
-    assert not mark.exists()
-
-
 def test_flags_to_type_again(sample: Any) -> None:
     assert typed_flags({"seed": 1, "policy": {"name": "mdm"}, "reward": {"near": {}, "far": {}}, "optim": {}}) == ""
     snapshot = {"policy": {"name": "my dir/p.py:x"}, "reward": {"near": {"weight": 1}, "./e.py:y": {"weight": 2}}}
@@ -144,6 +124,14 @@ def test_nothing_is_named(table: object) -> None:
     assert choose_from_file("datasets", table) is None
 
 
+def test_trust_is_not_a_file_s_to_give() -> None:
+    table = {"name": "sa2va", "checkpoint": "anywhere", "trust_remote_code": True}
+    with pytest.raises(MotionkitError, match="trust_remote_code, which counts only where it is typed") as caught:
+        choose_from_file("policies", table)
+    assert "--policy sa2va" in str(caught.value.fix)
+    assert choose_from_file("policies", {**table, "trust_remote_code": False}) is not None
+
+
 def test_a_file_of_code_is_refused(tmp_path: Path) -> None:
     code = tmp_path / "mine.py"
     code.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
@@ -151,11 +139,3 @@ def test_a_file_of_code_is_refused(tmp_path: Path) -> None:
         choose_from_file("datasets", {"name": f"{code}:component"})
     assert f"--dataset {code}:component" in str(caught.value.fix)
     assert not (tmp_path / "ran").exists()
-
-
-def test_trust_is_not_a_file_s_to_give() -> None:
-    table = {"name": "sa2va", "checkpoint": "anywhere", "trust_remote_code": True}
-    with pytest.raises(MotionkitError, match="trust_remote_code, which counts only where it is typed") as caught:
-        choose_from_file("policies", table)
-    assert "--policy sa2va" in str(caught.value.fix)
-    assert choose_from_file("policies", {**table, "trust_remote_code": False}) is not None

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from motionkit.config.sources import read_file
 from motionkit.documents import (
     parse_json,
     parse_toml,
@@ -106,16 +104,6 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
         read_json(binary, dict, limit=3)
 
 
-@pytest.mark.parametrize("name", ["a.json", "a.jsonc"])
-def test_settings_files_may_have_comments(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_text('{\n  // the guide says 30\n  "epochs": 30,\n}')
-    assert read_file(path).table == {"epochs": 30}
-    path.write_text("[1]")
-    with pytest.raises(MotionkitError, match="does not hold a table"):
-        read_file(path)
-
-
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
@@ -141,14 +129,6 @@ def test_what_no_document_holds_is_refused(text: str, kind: type, said: str) -> 
 
 def test_names_of_files_that_are_no_unicode_may_be_allowed() -> None:
     assert parse_json('["a\\udcff"]', "record", list, surrogates=True) == ["a\udcff"]
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.json")
-    with pytest.raises(MotionkitError, match="no plain file"):
-        read_json(tmp_path / "a.json", dict)
-    with pytest.raises(MotionkitError, match="no plain file"):
-        read_json("/dev/zero", dict)
 
 
 def test_lines_that_are_no_tables_are_passed_over(tmp_path: Path) -> None:

@@ -126,11 +126,6 @@ def test_suggestions_stay_in_their_group(cli: Cli) -> None:
     assert "MOTIONKIT_RUN" not in warned
 
 
-def test_a_package_that_a_plugin_would_need_is_no_warning(cli: Callable[..., Result]) -> None:
-    states = {line.split()[0] for line in cli("doctor").stdout.splitlines() if "which is not installed" in line}
-    assert states <= {"info"}
-
-
 def test_check_survives_what_plugins_raise_and_prints_one_document(cli: Cli, site: Any) -> None:
     broken.install_raising(site)
     noisy = f"class Reward: ...\n{broken.NOISE}{broken.GOOD.format(module='noisy')}"

@@ -7,7 +7,6 @@ import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -109,13 +108,6 @@ def test_a_slot_read_from_python_refuses_a_misfit_too(pixels: None) -> None:
 
     with pytest.raises(MotionkitError, match="policy 'pixels' gives 'actor'"):
         Asked.model_validate({"policy": "pixels"})
-
-
-def test_a_plugin_without_words_fits_as_before(sample: ModuleType) -> None:
-    plugins.require_fit("policies", "small", gives=("diffusion",))
-    plugins.require_fit("rewards", "near", reads=("motion",))
-    with pytest.raises(MotionkitError, match=r"reward 'near' reads 'motion'; .* one that reads 'mask' or 'text'"):
-        plugins.require_fit("rewards", "near", reads=("mask", "text"))
 
 
 def test_help_offers_what_fits_and_imports_no_package_of_others(cli: Cli, site: Any) -> None:

@@ -129,15 +129,6 @@ def test_a_missing_method_is_said_before_the_inputs_are_opened(cli: Cli, site: A
     assert not Path("runs").exists()
 
 
-def test_what_an_import_lacks_is_named(cli: Cli, site: Any) -> None:
-    drill(site, "my/x")
-    (site.folder / "drills.py").write_text((site.folder / "drills.py").read_text().replace("drills:D", "heavy:D"))
-    (site.folder / "heavy.py").write_text("import nonexistent_pkg.part\n")
-    done = cli("drill")
-    assert done.exit_code == 2
-    assert "pip install nonexistent_pkg, or the package that brings that module." in " ".join(done.stderr.split())
-
-
 @pytest.mark.parametrize(
     ("words", "whose"),
     [
@@ -154,11 +145,6 @@ def test_a_new_plugin_with_a_name_that_is_taken_is_refused(
     assert done.exit_code == 2
     assert f"is the name of {whose}" in done.stderr
     assert not list(Path().iterdir())
-
-
-def test_a_package_may_be_started_again(cli: Cli, site: Any) -> None:
-    drill(site, "my/x")
-    assert cli("plugins", "new", "trainer", "drill").exit_code == 0
 
 
 STARTED = [(row.singular, "") for row in KINDS.values() if row.scaffold]
@@ -207,12 +193,3 @@ def test_what_cannot_be_started_is_named(cli: Cli) -> None:
     assert "--gives text-motion or regions" in done.stderr
     assert "leave --gives out" in cli("plugins", "new", "reward", "ab", "--gives", "mask").stderr
     assert not list(Path().iterdir())
-
-
-@pytest.mark.parametrize(("kind", "gives"), STARTED)
-def test_new_code_is_formatted(kind: str, gives: str, cli: Cli) -> None:
-    assert cli("plugins", "new", kind, "ab", *(["--gives", gives] if gives else [])).exit_code == 0
-    for file in Path(f"motionkit-{kind}-ab").rglob("*.py"):
-        compile(file.read_text(), str(file), "exec")
-        assert max(map(len, file.read_text().splitlines())) <= 120, file
-        assert "$" not in file.read_text()

@@ -403,16 +403,6 @@ def test_what_a_trainer_annotates_cannot_damage_its_record(tmp_path: Path) -> No
     assert json.loads((tmp_path / "run/run.json").read_text())["shared"] == [1, 2]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="names that are no UTF-8")
-def test_names_that_are_no_utf8(tmp_path: Path) -> None:
-    folder = tmp_path / os.fsdecode(b"r\xff")
-    with Run.create("grpo", {"policy": {"checkpoint": str(folder)}}, out=folder, argv=["--out", str(folder)]) as run:
-        run.save(1, {})
-    assert runs.load(folder).config == {"policy": {"checkpoint": str(folder)}}
-    with Run.resume(folder) as run:
-        assert run.start_step == 1
-
-
 def test_list_and_show(cli: Cli, folders: tuple[Path, Path]) -> None:
     bad, good = folders
     (bad / "config.json").write_text("{")

@@ -101,25 +101,6 @@ def test_a_pickle_that_runs_code_is_refused_and_does_not_run(tmp_path, index):
         assert target.exists()
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [
-        b"cbuiltins\neval\n(S'1'\ntR.",
-        b"cbuiltins\ngetattr\n(cnumpy\nndarray\nS'__class__'\ntR.",
-        b"\x80\x04\x8c\x08builtins\x8c\x04exec\x93\x8c\x01x\x85R.",
-        b"\x80\x02cnumpy\nload\n.",
-        b"\x80\x02ctorch.hub\nload\n.",
-    ],
-)
-def test_names_off_the_list_are_refused(tmp_path, payload):
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "|O", "fortran_order": False, "shape": ()})
-    path = tmp_path / "x.npy"
-    path.write_bytes(header.getvalue() + payload)
-    with pytest.raises(MotionkitError, match="was not opened"):
-        read_array(path)
-
-
 def test_an_object_of_another_program_says_how_to_get_the_weights(tmp_path):
     torch.save({"state_dict": TENSORS, "hyper_parameters": Unknown()}, tmp_path / "x.ckpt")
     with pytest.raises(MotionkitError, match="Unknown") as caught:

@@ -18,7 +18,6 @@ from motionkit.clips.convert import (
     check,
     convert,
     convert_file,
-    finding_text,
     fit_text,
     messages,
     open_sources,
@@ -195,15 +194,6 @@ def test_two_folders_with_one_name_each_get_their_own_caption(tmp_path: Path) ->
     assert [source.key for source in alone] == ["A_walk", "B_walk"]
 
 
-def test_a_link_to_a_file_elsewhere_is_named_like_the_link(tmp_path: Path) -> None:
-    for folder in ("far", "in/a", "in/b"):
-        (tmp_path / folder).mkdir(parents=True)
-    write_bvh(tmp_path / "far/real.bvh")
-    write_bvh(tmp_path / "in/b/walk.bvh")
-    (tmp_path / "in/a/walk.bvh").symlink_to(tmp_path / "far/real.bvh")
-    assert [source.key for source in open_sources([tmp_path / "in"]).sources] == ["a_walk", "b_walk"]
-
-
 def test_its_own_output_is_not_read_again(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     write_bvh(tmp_path / "in/a.bvh")
@@ -284,16 +274,6 @@ def test_the_mirror_image_of_the_shortest_clip_is_written(tmp_path: Path, body, 
     torch.testing.assert_close(image[:, :4], mirror_features(rows, body)[:, :4], atol=0.03 / body.unit, rtol=0)
 
 
-def test_the_record_tells_clips_of_one_file_apart(tmp_path: Path) -> None:
-    clips = [
-        replace(feature_clip(60), part=str(n), notes={"format": "memory", "prompt": f"number {n}"}) for n in range(3)
-    ]
-    report = convert([Memory("m", clips)], tmp_path / "out", FeatureTarget())
-    record = json.loads((tmp_path / "out/convert.json").read_text())["clips"]
-    assert {key: about["prompt"] for key, about in record.items()} == {f"m_{n}": f"number {n}" for n in range(3)}
-    assert report.cut == {}
-
-
 @pytest.mark.parametrize("part", ["/../../../../escaped", "x/y", "..", "\x1b[2J"])
 @pytest.mark.parametrize(
     "target", [FeatureTarget(), FileTarget("npz"), FileTarget("html")], ids=["humanml", "npz", "html"]
@@ -338,21 +318,6 @@ def test_the_fit_of_a_skeleton_is_said_where_it_is_bad_or_asked_for() -> None:
     assert fit_text(ConvertReport(), always=True) == ""
 
 
-def test_one_clip_gets_one_line_and_a_bad_one_is_told_of_once(cli: Cli) -> None:
-    np.save("a.npy", walker(60).float().numpy())
-    result = cli("convert", "a.npy", "a.bvh")
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("wrote a.bvh: 60 frames, skeleton fit: ")
-    assert result.stdout.count("\n") == 1
-    Path("in").mkdir()
-    write_bvh(Path("in/good.bvh"), 60)
-    write_bvh(Path("in/fine.bvh"), 60)
-    Path("in/cut.bvh").write_text(Path("in/good.bvh").read_text()[:-400])
-    result = cli("convert", "in", "out", "--to", "npz")
-    assert result.exit_code == 1
-    assert result.stderr.count("cut.bvh") == 1
-
-
 def test_a_record_has_numbers_of_what_was_written(cli: Cli) -> None:
     write_bvh(Path("a.bvh"), 150, fps=60.0)
     assert cli("convert", "a.bvh", "out").exit_code == 0
@@ -360,22 +325,3 @@ def test_a_record_has_numbers_of_what_was_written(cli: Cli) -> None:
     assert (entry["frames"], entry["source_frames"], entry["source_fps"], entry["joints"]) == (49, 150, 60, 22)
     document = json.loads(cli("convert", "--check", "a.bvh", "--json").stdout)
     assert (document["clips"][0]["frames"], document["clips"][0]["joints"]) == (150, 22)
-
-
-def test_findings_are_a_block_for_each_clip() -> None:
-    jump = {"kind": "jump", "severity": "error", "frames": [[7, 8]], "detail": "Hips moves."}
-    mild = {**jump, "severity": "warning"}
-    clips = [
-        {"clip": "a", "frames": 60, "fps": 119.88, "format": "BVH", "findings": [jump, mild]},
-        {"clip": "b", "frames": 60, "fps": 30.0, "findings": []},
-        {"clip": "c", "frames": 9, "fps": 20.0, "findings": [jump]},
-    ]
-    assert finding_text(ConvertReport(clips=clips)).split("\n") == [
-        "a: 60 frames, 119.88 fps, BVH",
-        "  error, jump: Hips moves.",
-        "  warning, jump: Hips moves.",
-        "c: 9 frames, 20 fps",
-        "  error, jump: Hips moves.",
-        "nothing found in 1 of 3 clip(s): b",
-    ]
-    assert finding_text(ConvertReport()) == ""

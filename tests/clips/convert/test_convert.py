@@ -235,19 +235,6 @@ def test_features_pass_unchanged(tmp_path):
     )
 
 
-def test_a_rest_pose_before_the_motion_is_left_out_of_datasets_only(tmp_path):
-    write_bvh(tmp_path / "plain.bvh", 150)
-    write_bvh(tmp_path / "rest.bvh", 150, rest=True)
-    report = convert(opened(tmp_path), tmp_path / "out", FeatureTarget())
-    assert report.warnings == ["rest: its first frame is a rest pose and was left out."]
-    plain, rest = (np.load(tmp_path / f"out/new_joints/{name}.npy") for name in ("plain", "rest"))
-    assert len(plain) == len(rest)
-    fastest = [float(np.linalg.norm(np.diff(clip, axis=0), axis=-1).max()) for clip in (plain, rest)]
-    assert fastest[1] == pytest.approx(fastest[0], rel=0.1)
-    kept = convert(opened(tmp_path / "rest.bvh"), tmp_path / "npz", FileTarget("npz"))
-    assert kept.frames == kept.clips[0]["frames"], "nothing is dropped from a file that only changes its format"
-
-
 def planted(path: Path) -> Path:
     """A walk of 150 frames in which the root is 3 m away in frame 100."""
     write_bvh(path, 150)
@@ -271,14 +258,6 @@ def test_check_names_the_frames_and_writes_nothing(tmp_path):
     assert run("convert", "--check", tmp_path / "fine.bvh").exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bvh", "fine.bvh"]
     assert "nothing" in run("convert", "--check", tmp_path, "--fix").stderr
-
-
-def test_fix_keeps_the_longest_clean_run_and_says_which(tmp_path):
-    result = run("convert", planted(tmp_path / "a.bvh"), tmp_path / "out", "--to", "npz", "--fix", "--json")
-    assert result.exit_code == 0, result.stderr
-    document = json.loads(result.stdout)
-    assert document["fixed"] == {"a": [0, 100]}
-    assert document["frames"] == 100
 
 
 def test_a_killed_conversion_goes_on_where_it_was(clips, tmp_path):
@@ -345,23 +324,6 @@ def test_a_dataset_is_read_back_with_its_texts_and_splits(clips, tmp_path):
     convert(opened(tmp_path / "first"), tmp_path / "second", FeatureTarget())
     for name in ("val.txt", "test.txt", "new_joint_vecs/clip3.npy", "texts/clip1.txt"):
         assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "first" / name).read_bytes(), name
-
-
-def test_a_broken_texts_file_costs_its_own_clip_only(clips, tmp_path):
-    convert(opened(clips), tmp_path / "first", FeatureTarget())
-    (tmp_path / "first/texts/clip1.txt").write_text("no hash marks here\n")
-    report = convert(opened(tmp_path / "first"), tmp_path / "second", FeatureTarget())
-    assert len(report.written) == 5
-    (reason,) = report.failed.values()
-    assert "clip1.txt, line 1" in reason
-
-
-def test_what_is_no_motion_is_said(clips, tmp_path):
-    (clips / "settings.json").write_text('{"epochs": 3}')
-    np.save(clips / "Mean.npy", np.zeros(263, dtype=np.float32))
-    result = run("convert", clips, tmp_path / "out")
-    assert result.exit_code == 0
-    assert "2 file(s) hold no motion" in result.stderr
 
 
 def test_a_mirror_image_must_not_be_called_like_another_clip(clips, tmp_path):
@@ -463,12 +425,6 @@ def test_paths_say_what_to_make(out: str, to, inputs, target, file) -> None:
     assert (request.target, request.file) == (target, file)
 
 
-def test_a_folder_that_is_called_like_a_file_is_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "my.bvh").mkdir()
-    request = plan_conversion(tmp_path / "my.bvh", ["a.npz"], "glb")
-    assert (request.target, request.file) == (FileTarget("glb"), None)
-
-
 @pytest.mark.parametrize(
     ("out", "to", "options", "said"),
     [
@@ -485,10 +441,3 @@ def test_a_folder_that_is_called_like_a_file_is_a_folder(tmp_path: Path) -> None
 def test_what_could_not_act_is_refused(out: str, to, options: OutputOptions, said: str) -> None:
     with pytest.raises(MotionkitError, match=said):
         plan_conversion(Path(out), ["a.bvh"], to, options)
-
-
-def test_a_check_tells_of_short_clips_and_is_no_failure(tmp_path: Path) -> None:
-    write_bvh(tmp_path / "a.bvh", 100)
-    result = run("convert", "--check", tmp_path / "a.bvh")
-    assert result.exit_code == 0, result.stderr
-    assert "34 frames at 20 fps" in " ".join(result.stdout.split())

@@ -15,7 +15,7 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-from motionkit.clips.convert import FileTarget, convert, convert_file, load_clips, open_sources
+from motionkit.clips.convert import FileTarget, convert, convert_file, open_sources
 from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.clips.convert.run import write_clip
 from motionkit.clips.profile.document import profile_document
@@ -139,18 +139,6 @@ def test_joints_keep_the_captions_and_splits_beside_them(tmp_path: Path) -> None
     assert source.key == "in"
     assert clip.split == "test"
     assert clip.texts == ("a walk",)
-
-
-def test_too_little_memory_is_a_failure_of_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_bvh(tmp_path / "a.bvh", 60)
-
-    def full(*_: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr("motionkit.formats.bvh.read.parse_frames", full)
-    (source,) = open_sources([tmp_path / "a.bvh"]).sources
-    with pytest.raises(MotionkitError, match=r"a\.bvh takes more memory than there is"):
-        load_clips(source)
 
 
 def test_a_file_that_may_not_be_read_is_not_to_be_downloaded_again(tmp_path: Path, monkeypatch) -> None:

@@ -207,19 +207,6 @@ def test_a_source_has_changed_when_anything_that_is_read_for_it_has(tmp_path):
     assert one.fingerprint() == ""
 
 
-def test_names_that_are_not_utf8(tmp_path):
-    folder = tmp_path / "in"
-    folder.mkdir()
-    write_bvh(folder / "a.bvh", 60)
-    (folder / "a.bvh").rename(Path(os.fsdecode(os.fsencode(folder) + b"/walk\xff.bvh")))
-    report = convert(sources(folder), tmp_path / "out", NPZ)
-    assert len(report.written) == 1
-    assert report.written[0].isascii()
-    assert report.written[0].startswith("walk")
-    record = json.loads((tmp_path / "out/convert.json").read_text())
-    assert os.fsencode(record["clips"][report.written[0]]["origin"]).endswith(b"walk\xff.bvh")
-
-
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
     folder = tmp_path / "in"

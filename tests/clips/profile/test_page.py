@@ -8,7 +8,6 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-import torch
 
 from motionkit.clips.profile.measure import ClipRow
 from motionkit.clips.profile.page import profile_page
@@ -101,17 +100,6 @@ def test_every_chart_is_sound_svg_with_words_for_those_who_do_not_see(profile: P
                     assert abs(float(value)) < 2000
 
 
-def test_the_rose_of_a_profile_joins_the_halves_straight_back() -> None:
-    from motionkit.clips.profile.measure import YAW_BINS
-    from motionkit.clips.profile.page import whole_circle
-
-    degrees = torch.tensor([0.0, 3.0, 90.0, 179.0, -179.0, -90.0, -90.0])
-    counts = whole_circle(YAW_BINS.tally(torch.deg2rad(degrees)).tolist())
-    assert len(counts) == 24
-    assert (counts[0], counts[6], counts[12], counts[18]) == (2, 1, 2, 2)
-    assert sum(counts) == 7
-
-
 def rows(frames: list[int], fps: float = 20.0) -> list[ClipRow]:
     return [
         ClipRow(str(n), "", "", "", "", fps, length, length / fps, 1.0, 0.0, 0.5, 0.0, 1.0, 0, ())
@@ -126,16 +114,6 @@ def test_outliers_are_grouped_by_figure_with_the_furthest_of_each() -> None:
     words = read(profile_page(profile)).words
     assert "and 5 more clips" in words
     assert words.count("mean speed") <= 7
-
-
-def test_skeletons_have_names_and_a_cap_is_said(profile: Profile) -> None:
-    words = read(profile_page(profile)).words
-    assert "22 joints" in words
-    assert "HumanML3D, 22 joints" in words
-    assert "#" not in re.sub(r"#[0-9a-f]{3,6}\b(?=[;}])", "", words.partition("Movement")[2])
-    turned = profile_clips([("left", walk(301, turn=2.0))])
-    assert turned.complexity_uncapped > 2.0
-    assert f"uncapped {turned.complexity_uncapped:.2f}" in read(profile_page(turned)).words
 
 
 def test_a_page_about_nothing_is_a_page() -> None:
