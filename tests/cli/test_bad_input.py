@@ -249,13 +249,6 @@ def test_a_motion_without_a_caption(data: Path, cli: Cli, refused: Callable[...,
     refused(pretrain(data), "no usable clip", "6 without a caption", "--captions CSV")
 
 
-def test_a_motion_with_nan(data: Path, refused: Callable[..., None]) -> None:
-    motion = np.load(data / "new_joint_vecs" / "000004.npy")
-    motion[17, 5] = np.nan
-    np.save(data / "new_joint_vecs" / "000004.npy", motion)
-    refused(pretrain(data), "000004.npy is not finite", "from frame 17 on", "--dataset.broken skip")
-
-
 # Words.
 
 

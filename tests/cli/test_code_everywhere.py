@@ -279,49 +279,6 @@ def energy(tmp_path: Path) -> tuple[Path, Path]:
     return path, mark
 
 
-def run_folder(folder: Path, reward: dict[str, Any]) -> Path:
-    """Write what a run of grpo leaves, as a stranger may."""
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"reward": reward}))
-    record = {"schema": 1, "kind": "motionkit-run", "id": "0", "command": "grpo", "created": "", "attempts": []}
-    (folder / "run.json").write_text(json.dumps({**record, "status": "interrupted", "artifacts": []}))
-    return folder
-
-
-@pytest.mark.parametrize("form", ["json", "toml", "yaml", "--config RUN", "--resume RUN"])
-def test_code_that_a_file_names_is_not_run(form: str, energy: tuple[Path, Path], cli: Cli) -> None:
-    path, mark = energy
-    name = f"{path}:component"
-    texts = {
-        "json": json.dumps({"reward": [name]}),
-        "toml": f"[reward.{json.dumps(name)}]\nweight = 0.5\n",
-        "yaml": f"reward:\n- {name}=0.5\n",
-    }
-    if form in texts:
-        Path(f"a.{form}").write_text(texts[form])
-        words: list[Any] = ["--config", f"a.{form}"]
-    else:
-        words = [form.split()[0], run_folder(Path("stranger"), {name: {"weight": 0.5}})]
-    for more in ([], ["--dry-run"], ["--reward.gain", 2, "--dry-run"]):
-        result = cli("grpo", *words, *more)
-        assert result.exit_code == 2, result.stderr
-        assert not mark.exists()
-        if "--reward.gain" not in more:  # whose flag it is cannot be known without running it
-            text = " ".join(result.stderr.split())
-            assert f"reward names {name}, which is code." in text
-            assert f"--reward {name}" in text
-    assert cli("grpo", *words, "--help").exit_code == 0
-    if words[0] == "--config":
-        assert cli("config", "show", "grpo", *words).exit_code == 2
-    else:
-        assert cli("runs", "list", "--root", ".").exit_code == 0
-        assert cli("runs", "show", "stranger").exit_code == 0
-        assert cli("export", "stranger", "out").exit_code == 2
-        assert cli("generate", "a man walks", "out", "--policy.checkpoint", "stranger").exit_code == 2
-    assert not mark.exists()
-    assert not Path("runs").exists()
-
-
 def test_a_run_with_code_of_ones_own_goes_on_when_its_name_is_typed(
     energy: tuple[Path, Path], tiny: Any, cli: Cli
 ) -> None:

@@ -217,15 +217,6 @@ def test_grpo_refuses_what_does_not_fit(
     assert not Path("run").exists()
 
 
-def test_what_is_measured_has_as_many_segments_as_what_is_trained(cli: Cli, tiny: Any, folder: Path) -> None:
-    assert compose(cli, "--split", "val", "out").exit_code == 0
-    files = ("--dataset.path", folder / "composite_k2_train.json", "--dataset.path", "out/composite_k3_val.json")
-    result = cli(*grpo(tiny, "--dataset", "composite", *files))
-    assert result.exit_code == 2
-    assert "K = 2 segments are wanted" in said(result)
-    assert f"the val prompts have K = 3 in {Path('out/composite_k3_val.json').absolute()}" in said(result)
-
-
 @pytest.mark.parametrize("dataset", ["starter", "composite"])
 def test_what_is_trained_on_is_not_measured(cli: Cli, tiny: Any, folder: Path, dataset: str) -> None:
     words = tiny.grpo("run") if dataset == "starter" else grpo(tiny, "--dataset", dataset, "--dataset.path", folder)

@@ -18,7 +18,6 @@ from motionkit.cli._guide import guide_options, guide_scripts
 from motionkit.cli._translate import _COMMON as SHARED
 from motionkit.cli._translate import old_options, translate
 from motionkit.config import leaves
-from motionkit.predictor.guide_files import KEYS, reason_left_out
 
 Cli = Callable[..., Result]
 Dry = Callable[[list[str]], tuple[str, Result]]
@@ -240,17 +239,6 @@ def test_options_that_mean_something_together(typed: str, words: str, cli: Cli, 
     parses(dry, found)
 
 
-def test_what_is_left_out_is_named(cli: Cli) -> None:
-    words = (
-        "--model_path a.pt --save_dir x --reward_model_type tmr --reward_type cosine --use_dense_reward "
-        "--tmr_similarity_type euclidean --noise_scale 1"
-    )
-    said = " ".join(cli("grpo", *words.split()).stderr.split())
-    why = "acts with --reward_type matching of tmr only, this is tmr-dense"
-    assert f"left out: --tmr_similarity_type euclidean: {why}." in said
-    assert "left out: --noise_scale 1: acts with flow_grpo only." in said
-
-
 @pytest.mark.parametrize(
     ("typed", "reward", "left_out"),
     [
@@ -335,17 +323,6 @@ def test_the_guides_one_script_for_tuning_is_two_commands(command: str, typed: s
     assert draft.dropped == []
 
 
-def test_every_key_of_the_guides_config_is_in_the_table() -> None:
-    """Those of later versions of its code are read as well, but not listed."""
-    rows = [row for row in guide_options() if row.command == "train-mpl"]
-    table = {name: row.key for row in rows for name in row.guide if not name.startswith("--")}
-    for name, key in table.items():
-        if key and name != "augmentation":
-            assert KEYS[name] == key
-        elif not key:
-            assert reason_left_out(name) or name.startswith("w_foot_")
-
-
 def test_variables_of_the_shell_are_kept(cli: Cli) -> None:
     done = cli("CUDA_VISIBLE_DEVICES=3", "python", "convert_json_to_npz.py", "--input", "a.json", "--output", "b c.npz")
     assert done.stderr.endswith("  fix  CUDA_VISIBLE_DEVICES=3 motionkit convert a.json 'b c.npz'\n")
@@ -410,25 +387,6 @@ def test_no_command_is_hinted_at_an_option_that_it_does_not_have(cli: Cli) -> No
                     flags = {words[0] for _, words in draft.flags}
                     assert {flag for flag in flags if "." not in flag} <= options.keys(), f"{command} {name}"
     assert tried > 500
-
-
-@pytest.mark.parametrize(
-    ("command", "flag"),
-    [
-        *(("export", flag) for flag in ("--num-steps", "--learning-rate", "--group-size", "--kl-coef")),
-        *((command, "--num-steps") for command in ("generate", "convert", "profile", "compose")),
-    ],
-)
-def test_a_flag_of_another_command_is_said_to_be_that(command: str, flag: str, cli: Cli) -> None:
-    done = cli(command, flag, 4, "a", "b")
-    assert done.exit_code == 2
-    assert f"error: motionkit {command}: no such option: {flag}\n" in done.stderr
-    assert "guides" not in done.stderr
-    assert f"fix  {flag}" not in done.stderr
-    if flag in ("--num-steps", "--learning-rate"):
-        trainers = "grpo, ppo, pretrain mdm, pretrain mpl-encoder, pretrain regions, pretrain t2m-evaluator, "
-        trainers += "pretrain tmr, reward-collect, reward-train, sa2va-rl, train-mpl"
-        assert f"  why  {trainers} have it.\n" in done.stderr
 
 
 PAGE = Path("examples/03-text-to-motion-grpo/experiments.md")

@@ -92,14 +92,6 @@ def test_settings_are_merged_and_what_differs_is_said(cli: Run, folder: Path) ->
     assert (written["epochs"], written["freerun_stage_schedule"][-1]["range"][1]) == (60, 60)
 
 
-def test_a_schedule_that_does_not_fit_is_warned_of(cli: Run, folder: Path) -> None:
-    stage = {"range": [1, 9], "label": "only", "trainer": {"freerun_weight": 0.1, "freerun_horizon": 8}}
-    Path("phase.json").write_text(json.dumps({"epochs": 30, "freerun_stage_schedule": [stage]}))
-    result = cli("profile", folder, "--write-config", "phase.json", "--json")
-    assert result.exit_code == 0
-    assert "the stages end with epoch 9; the training has 30" in result.stderr
-
-
 @pytest.mark.parametrize("as_json", [False, True])
 def test_one_bad_file_does_not_stop_the_others(cli: Run, folder: Path, as_json: bool) -> None:
     (folder / "broken.bvh").write_text("HIERARCHY\nno more")

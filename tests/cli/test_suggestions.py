@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,29 +89,3 @@ def test_short_words_of_other_tools_are_known_everywhere(cli: Cli) -> None:
 def test_errors_list_their_choices(cli: Cli, arguments: list[str], choices: set[str]) -> None:
     error = json.loads(cli(*arguments, "--json").stdout)["error"]
     assert choices <= set(error["choices"])
-
-
-def test_yaml_numbers_without_a_point_are_numbers(tmp_path: Path) -> None:
-    from motionkit.documents import parse_yaml
-
-    text = "{a: 1e-3, b: 2E5, c: -1e+2, d: 1.5e3, e: e3, f: 1e, g: 0x1e, h: '1e-3', i: 1_000}"
-    assert parse_yaml(text, "x", dict) == {
-        "a": 1e-3, "b": 2e5, "c": -100.0, "d": 1500.0, "e": "e3", "f": "1e", "g": 30, "h": "1e-3", "i": 1000,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("command", "option", "why", "fix"),
-    [
-        ("generate", "--sampler.spacing", "is a setting without a flag", "--set sampler.spacing=VALUE"),
-        ("pretrain mdm", "--train.sampling-steps", "is a setting without a flag", "--set train.sampling_steps=VALUE"),
-        ("grpo", "--optim.learning-rate", "the flag of optim.learning_rate is --learning-rate", "--learning-rate"),
-    ],
-)
-def test_an_option_that_is_called_like_a_setting_is_told_how_to_set_it(
-    cli: Cli, command: str, option: str, why: str, fix: str
-) -> None:
-    done = cli(*command.split(), option, "early")
-    assert done.exit_code == 2
-    assert why in " ".join(done.stderr.split())
-    assert f"fix  {fix}" in done.stderr

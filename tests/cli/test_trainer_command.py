@@ -92,14 +92,6 @@ def test_bad_input_exits_with_two_and_makes_no_folder(
     assert set(document["error"]) - {"choices"} == {"code", "message", "why", "fix"}
 
 
-def test_existing_folder_is_refused_by_name(cli: Cli, trainer: ModuleType) -> None:
-    cli("count", "--num-steps", 1, "--name", "a")
-    again = cli("count", "--num-steps", 1, "--name", "a")
-    assert again.exit_code == 2
-    assert "runs/count/a" in again.stderr
-    assert cli("count", "--num-steps", 1, "--name", "a", "--overwrite").exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("end", "said"), [("error", "the numbers ran out."), ("disk", "metrics.jsonl: No space left on device")]
 )
@@ -120,11 +112,6 @@ def test_a_bug_shows_its_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) ->
     assert "ZeroDivisionError" in done.stderr
     assert "Traceback" in done.stderr
     assert "this is a bug in motionkit" in done.stderr
-
-
-def test_traceback_on_demand(cli: Cli, trainer: ModuleType) -> None:
-    assert "Traceback" in cli("count", "--data", "nothing", "--traceback").stderr
-    assert "Traceback" in cli("count", "--data", "nothing", env={"MOTIONKIT_DEBUG": "1"}).stderr
 
 
 def test_resume_takes_the_runs_own_settings(cli: Cli, trainer: ModuleType) -> None:
