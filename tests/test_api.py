@@ -1,4 +1,4 @@
-"""The Python API: the ten lines of the package's docstring, on tiny weights."""
+"""The Python API: the ten lines of the package's docstring, how objects print, long errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``motionkit eval``: what it prints, what it refuses, what it notes."""
+"""``motionkit eval`` and ``eval sensitivity``: what they print, refuse and note."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main job from end to end, as a user types it: pretrain, grpo, interrupt, resume, export, generate."""
+"""The main job from end to end, as a user types it, with its audit and with a reward that is a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reaches a terminal or a program, whatever names and errors hold."""
+"""What reaches a terminal, a program or a stream that is closed, and what cannot be written."""
 
 from __future__ import annotations
 

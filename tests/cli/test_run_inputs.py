@@ -1,4 +1,4 @@
-"""Each run says what it read, goes on with nothing else, and is measured on nothing that it was trained on."""
+"""Each run says what it read, is measured on nothing that it was trained on, and names its data in its next lines."""
 
 from __future__ import annotations
 

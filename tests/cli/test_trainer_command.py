@@ -1,4 +1,4 @@
-"""The command that runs every trainer: documents, exit codes, folders."""
+"""The command that runs every trainer: documents, exit codes, folders, and options that cannot act."""
 
 from __future__ import annotations
 

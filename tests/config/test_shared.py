@@ -1,4 +1,4 @@
-"""The settings that all trainers share."""
+"""The settings that all trainers share, and files of other programs."""
 
 from __future__ import annotations
 

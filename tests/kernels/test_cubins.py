@@ -1,4 +1,4 @@
-"""The kernels compiled by NVRTC for real devices, and the cache of what it makes. Needs nvidia-cuda-nvrtc, no GPU."""
+"""The kernels compiled by NVRTC, the cache of what it makes, and the driver on a libcuda without a GPU."""
 
 from __future__ import annotations
 

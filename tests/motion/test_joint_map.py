@@ -1,4 +1,4 @@
-"""Tables of joint names for rigs whose names say nothing."""
+"""Tables of joint names, limits of a motion, batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapters (test 20 of the RL sheet)."""
+"""Adapters (test 20 of the RL sheet), and the moving average of weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our layers against torch's own, and what padding must not do."""
+"""Our layers against torch's own: transformer, layers of several depths, ResNet-10; what padding must not do."""
 
 from __future__ import annotations
 

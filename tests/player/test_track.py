@@ -1,3 +1,5 @@
+"""Tracks of the player, and the payload that a page holds of them."""
+
 from __future__ import annotations
 
 import base64

@@ -1,4 +1,4 @@
-"""The second reading of the metadata, and what `plugins` and `doctor` say about it."""
+"""What `plugins` and `doctor` say of packages, and what becomes of a plugin that raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainers of other packages: they log metrics of their own, and what they lack is said before anything is read."""
+"""Trainers of other packages, and packages that are begun from a template."""
 
 from __future__ import annotations
 

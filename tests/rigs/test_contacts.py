@@ -1,3 +1,5 @@
+"""Contacts, facing, gait and period of a body."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""Rigs by name, and the body of KIT."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rotations from joints: constant bones, FK that comes back, nothing that flips."""
+"""Rotations from joints: constant bones, FK that comes back, also through files, nothing that flips."""
 
 from __future__ import annotations
 

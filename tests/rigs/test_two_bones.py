@@ -1,3 +1,5 @@
+"""Limbs of two bones, and feet that are held where they stand."""
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,4 @@
-"""Flow samplers: the map, the equations of the papers in flow coordinates, what they leave of Gaussian data."""
+"""Flow samplers and schedules: equations of the papers, recorded tables, what they leave of Gaussian data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints hold what they were given, bit for bit, and bad ones are stepped over."""
+"""Checkpoints and optimizers hold what they were given, bit for bit, and bad ones are stepped over."""
 
 from __future__ import annotations
 

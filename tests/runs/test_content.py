@@ -1,4 +1,4 @@
-"""Fingerprints of content, and what a model was trained on."""
+"""Fingerprints of content, files that are written whole, locks, and files that are mapped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run folder: where it is, what is in it, what is refused."""
+"""A run folder and its record: where it is, what is in it, what is refused."""
 
 from __future__ import annotations
 

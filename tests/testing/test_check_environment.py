@@ -1,4 +1,4 @@
-"""`check_environment` passes what is right and finds each thing that is not."""
+"""The checks of environments and of images with regions pass what is right and find what is not."""
 
 from __future__ import annotations
 

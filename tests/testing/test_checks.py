@@ -1,4 +1,4 @@
-"""The contract checks find what they are there to find."""
+"""The contract checks of rewards, datasets, policies, trainers and algorithms find what they are there to find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encoders that run a transformers model, on tiny random checkpoints made here."""
+"""Encoders that run a transformers model, on tiny random checkpoints made here, without code of their folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What captions name, and those words swapped."""
+"""What captions name, those words swapped, lengths, limbs and nearness of captions."""
 
 from __future__ import annotations
 

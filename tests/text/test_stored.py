@@ -1,4 +1,4 @@
-"""Tables of embeddings."""
+"""Tables of embeddings, and the cache before an encoder."""
 
 from __future__ import annotations
 

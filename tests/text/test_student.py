@@ -1,4 +1,4 @@
-"""The student of MiniLM: what it computes, what it refuses, and when it stands in."""
+"""The student of MiniLM: what it computes and refuses, when it stands in, and which wordings are known."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ OTHER = (
     "a person climbs a ladder", "a person throws a spear", "a person breakdances on the floor",
     "a person does a backflip", "a robot dances", "a person lifts weights", "a person drinks a cup of coffee",
 )  # fmt: skip
-"""Texts about other things, in words that the known_student knows."""
+"""Texts about other things, in words that the student knows."""
 
 STRANGE = (
     "a dragon attacks a house", "ein Mann geht", "a person blorps the xylophone", "the stock market fell by 3 percent",
@@ -232,7 +232,7 @@ def test_a_policy_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     (record,) = caplog.records
     said = record.getMessage()
     assert "is far from everything that this policy was trained on (nearest: 'a " in said
-    # Which of the two is farther depends on the encoder: MiniLM, or its known_student where it is not installed.
+    # Which of the two is farther depends on the encoder: MiniLM, or its student where it is not installed.
     assert "'a cat sleeps'" in said
     assert "; the same holds for 'a " in said
     assert "'a man rides a horse'" in said

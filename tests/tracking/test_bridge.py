@@ -1,4 +1,4 @@
-"""Trackers get what they can digest, and never cost a run."""
+"""Trackers get what they can digest, and never cost a run; lines of JSON are appended and read back."""
 
 from __future__ import annotations
 

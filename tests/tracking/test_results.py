@@ -1,4 +1,4 @@
-"""Verdicts follow the interval and the direction of a quantity; curves are averaged as defined."""
+"""Verdicts follow interval and direction; figures have the label, unit and digits of their definition."""
 
 from __future__ import annotations
 

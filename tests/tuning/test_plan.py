@@ -1,4 +1,4 @@
-"""Which sampler is chosen, the space of train-mpl, and CMA-ES that is replayed."""
+"""Which sampler is chosen, the space of train-mpl, CMA-ES that is replayed, journals that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guide's three rules: what they raise, by what evidence, and what they never do."""
+"""The guide's three rules, on figures made here and on recorded runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading foreign files: formats by content, damage in words, and nothing is ever executed."""
+"""Reading foreign files: formats by content, damage in words, what they hold; nothing is ever executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of ``torch.save`` read as torch itself reads them."""
+"""Files of ``torch.save`` and pickles read as what wrote them reads them."""
 
 from __future__ import annotations
 

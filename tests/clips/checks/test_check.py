@@ -1,4 +1,4 @@
-"""Every fault is found where it was planted, and nothing is found in a sound motion."""
+"""Every fault is found where it was planted, nothing is found in a sound motion, and findings name their frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes with a motion stays with it: captions, features, splits, tokens, notes."""
+"""What goes with a motion stays with it, and what a conversion says of it."""
 
 from __future__ import annotations
 

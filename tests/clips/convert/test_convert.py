@@ -1,3 +1,5 @@
+"""Conversions from end to end: what is written, left out and refused, and the options that say so."""
+
 from __future__ import annotations
 
 import itertools

@@ -1,4 +1,4 @@
-"""What is found in folders: everything is read or said, and what cannot be read costs nothing else."""
+"""What is found in folders: everything is read or said, gaps too, and what cannot be read costs nothing else."""
 
 from __future__ import annotations
 

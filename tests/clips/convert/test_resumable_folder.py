@@ -1,4 +1,4 @@
-"""Where a conversion is written: user data in its way, other processes, and names that are hard to keep."""
+"""Where a conversion is written: user data in its way, other processes, a folder for each skeleton."""
 
 from __future__ import annotations
 

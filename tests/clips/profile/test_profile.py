@@ -1,4 +1,4 @@
-"""Statistics of data sets that are known, and of real recordings."""
+"""Statistics of data sets that are known, of real recordings, and the moments below them."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Features from joints, and their statistics."""
+
 from __future__ import annotations
 
 from pathlib import Path

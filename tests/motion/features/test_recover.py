@@ -1,3 +1,5 @@
+"""Joints from features, there and back, and mirrored."""
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,3 +1,5 @@
+"""Documents that a user gives, JSON, YAML, TOML and CSV: read as they are, or refused with their place."""
+
 from __future__ import annotations
 
 import json
