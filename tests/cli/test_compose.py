@@ -300,3 +300,10 @@ def test_generate_refusals(cli: Cli, folder: Path, words: tuple[object, ...], me
     assert result.exit_code == 2
     assert message in said(result)
     assert not list(Path().iterdir())
+
+
+def test_what_a_missing_text_model_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers")
+    result = compose(cli, "--b-matrix", "--text-encoder", "clip", "--text-model", "nowhere", "--device", "cpu", "out")
+    assert result.exit_code == 2
+    assert "of compose: --text-model DIR" in said(result)

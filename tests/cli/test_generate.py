@@ -147,6 +147,7 @@ def test_sampler_options(policy: Path, tmp_path: Path) -> None:
         (["--reference", "nowhere.pt", "--dry-run"], "--reference has no effect"),
         (["--durations", "9"], "at most 80"),
         (["--inference-timesteps", "11"], "11 sampling steps"),
+        (["--fix", "clean"], "--fix clean does not act"),
     ],
 )
 def test_refusals_make_nothing(policy: Path, tmp_path: Path, arguments: list[str], message: str) -> None:

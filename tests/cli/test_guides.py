@@ -558,6 +558,14 @@ def test_the_lines_of_the_table_parse(root: Path, dry: Dry) -> None:
         assert done.exit_code == 0, f"{line}\n{done.stderr}"
 
 
+def test_two_stages_at_once_in_the_file_are_refused(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = Path(STAGE_CONFIG.split()[1])
+    file.parent.mkdir(parents=True)
+    file.write_text("reward: {collect_data: true, use_reward_model: true}")
+    assert "both true; nothing was started" in cli(*STAGE).stderr
+
+
 if __name__ == "__main__":
     import sys
 

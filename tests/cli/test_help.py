@@ -280,3 +280,9 @@ def test_flags_are_those_that_were_decided_on() -> None:
 
 if __name__ == "__main__":
     FILE.write_text(json.dumps(current(), indent=1) + "\n")
+
+
+def test_colour_is_one_of_three(cli: Cli) -> None:
+    assert cli("doctor", "--color", "sometimes").exit_code == 2
+    assert "\x1b" not in cli("plugins", "list", "--color", "never").stdout
+    assert "\x1b" in cli("plugins", "list", "--color", "always", env={"NO_COLOR": ""}).stdout

@@ -194,3 +194,11 @@ def test_a_folder_that_may_not_be_written(cli: Cli, words: tuple[object, ...], m
     assert result.exit_code == 2, result.stderr
     assert "cannot be written: no permission" in result.stderr
     assert [path.name for path in Path("closed").iterdir()] == ["kept.json"]
+
+
+def test_a_pipe_is_not_replaced(cli: Cli) -> None:
+    write_bvh(Path("a.bvh"), 60)
+    os.mkfifo("page.html")
+    result = cli("profile", "a.bvh", "--html", "page.html")
+    assert result.exit_code == 2
+    assert "page.html is no regular file" in result.stderr

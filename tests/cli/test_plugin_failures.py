@@ -244,3 +244,10 @@ def test_a_malformed_package_that_stops_other_libraries_is_named(site: Any, tmp_
     assert "the entry points of the package 'unrelated' are malformed" in done.stderr
     assert "line 2" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_other_code_that_exits_is_no_success(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("motionkit.cli.commands.runs.list_runs", lambda: sys.exit(0))
+    done = cli("runs", "list")
+    assert done.exit_code == 1
+    assert "error: something in this process asked Python to exit with 0." in done.stderr

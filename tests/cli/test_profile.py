@@ -229,3 +229,11 @@ def test_suggestions_follow_the_clips_to_train_on(cli: Run) -> None:
         suggested[name] = document["suggested"]
     assert suggested["both"] == suggested["alone"]
     assert "240 frames to train on: 60, 45" in suggested["both"][0]["reason"]
+
+
+def test_nothing_readable_is_an_error(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "broken.bvh").write_text("nothing")
+    result = cli("profile", tmp_path / "broken.bvh", "--write-config", "a.json")
+    assert result.exit_code == 2
+    assert "none of 1 source could" in result.stderr
+    assert not Path("a.json").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -80,3 +81,12 @@ def test_the_batch_size_changes_no_motion() -> None:
     for file in ("0000_00.npy", "0002_00.npy"):
         first, second = (np.load(Path(name) / "new_joints" / file) for name in ("one", "many"))
         assert np.allclose(first, second, atol=1e-4)
+
+
+def test_listed_prompts_work(cli: Any) -> None:
+    result = cli("generate", "--list-prompts")
+    lines = result.stdout.splitlines()
+    assert (result.exit_code, len(lines)) == (0, 144)
+    assert "144 movements" in result.stderr
+    done = _generate(lines[0], lines[-1], "out", *QUICK)
+    assert done.exit_code == 0, done.stderr

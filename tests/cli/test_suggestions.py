@@ -89,3 +89,13 @@ def test_short_words_of_other_tools_are_known_everywhere(cli: Cli) -> None:
 def test_errors_list_their_choices(cli: Cli, arguments: list[str], choices: set[str]) -> None:
     error = json.loads(cli(*arguments, "--json").stdout)["error"]
     assert choices <= set(error["choices"])
+
+
+def test_the_first_screen(cli: Cli) -> None:
+    alone = cli()
+    assert alone.exit_code == 2
+    assert "error: motionkit: no command was given.\n  fix  name one of the commands above" in alone.stderr
+    shown = cli("--help").output
+    assert "bool" not in shown
+    assert "tune-bayes " not in shown.replace("tune-bayes)", "")
+    assert cli("tune-bayes", "--help").exit_code == 0
