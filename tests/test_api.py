@@ -1,4 +1,4 @@
-"""The Python API: the ten lines of the package's docstring, on tiny weights."""
+"""The Python API: the ten lines of the package's docstring, how objects print, long errors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import motionkit
+from motionkit import GRPO, load_dataset, load_policy, load_reward
 from motionkit.errors import MotionkitError
+from motionkit.starter import generate
 from motionkit.text_to_motion.mdm.open import new_policy, open_encoder
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 from motionkit.text_to_motion.tmr.files import save_tmr
@@ -92,3 +95,29 @@ def test_every_public_name_is_there() -> None:
         assert getattr(motionkit, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
         motionkit.nonsense  # noqa: B018
+
+
+def test_objects_print_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("walk.npy", generate("walk", frames=40).joints)
+    clip = motionkit.read("walk.npy")
+    assert repr(clip) == "MotionClip(40 frames, 20 fps, 22 joints, 2.0 s)"
+    assert repr(clip.motion) == "JointMotion(40 frames, 20 fps, 22 joints, 2.0 s)"
+    dataset, policy, reward = load_dataset("starter"), load_policy("starter"), load_reward("tmr-dense", alpha=0.7)
+    assert "50 steps" in repr(policy)
+    assert repr(reward) == "TmrDense(alpha=0.7)"
+    (motion,) = policy.generate("a person walks")
+    assert repr(motion).endswith("'a person walks')")
+    for one in (clip, dataset, policy, reward, motion, load_reward("physics", dataset=dataset), GRPO(policy, reward)):
+        assert len(repr(one)) < 120
+        assert " at 0x" not in repr(one)
+        assert "\n" not in repr(one)
+
+
+def test_what_a_file_says_at_length_is_cut():
+    error = MotionkitError("bad: " + "x" * 100_000, why="y" * 100_000, fix="z")
+    assert len(error.message) == len(error.why) == 8003
+    assert error.message.startswith("bad: x")
+    assert error.message.endswith("x...")
+    assert (str(error), error.fix) == (error.message, "z")
+    assert error.as_late().message == error.message

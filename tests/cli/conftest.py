@@ -45,7 +45,7 @@ class Tiny:
             "--inference-timesteps", 4, "--set", "sampler.window_size=2", "--set", "heldout.prompts=4",
             "--set", "heldout.samples=2", "--judge", "tmr-dense", "--judge.weights", self.tmr,
             "--set", "optim.schedule=constant",  # so that a run may be made longer and equal a long one
-            "--set", "audit.enabled=false", *more,  # a second for each run; tests/cli/test_grpo_audit.py has it on
+            "--set", "audit.enabled=false", *more,  # a second for each run; tests/cli/test_grpo_command.py has it on
         )  # fmt: skip
         return [str(word) for word in words]
 

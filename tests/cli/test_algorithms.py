@@ -72,7 +72,7 @@ def gradient(tiny: Tiny, out: Path | str, *more: object, steps: int = 4) -> list
         "--policy.checkpoint", tiny.mdm, "--reward.weights", tiny.tmr, "--batch-size", 2,
         "--train-timesteps", 3, "--inference-timesteps", 3, "--set", "heldout.prompts=8", "--set", "heldout.samples=2",
         "--judge", "tmr-dense", "--judge.weights", tiny.tmr,
-        "--set", "audit.enabled=false", *more,  # a second for each run; tests/cli/test_grpo_audit.py has it on
+        "--set", "audit.enabled=false", *more,  # a second for each run; tests/cli/test_grpo_command.py has it on
     )  # fmt: skip
     return [str(word) for word in words]
 
@@ -249,12 +249,6 @@ def test_easytune_from_start_to_end(tiny: Tiny, cli: Cli) -> None:
     ends_in_the_same_bits(cli)
 
 
-def test_a_mixture_of_one_kind_says_what_is_cheaper(tiny: Tiny, cli: Cli) -> None:
-    result = cli(*gradient(tiny, "run", "--algorithm", "mixed", "--set", "heldout.prompts=0", steps=1))
-    assert result.exit_code == 0, result.stderr
-    assert "every reward has a gradient: --algorithm reward-gradient does the same" in result.stderr
-
-
 def test_the_control_draws_signs_and_has_no_physics(tiny: Tiny, cli: Cli) -> None:
     result = cli(*gradient(tiny, "run", "--set", "control.shuffle=true", "--set", "heldout.prompts=0", steps=2))
     assert result.exit_code == 0, result.stderr
@@ -277,12 +271,6 @@ def test_algorithms_on_finished_samples_run_and_resume(name: str, more: tuple[st
     lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
     assert {"loss/policy", "loss/anchor", "loss/hold", "match/error", "grad/norm"} <= lines[1].keys()
     ends_in_the_same_bits(cli, parts=("model", "reference") if name == "dpo" else ("model",))
-
-
-def test_sampling_from_an_average_that_is_not_kept_is_refused(tiny: Tiny, cli: Cli) -> None:
-    words = ("--algorithm", "nft", "--set", "rollout.averaged=true", "--set", "ema.decay=0")
-    refused(cli, gradient(tiny, "run", *words), "no moving average to sample from", "ema.decay")
-    assert not Path("run").exists()
 
 
 def flow(tiny: Tiny, out: Path | str, *more: object) -> list[str]:
@@ -325,4 +313,10 @@ def test_the_noise_scale_chooses_flow_grpo_and_the_plan_says_what_noise_stays(ti
 )
 def test_what_flow_grpo_cannot_do(words: tuple[object, ...], texts: tuple[str, ...], tiny: Tiny, cli: Cli) -> None:
     refused(cli, flow(tiny, "run", *words), *texts)
+    assert not Path("run").exists()
+
+
+def test_sampling_from_an_average_that_is_not_kept_is_refused(tiny: Tiny, cli: Cli) -> None:
+    words = ("--algorithm", "nft", "--set", "rollout.averaged=true", "--set", "ema.decay=0")
+    refused(cli, gradient(tiny, "run", *words), "no moving average to sample from", "ema.decay")
     assert not Path("run").exists()

@@ -249,22 +249,7 @@ def test_a_motion_without_a_caption(data: Path, cli: Cli, refused: Callable[...,
     refused(pretrain(data), "no usable clip", "6 without a caption", "--captions CSV")
 
 
-def test_a_motion_with_nan(data: Path, refused: Callable[..., None]) -> None:
-    motion = np.load(data / "new_joint_vecs" / "000004.npy")
-    motion[17, 5] = np.nan
-    np.save(data / "new_joint_vecs" / "000004.npy", motion)
-    refused(pretrain(data), "000004.npy is not finite", "from frame 17 on", "--dataset.broken skip")
-
-
 # Words.
-
-
-def test_a_plugin_that_does_not_import(tiny: Any, site: Any, cli: Cli, refused: Callable[..., None]) -> None:
-    site.install("torn", "[motionkit.rewards]\ntorn = torn_module:component\n", torn_module="import nonexistent_xyz\n")
-    refused(tiny.grpo("run", "--reward", "torn"), "torn", "nonexistent_xyz")
-    result = cli(*tiny.grpo("run", "--dry-run"))
-    assert result.exit_code == 0, result.stderr
-    assert "Traceback" not in result.stderr
 
 
 def test_unknown_flags_and_keys_are_answered_with_the_nearest(tiny: Any, refused: Callable[..., None]) -> None:
@@ -275,20 +260,6 @@ def test_unknown_flags_and_keys_are_answered_with_the_nearest(tiny: Any, refused
     refused(tiny.grpo("run", "--config", "a.toml"), "rollout.group_sise", "a.toml", "rollout.group_size")
     refused(tiny.grpo("run", "--reward", "tmr-dens"), "tmr-dens", "tmr-dense")
     refused(tiny.grpo("run", "--group-size", "many"), "group_size", "many")
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("--model_path", "--policy.checkpoint"),
-        ("--num_generations", "--group-size"),
-        ("--clip_epsilon", "--clip-range"),
-        ("--tmr_text_encoder_path", "--reward.text-encoder"),
-        ("--use_lora", "--lora"),
-    ],
-)
-def test_an_old_flag_is_answered_with_the_new_one(old: str, new: str, tiny: Any, refused: Callable[..., None]) -> None:
-    refused(tiny.grpo("run", old, "x"), f"no such option: {old}", "that is an old name, from the training guides", new)
 
 
 def test_an_option_that_cannot_act_is_refused(tiny: Any, refused: Callable[..., None]) -> None:
@@ -328,60 +299,6 @@ def test_numbers_that_no_run_can_have(words: list[Any], key: str, said: str, ref
 def test_networks_that_no_machine_holds(model: str, refused: Callable[..., None]) -> None:
     refused(["pretrain", model, "--model.latent-dim", 10**6], "model.latent_dim", "less than or equal to 16384")
     refused(["pretrain", model, "--model.layers", 256, "--model.latent-dim", 16384], "model", "weights, too many")
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("deep.toml", "a = " + "[" * 200_000, "nested too deep"),
-        ("dots.toml", "a." * 20_000 + "a = 1", "more than 100 parts"),
-        ("digits.toml", "seed = " + "9" * 5000, "not valid TOML"),
-        ("deep.yaml", "a: " + "[" * 200_000, "nested too deep"),
-        ("keys.yaml", "1: 2\n", "a key that is no text: 1"),
-        ("inner.yaml", "run: {1: 2}\n", "a key that is no text: 1"),
-        ("date.yaml", "seed: 2024-02-31\n", "not valid YAML"),
-        ("digits.yaml", "seed: " + "9" * 5000, "not valid YAML"),
-        (
-            "bomb.yaml",
-            "a: &a [x, x]\n"
-            + "".join(
-                f"{key}: &{key} [{', '.join(['*' + last] * 9)}]\n"
-                for last, key in zip("abcdefghi", "bcdefghij", strict=True)
-            ),
-            "more than 100000 values",
-        ),
-        ("deep.json", '{"a": ' + "[" * 200_000, "nested too deep"),
-        ("digits.json", '{"seed": ' + "9" * 5000 + "}", "cannot be read as JSON"),
-        ("half.json", '{"device": "\\ud800"}', "no Unicode"),
-        ("list.yaml", "- 1\n", "does not hold a table"),
-        ("number.json", "3", "does not hold a table"),
-    ],
-    ids=lambda value: value[:12],
-)
-def test_settings_files_that_are_none(name: str, text: str, said: str, refused: Callable[..., None]) -> None:
-    Path(name).write_text(text)
-    refused(["grpo", "--config", name], name, said)
-
-
-@pytest.mark.parametrize("file", ["run.json", "config.json", "metrics.jsonl", "policy/policy.json"])
-@pytest.mark.parametrize(
-    "text", ["[" * 200_000, "[]", "3", '{"a": ' + "9" * 5000 + "}"], ids=["deep", "[]", "3", "digits"]
-)
-def test_documents_of_a_run_that_are_none(file: str, text: str, tiny: Any, cli: Cli) -> None:
-    shutil.copytree(tiny.mdm, "run")
-    Path("run", file).write_text(text)
-    for words in (
-        ["runs", "show", "run"],
-        ["export", "run", "out"],
-        ["generate", "a man walks", "out", "--policy.checkpoint", "run", "--durations", 2, "--overwrite"],
-        ["pretrain", "mdm", "--resume", "run", "--num-steps", 3],
-    ):
-        result = cli(*words)
-        assert "Traceback" not in result.stderr
-        assert "bug" not in result.stderr
-        assert result.exit_code in (0, 2), result.stderr
-        if result.exit_code == 2:
-            check(result, 2)
 
 
 # Disks and folders.
@@ -424,12 +341,3 @@ def test_an_existing_run_folder(tiny: Any, cli: Cli) -> None:
     after = tree(Path("run"))
     assert after["run/notes.txt"] == b"mine"
     assert after["run/config.json"] != before["run/config.json"]
-
-
-def test_a_folder_that_is_no_run(tiny: Any, cli: Cli) -> None:
-    Path("thesis").mkdir()
-    Path("thesis/chapter.txt").write_text("years of work")
-    for more in ([], ["--overwrite"]):
-        check(cli(*tiny.grpo("thesis", *more)), 2, "thesis exists and is not a motionkit run", "--out DIR")
-    check(cli("grpo", "--resume", "thesis"), 2, "thesis is not a motionkit run", "motionkit runs list")
-    assert tree(Path("thesis")) == {"thesis/chapter.txt": b"years of work"}

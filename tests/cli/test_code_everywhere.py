@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import typer
+from safetensors.torch import load_file
 from typer.main import get_command
 from typer.testing import Result
 
@@ -241,3 +243,65 @@ def test_the_lookup_refuses_code_unless_it_is_told(evil: None) -> None:
     assert not MARK.exists()
     assert issubclass(plugins.get("trainers", EVIL, typed=True).options, TrainerSettings)
     assert MARK.exists()
+
+
+SOURCE = """
+from pathlib import Path
+import torch
+from motionkit.config import Group
+from motionkit.plugins import Component
+from motionkit.contracts.reward import RewardScores
+
+Path({mark!r}).touch()
+
+class Options(Group):
+    gain: float = 1.0
+
+class Still:
+    name = "still"
+    def __init__(self, options, *, dataset=None, device="cpu"):
+        self.options = options
+    def score(self, motions, prompts):
+        pelvis = motions.joints[:, :, 0]
+        total = torch.stack([-p[:n].diff(dim=0).norm(dim=-1).mean() for p, n in zip(pelvis, motions.lengths)])
+        count = max(len(prompt.segments) for prompt in prompts)
+        return RewardScores(total=total * self.options.gain, segments=total[:, None].repeat(1, count))
+
+component = Component(summary="Standing still.", options=Options, factory=f"{{__name__}}:Still")
+"""
+
+
+@pytest.fixture
+def energy(tmp_path: Path) -> tuple[Path, Path]:
+    """Write a reward in a file of its own that leaves a mark when it is imported; return the file and the mark."""
+    path, mark = tmp_path / f"energy_{tmp_path.name}.py", tmp_path / "ran"
+    path.write_text(SOURCE.format(mark=str(mark)))
+    return path, mark
+
+
+def test_a_run_with_code_of_ones_own_goes_on_when_its_name_is_typed(
+    energy: tuple[Path, Path], tiny: Any, cli: Cli
+) -> None:
+    name = f"{energy[0]}:component"
+    more = ["--algorithm", "grpo", "--reward", f"{name}=0.25", "--reward.gain", 3, "--reward.alpha", 0.75]
+    first = cli(*tiny.grpo("run", *more, steps=1))
+    assert first.exit_code == 0, first.stderr
+    refused = cli("grpo", "--resume", "run", "--num-steps", 2, "--json")
+    assert refused.exit_code == 2
+    error = json.loads(refused.stdout)["error"]
+    assert error["message"] == f"run/config.json: reward names {name}, which is code."
+    flags = shlex.split(error["fix"].partition("command: ")[2])
+    assert flags == ["--reward", "tmr-dense", "--reward", name]
+    resumed = cli("grpo", "--resume", "run", "--num-steps", 2, *flags)
+    assert resumed.exit_code == 0, resumed.stderr
+    reward = json.loads(Path("run/config.json").read_text())["reward"]
+    assert (reward[name]["weight"], reward[name]["gain"], reward["tmr-dense"]["alpha"]) == (0.25, 3.0, 0.75)
+
+    assert cli(*tiny.grpo("whole", *more, steps=2)).exit_code == 0
+    for part in ("model", "optimizer", "random"):
+        file = f"checkpoints/step-00000002/{part}.safetensors"
+        mine, other = load_file(Path("run", file)), load_file(Path("whole", file))
+        assert mine.keys() == other.keys()
+        assert [key for key in mine if not torch.equal(mine[key].nan_to_num(), other[key].nan_to_num())] == []
+    again = cli("grpo", "--config", "run", *flags, "--dry-run", "--json")
+    assert json.loads(again.stdout)["settings"]["reward"] == reward

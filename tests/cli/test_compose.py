@@ -68,28 +68,6 @@ def test_the_document(cli: Cli) -> None:
     }  # fmt: skip
 
 
-def test_the_median_of_an_even_number_lies_between(cli: Cli) -> None:
-    result = compose(cli, "--json", "--max-samples", 2, "--tolerance", 100, "--seed", 1, "out")
-    lengths = sorted(
-        sample["total_frames"] for sample in json.loads(Path("out/composite_k3_train.json").read_text())["samples"]
-    )
-    assert lengths[0] < lengths[1]
-    assert json.loads(result.stdout)["frames"]["median"] == sum(lengths) / 2
-
-
-def test_without_json_there_is_a_table(cli: Cli) -> None:
-    result = compose(cli, "out")
-    assert result.exit_code == 0, result.stderr
-    assert "5 of 5" in result.stdout
-    assert "--dataset composite --dataset.path out" in said(result)
-
-
-def test_help_offers_what_can_be_composed(cli: Cli) -> None:
-    text = " ".join(cli("compose", "--help").stdout.replace("\u2502", " ").split())
-    assert "One of: humanml, kit, starter;" in text
-    assert "composite" in " ".join(cli("generate", "--help").stdout.split()).split("One of:")[2]
-
-
 def test_the_starters_tower_is_a_guess_elsewhere(cli: Cli, shared: Path) -> None:
     root = shared / "fixtures" / "mdm" / "mini_humanml3d" / "dataset" / "HumanML3D"
     words = ("compose", "--dataset", "humanml", "--dataset.root", root, "--b-matrix", "--device", "cpu")
@@ -102,13 +80,6 @@ def test_the_starters_tower_is_a_guess_elsewhere(cli: Cli, shared: Path) -> None
     assert warning not in said(compose(cli, "--b-matrix", "--device", "cpu", "other"))
 
 
-def test_an_old_file_that_is_there_is_written_again(cli: Cli) -> None:
-    assert compose(cli, "--legacy-npy", "out").exit_code == 0
-    result = compose(cli, "--overwrite", "--seed", 9, "out")
-    assert result.exit_code == 0, result.stderr
-    assert "composite_k3_train.npy was there: it is written again" in said(result)
-
-
 @pytest.mark.parametrize("name", ["composite_k3_train.npy", "composite_k3_train.json", "composite_k3_train.npz"])
 def test_a_file_that_compose_did_not_make_is_never_replaced(cli: Cli, name: str) -> None:
     Path("out").mkdir()
@@ -117,13 +88,6 @@ def test_a_file_that_compose_did_not_make_is_never_replaced(cli: Cli, name: str)
         result = compose(cli, *more, "out")
         assert (result.exit_code, "compose did not make it" in said(result)) == (2, True)
     assert [path.read_text() for path in Path("out").iterdir()] == ['{"kind": "something else"}']
-
-
-def test_what_a_missing_text_model_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("transformers")
-    result = compose(cli, "--b-matrix", "--text-encoder", "clip", "--text-model", "nowhere", "--device", "cpu", "out")
-    assert result.exit_code == 2
-    assert "of compose: --text-model DIR" in said(result)
 
 
 @pytest.mark.parametrize("name", ["tmr", "stored"])
@@ -196,13 +160,6 @@ def test_a_dry_run_makes_nothing(cli: Cli) -> None:
     assert (result.exit_code, "already exists" in said(result)) == (2, True)
 
 
-def test_flags_of_the_old_script_are_answered(cli: Cli) -> None:
-    for old, new in (("--compute_b_matrix", "--b-matrix"), ("--max_samples", "--max-samples")):
-        result = cli("compose", old, "3", "out")
-        assert result.exit_code == 2
-        assert new in said(result)
-
-
 # grpo
 
 
@@ -260,22 +217,6 @@ def test_grpo_refuses_what_does_not_fit(
     assert not Path("run").exists()
 
 
-def test_what_is_measured_has_as_many_segments_as_what_is_trained(cli: Cli, tiny: Any, folder: Path) -> None:
-    assert compose(cli, "--split", "val", "out").exit_code == 0
-    files = ("--dataset.path", folder / "composite_k2_train.json", "--dataset.path", "out/composite_k3_val.json")
-    result = cli(*grpo(tiny, "--dataset", "composite", *files))
-    assert result.exit_code == 2
-    assert "K = 2 segments are wanted" in said(result)
-    assert f"the val prompts have K = 3 in {Path('out/composite_k3_val.json').absolute()}" in said(result)
-
-
-def test_grpo_without_a_held_out_file(cli: Cli, tiny: Any, folder: Path) -> None:
-    train = ("--dataset", "composite", "--dataset.path", folder / "composite_k2_train.json", "--no-random-crop")
-    result = cli(*grpo(tiny, *train, "--k-segments", 2, "--set", "heldout.prompts=0", "--json"))
-    assert result.exit_code == 0, result.stderr
-    assert "heldout" not in json.loads(result.stdout) or not json.loads(result.stdout)["heldout"]
-
-
 @pytest.mark.parametrize("dataset", ["starter", "composite"])
 def test_what_is_trained_on_is_not_measured(cli: Cli, tiny: Any, folder: Path, dataset: str) -> None:
     words = tiny.grpo("run") if dataset == "starter" else grpo(tiny, "--dataset", dataset, "--dataset.path", folder)
@@ -314,10 +255,6 @@ def test_prompts_longer_than_the_policy_are_refused_first(cli: Cli, tiny: Any) -
     assert result.exit_code == 2
     assert "the policy makes at most 196" in said(result)
     assert "motionkit compose --target-length 196)" in said(result)
-    long = ("--k-segments", 6, "--target-length", 236, "--max-samples", 2, "longer")
-    assert cli("compose", *SOURCE, *long).exit_code == 0
-    result = cli(*grpo(tiny, "--dataset", "composite", "--dataset.path", "longer", "--set", "heldout.prompts=0"))
-    assert "--target-length 196 --k-segments 5: 6 segments of 36 frames are longer" in said(result)
     assert not Path("run").exists()
 
 
@@ -363,3 +300,10 @@ def test_generate_refusals(cli: Cli, folder: Path, words: tuple[object, ...], me
     assert result.exit_code == 2
     assert message in said(result)
     assert not list(Path().iterdir())
+
+
+def test_what_a_missing_text_model_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers")
+    result = compose(cli, "--b-matrix", "--text-encoder", "clip", "--text-model", "nowhere", "--device", "cpu", "out")
+    assert result.exit_code == 2
+    assert "of compose: --text-model DIR" in said(result)

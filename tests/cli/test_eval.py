@@ -1,4 +1,4 @@
-"""``motionkit eval``: what it prints, what it refuses, what it notes."""
+"""``motionkit eval`` and ``eval sensitivity``: what they print, refuse and note."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_definitions_are_printed_without_loading_anything(cli: Cli) -> None:
         (("starter", "--reference", "starter"), "--reference has no effect in eval"),
         (("nowhere.pt",), "does not exist"),
         (("MDM", "--policy.checkpoint", "x"), "were both given"),
-        (("starter", "--out", "taken"), "is a file"),
+        (("MDM", "--out", "taken"), "is a file"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_starts(
@@ -237,3 +237,66 @@ def test_a_model_in_place_of_a_protocol_chooses_its_own(kept, evaluator: Path, c
     assert done.exit_code == 2
     assert "neither a protocol nor a model" in done.stderr
     assert "retrieval" in done.stderr
+
+
+def test_a_reward_its_judge_and_physics(kept, tmp_path: Path, cli: Cli) -> None:
+    run, out = tmp_path / "tmr", tmp_path / "out"
+    shutil.copytree(kept.tmr, run)
+    config = run / "tmr" / "config.json"
+    told = json.loads(config.read_text())
+    told["training"]["train"]["negatives"] = "mean-pose=1,text-side=1"
+    config.write_text(json.dumps(told))
+    words = ("eval", "sensitivity", "--reward", "tmr-dense", "--reward", "physics=0.1", "--reward.weights", run)
+    words = (*words, "--clips", 6, "--device", "cpu", "--evaluator", "none", "--out", out)
+    done = cli(*words, "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["command"], document["split"], document["clips"]) == ("eval sensitivity", "val", 48)
+    rewards = document["rewards"]
+    assert list(rewards) == ["tmr-dense", "physics", "judge", "tmr-dense + 0.1 physics"]
+    assert rewards["tmr-dense"]["trained_against"] == ["mean-pose", "text-side"]
+    assert rewards["physics"]["reads_text"] is False
+    rows = {row["change"]: row for row in document["rows"]}
+    scores = rows["mean-pose"]["scores"]
+    assert scores["tmr-dense"]["trained_against"]
+    assert scores["tmr-dense"]["n"] == 6
+    assert scores["physics"]["seen"] is None
+    assert scores["physics"]["fall_in_std"] is not None
+    total = scores["tmr-dense + 0.1 physics"]
+    assert total["real"] == pytest.approx(scores["tmr-dense"]["real"] + 0.1 * scores["physics"]["real"])
+    assert rows["shuffled-frames"]["meaning"] == "all frames in any order"
+    assert "text-order" in document["missing"] or "text-order" in rows
+    page = Path(document["page"]).read_text()
+    assert page.count("<motionkit-player ") >= 1
+    assert "What is not seen" in page
+    assert rewards["tmr-dense"]["sentence"][:20] in page
+    record = json.loads((out / "evaluation.json").read_text())
+    assert record["protocol"] == "sensitivity"
+    assert record["result"]["rewards"] == rewards
+    assert not document["opened_test"]
+    assert "test_split_opened" not in json.loads((run / "run.json").read_text())
+
+    again = cli(*words)
+    assert again.exit_code == 2
+    assert "--overwrite" in again.stderr
+    few = cli(*words, "--overwrite", "--clips", 2)
+    assert few.exit_code == 0, few.stderr
+    assert "tmr-dense was asked too little: fewer than 5 clips a change" in few.stderr
+    shown = cli(*words, "--overwrite", "--split", "test")
+    assert shown.exit_code == 0, shown.stderr
+    assert "shuffled-pieces" in shown.stdout
+    assert "noted in" in shown.stderr
+    assert "tmr-dense does not see" in shown.stderr or "tmr-dense scores unrelated" in shown.stderr
+    (note,) = json.loads((run / "run.json").read_text())["test_split_opened"]
+    assert note["command"].startswith("motionkit eval sensitivity ")
+
+
+def test_inputs_are_opened_before_a_folder_is_made(kept, tmp_path: Path, cli: Cli) -> None:
+    out = tmp_path / "out"
+    done = cli("eval", "sensitivity", "--reward.weights", tmp_path / "absent", "--out", out)
+    assert done.exit_code == 2
+    assert "absent does not exist" in done.stderr
+    assert not out.exists()
+    done = cli("eval", "sensitivity", "--reward", "iou", "--out", out)
+    assert done.exit_code == 2
+    assert not out.exists()

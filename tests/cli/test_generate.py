@@ -147,6 +147,7 @@ def test_sampler_options(policy: Path, tmp_path: Path) -> None:
         (["--reference", "nowhere.pt", "--dry-run"], "--reference has no effect"),
         (["--durations", "9"], "at most 80"),
         (["--inference-timesteps", "11"], "11 sampling steps"),
+        (["--fix", "clean"], "--fix clean does not act"),
     ],
 )
 def test_refusals_make_nothing(policy: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -154,15 +155,6 @@ def test_refusals_make_nothing(policy: Path, tmp_path: Path, arguments: list[str
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert not (tmp_path / "out").exists()
-
-
-def test_existing_output_is_kept(policy: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("precious")
-    result = _generate(policy, FIRST, tmp_path, "--durations", "1")
-    assert result.exit_code == 2
-    assert "is not empty" in result.stderr
-    assert _generate(policy, FIRST, tmp_path, "--durations", "1", "--overwrite").exit_code == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_only_what_generate_made_is_replaced(policy: Path, tmp_path: Path) -> None:
@@ -209,12 +201,6 @@ def test_a_place_that_cannot_take_the_motions_is_refused_before_any_is_made(
     assert result.exit_code == 2, result.stderr
     assert message in " ".join(result.stderr.split())
     assert Path("mine.bvh").read_text() == "precious"
-
-
-def test_missing_checkpoint(tmp_path: Path) -> None:
-    result = _generate(tmp_path / "nowhere.pt", FIRST, tmp_path / "out")
-    assert result.exit_code == 2
-    assert "does not exist" in " ".join(result.stderr.split())
 
 
 def test_export_and_use(policy: Path, tmp_path: Path) -> None:
@@ -305,39 +291,6 @@ def test_files_are_looped_repaired_and_named_as_a_rig(policy: Path, tmp_path: Pa
     assert [track["fps"] for track in data["tracks"]] == [30, 30]
 
 
-def test_one_file_is_edited_too(policy: Path, tmp_path: Path) -> None:
-    out = tmp_path / "one.glb"
-    result = _generate(policy, FIRST, out, "--durations", 2, "--loop", "--fix", "jitter", "--names", "mixamo")
-    assert result.exit_code == 0, result.stderr
-    assert "joints at the seam, mm" in result.stdout
-    (clip,) = read_glb(out, ReadOptions(up="y", unit="m"))
-    assert clip.motion.names[0] == "mixamorig:Hips"
-    for words, said in (
-        (("--fix", "clean"), "--fix clean does not act on what a policy makes"),
-        (("--fix", "feats"), "did you mean feet?"),
-        (("--names", "maya"), "--rig maya is not a rig"),
-    ):
-        refused = _generate(policy, FIRST, tmp_path / "two.glb", *words)
-        assert refused.exit_code == 2
-        assert said in " ".join(refused.stderr.split())
-
-
-def test_what_is_done_once_is_not_made_longer(policy: Path, tmp_path: Path) -> None:
-    jump = next(text for text in starter.captions() if "jumps up" in text)
-    assert _generate(policy, jump, f"{jump} | {jump}", tmp_path / "out").exit_code == 0
-    once, twice = json.loads((tmp_path / "out/motions.json").read_text())["motions"]
-    assert (once["seconds"], twice["seconds"]) == (2.0, 4.0)  # before, 6 s, more than this policy makes
-
-
-def test_the_page_has_as_many_motions_as_a_page_holds(policy: Path, tmp_path: Path) -> None:
-    out = tmp_path / "many"
-    result = _generate(policy, FIRST, out, "--durations", "1", "--num-samples", 14)
-    assert result.exit_code == 0, result.stderr
-    page = (out / "motions.html").read_text()
-    data = json.loads(page.split('<script type="application/json">')[1].split("</script>")[0])
-    assert (data["title"], len(data["tracks"])) == ("14 generated motions", 14)
-
-
 def test_one_file(policy: Path, tmp_path: Path) -> None:
     out = tmp_path / "one.bvh"
     assert _generate(policy, FIRST, out, "--durations", "1").exit_code == 0
@@ -351,14 +304,6 @@ def test_one_file(policy: Path, tmp_path: Path) -> None:
     assert _generate(policy, FIRST, out, "--to", "glb", "--overwrite").exit_code == 2
     assert "--to tape" in _generate(policy, FIRST, tmp_path / "x", "--to", "tape").stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.bvh"]
-
-
-@pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_a_name_of_a_format_that_nobody_writes_is_no_folder(cli, more):
-    result = cli("generate", "a person walks", "walk.usd", *more)
-    assert result.exit_code == 2
-    assert ".usd files cannot be written" in result.stderr
-    assert not Path("walk.usd").exists()
 
 
 def test_dip_goes_past_196_frames(tmp_path: Path, text_models: Any) -> None:

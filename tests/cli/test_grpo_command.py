@@ -1,4 +1,4 @@
-"""The main job from end to end, as a user types it: pretrain, grpo, interrupt, resume, export, generate."""
+"""The main job from end to end, as a user types it, with its audit and with a reward that is a function."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from typer.testing import Result
 from motionkit import load_policy, starter
 from motionkit.tracking import definition
 from motionkit.training import device as _matmul
+
+from ..text_to_motion.rewards.test_function import FILE
+from .conftest import Tiny
 
 Cli = Callable[..., Result]
 
@@ -412,3 +415,102 @@ def test_rewards_are_calibrated_before_training(tiny: Any, tmp_path: Path, cli: 
     assert record["tables"][-1]["title"].startswith("Rewards before training")
     assert "reward/correlation/tmr-dense/physics" in metrics(tmp_path / "run")[-1]
     assert "drowns" not in done.stderr, "normalised rewards have weights alone"
+
+
+@pytest.fixture
+def kept(tiny, monkeypatch: pytest.MonkeyPatch):
+    """The session's tiny models, with the clips that they were made of."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tiny.mdm.parent / "cache"))
+    return tiny
+
+
+def test_a_run_says_stores_and_shows_what_its_reward_does_not_see(kept, tmp_path: Path, cli: Cli) -> None:
+    run = tmp_path / "run"
+    done = cli(*kept.grpo(run, "--reward", "physics=0.1", "--set", "audit.enabled=true", steps=1))
+    assert done.exit_code == 0, done.stderr
+    record = json.loads((run / "run.json").read_text())
+    found = record["sensitivity"]
+    assert list(found["rewards"]) == ["tmr-dense", "physics", "tmr-dense + 0.1 physics"]
+    sentence = found["rewards"]["tmr-dense"]["sentence"]
+    log = (run / "log.txt").read_text()
+    assert sentence in log
+    assert log.index(sentence) < log.index("before training")
+    # Three steps of training: it tells no caption from another one.
+    assert "the reward tmr-dense + 0.1 physics sees nothing of what captions ask for" in log or (
+        not found["rewards"]["tmr-dense + 0.1 physics"]["sees_nothing"]
+    )
+    made = cli("report", run)
+    assert made.exit_code == 0, made.stderr
+    page = (run / "report.html").read_text()
+    assert "What the reward does not see" in page
+    assert "mean-pose" in page
+    assert "<p>tmr-dense " in page, "the name of a reward has no capital"
+
+    record["sensitivity"] = {"rewards": [1], "table": {"columns": 3}}
+    (run / "run.json").write_text(json.dumps(record))
+    assert cli("report", run).exit_code == 0
+    assert "What the reward does not see" not in (run / "report.html").read_text()
+
+
+def test_the_audit_can_be_left_out_and_changes_no_figure(kept, tmp_path: Path, cli: Cli) -> None:
+    runs = {name: tmp_path / name for name in ("with", "without")}
+    for name, run in runs.items():
+        done = cli(*kept.grpo(run, "--set", f"audit.enabled={str(name == 'with').lower()}", steps=1))
+        assert done.exit_code == 0, done.stderr
+    assert "sensitivity" in json.loads((runs["with"] / "run.json").read_text())
+    assert "sensitivity" not in json.loads((runs["without"] / "run.json").read_text())
+    lines = [
+        [
+            {key: value for key, value in json.loads(line).items() if key.startswith(("reward", "loss", "heldout"))}
+            for line in (run / "metrics.jsonl").read_text().splitlines()
+        ]
+        for run in runs.values()
+    ]
+    assert lines[0] == lines[1]
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my.py"
+    path.write_text(FILE)
+    return path
+
+
+def words_of(tiny: Tiny, reward: str, *, steps: int = 3) -> list[str]:
+    """The arguments of a run with this reward alone, and no judge."""
+    words = tiny.grpo("run", steps=steps)
+    for flag in ("--reward", "--reward.weights", "--judge", "--judge.weights"):
+        at = words.index(flag)
+        del words[at : at + 2]
+    return [*words, "--reward", reward]
+
+
+def test_grpo_trains_on_one(cli: Run, tiny: Tiny, file: Path) -> None:
+    result = cli(*words_of(tiny, f"{file}:low"))
+    assert result.exit_code == 0, result.stderr
+    lines = Path("run/metrics.jsonl").read_text().splitlines()
+    assert '"reward/low/mean"' in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("one", 2, "one(motions) cannot be a reward"),
+        ("wide", 2, "returned a tensor [2, 2]"),
+        ("words", 2, "returned a str"),
+        ("late", 1, "plugin file my.py raised KeyError: 'no such joint'"),
+    ],
+)
+def test_what_goes_wrong_is_said_without_a_traceback(
+    cli: Run, tiny: Tiny, file: Path, name: str, code: int, said: str
+) -> None:
+    result = cli(*words_of(tiny, f"{file}:{name}", steps=12))
+    assert result.exit_code == code, result.stderr
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+    if name == "late":
+        assert "in late," in result.stderr
+        assert Path("run/log.txt").read_text().count("KeyError") >= 1

@@ -1,9 +1,8 @@
-"""Commands of the training guides: each is answered at once, with a motionkit command that parses."""
+"""Commands of the training guides, and the table of them: each is answered with a motionkit command that parses."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable
@@ -11,15 +10,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
+from typer.testing import CliRunner, Result
 
 from motionkit import plugins
+from motionkit.cli import get_app
 from motionkit.cli._app import built_in, command_names, options_of
 from motionkit.cli._guide import guide_options, guide_scripts
 from motionkit.cli._translate import _COMMON as SHARED
-from motionkit.cli._translate import old_options, read, translate
+from motionkit.cli._translate import old_options, translate
 from motionkit.config import leaves
-from motionkit.predictor.guide_files import KEYS, reason_left_out
 
 Cli = Callable[..., Result]
 Dry = Callable[[list[str]], tuple[str, Result]]
@@ -241,17 +240,6 @@ def test_options_that_mean_something_together(typed: str, words: str, cli: Cli, 
     parses(dry, found)
 
 
-def test_what_is_left_out_is_named(cli: Cli) -> None:
-    words = (
-        "--model_path a.pt --save_dir x --reward_model_type tmr --reward_type cosine --use_dense_reward "
-        "--tmr_similarity_type euclidean --noise_scale 1"
-    )
-    said = " ".join(cli("grpo", *words.split()).stderr.split())
-    why = "acts with --reward_type matching of tmr only, this is tmr-dense"
-    assert f"left out: --tmr_similarity_type euclidean: {why}." in said
-    assert "left out: --noise_scale 1: acts with flow_grpo only." in said
-
-
 @pytest.mark.parametrize(
     ("typed", "reward", "left_out"),
     [
@@ -336,22 +324,6 @@ def test_the_guides_one_script_for_tuning_is_two_commands(command: str, typed: s
     assert draft.dropped == []
 
 
-def test_a_checkpoint_of_the_guide_is_said_to_be_left_out(cli: Cli) -> None:
-    said = " ".join(cli(*TRAIN, "--resume", "../models/a/checkpoint_epoch_10.pt").stderr.split())
-    assert "left out: checkpoint_epoch_10.pt: a run goes on after its newest checkpoint" in said
-
-
-def test_every_key_of_the_guides_config_is_in_the_table() -> None:
-    """Those of later versions of its code are read as well, but not listed."""
-    rows = [row for row in guide_options() if row.command == "train-mpl"]
-    table = {name: row.key for row in rows for name in row.guide if not name.startswith("--")}
-    for name, key in table.items():
-        if key and name != "augmentation":
-            assert KEYS[name] == key
-        elif not key:
-            assert reason_left_out(name) or name.startswith("w_foot_")
-
-
 def test_variables_of_the_shell_are_kept(cli: Cli) -> None:
     done = cli("CUDA_VISIBLE_DEVICES=3", "python", "convert_json_to_npz.py", "--input", "a.json", "--output", "b c.npz")
     assert done.stderr.endswith("  fix  CUDA_VISIBLE_DEVICES=3 motionkit convert a.json 'b c.npz'\n")
@@ -418,44 +390,6 @@ def test_no_command_is_hinted_at_an_option_that_it_does_not_have(cli: Cli) -> No
     assert tried > 500
 
 
-@pytest.mark.parametrize(
-    ("command", "flag"),
-    [
-        *(("export", flag) for flag in ("--num-steps", "--learning-rate", "--group-size", "--kl-coef")),
-        *((command, "--num-steps") for command in ("generate", "convert", "profile", "compose")),
-    ],
-)
-def test_a_flag_of_another_command_is_said_to_be_that(command: str, flag: str, cli: Cli) -> None:
-    done = cli(command, flag, 4, "a", "b")
-    assert done.exit_code == 2
-    assert f"error: motionkit {command}: no such option: {flag}\n" in done.stderr
-    assert "guides" not in done.stderr
-    assert f"fix  {flag}" not in done.stderr
-    if flag in ("--num-steps", "--learning-rate"):
-        trainers = "grpo, ppo, pretrain mdm, pretrain mpl-encoder, pretrain regions, pretrain t2m-evaluator, "
-        trainers += "pretrain tmr, reward-collect, reward-train, sa2va-rl, train-mpl"
-        assert f"  why  {trainers} have it.\n" in done.stderr
-
-
-def test_a_command_to_copy_is_not_broken_between_lines(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    from motionkit.cli import output
-
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("motionkit.cli.output.shutil.get_terminal_size", lambda: os.terminal_size((40, 9)))
-    long = " \\\n         ".join(
-        ["  fix  motionkit grpo", "--out a/path/that/does/not/fit/into/a/line", f"--seed {'1' * 30}"]
-    )
-    assert output.wrapped(long) == long
-    assert output.wrapped("a " * 30).count("\n") > 0
-
-
-def test_read_takes_a_value_only_where_there_is_one() -> None:
-    draft = read(
-        "convert", ["--json", "a.json", "--input", "b.json", "\\", " --output", "c.npz"], {"--json": False}, script=True
-    )
-    assert (draft.places, draft.old) == (["a.json"], {"--input": "b.json", "--output": "c.npz"})
-
-
 PAGE = Path("examples/03-text-to-motion-grpo/experiments.md")
 
 
@@ -465,13 +399,6 @@ def test_the_page_shows_the_five_experiments_as_they_are_translated(root: Path, 
     assert len(pairs) == 5
     for old, new in pairs:
         assert fix_of(cli(*words_of(old), "--json")) == [*words_of(new)[1:], "--json"]
-
-
-def test_the_pages_old_commands_are_the_guides(root: Path, shared: Path) -> None:
-    lines = from_guides(shared)
-    old = [words for words in lines_of((root / PAGE).read_text(encoding="utf-8")) if words[1] == "-m"]
-    assert len(old) == 5
-    assert all(words in lines for words in old)
 
 
 SCRIPT = ("bash", "examples/embodiment/train_reward_model.sh", "train_reward_model")
@@ -505,18 +432,6 @@ def test_commands_of_the_reward_guide(
     assert sorted(words[1:]) == sorted(found.split())
     _place_files(words)
     assert parses(dry, words) == "motionkit reward-train"
-
-
-def test_a_word_of_hydra_that_does_nothing_here_is_named(cli: Cli) -> None:
-    done = cli("reward-train", "reward.num_epochs=50", "reward.data.num_workers=4", "--json")
-    error = json.loads(done.stdout)["error"]
-    assert error["fix"] == "motionkit reward-train --epochs 50 --json"
-    assert (
-        "left out: reward.data.num_workers=4: frames are read from files that are mapped into memory." in error["why"]
-    )
-    unknown = cli("reward-train", "reward.nothing=4")
-    assert unknown.exit_code == 2
-    assert "reward.nothing=4" in unknown.stderr
 
 
 STAGE = ("bash", "examples/embodiment/run_embodiment.sh", "maniskill_ppo_cnn")
@@ -581,6 +496,68 @@ def test_the_stage_is_read_from_the_file_that_the_line_names(
     assert fix_of(cli(*STAGE, "reward.collect_data=True", "--json"))[0] == "reward-collect"
 
 
+PAGES = ("000-tmr-reward.md", "001-grpo-training.md")
+START, END = "<!-- commands of guides 000 and 001 -->\n\n", "\n<!-- end -->\n"
+PLAIN = {"--model_path", "--save_dir", "--dataset", "--batch_size", "--group_size", "--num_steps", "--learning_rate",
+         "--device", "--tmr_text_encoder_path", "--tmr_motion_encoder_path", "--tmr_movement_encoder_path",
+         "--lambda_skate", "--lambda_jerk", "--beta_s", "--beta_p", "--disable_random_crop"}  # fmt: skip
+"""What nearly all commands have, or nothing hangs on: left out of the short form."""
+
+
+def shown_lines(text: str) -> list[list[str]]:
+    """Return the commands of a guide's text, as words."""
+    joined = re.sub(r"\\\s*\n\s*|\s*\n\s*(?=--)", " ", text)  # the guides forget some backslashes
+    found = [line.strip() for line in joined.splitlines()]
+    return [shlex.split(line) for line in found if line.startswith("python ") and "..." not in line]
+
+
+def short(words: list[str]) -> str:
+    """Return a command with the flags that tell it from the others."""
+    script = words[2] if words[1] == "-m" else words[1]
+    kept: list[str] = []
+    keep = False
+    for word in (each.strip() for each in words[3 if words[1] == "-m" else 2 :]):
+        keep = word not in PLAIN if word.startswith("--") else keep
+        if keep:
+            kept.append(word)
+    name = dict(pairwise(words)).get("--save_dir", "").rpartition("/")[2]
+    return shlex.join([script.rpartition("/")[2], *kept]) + (f" ({name})" if name else "")
+
+
+def translated(words: list[str]) -> str:
+    """Return the motionkit line of an old command."""
+    error = json.loads(CliRunner().invoke(get_app(), [*words, "--json"]).stdout)["error"]
+    return shlex.join(word for word in shlex.split(error["fix"].replace("\\\n", " ")) if word != "--json")
+
+
+def table(guides: Path) -> str:
+    """Return the table."""
+    rows, seen = [], []
+    for name in PAGES:
+        for words in shown_lines((guides / name).read_text(encoding="utf-8")):
+            if words not in seen:
+                rows.append(f"| {name[:3]} | `{short(words)}` | `{translated(words)}` |\n")
+            seen.append(words)
+    return "| guide | its command | motionkit |\n|---|---|---|\n" + "".join(rows)
+
+
+def shown(root: Path) -> str:
+    text = (root / PAGE).read_text(encoding="utf-8")
+    return text[text.index(START) + len(START) : text.index(END)]
+
+
+def test_the_table_has_every_command(root: Path, shared: Path, cli: Cli) -> None:
+    assert shown(root) == table(shared / "guides"), f"rewrite it: python {Path(__file__).name} GUIDES"
+
+
+def test_the_lines_of_the_table_parse(root: Path, dry: Dry) -> None:
+    lines = re.findall(r"\| `(motionkit [^`]+)` \|\n", shown(root))
+    assert len(lines) > 15
+    for line in lines:
+        _, done = dry(shlex.split(line)[1:])
+        assert done.exit_code == 0, f"{line}\n{done.stderr}"
+
+
 def test_two_stages_at_once_in_the_file_are_refused(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = Path(STAGE_CONFIG.split()[1])
@@ -589,10 +566,9 @@ def test_two_stages_at_once_in_the_file_are_refused(cli: Cli, tmp_path: Path, mo
     assert "both true; nothing was started" in cli(*STAGE).stderr
 
 
-def test_what_the_classifier_says_itself_is_left_out(cli: Cli) -> None:
-    error = json.loads(
-        cli(*STAGE, "reward.use_reward_model=True", "reward.reward_model.freeze_encoder=True", "--json").stdout
-    )
-    assert (
-        "left out: reward.reward_model.freeze_encoder=True: the classifier's own file says it." in error["error"]["why"]
-    )
+if __name__ == "__main__":
+    import sys
+
+    text = PAGE.read_text(encoding="utf-8")
+    head, tail = text[: text.index(START) + len(START)], text[text.index(END) :]
+    PAGE.write_text(head + table(Path(sys.argv[1])) + tail, encoding="utf-8")

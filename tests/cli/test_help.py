@@ -1,4 +1,4 @@
-"""What help shows, and what showing it costs."""
+"""What help shows and costs, the root command, and the list of flags that were decided on."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import typer
 from typer.main import get_command
 from typer.testing import Result
 
-from motionkit.cli._app import command_names
-from motionkit.cli._command import register_command
+from motionkit import plugins
+from motionkit.cli._app import command_names, hoist, load_register
+from motionkit.cli._guide import GuideOption, guide_options, row_of
 from motionkit.cli._help import EXAMPLES
+from motionkit.cli.commands.config import _model as settings_of
+from motionkit.cli.commands.config import explain
 from motionkit.cli.output import module_exists, rows
 from motionkit.cli.settings import flags
 from motionkit.config import Draft
-from motionkit.contracts.command import Command
-from motionkit.contracts.console import Console
+from motionkit.config.sources import Layer
 
 Cli = Callable[..., Result]
 HEAVY = ("torch", "numpy", "pydantic", "pydantic_settings", "peft", "transformers", "motionkit.config")
@@ -113,12 +116,6 @@ def test_options_of_the_chosen_plugin_are_shown(cli: Cli, trainer: ModuleType) -
     assert "--reward.near.alpha" in both
 
 
-def test_defaults_come_from_the_parents_instance(sample: ModuleType) -> None:
-    found = {flag.path: flag for flag in flags(Draft(sample.Sample))}
-    assert found["optim", "weight_decay"].names == ("--optim.weight-decay",)
-    assert "default: 0.01" in found["optim", "weight_decay"].help  # the class itself says 0.0
-
-
 def test_two_settings_with_one_flag_fail_at_once(sample: ModuleType) -> None:
     class Twins(sample.Sample):  # type: ignore[name-defined,misc]
         other: int = sample.Field(1)
@@ -126,22 +123,6 @@ def test_two_settings_with_one_flag_fail_at_once(sample: ModuleType) -> None:
     Twins.model_fields["other"].metadata.append(sample.Cli("--mode"))
     with pytest.raises(TypeError, match="mode and other both have the flag --mode"):
         flags(Draft(Twins))
-
-
-def test_typer_is_given_no_variables(trainer: ModuleType) -> None:
-    app = typer.Typer(add_completion=False)
-
-    def count(settings: object, console: Console) -> dict[str, object]:
-        return {}
-
-    register_command(Command(count, trainer.CountSettings), app)
-    assert all(not parameter.envvar for parameter in get_command(app).params)
-
-
-def test_json_flag_is_documented_everywhere(cli: Cli, trainer: ModuleType) -> None:
-    assert "--json" in cli("count", "--help").stdout
-    document = json.loads(cli("plugins", "list", "--json").stdout)
-    assert document["schema"] == 1
 
 
 def test_names_of_options_are_whole_at_80_columns(cli: Cli) -> None:
@@ -187,15 +168,6 @@ def test_examples_of_the_help_parse(dry: Callable[[list[str]], tuple[str, Result
         assert found.startswith(f"motionkit {path}")
 
 
-def test_words_of_help_are_not_cut_beside_long_names(cli: Cli) -> None:
-    narrow, wide = (cli("grpo", "--help", env={"COLUMNS": width}).stdout for width in ("80", "240"))
-
-    def words(shown: str) -> list[str]:
-        return sorted(word for word in shown.replace("│", " ").split() if word.isalpha() and word.islower())
-
-    assert words(narrow) == words(wide)
-
-
 def test_explain_takes_flags_and_shows_the_defaults_of_each_algorithm(cli: Cli) -> None:
     told = cli("config", "explain", "grpo", "--num-steps").stdout
     assert "default   160; 200 (awm, dpo, nft); 300 (easytune, mixed); 420 (reward-gradient)\n" in told
@@ -204,3 +176,113 @@ def test_explain_takes_flags_and_shows_the_defaults_of_each_algorithm(cli: Cli) 
         assert "for       awm, dpo, flow-grpo, grpo, mixed or nft\n" in told
         assert "default   4 (awm, dpo, mixed, nft); 8 (flow-grpo); 2 (grpo)\n" in told
     assert "for " not in cli("config", "explain", "grpo", "--seed").stdout.splitlines()[1]
+
+
+def test_version(cli: Cli) -> None:
+    assert re.fullmatch(r"motionkit \d+\.\d+\.\d+\S*\n", cli("--version").stdout)
+
+
+def test_unknown_command_is_answered_with_the_nearest(cli: Cli) -> None:
+    done = cli("grpoo")
+    assert done.exit_code == 2
+    assert "did you mean grpo?" in done.stderr
+    assert json.loads(cli("grpoo", "--json").stdout)["error"]["code"] == 2
+
+
+def test_options_that_work_anywhere_are_hoisted() -> None:
+    assert hoist(["grpo", "--seed", "1", "-q", "--color", "never", "--traceback"]) == [
+        "-q", "--color", "never", "--traceback", "grpo", "--seed", "1",
+    ]  # fmt: skip
+    assert hoist(["generate", "--", "-q"]) == ["generate", "--", "-q"]
+
+
+def test_quiet_hides_talk_and_keeps_warnings(cli: Cli, trainer: ModuleType) -> None:
+    loud = cli("count", "--num-steps", 1, env={"MOTIONKIT_SEEED": "1"}).stderr
+    quiet = cli("-q", "count", "--num-steps", 1, env={"MOTIONKIT_SEEED": "1"}).stderr
+    assert "done: " in loud
+    assert "done: " not in quiet
+    for text in (loud, quiet):
+        assert "warning: MOTIONKIT_SEEED is not a setting of this command" in text
+        assert "did you mean MOTIONKIT_SEED?" in text
+
+
+def test_every_old_flag_has_an_answer_and_appears_once() -> None:
+    pairs = [(row.command, name) for row in guide_options() for name in row.guide]
+    assert len(pairs) == len(set(pairs))
+    assert len(pairs) >= 54
+    for _, name in pairs:
+        # A flag, a key of the predictor's settings file, or a dotted one of the reward model's.
+        assert re.fullmatch(r"(--)?[a-z_]+|[a-z_0-9]+(\.[a-z_0-9]+)+", name)
+        if not name.startswith("--"):
+            continue
+        row = row_of(name, "")
+        assert row is not None
+        assert row_of(name.replace("_", "-"), "") == row_of(f"{name}=3", "") == row
+    assert row_of("--nonesuch", "") is None
+
+
+@pytest.mark.parametrize("row", guide_options(), ids=lambda row: f"{row.command} {row.guide[0]}")
+def test_keys_of_the_guides_are_settings(row: GuideOption) -> None:
+    if not row.key:
+        return
+    model: Any = settings_of(row.command.split())
+    for key in row.key.split(", "):
+        assert explain(model, key)["key"] == key
+
+
+def test_operating_system_errors_name_the_path(cli: Cli, tmp_path: Path) -> None:
+    done = cli("runs", "show", tmp_path / "nothing")
+    assert done.exit_code == 2
+    assert "nothing is not a motionkit run" in done.stderr
+
+
+def test_a_trainer_cannot_take_the_name_of_a_command(cli: Cli, site: Any, trainer: ModuleType) -> None:
+    entries = "[motionkit.trainers]\nruns = sample_trainer:component\npretrain = sample_trainer:component\n"
+    site.install("greedy", entries)
+    done = cli("runs", "list")
+    assert done.exit_code == 0
+    assert "trainer 'runs' of package 'greedy' is ignored: motionkit has that command" in done.stderr
+    assert "trainer 'pretrain' of package 'greedy' is ignored: motionkit has that command" in done.stderr
+
+
+FILE = Path(__file__).with_name("flags.json")
+
+
+def current() -> dict[str, list[str]]:
+    """Return the flags of every built-in command, with the plugins it chooses by default."""
+    found: dict[str, list[str]] = {}
+    for entry in plugins.available("trainers"):
+        if entry.builtin:
+            model = plugins.get("trainers", f"motionkit:{entry.name}").options
+            drafts = {entry.name.replace(".", " "): Draft(model)}
+            for each in plugins.available("algorithms") if entry.name == "grpo" else ():
+                layer = Layer("command line", {"algorithm": each.name})
+                drafts[f"grpo --algorithm {each.name}"] = Draft(model, [layer])
+            for name, draft in drafts.items():
+                found[name] = sorted(word for flag in flags(draft) if not flag.hidden for word in flag.names)
+    for row in rows():
+        app = typer.Typer(add_completion=False)
+        load_register(row.target)(app)
+        command = get_command(app)
+        for name, each in (getattr(command, "commands", None) or {"": command}).items():
+            options = [option for item in each.params if item.param_type_name == "option" for option in item.opts]
+            found[f"{row.name} {name}".strip()] = sorted(set(options) - {"--help"})
+    return dict(sorted(found.items()))
+
+
+def test_flags_are_those_that_were_decided_on() -> None:
+    decided: dict[str, list[str]] = json.loads(FILE.read_text())
+    found = current()
+    assert sorted(found) == sorted(decided), __doc__
+    for command, names in found.items():
+        assert names == decided[command], f"{command}: {__doc__}"
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(current(), indent=1) + "\n")
+
+
+def test_colour_is_one_of_three(cli: Cli) -> None:
+    assert cli("doctor", "--color", "sometimes").exit_code == 2
+    assert "\x1b" not in cli("plugins", "list", "--color", "never").stdout
+    assert "\x1b" in cli("plugins", "list", "--color", "always", env={"NO_COLOR": ""}).stdout

@@ -74,13 +74,6 @@ def test_a_reward_without_any_finite_score(tiny: Any, cli: Cli, heldout: int, co
     assert (record["status"], record["exit_code"]) == ("failed", 1)
 
 
-def test_a_reward_that_returns_nothing(tiny: Any, cli: Cli) -> None:
-    result = cli(*tiny.grpo("run", "--reward", "odd", "--reward.kind", "none"))
-    assert result.exit_code == 2, result.stderr
-    assert "the reward 'odd' (package odd-reward, odd_reward.py:18) returned None." in " ".join(result.stderr.split())
-    assert not Path("run").exists()
-
-
 def test_a_reward_that_falls_silent_is_left_out_with_an_alarm(tiny: Any, cli: Cli) -> None:
     result = cli(
         *tiny.grpo("run", "--reward", "odd", "--reward.kind", "late", "--set", "heldout.all_steps=off", "--json")

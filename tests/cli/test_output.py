@@ -1,9 +1,11 @@
-"""What reaches a terminal or a program, whatever names and errors hold."""
+"""What reaches a terminal, a program or a stream that is closed, and what cannot be written."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 import typer
 from typer.testing import Result
 
-from motionkit.cli import output, progress
+from motionkit.cli import output
 from motionkit.cli._errors import report
 from motionkit.errors import MotionkitError
 
@@ -32,13 +34,6 @@ def test_control_characters_are_spelled_out(capsys: pytest.CaptureFixture[str]) 
     assert found.err.count(SHOWN) == 4
     assert found.out.count(SHOWN) == 2
     assert not {"\x1b", "\x07", "\x9b", "\x7f"} & set(found.out + found.err)
-
-
-def test_titles_and_notes_are_no_markup(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(progress, "is_terminal", lambda: True)
-    with progress.bar("[/b] title", total=1) as step:
-        step(1, note="[/b] note")
-    assert "[/b] title" in capsys.readouterr().err
 
 
 def test_a_folder_whose_name_looks_like_markup(cli: Cli) -> None:
@@ -82,13 +77,128 @@ def test_a_command_with_a_result_and_an_error_ends_in_one_document(
     assert json.loads(capsys.readouterr().out) == {"schema": 1, "command": "check", "status": "done"}
 
 
-def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "error: " + "some words " * 12 + "/a/path/" + "x" * 90 + "\n  why  " + "because " * 14
-    assert output.wrapped(text) == text, "a file or a pipe has no width"
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = output.wrapped(text).split("\n")
-    assert all(len(line) < 80 for line in lines if "/a/path" not in line)
-    assert " ".join(" ".join(lines).split()) == " ".join(text.split())
-    assert lines[1].startswith("  ")
-    assert lines[-1].startswith("    because")
+LINES = f"{sys.executable} -m motionkit config show pretrain mdm"
+FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+
+
+def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = ["bash", "-c", f"set -o pipefail; {line}"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+@FULL
+@pytest.mark.parametrize(
+    ("where", "said"), [("--json >/dev/full", "No space left on device"), (">&-", "Bad file descriptor")]
+)
+def test_a_result_that_cannot_be_written_is_one_error(tmp_path: Path, where: str, said: str) -> None:
+    done = shell(f"{LINES} {where}", tmp_path)
+    assert done.returncode == 1
+    first, second, *rest = done.stderr.splitlines()
+    assert first == f"error: the result cannot be written to standard output: {said}."
+    assert (second.split()[0], rest) == ("fix", [])
+
+
+@FULL
+def test_talk_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    for where in ("2>/dev/full", "<&- 2>&-"):
+        line = f"{sys.executable} -m motionkit plugins new motionkit-reward-a{len(where)}"
+        done = shell(f"{line} --json {where}", tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert len(json.loads(done.stdout)["files"]) == 5
+    done = shell(f"{sys.executable} -m motionkit nonsense <&- >&- 2>&-", tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    done = shell(f"{LINES} --json | true", tmp_path)
+    assert (done.returncode in (0, 1), done.stderr) == (True, "")
+
+
+EARLY = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Stop:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{module}":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Stop())
+sys.argv = ["motionkit", "{command}", "list"]
+from motionkit.cli import main
+import atexit
+atexit.register(lambda: __import__("{module}") if "{module}" == "nonesuch" else None)
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "nonesuch"])
+def test_ctrl_c_before_and_after_a_command_is_quiet(tmp_path: Path, module: str) -> None:
+    source = EARLY.format(module=module, command="plugins")
+    done = subprocess.run(
+        [sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+    assert ("physics" in done.stdout) == (module == "nonesuch")
+
+
+LONG = "n" * 300
+COMPOSE = ("compose", "--dataset.clips", 144, "--dataset.val-clips", 48, "--dataset.test-clips", 48)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("convert", "a.bvh", LONG),
+        ("convert", "a.bvh", f"{LONG}.bvh"),
+        ("convert", LONG, "out"),
+        ("convert", "a.bvh", "out", "--captions", LONG),
+        ("profile", "a.bvh", "--html", f"{LONG}.html"),
+        ("profile", "a.bvh", "--write-config", f"{LONG}.yaml"),
+        (*COMPOSE, LONG),
+        ("generate", "walk", LONG),
+        ("generate", "walk", f"{LONG}.glb"),
+        ("export", "starter", LONG),
+        ("grpo", "--dry-run", "--config", LONG),
+    ],
+    ids=lambda words: " ".join(str(word).replace(LONG, "LONG") for word in words if not str(word).startswith("--")),
+)
+def test_a_name_that_is_too_long(cli: Cli, words: tuple[object, ...]) -> None:
+    write_bvh(Path("a.bvh"), 60)
+    result = cli(*words)
+    assert result.exit_code == 2, result.stderr
+    assert "File name too long" in result.stderr
+    assert [path.name for path in Path.cwd().iterdir()] == ["a.bvh"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("convert", "a.bvh", "closed"),
+        ("convert", "a.bvh", "closed/out.bvh"),
+        ("profile", "a.bvh", "--html", "closed/page.html"),
+        ("profile", "a.bvh", "--write-config", "closed/settings.json"),
+        ("profile", "a.bvh", "--write-config", "link.json"),
+        (*COMPOSE, "closed"),
+        (*COMPOSE, "closed/not/yet"),
+        ("generate", "walk", "closed"),
+    ],
+    ids=lambda words: " ".join(str(word) for word in words[:1] + words[-2:]),
+)
+def test_a_folder_that_may_not_be_written(cli: Cli, words: tuple[object, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system is asked by name (tests may run as root, who may write anywhere)."""
+    write_bvh(Path("a.bvh"), 60)
+    Path("closed").mkdir()
+    Path("closed/kept.json").write_text("{}")
+    Path("link.json").symlink_to("closed/settings.json")
+    monkeypatch.setattr("os.access", lambda path, mode: not (mode & os.W_OK and Path(path).name == "closed"))
+    result = cli(*words)
+    assert result.exit_code == 2, result.stderr
+    assert "cannot be written: no permission" in result.stderr
+    assert [path.name for path in Path("closed").iterdir()] == ["kept.json"]
+
+
+def test_a_pipe_is_not_replaced(cli: Cli) -> None:
+    write_bvh(Path("a.bvh"), 60)
+    os.mkfifo("page.html")
+    result = cli("profile", "a.bvh", "--html", "page.html")
+    assert result.exit_code == 2
+    assert "page.html is no regular file" in result.stderr

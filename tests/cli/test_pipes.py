@@ -83,17 +83,6 @@ def test_inside_a_folder_it_costs_the_others_nothing(cli: Cli) -> None:
     assert all(" is no plain file" in reason for reason in document["failed"].values())
 
 
-def test_a_link_to_itself_is_named_and_costs_the_others_nothing(cli: Cli) -> None:
-    Path("in").mkdir()
-    write_bvh(Path("in/a.bvh"), frames=60)
-    Path("in/b.bvh").symlink_to("b.bvh")
-    result = cli("convert", "in", "out", "--to", "npz")
-    assert result.exit_code == 1, result.stderr
-    assert "b.bvh cannot be read: Too many levels of symbolic links" in result.stderr
-    assert "Traceback" not in result.stderr
-    assert cli("convert", "in/b.bvh", "other", "--to", "npz").exit_code == 2
-
-
 def test_a_list_of_a_split_is_refused(cli: Cli) -> None:
     Path("set/new_joint_vecs").mkdir(parents=True)
     pipe("set/train.txt")

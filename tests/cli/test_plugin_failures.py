@@ -174,13 +174,6 @@ def test_a_wrong_result_is_one_sentence_before_there_is_a_run(tiny: Any, cli: Cl
     assert not Path("run").exists()
 
 
-def test_other_code_that_exits_is_no_success(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("motionkit.cli.commands.runs.list_runs", lambda: sys.exit(0))
-    done = cli("runs", "list")
-    assert done.exit_code == 1
-    assert "error: something in this process asked Python to exit with 0." in done.stderr
-
-
 def test_a_mistake_that_shows_in_motionkits_code_names_both(
     cli: Cli, trainer: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,21 +216,6 @@ def test_odd_metadata_stops_no_command(cli: Cli, site: Any) -> None:
                 assert sum(f"package 'odd-{name}' is ignored" in line for line in warned) == 1
 
 
-def test_odd_names_stop_no_command(cli: Cli, site: Any) -> None:
-    broken.install_names(site)
-    for words in COMMANDS:
-        done = cli(*words)
-        assert done.exit_code == 0, done.stderr
-        assert "Traceback" not in done.stderr
-        assert "\x1b" not in done.stdout + done.stderr
-        said = "trainer 'grpo' means the one of motionkit; package 'shadow' brings another one, shadow:grpo"
-        assert (said in done.stderr) or words[0] == "--help"
-    for name in (*broken.NAMES, *(f"v{number}" for number in range(len(broken.VALUES)))):
-        done = cli("generate", "walk", "out", "--policy", f"odd-names-rewards:{name}")
-        assert done.exit_code == 2
-        assert "Traceback" not in done.stderr
-
-
 def test_stdout_holds_the_result_alone(site: Any, trainer: ModuleType, tmp_path: Path) -> None:
     heavy = (
         f"{broken.NOISE}import atexit\natexit.register(print, 'late noise')\n"
@@ -266,3 +244,10 @@ def test_a_malformed_package_that_stops_other_libraries_is_named(site: Any, tmp_
     assert "the entry points of the package 'unrelated' are malformed" in done.stderr
     assert "line 2" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_other_code_that_exits_is_no_success(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("motionkit.cli.commands.runs.list_runs", lambda: sys.exit(0))
+    done = cli("runs", "list")
+    assert done.exit_code == 1
+    assert "error: something in this process asked Python to exit with 0." in done.stderr

@@ -84,33 +84,6 @@ def test_only_what_takes_over_a_minute_is_told(clock: Clock, seconds: float, wor
     assert not first or clock.said[0] == first  # before any other line
 
 
-def test_one_slow_step_is_believed_when_it_is_long(clock: Clock) -> None:
-    with progress.bar("eval", total=10) as step:
-        clock.now = 40.0
-        step()
-    assert clock.said[0] == "eval: about 6 min"
-
-
-def test_the_first_steps_of_a_gpu_are_not_taken_for_all(clock: Clock) -> None:
-    """The first step of 420 warms up, the next ones meet new shapes, the fourteenth holds a measurement."""
-    seconds = [9.0, 1.4, 1.2, 0.9, 0.7, *[0.3] * 8, 2.5, *[0.3] * 60]
-    with progress.bar("grpo", total=420) as step:
-        for lap in seconds:
-            clock.now += lap
-            step()
-    assert [line for line in clock.said if "about" in line] == ["grpo: about 2 min"]  # 0.3 s x 410
-    shown = next(line for line in clock.said if "eta" in line)
-    assert shown == "grpo  11/420  0.73/s  eta 2:02"
-
-
-def test_a_first_step_that_alone_told_too_much_is_corrected(clock: Clock) -> None:
-    with progress.bar("grpo", total=420) as step:
-        for lap in [30.0, *[0.5] * 40]:
-            clock.now += lap
-            step()
-    assert [line for line in clock.said if "about" in line] == ["grpo: about 3.5 h", "grpo: about 3 min"]
-
-
 def test_the_start_of_workers_counts_for_no_rate(clock: Clock) -> None:
     """The first clips of two workers took 50 and 60 s, which was their start; the other twelve took 24 s together."""
     with progress.bar("convert", total=14, slow_start=2) as step:
@@ -126,13 +99,6 @@ def test_the_start_of_workers_counts_for_no_rate(clock: Clock) -> None:
             clock.now += 5.0
             step()
     assert "convert: about 8 min" in clock.said  # 98 more at 5 s each
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(64, "60 s"), (89, "90 s"), (91, "2 min"), (3000, "50 min"), (5400, "1.5 h")]
-)
-def test_estimates_are_round(seconds: float, words: str) -> None:
-    assert progress.about(seconds) == words
 
 
 def test_one_figure_takes_the_place_of_another(clock: Clock) -> None:
@@ -155,18 +121,6 @@ def test_one_figure_takes_the_place_of_another(clock: Clock) -> None:
     assert "loss" not in lines[5]
 
 
-def test_figures_of_several_metrics_are_their_mean(clock: Clock) -> None:
-    run = Heard()
-    with progress.follow(run, "x", (Figure("reward", ("loop1/reward_mean", "loop2/reward_mean"), smooth=True),)):
-        clock.now = 16.0
-        run.listeners[0](1, {"loop1/reward_mean": 0.4, "loop2/reward_mean": 0.6})
-        clock.now = 32.0
-        run.listeners[0](2, {"loop1/reward_mean": 1.0, "loop2/reward_mean": float("nan")})
-    told = [line for line in clock.said if "about" not in line]
-    assert "reward 0.500" in told[0]
-    assert "reward 0.750" in told[1]
-
-
 def test_the_time_before_the_first_step_counts_for_no_rate(clock: Clock) -> None:
     run = Heard()
     with progress.follow(run, "ppo", (REWARD,)):
@@ -176,17 +130,6 @@ def test_the_time_before_the_first_step_counts_for_no_rate(clock: Clock) -> None
             clock.now += 0.5
             run.listeners[0](at, {"reward/mean": 1.0})
     assert "2.00/s" in clock.said[-1]
-
-
-def test_a_total_that_is_known_late_is_shown(clock: Clock) -> None:
-    """A trainer that says its steps in `train`, and one that settles them in `prepare`, as ours do."""
-    run = Heard()
-    run.total_steps = 0  # type: ignore[misc]
-    with progress.follow(run, "other", (LOSS,)):
-        clock.now = 16.0
-        run.total_steps = 8  # type: ignore[misc]
-        run.listeners[0](1, {"loss/total": 1.0})
-    assert clock.said[-1].startswith("other 1/8  loss 1.000")
 
 
 def test_steps_that_prepare_settles_are_the_total(
@@ -212,12 +155,3 @@ def test_what_trainers_show_are_metrics(name: str) -> None:
     labels = [one.label for one in figures]
     assert len(set(labels)) == len(labels)
     assert all(label in labels for one in figures if one is not REWARD for label in one.instead_of)
-
-
-@pytest.mark.parametrize(
-    ("name", "wanted"), [("train-mpl", {"skill", "horizon"}), ("ppo", {"success"}), ("sa2va-rl", {"reward"})]
-)
-def test_what_a_loss_does_not_tell_is_shown(name: str, wanted: set[str]) -> None:
-    """The loss of train-mpl rises with the horizon of its free runs, while the predictor gets better."""
-    component = plugins.get("trainers", name)
-    assert wanted <= {one.label for one in figures_of(component.build(component.options()))}

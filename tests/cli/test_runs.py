@@ -1,9 +1,11 @@
-"""`motionkit runs`: results in listings, one run in words, several side by side."""
+"""`motionkit runs`: results in listings, runs in words and side by side, and what is kept of them."""
 
 from __future__ import annotations
 
 import json
+import webbrowser
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from typer.testing import Result
 
 from motionkit.cli import progress
-from motionkit.runs import open_run
+from motionkit.runs import find_one, open_run, tags_of
 from motionkit.training.base import LOSS, REWARD, Figure
 
 Cli = Callable[..., Result]
@@ -110,15 +112,119 @@ def test_progress_shows_smoothed_numbers_and_times_steps_alone(
     assert len(told) == 2
 
 
-def test_pretrained_models_end_with_figures_of_what_they_are_for(tiny: Any, cli: Cli) -> None:
-    shown = cli("runs", "show", tiny.tmr).stdout
-    assert "R@10" in shown
-    assert "text to motion, 32 at a time" in shown
-    assert "R@3 of 32" in shown
-    shown = cli("runs", "show", tiny.mdm).stdout
-    assert "FID in the judge's space" in shown
-    assert "held-out loss" in shown
-    page = (tiny.mdm / "report.html").read_text()
-    assert "Motions after training" in page
-    assert "is missing" not in page
-    assert "FID in the judge" in (tiny.mdm / "log.txt").read_text()
+SECONDS = count()
+
+
+def make_run(name: str, *, command: str = "grpo", after: float | None = 0.6, **config: Any) -> Path:
+    """A finished run; `after` is its held-out reward."""
+    with open_run(command, {"run": {"name": name}, **config}) as run:
+        run.log(1, {"reward/mean": 0.5})
+        block = {"before": 0.5, "after": after, "delta": (after or 0) - 0.5, "ci95": [-1.0, 1.0], "n": 64}
+        run.finish({"heldout": {"reward": block}} if after is not None else {})
+        (run.directory / "policy").mkdir(exist_ok=True)
+        (run.directory / "policy" / "weights").write_bytes(b"0" * 1000)
+    folder = Path("runs") / command.replace(" ", "-") / name
+    record = json.loads((folder / "run.json").read_text())
+    record["created"] = f"2026-01-01T00:00:{next(SECONDS):02d}+00:00"  # runs of one second have no order
+    (folder / "run.json").write_text(json.dumps(record))
+    return folder
+
+
+def names(result: Result) -> list[str]:
+    assert result.exit_code == 0, result.stderr
+    return [row["name"] for row in json.loads(result.stdout)["runs"]]
+
+
+@pytest.fixture
+def runs() -> None:
+    make_run("old", after=0.9, dataset={"name": "humanml", "root": "data/mocap"})
+    make_run("middle", after=0.7, dataset={"name": "starter"})
+    make_run("none", command="train-mpl", after=None, data={"path": ["data/mpl", "data/more"]})
+    make_run("new", after=0.8, dataset={"name": "starter"})
+
+
+def test_runs_are_filtered_and_sorted(cli: Cli, runs: None) -> None:
+    assert names(cli("runs", "list", "--json")) == ["new", "none", "middle", "old"]
+    assert names(cli("runs", "list", "grpo", "--sort", "reward", "--json")) == ["old", "new", "middle"]
+    assert names(cli("runs", "list", "--sort", "reward", "--json")) == ["old", "new", "middle", "none"]
+    assert names(cli("runs", "list", "--sort", "name", "--json")) == ["middle", "new", "none", "old"]
+    assert names(cli("runs", "list", "--sort", "dataset", "--json")) == ["none", "old", "new", "middle"]
+    assert names(cli("runs", "list", "--sort", "command", "--json")) == ["new", "middle", "old", "none"]
+    assert names(cli("runs", "list", "--dataset", "MOCAP", "--json")) == ["old"]
+    assert names(cli("runs", "list", "--dataset", "data/m", "--json")) == ["none", "old"]
+    assert "no runs under runs/ that are asked for: kit" in cli("runs", "list", "--dataset", "kit").stderr
+    assert cli("runs", "list", "--sort", "size").exit_code == 2
+    shown = cli("runs", "list").stdout
+    assert "humanml data/mocap" in shown
+    assert "tags" not in shown, "a column that nothing has is left out"
+
+
+def test_tags_are_kept_with_the_run(cli: Cli, runs: None) -> None:
+    assert cli("runs", "tag", "new", "paper", "baseline").stdout == "runs/grpo/new: baseline, paper\n"
+    cli("runs", "tag", "old", "paper")
+    assert names(cli("runs", "list", "--tag", "paper", "--json")) == ["new", "old"]
+    assert names(cli("runs", "list", "--tag", "paper", "--tag", "baseline", "--json")) == ["new"]
+    assert "baseline, paper" in cli("runs", "list").stdout
+    assert "tags     baseline, paper" in cli("runs", "show", "new").stdout
+    assert cli("runs", "tag", "new", "--remove", "paper").stdout == "runs/grpo/new: baseline\n"
+    assert cli("runs", "tag", "new", "--remove", "baseline").stdout == "runs/grpo/new: no tags\n"
+    assert not Path("runs/grpo/new/tags.json").exists()
+    refused = cli("runs", "tag", "new", "two words")
+    assert refused.exit_code == 2
+    assert "no blanks" in refused.stderr
+    assert "it has: paper" in cli("runs", "tag", "old", "--remove", "draft").stderr
+    Path("runs/grpo/old/tags.json").write_text('{"a": 1}')
+    assert tags_of(Path("runs/grpo/old")) == [], "a damaged file hides no run"
+    assert "old" in cli("runs", "list").stdout
+
+
+def test_a_run_is_opened_in_the_browser(cli: Cli, runs: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    monkeypatch.setenv("DISPLAY", ":0")
+    page = Path("runs/grpo/new/report.html")
+    page.unlink(missing_ok=True)
+    assert cli("runs", "open", "new").stdout == f"{page}\n"
+    assert "<html" in page.read_text(encoding="utf-8")
+    page.write_text("as it was")
+    assert json.loads(cli("runs", "open", "new", "--json").stdout)["page"] == str(page)
+    assert page.read_text() == "as it was", "the page of a finished run is not made again"
+    assert opened == [page.resolve().as_uri()] * 2
+    assert cli("runs", "open", "nothing").exit_code == 2
+
+
+def test_runs_are_removed_only_when_that_is_said(cli: Cli, runs: None) -> None:
+    listed = cli("runs", "rm", "new", "old")
+    assert listed.exit_code == 2
+    assert "nothing was removed: 2 runs would be" in listed.stderr
+    assert "motionkit runs rm new old --yes" in listed.stderr
+    assert "reward +0.300" in listed.stdout
+    assert {info for info in ("new", "old") if find_one(info)} == {"new", "old"}
+    Path("runs/grpo/old/notes.txt").write_text("mine")
+    done = cli("runs", "rm", "new", "old", "--yes")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == "removed runs/grpo/new\nremoved runs/grpo/old; other files stay there: notes.txt\n"
+    assert not Path("runs/grpo/new").exists()
+    assert [path.name for path in Path("runs/grpo/old").iterdir()] == ["notes.txt"]
+    assert names(cli("runs", "list", "--json")) == ["none", "middle"]
+
+
+def test_what_uses_a_run_is_named_before_it_goes(cli: Cli, runs: None) -> None:
+    make_run("heir", policy={"name": "mdm", "checkpoint": "runs/grpo/new/policy"})
+    assert "used by runs/grpo/heir" in cli("runs", "rm", "new").stdout
+    assert "used by" not in cli("runs", "rm", "new", "heir").stdout, "both go"
+
+
+def test_what_cannot_be_removed_is_refused_before_anything_is(cli: Cli, runs: None) -> None:
+    with open_run("grpo", {"run": {"name": "now"}}) as run:
+        refused = cli("runs", "rm", "new", "now", "--yes")
+        assert refused.exit_code == 2
+        assert "is running" in refused.stderr
+        assert Path("runs/grpo/new/run.json").is_file()
+        run.finish()
+    Path("runs/grpo/link").symlink_to(Path("runs/grpo/new").resolve())
+    assert "is a link" in cli("runs", "rm", "runs/grpo/link", "--yes").stderr
+    assert cli("runs", "rm", "nothing", "--yes").exit_code == 2
+    Path("runs/grpo/middle/run.json").write_text("{")
+    assert cli("runs", "rm", "runs/grpo/middle", "--yes").exit_code == 0, "a damaged run can go"
+    assert not Path("runs/grpo/middle").exists()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import runpy
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +53,27 @@ ENCODER = (
 )  # fmt: skip
 EVERY = ("--set", "checkpoint.every=1", "--set", "checkpoint.keep=9")
 CLOSE = 1e-6
+JOINED = Path(__file__).with_name("joined.py")
 
 
-def start(words: Sequence[str], *, program: str = "-m motionkit") -> list[subprocess.Popen[str]]:
-    """Start two processes as torchrun does, with its variables."""
+_server = multiprocessing.get_context("forkserver")
+_server.set_forkserver_preload(
+    ["torch._dynamo", "peft", "motionkit.cli._app", "motionkit.text_to_motion.grpo.train", "motionkit.regions.pretrain"]
+)
+"""Each process is forked from one that has imported torch: twelve tests would import it twice each."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A process, and the files that hold what it prints."""
+
+    process: BaseProcess
+    out: Path
+    err: Path
+
+
+def start(words: Sequence[str], folder: Path, *, program: str = "") -> list[Started]:
+    """Start two processes with torchrun's variables; what they print goes into files beside `folder`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -62,33 +83,31 @@ def start(words: Sequence[str], *, program: str = "-m motionkit") -> list[subpro
             "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1",
         }  # fmt: skip
-        found.append(
-            subprocess.Popen(
-                [sys.executable, *program.split(), *words],
-                env={**os.environ, **place},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
+        out, err = (folder.with_name(f"{folder.name}-{rank}.{name}") for name in ("out", "err"))
+        job = {
+            "words": [*words], "program": program, "environment": {**os.environ, **place}, "out": str(out),
+            "err": str(err),
+        }  # fmt: skip
+        options = {"init_globals": {"JOB": job}, "run_name": "__main__"}
+        process = _server.Process(target=runpy.run_path, args=(str(JOINED),), kwargs=options)
+        process.start()
+        found.append(Started(process, out, err))
     return found
 
 
-def ends(processes: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
+def ends(started: Sequence[Started]) -> list[tuple[int | None, str, str]]:
     """Return exit code, stdout and stderr of each; a process that hangs is killed, and fails the test."""
     try:
-        found = []
-        for process in processes:
-            out, err = process.communicate(timeout=120)
-            found.append((process.returncode, out, err))
-        return found
+        for one in started:
+            one.process.join(timeout=120)
+        return [(one.process.exitcode, one.out.read_text(), one.err.read_text()) for one in started]
     finally:
-        for process in processes:
-            process.kill()
+        for one in started:
+            one.process.kill()
 
 
-def together(words: Sequence[str]) -> list[tuple[int, str, str]]:
-    found = ends(start(words))
+def together(words: Sequence[str], folder: Path) -> list[tuple[int | None, str, str]]:
+    found = ends(start(words, folder))
     assert [code for code, _, _ in found] == [0, 0], found
     return found
 
@@ -131,7 +150,7 @@ def processes_of(run: Path) -> int:
 def test_two_processes_give_the_parameters_of_one(command: tuple[str, ...], tmp_path: Path) -> None:
     words = [*command, "--num-steps", "5"]
     alone([*words, *EVERY, "--out", str(tmp_path / "one")])
-    (_, out, err), other = together([*words, "--out", str(tmp_path / "two"), "--json"])
+    (_, out, err), other = together([*words, "--out", str(tmp_path / "two"), "--json"], tmp_path / "two")
     assert (processes_of(tmp_path / "one"), processes_of(tmp_path / "two")) == (1, 2)
     assert json.loads(out)["steps"] == 5
     assert "2 processes share each step" in err
@@ -151,12 +170,12 @@ def test_two_processes_give_the_parameters_of_one(command: tuple[str, ...], tmp_
 def test_a_signal_to_one_stops_both_and_one_goes_on_alone(tmp_path: Path) -> None:
     words = [*SA2VA, *EVERY, "--set", "checkpoint.keep=9999", "--num-steps", "16"]
     alone([*words, "--out", str(tmp_path / "one")])
-    processes = start([*words, "--out", str(tmp_path / "two")])
+    processes = start([*words, "--out", str(tmp_path / "two")], tmp_path / "two")
     metrics = tmp_path / "two" / "metrics.jsonl"
     until = time.monotonic() + 60
     while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < until:
         time.sleep(0.05)
-    processes[1].send_signal(signal.SIGTERM)
+    os.kill(processes[1].process.pid or 0, signal.SIGTERM)
     (code, _, err), other = ends(processes)
     assert (code, other) == (143, (143, "", ""))
     assert "interrupted at step" in err
@@ -206,7 +225,7 @@ def test_an_error_in_one_ends_both_with_one_message(
     monkeypatch.setenv("HOW", how)
     monkeypatch.setenv("WHO", who)
     run = tmp_path / "run"
-    found = ends(start([*REGIONS, "--num-steps", "5", "--out", str(run), "-q"], program=str(program)))
+    found = ends(start([*REGIONS, "--num-steps", "5", "--out", str(run), "-q"], run, program=str(program)))
     assert [code for code, _, _ in found] == codes
     text = "".join(err for _, _, err in found)
     assert said in text
@@ -223,13 +242,15 @@ def test_what_cannot_be_shared_is_refused_once(tmp_path: Path) -> None:
         "generate": "motionkit generate is one process, and 2 were started.",
     }
     for name, said in cases.items():
-        (code, _, err), other = ends(start([name, "--out", str(tmp_path / name)]))
+        (code, _, err), other = ends(start([name, "--out", str(tmp_path / "made" / name)], tmp_path / name))
         assert (code, other) == (2, (2, "", "")), err
         assert said in err
-    (code, _, err), other = ends(start([*REGIONS, "--batch-size", "3", "--out", str(tmp_path / "odd")]))
+    (code, _, err), other = ends(
+        start([*REGIONS, "--batch-size", "3", "--out", str(tmp_path / "made" / "odd")], tmp_path / "odd")
+    )
     assert (code, other) == (2, (2, "", ""))
     assert err.count("error: 3 regions per step cannot be shared by 2 processes.") == 1
-    assert not any(tmp_path.iterdir())
+    assert not (tmp_path / "made").exists()
 
 
 def test_torchrun_starts_them(tmp_path: Path) -> None:

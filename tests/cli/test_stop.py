@@ -101,7 +101,7 @@ def is_at_work(number: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_their_parent(tmp_path, command, number):
     process = command("convert", "in", "out", "--to", "npz", "--jobs", "2", "--json")
     found = workers(tmp_path, process, 2)

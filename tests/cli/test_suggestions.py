@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,12 +75,6 @@ def test_short_words_of_other_tools_are_known_everywhere(cli: Cli) -> None:
     assert "motionkit view FILE" in cli("play", "walk.glb").stderr
 
 
-def test_a_name_of_another_kind_is_named(cli: Cli) -> None:
-    said = cli("grpo", "--policy", "physics").stderr
-    assert "'physics' is a reward, not a policy." in said
-    assert "available: mdm, " in said
-
-
 @pytest.mark.parametrize(
     ("arguments", "choices"),
     [
@@ -106,50 +99,3 @@ def test_the_first_screen(cli: Cli) -> None:
     assert "bool" not in shown
     assert "tune-bayes " not in shown.replace("tune-bayes)", "")
     assert cli("tune-bayes", "--help").exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("command", "usage"),
-    [("generate", "[TEXT...] OUT"), ("convert", "IN... OUT"), ("config explain", "COMMAND... KEY")],
-)
-def test_usage_lines_are_plain(cli: Cli, command: str, usage: str) -> None:
-    shown = cli(*command.split(), "--help").output
-    assert f"motionkit {command} [OPTIONS] {usage} " in shown
-    assert "TEXT  TEXT" not in shown
-
-
-def test_yaml_numbers_without_a_point_are_numbers(tmp_path: Path) -> None:
-    from motionkit.documents import parse_yaml
-
-    text = "{a: 1e-3, b: 2E5, c: -1e+2, d: 1.5e3, e: e3, f: 1e, g: 0x1e, h: '1e-3', i: 1_000}"
-    assert parse_yaml(text, "x", dict) == {
-        "a": 1e-3, "b": 2e5, "c": -100.0, "d": 1500.0, "e": "e3", "f": "1e", "g": 30, "h": "1e-3", "i": 1000,
-    }  # fmt: skip
-
-
-def test_a_list_of_numbers_is_one_line_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    from motionkit.cli.settings import show_plan
-    from motionkit.config import Given, Settings, resolve
-
-    plan = {"timesteps": [49, 47], "words": ["a b", "c"], "empty": []}
-    show_plan("x", resolve(Settings, Given()), plan, as_json=False)
-    assert capsys.readouterr().out.splitlines() == [
-        "plan: timesteps = 49,47", "plan: words = a b", "plan: words = c", "plan: empty = ",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("command", "option", "why", "fix"),
-    [
-        ("generate", "--sampler.spacing", "is a setting without a flag", "--set sampler.spacing=VALUE"),
-        ("pretrain mdm", "--train.sampling-steps", "is a setting without a flag", "--set train.sampling_steps=VALUE"),
-        ("grpo", "--optim.learning-rate", "the flag of optim.learning_rate is --learning-rate", "--learning-rate"),
-    ],
-)
-def test_an_option_that_is_called_like_a_setting_is_told_how_to_set_it(
-    cli: Cli, command: str, option: str, why: str, fix: str
-) -> None:
-    done = cli(*command.split(), option, "early")
-    assert done.exit_code == 2
-    assert why in " ".join(done.stderr.split())
-    assert f"fix  {fix}" in done.stderr

@@ -44,8 +44,7 @@ def refused(result: Result, *words: str) -> None:
 def test_resume_takes_the_new_place_of_the_same_model(moved: Path, other_clip: Path, cli: Cli) -> None:
     refused(cli("grpo", "--resume", "run", "--num-steps", 2), "there is no folder clip", "--policy.text-model DIR")
     refused(
-        cli("grpo", "--resume", "run", "--num-steps", 2, "--policy.text-model", other_clip),
-        "another clip text model",
+        cli("grpo", "--resume", "run", "--num-steps", 2, "--policy.text-model", other_clip), "another clip text model"
     )
     result = cli("grpo", "--resume", "run", "--num-steps", 2, "--policy.text-model", moved)
     assert result.exit_code == 0, result.stderr

@@ -1,4 +1,4 @@
-"""The command that runs every trainer: documents, exit codes, folders."""
+"""The command that runs every trainer: documents, exit codes, folders, and options that cannot act."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from types import ModuleType
 
 import pytest
 from typer.testing import Result
+
+from motionkit.config import Given, resolve
+from motionkit.plugins import get
 
 from ..made.forks import Forks
 
@@ -28,12 +31,6 @@ def test_a_run_prints_its_document_and_leaves_a_folder(cli: Cli, trainer: Module
     assert config["reward"] == {"near": {"weight": 2.0, "alpha": 0.25, "scale": 1.0}}
     record = json.loads(Path("runs/count/a/run.json").read_text())
     assert record["origins"]["run.num_steps"] == "command line"
-
-
-def test_people_get_a_table_and_the_place(cli: Cli, trainer: ModuleType) -> None:
-    done = cli("count", "--num-steps", 3, "--out", "here")
-    assert "Counted" in done.stdout
-    assert "done: here" in done.stderr
 
 
 def test_dry_run_shows_origins_and_writes_nothing(cli: Cli, trainer: ModuleType) -> None:
@@ -95,14 +92,6 @@ def test_bad_input_exits_with_two_and_makes_no_folder(
     assert set(document["error"]) - {"choices"} == {"code", "message", "why", "fix"}
 
 
-def test_existing_folder_is_refused_by_name(cli: Cli, trainer: ModuleType) -> None:
-    cli("count", "--num-steps", 1, "--name", "a")
-    again = cli("count", "--num-steps", 1, "--name", "a")
-    assert again.exit_code == 2
-    assert "runs/count/a" in again.stderr
-    assert cli("count", "--num-steps", 1, "--name", "a", "--overwrite").exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("end", "said"), [("error", "the numbers ran out."), ("disk", "metrics.jsonl: No space left on device")]
 )
@@ -123,11 +112,6 @@ def test_a_bug_shows_its_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) ->
     assert "ZeroDivisionError" in done.stderr
     assert "Traceback" in done.stderr
     assert "this is a bug in motionkit" in done.stderr
-
-
-def test_traceback_on_demand(cli: Cli, trainer: ModuleType) -> None:
-    assert "Traceback" in cli("count", "--data", "nothing", "--traceback").stderr
-    assert "Traceback" in cli("count", "--data", "nothing", env={"MOTIONKIT_DEBUG": "1"}).stderr
 
 
 def test_resume_takes_the_runs_own_settings(cli: Cli, trainer: ModuleType) -> None:
@@ -186,6 +170,68 @@ def test_dotted_trainers_nest(cli: Cli, trainer: ModuleType) -> None:
     assert Path("runs/deep-count").is_dir()
 
 
-def test_unions_are_text_for_typer(cli: Cli, trainer: ModuleType) -> None:
-    plan = json.loads(cli("count", "--width", "wide", "--dry-run", "--json").stdout)
-    assert plan["settings"]["width"] == "wide"
+LATER = "it acts from the second of objective.inner_epochs on"
+GRPO = "grpo --reward tmr-dense --algorithm grpo"
+REFUSED = [
+    ("train-mpl --precision bf16", "precision", "float32"),
+    ("pretrain regions --precision bf16", "precision", "float32"),
+    ("sa2va-rl --precision bf16", "precision", "the policy says what it computes in"),
+    ("ppo --reward env --precision bf16", "precision", "float32"),
+    ("reward-collect --precision bf16", "precision", "float32"),
+    ("train-mpl --encoder none --set loss.latent_consistency=0.1", "loss.latent_consistency", "--encoder is none"),
+    ("train-mpl --set loss.latent_cosine=true", "loss.latent_cosine", "the weight of latent_consistency is 0"),
+    ("train-mpl --set loss.limb_topk=4", "loss.limb_topk", "the weight of limb_geo is 0"),
+    ("train-mpl --set loss.limb_margin=1", "loss.limb_margin", "the weight of limb_geo is 0"),
+    ("train-mpl --command path --set train.path_share=0.2", "train.path_share", "--command is path"),
+    ("train-mpl --command none --set model.ahead=0.2", "model.ahead", "--command is none"),
+    ("train-mpl --model.head delta --set model.shot=2", "model.shot", "--model.head is delta"),
+    ("train-mpl --model.head one-shot --set model.shot_share=0.2", "model.shot_share", "--model.head is not both"),
+    ("sa2va-rl --set loops.third=2", "loops.third", "there is no --loop3"),
+    ("sa2va-rl --loop3-reward iou", "loop3_reward", "there is no --loop3"),
+    ("sa2va-rl --clip-range 0.1", "objective.clip_range", LATER),
+    ("sa2va-rl --set objective.clip_high=0.4", "objective.clip_high", LATER),
+    (f"{GRPO} --clip-range 0.1", "objective.clip_range", LATER),
+    (f"{GRPO} --set objective.clip_high=0.4", "objective.clip_high", LATER),
+    ("ppo --reward env --reward-mode k-of-n", "scoring.mode", "no reward looks at images"),
+    ("reward-collect --policy random --learning-rate 0.1", "optim.learning_rate", "--policy is not ppo"),
+    ("reward-collect --policy scripted --set actor.width=32", "actor.width", "--policy is not ppo"),
+]
+
+
+@pytest.mark.parametrize(("line", "key", "why"), REFUSED)
+def test_an_option_that_cannot_act_is_refused(line: str, key: str, why: str, cli: Cli) -> None:
+    refused = cli(*line.split(), "--dry-run")
+    assert refused.exit_code == 2
+    said = " ".join(refused.stderr.split())
+    assert key in said
+    assert "has no effect" in said
+    assert why in said
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("trainer", "sets"),
+    [
+        ("sa2va-rl", ["objective.clip_range=0.1", "objective.inner_epochs=2"]),
+        ("train-mpl", ["loss.limb_topk=4", "loss.limb_geo=0.1"]),
+        ("train-mpl", ["loss.latent_consistency=0.1", "loss.latent_cosine=true"]),
+        ("reward-collect", ["optim.learning_rate=0.1"]),
+    ],
+)
+def test_with_what_it_needs_it_is_taken(trainer: str, sets: list[str]) -> None:
+    found = resolve(get("trainers", trainer).options, Given(sets=sets))
+    assert not any("has no effect" in note for note in found.notes)
+
+
+def test_as_it_is_by_default_it_is_worth_a_line() -> None:
+    found = resolve(get("trainers", "sa2va-rl").options, Given(sets=["objective.clip_range=0.2", "precision=fp32"]))
+    said = [note for note in found.notes if "has no effect" in note]
+    assert {note.partition(" ")[0] for note in said} == {"objective.clip_range", "precision"}
+
+
+def test_a_stage_that_weighs_a_loss_makes_its_options_act(tmp_path: Path) -> None:
+    stage = {"range": [1, 2], "loss_groups": {"aux": {"w_limb_geo": 0.1}}}
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"stages": [stage], "loss": {"limb_topk": 4}}))
+    found = resolve(get("trainers", "train-mpl").options, Given(files=[file]), command="train-mpl")
+    assert not any("has no effect" in note for note in found.notes)

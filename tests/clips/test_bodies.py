@@ -97,14 +97,6 @@ def test_a_child_beside_adults_is_in_their_unit(tmp_path):
     assert units(open_sources([folder]).sources) == dict.fromkeys(("a", "b", "child"), "cm")
 
 
-def test_skeletons_are_decided_apart(tmp_path):
-    files(tmp_path, a=82.0)
-    write_dialect(tmp_path / "fingers.bvh", Dialect(metres=1.0, fingers=4), seconds=0.1)
-    opened = open_sources([tmp_path])
-    assert units(opened.sources) == {"a": "cm", "fingers": "m"}
-    assert [body.skeleton for body in opened.bodies] == ["22 joints from Hips", "26 joints from Hips"]
-
-
 def test_a_given_unit_wins(tmp_path):
     opened = open_sources([files(tmp_path, a=82.0, b=83.0)], ReadOptions(unit="m"))
     assert units(opened.sources) == {"a": "m", "b": "m"}

@@ -13,8 +13,8 @@ import torch
 from typer.testing import CliRunner
 
 import motionkit
-from motionkit.clips.convert import Edits, read_fixes
-from motionkit.clips.edits import edited, trimmed
+from motionkit.clips.convert import Edits
+from motionkit.clips.edits import edited
 from motionkit.clips.faults import floor_height
 from motionkit.errors import MotionkitError
 from motionkit.formats import read_clips
@@ -102,10 +102,6 @@ def test_datasets_refuse_what_has_no_effect_on_them(walk_file, tmp_path, words):
     assert f"{words[0]} does not act with --to humanml" in " ".join(result.output.split())
 
 
-def test_a_check_takes_no_edits(walk_file):
-    assert "--check does not go together with --loop" in run("convert", "--check", walk_file, "--loop").output
-
-
 def test_left_and_right_are_swapped(walk, walk_file, tmp_path):
     motion, _ = converted(walk_file, tmp_path / "a.glb", "--mirror")
     order = [motion.names.index(walk.motion.names[joint]) for joint in mirror_order(walk.motion.names)]
@@ -165,21 +161,6 @@ def test_feet_of_a_loop_stand_over_the_seam(walk):
     assert figures["skate_after"] < 0.05
 
 
-def test_fix_alone_is_clean(walk_file, tmp_path):
-    assert "longest clean run" in run("convert", walk_file, tmp_path / "a.glb", "--fix").output
-    assert "longest clean run" in run("convert", "--fix", walk_file, tmp_path / "b.glb").output
-    assert "longest clean run" in run("convert", walk_file, "--fix", tmp_path / "c.glb").output
-    assert "longest clean run" not in run("convert", walk_file, tmp_path / "d.glb", "--fix", "jitter").output
-    assert (tmp_path / "c.glb").is_file()
-    assert read_fixes("") == ()
-    assert read_fixes("feet, jitter,feet") == ("feet", "jitter")
-
-
-def test_a_settings_file_from_when_it_was_a_switch_is_read(walk_file, tmp_path):
-    (tmp_path / "a.toml").write_text("fix = true\n")
-    assert "longest clean run" in run("convert", walk_file, tmp_path / "a.glb", "--config", tmp_path / "a.toml").output
-
-
 def test_folders_are_edited_clip_by_clip(walk, tmp_path):
     from motionkit.formats.bvh import write_bvh
 
@@ -206,11 +187,6 @@ def test_the_python_function_takes_the_same(skating, walk_file, tmp_path):
     assert report.figures["skate_after"] < report.figures["skate_before"]
     with pytest.raises(MotionkitError, match="beyond the end"):
         motionkit.convert(walk_file, tmp_path / "b.glb", start=99)
-
-
-def test_nothing_asked_changes_nothing(walk):
-    assert edited(walk, Edits(start=1, fixes=("clean",))) == (walk, {})
-    assert trimmed(walk, Edits()) is walk
 
 
 def test_features_that_are_only_cut_stay_as_they_are(tmp_path):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from motionkit import plugins
-from motionkit.config import Chosen, Given, resolve, typed_flags
+from motionkit.config import Chosen, Given, choose_from_file, resolve, typed_flags
 from motionkit.errors import MotionkitError
 
 Evil = tuple[str, Path]
@@ -61,14 +61,6 @@ def test_a_file_cannot_name_code(sample: Any, evil: Evil, tmp_path: Path, suffix
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_a_snapshot_cannot_name_code(sample: Any, evil: Evil, table: Any) -> None:
-    name, mark = evil
-    with pytest.raises(MotionkitError, match="is code"):
-        sample.Sample.model_validate(table(name))
-    assert not mark.exists()
-
-
 def test_code_counts_once_its_name_is_typed(
     sample: Any, evil: Evil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,18 +97,6 @@ def test_what_is_typed_counts_for_its_own_slot(sample: Any, evil: Evil, tmp_path
     assert not mark.exists()
 
 
-def test_a_run_folder_called_default_is_a_file_like_any_other(
-    sample: Any, evil: Evil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name, mark = evil
-    monkeypatch.chdir(tmp_path)
-    Path("default").mkdir()
-    Path("default/config.json").write_text(json.dumps({"reward": {name: {}}}))
-    with pytest.raises(MotionkitError, match="which is code"):
-        resolve(sample.Sample, Given(files=(Path("default"),)))
-    assert not mark.exists()
-
-
 def test_flags_to_type_again(sample: Any) -> None:
     assert typed_flags({"seed": 1, "policy": {"name": "mdm"}, "reward": {"near": {}, "far": {}}, "optim": {}}) == ""
     snapshot = {"policy": {"name": "my dir/p.py:x"}, "reward": {"near": {"weight": 1}, "./e.py:y": {"weight": 2}}}
@@ -131,3 +111,31 @@ def test_python_passes_code_by_hand(sample: Any, evil: Evil) -> None:
     mine = Chosen("rewards", name, plugins.get("rewards", name, typed=True).options(reach=9))
     assert sample.Sample(reward=(mine,)).reward[0].options.reach == 9
     assert mark.exists()
+
+
+def test_a_plugin_with_its_options() -> None:
+    chosen = choose_from_file("datasets", {"name": "shapes", "seed": 3})
+    assert chosen is not None
+    assert (chosen.name, chosen.options.model_dump()["seed"]) == ("shapes", 3)
+
+
+@pytest.mark.parametrize("table", [None, {}, {"name": 3}, "shapes"])
+def test_nothing_is_named(table: object) -> None:
+    assert choose_from_file("datasets", table) is None
+
+
+def test_trust_is_not_a_file_s_to_give() -> None:
+    table = {"name": "sa2va", "checkpoint": "anywhere", "trust_remote_code": True}
+    with pytest.raises(MotionkitError, match="trust_remote_code, which counts only where it is typed") as caught:
+        choose_from_file("policies", table)
+    assert "--policy sa2va" in str(caught.value.fix)
+    assert choose_from_file("policies", {**table, "trust_remote_code": False}) is not None
+
+
+def test_a_file_of_code_is_refused(tmp_path: Path) -> None:
+    code = tmp_path / "mine.py"
+    code.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    with pytest.raises(MotionkitError, match="is code") as caught:
+        choose_from_file("datasets", {"name": f"{code}:component"})
+    assert f"--dataset {code}:component" in str(caught.value.fix)
+    assert not (tmp_path / "ran").exists()

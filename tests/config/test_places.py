@@ -16,6 +16,8 @@ RELEASED = (
     "--reward.stats", "stats", "--reward.text-model", "models/distil/bert", "--device", "cpu",
 )  # fmt: skip
 
+SMALL = ("--device", "cpu", "--dataset.clips", "144", "--dataset.val-clips", "48", "--dataset.test-clips", "48")
+
 
 def test_all_of_them_are_named_at_once(cli: Cli) -> None:
     done = cli(*RELEASED, "--dry-run")
@@ -36,7 +38,7 @@ def test_all_of_them_are_named_at_once(cli: Cli) -> None:
 
 
 def test_one_is_left_to_whoever_opens_it(cli: Cli) -> None:
-    done = cli("grpo", "--reward", "tmr-dense", "--reward.weights", "./tmr/last", "--dry-run", "--device", "cpu")
+    done = cli("grpo", "--reward", "tmr-dense", "--reward.weights", "./tmr/last", "--dry-run", *SMALL)
     assert done.exit_code == 2
     assert "give a TMR folder or file, or leave --reward.weights at 'starter'." in " ".join(done.stderr.split())
 

@@ -1,4 +1,4 @@
-"""`open_model` and `export_model`: one place says what a path holds."""
+"""Devices and models that a command is given by name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from motionkit import runs, starter
+from motionkit.contracts.device import resolve_device
 from motionkit.contracts.open_model import export_model, open_model
 from motionkit.errors import MotionkitError
 from motionkit.runs._record import RunRecord
@@ -87,3 +88,29 @@ def test_a_format_that_the_policy_lacks(run: Path, tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="cannot be exported to fbx") as error:
         export_model(str(run), "fbx", tmp_path / "out")
     assert "mdm" in error.value.fix
+
+
+def test_devices_that_are_here() -> None:
+    assert resolve_device("cpu") == torch.device("cpu")
+    assert resolve_device("auto").type in ("cpu", "cuda", "mps")
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "99"])
+def test_a_device_that_is_not_here_is_refused_with_those_that_are(device: str) -> None:
+    with pytest.raises(MotionkitError, match="not on this machine") as caught:
+        resolve_device(device)
+    assert caught.value.code == 2
+    assert "cpu" in caught.value.why
+
+
+def test_a_name_that_is_no_device_is_refused() -> None:
+    with pytest.raises(MotionkitError, match="not a device"):
+        resolve_device("gpu")
+
+
+def test_a_cuda_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [str(resolve_device(name)) for name in ("auto", "cuda", "1")] == ["cuda:0", "cuda:0", "cuda:1"]
+    with pytest.raises(MotionkitError, match="not on this machine"):
+        resolve_device("cuda:2")

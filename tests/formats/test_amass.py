@@ -263,16 +263,6 @@ def test_bad_files_are_refused(tmp_path: Path, changes: dict[str, object], messa
         read_amass(save(tmp_path / "a.npz", recording(**changes)))
 
 
-def test_code_in_a_file_is_not_run(tmp_path: Path):
-    class Evil:
-        def __reduce__(self):
-            return (exec, ("raise SystemExit('executed')",))
-
-    path = save(tmp_path / "a.npz", recording(gender=np.array(Evil(), dtype=object)))
-    with pytest.raises(MotionkitError, match=r"builtins\.exec"):
-        read_amass(path)
-
-
 def test_damaged_files_are_refused(tmp_path: Path):
     path = save(tmp_path / "a.npz", recording())
     data = path.read_bytes()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -176,32 +175,6 @@ def test_the_guides_json_has_rotations_and_no_positions(tmp_path: Path) -> None:
     torch.testing.assert_close(clip.motion.tracks["contacts"].sum(-1), torch.full((40,), 0.9).double())
     with pytest.raises(MotionkitError, match="no joint that looks like"):
         map_body(clip.motion.names, clip.motion.parents, clip.motion.positions())
-
-
-def test_the_guides_very_text(tmp_path: Path) -> None:
-    """Its example, with the comment, for one bone."""
-    path = tmp_path / "guide.json"
-    path.write_text(
-        """{
-  "FPS": 60,
-  "Frames": [
-    {
-      "RootYaw": 0.0,
-      "RootVelocityXY": [0.5, 0.0],
-      "BoneRotations": [
-        [1.0, 0.0, 0.0, 0.0, 1.0, 0.0],  // 6D
-      ],
-      "FootEvidence": {
-        "L": {"soft_contact_score": 0.8},
-        "R": {"soft_contact_score": 0.2}
-      }
-    }
-  ]
-}"""
-    )
-    (clip,) = read_mpl_json(path)
-    assert clip.motion.tracks["contacts"].tolist() == [[0.8, 0.2]]
-    torch.testing.assert_close(clip.motion.rotations, torch.eye(3).double().view(1, 1, 3, 3))
 
 
 @pytest.mark.parametrize("folder", [".", "config", "../config"])
@@ -451,26 +424,6 @@ def test_something_else_is_called_by_its_name(tmp_path: Path, document: object, 
     assert said in caught.value.message
 
 
-def test_broken_text_has_line_and_column(tmp_path: Path) -> None:
-    path = tmp_path / "clip.json"
-    text = json.dumps(exported(starter_motion(frames=3), np.zeros(3)), indent=1)
-    path.write_text(text[: len(text) // 2])
-    with pytest.raises(MotionkitError, match=r"line \d+, column \d+") as caught:
-        read_mpl_json(path)
-    assert "cut short" in caught.value.why
-    path.write_text("")
-    with pytest.raises(MotionkitError, match="is empty"):
-        read_mpl_json(path)
-
-
-def test_a_file_that_would_fill_the_memory_is_not_opened(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.json"
-    with path.open("wb") as file:
-        file.truncate(2 << 30)  # takes no room on the disk
-    with pytest.raises(MotionkitError, match="MB are read"):
-        read_mpl_json(path)
-
-
 def test_frames_that_are_missing_are_noticed(tmp_path: Path) -> None:
     document = exported(starter_motion(), YAW)
     document["NumFrames"] = 90
@@ -531,17 +484,6 @@ def test_a_path_goes_on_after_a_velocity_that_is_not_finite(tmp_path: Path) -> N
     off = np.linalg.norm(np.subtract(before, after)) / motion.fps
     moved = (clip.motion.translations[7:, 0] - whole.motion.translations[7:, 0]).norm(dim=-1)
     torch.testing.assert_close(moved, torch.full_like(moved, float(off)))
-
-
-def test_nothing_finite_is_refused(tmp_path: Path) -> None:
-    document = exported(starter_motion(), np.zeros(40))
-    for index, frame in enumerate(document["Frames"]):
-        if index % 2:
-            frame["RootYaw"] = math.nan
-        else:
-            frame["BoneRotations"][3][1] = None
-    with pytest.raises(MotionkitError, match="no frame whose values are all finite"):
-        read_mpl_json(save(tmp_path / "a.json", document))
 
 
 def test_contacts_that_are_not_finite_are_made_from_the_motion(tmp_path: Path) -> None:

@@ -86,23 +86,9 @@ def _spoil_object(body: bytes, chance: Chance) -> bytes:
     key = chance.choice(list(table))
     value = table[key]
     odd = (
-        None,
-        -1,
-        2**70,
-        float("nan"),
-        "",
-        "x",
-        [],
-        {},
-        [[]],
-        [None],
-        (1, (2, 3)),
-        {1: 2},
-        {None: []},
-        True,
-        b"x",
+        None, -1, 2**70, float("nan"), "", "x", [], {}, [[]], [None], (1, (2, 3)), {1: 2}, {None: []}, True, b"x",
         {1, 2},
-    )
+    )  # fmt: skip
     if isinstance(value, np.ndarray) and chance.random() < 0.7:
         table[key] = spoil_array(value, chance)
     elif chance.random() < 0.2:

@@ -17,14 +17,7 @@ from motionkit.clips.convert.feature_target import finish_folder, write_clip
 from motionkit.clips.convert.resumable import ResumableFolder, outcome_line, plan_line
 from motionkit.clips.convert.targets import Piece
 from motionkit.clips.sources import ClipOutcome
-from motionkit.motion import (
-    HUMANML,
-    Caption,
-    Normalizer,
-    joints_to_features,
-    read_caption_table,
-    read_captions,
-)
+from motionkit.motion import HUMANML, Caption, Normalizer, joints_to_features, read_caption_table, read_captions
 from motionkit.runs import write_bytes_atomic
 from motionkit.success.episodes import Collector, export_lerobot, open_episodes
 from motionkit.success.episodes.lerobot import read_info

@@ -24,7 +24,7 @@ from ..made.regions import grasp_rows, write_coco, write_finetune, write_grasp, 
 from .reader import Reader
 
 _COUNT = 6
-_SMALL = {"max_pixels": 100_000, "bad_share": 0.9}
+_SMALL = {"max_pixels": 100_000, "bad_share": 0.3}
 
 
 def _reading(open_: Callable[[Path], RegionDataset]) -> Callable[[Path], None]:

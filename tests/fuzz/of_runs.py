@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
 import torch
@@ -25,7 +23,7 @@ from motionkit.runs._record import claim_new
 from motionkit.runs._resume import cut_metrics, refuse_changes, refuse_command, refuse_links
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.tuning.base import Base, open_base
-from motionkit.tuning.plan import JOURNAL, PLAN, Plan, make_plan, read_plan
+from motionkit.tuning.plan import PLAN, Plan, make_plan, read_plan
 from motionkit.tuning.result import StudyResult
 from motionkit.tuning.storage import open_study
 from motionkit.tuning.work import Worker, best_trial, hopeless, list_seeds, open_seeds, recover, seed_values
@@ -50,19 +48,15 @@ _RECORD = {
 _METRICS = [{"step": step, "seconds": 10.0 * step, "reward/mean": 0.5, "loss/total": None} for step in range(4)]
 
 
-def _snapshot() -> dict[str, Any]:
-    return resolve(GrpoSettings).snapshot()
-
-
 def _make_runs(scratch: Path) -> None:
     folder = scratch / "runs" / _RUN
     checkpoint = folder / "checkpoints" / "step-00000002"
     checkpoint.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(_RECORD, indent=2))
-    (folder / "config.json").write_text(json.dumps(_snapshot(), indent=2))
+    (folder / "config.json").write_text(json.dumps(resolve(GrpoSettings).snapshot()))
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in _METRICS))
-    torch.manual_seed(0)
-    groups = {"model": {"a.weight": torch.ones(3, 2)}, "optimizer": {"0.exp_avg": torch.zeros(3, 2)}, RANDOM: _random()}
+    groups = {"model": {"a.weight": torch.ones(3, 2)}, "optimizer": {"0.exp_avg": torch.zeros(3, 2)}}
+    groups[RANDOM] = {name: value for name, value in capture_random().items() if "cuda" not in name}
     for name, tensors in groups.items():
         (checkpoint / f"{name}.safetensors").write_bytes(safetensors.torch.save(tensors))
     state = {"schema": 1, "step": 2, "files": {}, "state": {"cursor": {"epoch": 0}, "optimizer": {"0": {"lr": 0.1}}}}
@@ -71,17 +65,6 @@ def _make_runs(scratch: Path) -> None:
     files = {str(path.relative_to(scratch / "runs")): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for name, content in _mend_runs(files).items():
         (scratch / "runs" / name).write_bytes(content)
-
-
-def _random() -> dict[str, torch.Tensor]:
-    """Return the state of the generators, the same in every process."""
-    import random
-
-    import numpy as np
-
-    random.seed(0)
-    np.random.seed(0)
-    return {name: value for name, value in capture_random().items() if "cuda" not in name}
 
 
 def _mend_runs(files: Files) -> Files:
@@ -115,7 +98,7 @@ def _resume(folder: Path) -> None:
     place = folder / _RUN
     directory, _, record, settings = runs.locate(place)
     refuse_command(record, "grpo", directory)
-    refuse_changes(settings, _snapshot(), ("policy", "optim"), directory)
+    refuse_changes(settings, resolve(GrpoSettings).snapshot(), ("policy", "optim"), directory)
     refuse_links(directory, record)
     resolve(GrpoSettings, Given(files=[place]), command="grpo")
     checkpoint = newest_checkpoint(directory / "checkpoints")
@@ -250,10 +233,6 @@ def _make_studies(scratch: Path) -> None:
             open_seeds(plan, folder).tell(trial, 0.6)
         else:
             worker._claim(study)
-        # Optuna writes the time and a name of its own for the process.
-        text = (folder / JOURNAL).read_text()
-        text = re.sub(r'"worker_id":"[^"]*"', '"worker_id":"w"', text)
-        (folder / JOURNAL).write_text(re.sub(r"\d{4}-\d\d-\d\dT[\d:.+]*", "2026-11-20T10:00:00.000000+00:00", text))
 
 
 def _read_study(folder: Path) -> None:

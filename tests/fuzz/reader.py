@@ -14,48 +14,28 @@ from .mutate import Files, Special, mutate
 
 @dataclass(frozen=True)
 class Reader:
-    """One way in for foreign files.
-
-    Attributes:
-        name: What it is called.
-        make: Makes the sound inputs, each in a sub-folder of the folder it is given; called once per process.
-        read: Reads an input, given its folder, as the commands do.
-        rounds: Inputs in the default suite.
-        mend: Makes checksums inside an input agree with it again, so that what they guard is reached; used on two of
-            three inputs.
-        closed: Whether sound inputs are refused too.
-    """
+    """One way in for foreign files."""
 
     name: str
-    make: Callable[[Path], object]
-    read: Callable[[Path], object]
-    rounds: int = 100
+    make: Callable[[Path], object]  # makes the sound inputs, each in a sub-folder of the folder it is given
+    read: Callable[[Path], object]  # reads an input, given its folder, as the commands do
+    # Makes checksums inside an input agree with it again, so that what they guard is reached; used on two of three.
     mend: Callable[[Files], Files] | None = None
-    closed: bool = False
+    closed: bool = False  # whether sound inputs are refused too
 
+    def sound_inputs(self, scratch: Path) -> Sequence[Files]:
+        """Make the sound inputs in an empty folder."""
+        scratch.mkdir()
+        self.make(scratch)
+        return [
+            {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+            for folder in sorted(path for path in scratch.iterdir() if path.is_dir())
+        ]
 
-def sound_inputs(reader: Reader, scratch: Path) -> Sequence[Files]:
-    """Make the sound inputs of a reader.
-
-    Args:
-        reader: The reader.
-        scratch: Folder for them; it is emptied.
-    """
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    reader.make(scratch)
-    folders = sorted(path for path in scratch.iterdir() if path.is_dir())
-    return [
-        {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-        for folder in folders
-    ]
-
-
-def hostile_input(reader: Reader, sound: Sequence[Files], seed: int) -> Files:
-    """Return input number `seed` of a reader: the same on every machine."""
-    chance = Chance(f"{reader.name} {seed}")
-    files = mutate(chance.choice(sound), chance)
-    return files if reader.mend is None or chance.random() < 0.33 else reader.mend(files)
+    def hostile_input(self, sound: Sequence[Files], chance: Chance) -> Files:
+        """Return an input that was sound."""
+        files = mutate(chance.choice(sound), chance)
+        return files if self.mend is None or chance.random() < 0.33 else self.mend(files)
 
 
 def lay_out(files: Files, folder: Path) -> None:

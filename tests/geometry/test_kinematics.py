@@ -6,12 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.geometry import (
-    accumulate_rotations,
-    bones_from_positions,
-    positions_from_bones,
-    rotations_above,
-)
+from motionkit.geometry import accumulate_rotations, bones_from_positions, positions_from_bones, rotations_above
 from motionkit.motion import HUMANML
 
 from .test_rotations import random_rotations

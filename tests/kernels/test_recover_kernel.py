@@ -68,8 +68,8 @@ def test_many_turns_and_a_long_way(emulated):
     assert agree(features, joints=5)
 
 
-@pytest.mark.parametrize("frame", [0, 5, 31, 32, 50])
-@pytest.mark.parametrize("column", [0, 2, 3, 9])
+@pytest.mark.parametrize("frame", [0, 31, 32, 50])
+@pytest.mark.parametrize("column", [0, 9])
 def test_a_broken_frame_ends_its_motion(emulated, frame, column):
     features = rows(3, 60, 16)
     features[1, frame, column] = torch.inf

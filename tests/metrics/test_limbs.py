@@ -14,10 +14,15 @@ from motionkit.metrics import (
     band_power,
     body_positions,
     joint_range,
+    joint_speed,
+    kinetic_features,
+    kinetic_fid,
     leading_joint,
     movement,
     movement_share,
     moves_more,
+    root_path,
+    sample_spread,
     statues,
 )
 
@@ -153,3 +158,76 @@ def test_the_named_limb_is_compared_with_its_twin() -> None:
     found = moves_more(made, torch.tensor([0, 0, 0, -1, 0]), torch.tensor([1, 1, 1, -1, 1]))
     assert found[:3].tolist() == [1.0, 0.0, 0.0]
     assert found[3:].isnan().all()
+
+
+def test_a_throw_has_its_energies_and_its_acceleration() -> None:
+    fps, count = 20.0, 41
+    time = torch.arange(count, dtype=torch.float64) / fps
+    fall = torch.stack([3.0 * time, 2.0 * time - 9.81 / 2 * time**2, -4.0 * time], dim=-1)
+    found = kinetic_features(fall[None, :, None], torch.tensor([count]), fps)[0]
+    inner = 2.0 - 9.81 * time[1:-1]  # central differences of a parabola are exact
+    torch.testing.assert_close(found, torch.tensor([25.0, float((inner**2).mean()), 9.81], dtype=torch.float64))
+
+
+def test_features_are_those_of_a_slow_loop_and_padding_counts_for_nothing() -> None:
+    draw = torch.Generator().manual_seed(0)
+    joints, lengths, fps = torch.randn(3, 9, 2, 3, generator=draw), torch.tensor([9, 4, 2]), 12.5
+    padded = joints.clone()
+    padded[1, 4:], padded[2, 2:] = torch.nan, torch.nan
+    found = kinetic_features(padded, lengths, fps)
+    assert found.shape == (3, 6)
+    assert found[2].isnan().all()
+    for row, length in enumerate(lengths.tolist()[:2]):
+        for joint in range(2):
+            terms = []
+            for frame in range(1, length - 1):
+                before, here, after = (joints[row, frame + step, joint].tolist() for step in (-1, 0, 1))
+                velocity = [(a - b) * fps / 2 for a, b in zip(after, before, strict=True)]
+                push = [(a - 2 * h + b) * fps**2 for a, h, b in zip(after, here, before, strict=True)]
+                terms.append((velocity[0] ** 2 + velocity[2] ** 2, velocity[1] ** 2, math.hypot(*push)))
+            for place in range(3):
+                mean = sum(term[place] for term in terms) / len(terms)
+                assert float(found[row, 2 * place + joint]) == pytest.approx(mean, rel=1e-4)
+
+
+def test_distance_is_that_of_gaussians_in_units_of_the_real_deviation() -> None:
+    draw = torch.Generator().manual_seed(1)
+    real = torch.randn(500, 3, generator=draw, dtype=torch.float64) * torch.tensor([1.0, 100.0, 0.01])
+    assert kinetic_fid(real, real) < 1e-9
+    shifted = real + 2 * real.std(0)
+    assert kinetic_fid(shifted, real) == pytest.approx(3 * 4.0, rel=1e-6)
+    assert kinetic_fid(torch.zeros_like(real), real) == pytest.approx(3.0, rel=0.02)  # means 0, variances 1 against 0
+
+
+def test_speed_and_path_count_valid_frames_only() -> None:
+    draw = torch.Generator().manual_seed(0)
+    joints = torch.randn(3, 9, 4, 3, generator=draw)
+    lengths = torch.tensor([9, 5, 1])
+    padded = joints.clone()
+    padded[1, 5:], padded[2, 1:] = float("nan"), float("nan")
+    for row, length in enumerate(lengths.tolist()):
+        ways = [
+            [math.dist(joints[row, frame, joint], joints[row, frame + 1, joint]) for joint in range(4)]
+            for frame in range(length - 1)
+        ]
+        speed = 20.0 * sum(map(sum, ways)) / (4 * max(1, len(ways)))
+        path = sum(
+            math.dist(joints[row, frame, 0, ::2].tolist(), joints[row, frame + 1, 0, ::2].tolist())
+            for frame in range(length - 1)
+        )
+        assert math.isclose(joint_speed(padded, lengths, 20.0)[row], speed, rel_tol=1e-5, abs_tol=1e-7)
+        assert math.isclose(root_path(padded, lengths)[row], path, rel_tol=1e-5, abs_tol=1e-7)
+
+
+def test_spread_is_the_deviation_of_the_samples_of_one_prompt() -> None:
+    draw = torch.Generator().manual_seed(1)
+    motions = torch.randn(2, 3, 6, 5, generator=draw)
+    mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+    motions[1, :, 4:] = float("nan")
+    for row, length in enumerate((6, 4)):
+        values = [motions[row, :, frame, value] for frame in range(length) for value in range(5)]
+        mean = sum(float(((v - v.mean()) ** 2).sum() / 2) ** 0.5 for v in values) / len(values)
+        assert math.isclose(sample_spread(motions, mask)[row], mean, rel_tol=1e-5)
+    alike = motions[:, :1].expand(-1, 3, -1, -1).nan_to_num()
+    assert sample_spread(alike, mask).abs().max() < 1e-6
+    assert sample_spread(motions[:, :1], mask).isnan().all()

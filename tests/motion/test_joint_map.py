@@ -1,8 +1,10 @@
-"""Tables of joint names for rigs whose names say nothing."""
+"""Tables of joint names, limits of a motion, batches."""
 
 from __future__ import annotations
 
 import json
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +13,28 @@ from typer.testing import CliRunner
 
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
-from motionkit.motion import HUMANML, ReadOptions
+from motionkit.formats.table import FORMATS, recognise
+from motionkit.metrics import body_positions
+from motionkit.motion import (
+    HUMANML,
+    KIT,
+    JointMotion,
+    MotionBatch,
+    ReadOptions,
+    Skeleton,
+    feature_layout,
+    joints_to_features,
+)
+from motionkit.motion import motion as limits
 from motionkit.motion.clip import joint_map_text, read_joint_map
 from motionkit.rigs import to_body
 from motionkit.rigs.bodymap import find_roles, map_body
+from motionkit.starter import generate
 
-from ..made.bvh_files import NAMES, Dialect, write_dialect
+from ..made.blender import stand_in
+from ..made.bodies import walker
+from ..made.bvh_files import NAMES, Dialect, write_bvh, write_dialect
+from ..made.samples import write_sample
 from ..rigs.rig_names import RIGS
 
 STRANGE = [f"b{number:02d}" for number in range(22)]
@@ -138,3 +156,88 @@ def test_japanese_names_in_their_own_code_page(tmp_path):
     motion = read_bvh(path)[0].motion
     assert motion.names[0] == "センター"
     assert find_roles(motion.names, motion.parents)["left knee"] == motion.names.index("左ひざ")
+
+
+def joints(frames: int = 30, fps: float = 20.0) -> JointMotion:
+    return JointMotion(HUMANML.joint_names, HUMANML.parents, walker(frames), fps)
+
+
+@pytest.mark.parametrize("fps", [0.0, -1.0, 1e-9, 0.0999, 1e5, 1e12, float("inf"), float("nan")])
+def test_rates_that_no_motion_has(fps):
+    with pytest.raises(MotionkitError, match="frames per second"):
+        joints(fps=fps)
+    with pytest.raises(MotionkitError, match="frames per second"):
+        joints().resample(fps)
+    solid = limits.Motion(
+        ("root",), (-1,), torch.zeros(1, 3), torch.eye(3).expand(9, 1, 3, 3), torch.zeros(9, 1, 3), 20.0
+    )
+    with pytest.raises(MotionkitError, match="frames per second"):
+        replace(solid, fps=fps)
+    with pytest.raises(MotionkitError, match="frames per second"):
+        solid.resample(fps)
+
+
+def test_a_motion_is_not_resampled_to_more_than_fits():
+    slow = replace(joints(2000), fps=0.1)
+    with pytest.raises(MotionkitError, match="GB once read") as caught:
+        slow.resample(10_000.0)
+    assert "cut the motion" in caught.value.fix
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_reader_refuses_a_motion_that_would_fill_the_memory(tmp_path, monkeypatch, name):
+    if name == "fbx":
+        monkeypatch.setenv("MOTIONKIT_BLENDER", str(stand_in(tmp_path / "bin")))
+        monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path / "cache"))
+    path = write_sample(tmp_path, name)
+    form = recognise(path)
+    assert form is not None
+    assert form.name == name
+    read = form.read(path, ReadOptions(fps=60.0))
+    assert read[0].motion.frames == 400
+    monkeypatch.setattr(limits, "LARGEST", 100 * 22)
+    with pytest.raises(MotionkitError, match="GB once read"):
+        form.read(path, ReadOptions(fps=60.0))
+
+
+def test_a_bvh_file_with_a_stray_word_takes_little_memory(tmp_path):
+    """It is read word by word then, to say where; a list of words took 28 times the file."""
+    path = write_bvh(tmp_path / "a.bvh", 3000)
+    path.write_text(path.read_text().rstrip() + " 0\n")
+    tracemalloc.start()
+    with pytest.raises(MotionkitError, match="found 207001"):
+        FORMATS["bvh"].read(path, ReadOptions())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * path.stat().st_size
+    path.write_text(path.read_text().rstrip() + " y\n")
+    with pytest.raises(MotionkitError, match="is not a number"):
+        FORMATS["bvh"].read(path, ReadOptions())
+
+
+def test_headings_undo_the_turns_of_the_joints() -> None:
+    clip = torch.from_numpy(generate("turn/around-left", frames=61).joints)
+    features = joints_to_features(clip, HUMANML, target=False).float()
+    padded = torch.cat([features, torch.full((7, 263), torch.nan)])[None]
+    batch = MotionBatch(padded, torch.tensor([60]), skeleton=HUMANML, fps=20.0)
+    assert float(batch.headings[0, :60].max() - batch.headings[0, :60].min()) > 2.5
+    layout = feature_layout(HUMANML)
+    stored = features[:, layout.positions].unflatten(-1, (21, 3)).clone()
+    stored[..., 1] -= features[:, layout.root_height]
+    found = body_positions(batch.joints, batch.headings)[0, :60, 1:]
+    torch.testing.assert_close(found, stored, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("skeleton", "names"), [(HUMANML, ("wrist", "foot")), (KIT, ("W", "F"))])
+def test_limbs_end_in_wrists_and_feet(skeleton: Skeleton, names: tuple[str, str]) -> None:
+    for (left, right), name in zip(skeleton.limbs.values(), names, strict=True):
+        assert skeleton.joint_names[left].endswith(name)
+        assert skeleton.mirror_order[left] == right
+
+
+def test_the_left_limbs_are_at_positive_x_of_a_body_that_faces_ahead() -> None:
+    pose = torch.from_numpy(generate("walk", frames=20).joints)[0]
+    left, right = HUMANML.limbs["arm"]
+    assert pose[left, 0] > pose[right, 0]
+    # The names of KIT's joints say the other side, see `motionkit.rigs`.
+    assert [KIT.joint_names[joint] for joint in KIT.limbs["arm"]] == ["RW", "LW"]

@@ -188,63 +188,6 @@ def test_nothing_lies_on_the_figures(tmp_path: Path, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_phone_shows_four_and_the_others_are_a_tap_away(tmp_path: Path) -> None:
-    page = player_html([track(f"a person walks {i}") for i in range(8)])
-    measure = """
-      const pressed = () => [...root.querySelectorAll('.chip')].flatMap((chip, i) =>
-        chip.ariaPressed === 'true' ? [i] : []);
-      found.first = pressed();
-      root.querySelectorAll('.chip')[6].click();
-      found.then = pressed();
-      found.said = root.querySelector('.count').textContent;
-      const name = box('.name .said');
-      root.querySelector('.playhead').style.left = `${name.left + 10 - box('.over').left}px`;
-      root.querySelector('.over').style.pointerEvents = 'auto';
-      root.querySelector('.playhead').style.pointerEvents = 'auto';
-      found.above = root.elementFromPoint(name.left + 10, name.top + 5).className;"""
-    found = measured(tmp_path / "page.html", page, measure, width=390)
-    assert found == {"first": [0, 1, 2, 3], "then": [0, 1, 2, 6], "said": "4 of 8 shown", "above": "said"}
-
-
-@pytest.mark.slow
-def test_a_caption_that_a_phone_cuts_is_whole_after_a_tap(tmp_path: Path) -> None:
-    text = "the person jumps the feet apart and together with the hands on the hips"
-    page = player_html([track(f"walk {i}", segments=[(text, 0.0, 2.0)]) for i in range(4)])
-    measure = """
-      const caption = root.querySelector('.caption');
-      const { left, top } = caption.getBoundingClientRect();
-      const cut = () => caption.scrollWidth > caption.clientWidth;
-      found.before = cut();
-      const under = root.elementFromPoint(left + 5, top + 5);
-      found.under = under === caption;
-      under.click();
-      found.after = cut();"""
-    found = measured(tmp_path / "page.html", page, measure, width=390)
-    assert found == {"before": True, "under": True, "after": False}
-
-
-@pytest.mark.slow
-def test_lanes_scroll_and_stay_below_their_times(tmp_path: Path) -> None:
-    page = player_html([track(f"a person walks {i}", segments=[("x", 0.0, 2.0)]) for i in range(30)])
-    measure = """
-      const lanes = root.querySelector('.lanes');
-      found.more = lanes.scrollHeight > lanes.clientHeight && lanes.className.includes('below');
-      found.focus = lanes.tabIndex;
-      found.left = box('.strip').left - box('.scrub').left;
-      found.right = box('.strip').right - box('.scrub').right;
-      const { left, top } = box('.segment');
-      found.under = root.elementFromPoint(left + 90, top + 5).closest('.lanes') === lanes;
-      const { x, y, width } = box('.strip');
-      const at = { bubbles: true, composed: true, button: 0, pointerId: 1, clientX: x + width / 2, clientY: y + 5 };
-      lanes.setPointerCapture = () => {};
-      root.querySelector('.segment').dispatchEvent(new PointerEvent('pointerdown', at));
-      found.time = document.querySelector('motionkit-player').state.time;"""
-    found = measured(tmp_path / "page.html", page, measure)
-    assert found.pop("time") == pytest.approx(1.0, abs=0.3)
-    assert found == {"more": True, "focus": 0, "left": 0, "right": 0, "under": True}
-
-
-@pytest.mark.slow
 def test_a_browser_shows_it_and_runs_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     write_player(path, [track(EVIL, segments=[(EVIL, 0.0, 1.0)]), track("another")], title=EVIL)

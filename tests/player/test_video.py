@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import stat
 import subprocess
 import sys
@@ -281,13 +280,6 @@ def test_too_much_is_refused(tmp_path: Path) -> None:
     for ending in ("gif", "mp4"):
         with pytest.raises(MotionkitError, match="cannot write"):
             write_video(tmp_path / "file" / f"a.{ending}", [track(frames=2)], size=SMALL)
-
-
-def test_frames_on_frames_are_exact() -> None:
-    """At the track's own rate a picture shows a frame of the file, not something between two."""
-    drawn = film(track(frames=40, fps=29.97), fps=29.97)
-    for frame, actor in itertools.product(range(40), drawn.actors):
-        assert np.abs(actor.pose(frame / 29.97) - actor.positions[frame]).max() < 1e-6
 
 
 def test_the_path_that_was_asked_for_is_dashed_with_a_ring() -> None:

@@ -38,12 +38,6 @@ RAISING = {
 }
 """Name, source of the light half, part of what is said."""
 
-VALUES = ("", ":", "..:..", "a.**:b", "a/../b:c", "/etc:passwd", "[x]:y", "\x1b[31m:z", "a:b:c", "x" * 5000)
-"""Odd values of entry points."""
-
-NAMES = ("\x1b]0;owned\x07", "[red]", "--help", "../up", "a.b.c", "ü\u202e", "x:y", "grpo")
-"""Odd names of entry points."""
-
 
 def install_raising(site: Any) -> None:
     """Install a package for each of `RAISING`."""
@@ -73,17 +67,3 @@ def install_metadata(site: Any) -> None:
     folder.mkdir()
     (site.install("odd-bare", "[motionkit.trainers]\nbare = json:component\n") / "METADATA").unlink()
     forget()
-
-
-def install_names(site: Any) -> None:
-    """Install packages whose entry points have odd names and values, and one that takes names of built-ins."""
-    lines = [f"{name} = {value}" for name in NAMES for value in VALUES[3:4]]
-    lines += [f"v{number} = {value}" for number, value in enumerate(VALUES)]
-    for kind in ("rewards", "trainers"):
-        site.install(f"odd-names-{kind}", f"[motionkit.{kind}]\n" + "\n".join(lines) + "\n")
-    shadows = {"rewards": ("physics", "tmr-dense"), "datasets": ("starter",), "policies": ("mdm",)}
-    text = "".join(
-        f"[motionkit.{kind}]\n" + "".join(f"{name} = shadow:component\n" for name in names)
-        for kind, names in shadows.items()
-    )
-    site.install("shadow", f"{text}[motionkit.trainers]\ngrpo = shadow:component\nplugins = shadow:component\n")

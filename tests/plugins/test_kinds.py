@@ -7,7 +7,6 @@ import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,7 +15,8 @@ from typer.testing import Result
 from motionkit import plugins
 from motionkit.config import Chosen, Settings, slot
 from motionkit.errors import MotionkitError
-from motionkit.plugins import KINDS
+from motionkit.plugins import KINDS, fitting, require_fit
+from motionkit.plugins._discovery import Entry
 
 Cli = Callable[..., Result]
 
@@ -110,13 +110,6 @@ def test_a_slot_read_from_python_refuses_a_misfit_too(pixels: None) -> None:
         Asked.model_validate({"policy": "pixels"})
 
 
-def test_a_plugin_without_words_fits_as_before(sample: ModuleType) -> None:
-    plugins.require_fit("policies", "small", gives=("diffusion",))
-    plugins.require_fit("rewards", "near", reads=("motion",))
-    with pytest.raises(MotionkitError, match=r"reward 'near' reads 'motion'; .* one that reads 'mask' or 'text'"):
-        plugins.require_fit("rewards", "near", reads=("mask", "text"))
-
-
 def test_help_offers_what_fits_and_imports_no_package_of_others(cli: Cli, site: Any) -> None:
     site.install("hang", "[motionkit.datasets]\nhang = hang:component\n", hang="raise SystemExit(0)\n")
     offered = " ".join(cli("compose", "--help").stdout.split()).partition("One of: ")[2].partition(";")[0]
@@ -146,3 +139,16 @@ def test_loops_have_no_templates(cli: Cli) -> None:
     assert "there are no templates for a new loop" in cli("plugins", "new", "motionkit-loop-mine").stderr
     assert "there is no plugin kind 'reword'" in cli("plugins", "new", "reword", "bounce").stderr
     assert not list(Path().iterdir())
+
+
+def test_a_message_suggests_only_what_is_known_to_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Help must not run code of others, so that it lists them all; a message says what fits."""
+    found = plugins.available("rewards")
+    stranger = Entry("rewards", "stranger", "no_such_module:component", "a-package", "1.0")
+    monkeypatch.setattr("motionkit.plugins.check.available", lambda kind: [*found, stranger])
+    assert "stranger" in fitting("rewards", reads=("mask",))
+    assert "stranger" not in fitting("rewards", reads=("mask",), certain=True)
+    with pytest.raises(MotionkitError) as error:
+        require_fit("rewards", "physics", reads=("mask",))
+    assert "iou" in error.value.fix
+    assert "stranger" not in error.value.fix

@@ -1,8 +1,9 @@
-"""Trainers of other packages: they log metrics of their own, and what they lack is said before anything is read."""
+"""Trainers of other packages, and packages that are begun from a template."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from motionkit.plugins import KINDS, get
 from motionkit.plugins import _component as _metrics
-from motionkit.plugins import get
 from motionkit.report.page import run_page
 from motionkit.testing import check_component
 from motionkit.tracking import definition, require_defined
+
+from ..made.forks import Forks
 
 Cli = Callable[..., Result]
 
@@ -126,15 +129,6 @@ def test_a_missing_method_is_said_before_the_inputs_are_opened(cli: Cli, site: A
     assert not Path("runs").exists()
 
 
-def test_what_an_import_lacks_is_named(cli: Cli, site: Any) -> None:
-    drill(site, "my/x")
-    (site.folder / "drills.py").write_text((site.folder / "drills.py").read_text().replace("drills:D", "heavy:D"))
-    (site.folder / "heavy.py").write_text("import nonexistent_pkg.part\n")
-    done = cli("drill")
-    assert done.exit_code == 2
-    assert "pip install nonexistent_pkg, or the package that brings that module." in " ".join(done.stderr.split())
-
-
 @pytest.mark.parametrize(
     ("words", "whose"),
     [
@@ -153,6 +147,49 @@ def test_a_new_plugin_with_a_name_that_is_taken_is_refused(
     assert not list(Path().iterdir())
 
 
-def test_a_package_may_be_started_again(cli: Cli, site: Any) -> None:
-    drill(site, "my/x")
-    assert cli("plugins", "new", "trainer", "drill").exit_code == 0
+STARTED = [(row.singular, "") for row in KINDS.values() if row.scaffold]
+STARTED += [(row.singular, gives) for row in KINDS.values() for gives in row.scaffolds]
+
+
+@pytest.mark.parametrize(("kind", "gives"), STARTED)
+def test_a_new_package_passes_its_own_tests(
+    kind: str, gives: str, cli: Cli, site: Any, tmp_path: Path, forks: Forks
+) -> None:
+    done = cli("plugins", "new", kind, "my-own", *(["--gives", gives] if gives else []))
+    assert done.exit_code == 0, done.stderr
+    folder = Path(f"motionkit-{kind}-my-own").resolve()
+    assert f"wrote {folder.name} (5 files). Next: pip install -e {folder.name} && pytest {folder.name}" in done.stderr
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    entries = "".join(
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in found.items())
+        for group, found in project["entry-points"].items()
+    )
+    site.install(project["name"], entries)
+    there: dict[str, Any] = {
+        "folder": folder, "path": [str(site.folder), str(folder / "src")],
+        "environment": {"MOTIONKIT_CACHE": str(tmp_path / "cache")},
+    }  # fmt: skip
+    line = ["pytest", "-q", "-W", "error::UserWarning", "-p", "no:cacheprovider", str(folder)]
+    ran = forks.run(*line, **there)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    shown = forks.run("motionkit", "plugins", "list", *(["--check"] if kind == "reward" else []), **there)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert "my-own" in shown.stdout
+    assert cli("plugins", "new", kind, "my-own").exit_code == 2
+
+
+def test_the_kind_is_asked_for(cli: Cli) -> None:
+    done = cli("plugins", "new", "motionkit-bounce")
+    assert done.exit_code == 2
+    assert "'motionkit-bounce' does not say what kind of plugin it is." in done.stderr
+    assert "motionkit plugins new reward|trainer|algorithm|dataset|environment|protocol|policy NAME" in done.stderr
+    assert "'Not-A-Name' is not a package name." in cli("plugins", "new", "reward", "Not-A-Name").stderr
+    assert not list(Path().iterdir())
+
+
+def test_what_cannot_be_started_is_named(cli: Cli) -> None:
+    done = cli("plugins", "new", "dataset", "ab", "--gives", "frames")
+    assert done.exit_code == 2
+    assert "--gives text-motion or regions" in done.stderr
+    assert "leave --gives out" in cli("plugins", "new", "reward", "ab", "--gives", "mask").stderr
+    assert not list(Path().iterdir())

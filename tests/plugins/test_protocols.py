@@ -15,7 +15,6 @@ from motionkit import plugins
 from motionkit.contracts.console import Quiet
 from motionkit.contracts.open_model import FoundModel
 from motionkit.contracts.protocol import build_protocol, figure_table, measured
-from motionkit.errors import MotionkitError
 from motionkit.testing import check_component, check_protocol
 
 Cli = Callable[..., Result]
@@ -243,11 +242,6 @@ def test_the_example_of_the_documents_runs(cli: Cli) -> None:
     shown = cli("eval", "./speed.py:component", "--seconds", "1")
     assert re.search(r"root m/s +\d\.\d\d +Mean speed of the root\.", shown.stdout)
     assert "measured over 20 frames" in shown.stderr
-
-
-def test_a_file_that_was_not_typed_does_not_run() -> None:
-    with pytest.raises(MotionkitError, match="component, which is code"):
-        plugins.get("protocols", "./speed.py:component")
 
 
 def test_measuring_from_python_needs_no_console(site: Any) -> None:

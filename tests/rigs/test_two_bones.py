@@ -1,12 +1,24 @@
+"""Limbs of two bones, and feet that are held where they stand."""
+
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from motionkit.errors import MotionkitError
+from motionkit.formats.bvh import read_bvh
+from motionkit.geometry import accumulate_rotations
+from motionkit.motion import HUMANML, Motion
+from motionkit.rigs import fix_feet, soft_contacts
+from motionkit.rigs._contacts import joint_contacts
 from motionkit.rigs._fix_feet import two_bones
+from motionkit.starter import OFFSETS, PARENTS, generate
 
 HINGE = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
 
@@ -75,3 +87,182 @@ def test_a_hinge_askew_still_reaches() -> None:
     hip, knee, ankle, target = limb((0, 1, 0), (0, 0.5, 0.1), (0, 0.05, 0), (0.1, 0.2, 0.1))
     _, end = moved(hip, knee, ankle, target, torch.tensor([1.0, 0.3, 0.2], dtype=torch.float64))
     torch.testing.assert_close(end, target, atol=1e-9, rtol=0)
+
+
+FPS = 30.0
+LEGS = (1, 2, 4, 5, 7, 8)
+"""Hips, knees and ankles."""
+FEET = ((7, 10), (8, 11))
+
+
+@cache
+def walk(action: str = "walk", frames: int = 90) -> Motion:
+    """A walk of the starter, whose feet do not slide."""
+    made = generate(action, fps=FPS, frames=frames, seed=3)
+    offsets = torch.from_numpy(OFFSETS.copy())
+    translations = offsets.repeat(frames, 1, 1)
+    translations[:, 0] = torch.from_numpy(made.root)
+    return Motion(HUMANML.joint_names, PARENTS, offsets, torch.from_numpy(made.rotations), translations, FPS)
+
+
+def carried(motion: Motion, *, x: float = 0.0, z: float = 0.0, y: float = 0.0) -> Motion:
+    """Return the motion with its body carried along, m/s."""
+    translations = motion.translations.clone()
+    seconds = torch.arange(motion.frames, dtype=torch.float64) / motion.fps
+    translations[:, 0] += seconds[:, None] * torch.tensor([x, y, z], dtype=torch.float64)
+    return replace(motion, translations=translations)
+
+
+def standing(bend: float) -> Motion:
+    """A body that stands still for 2 s with knees bent by an angle (radians), shanks upright."""
+    import roma
+
+    offsets = torch.from_numpy(OFFSETS.copy())
+    rotations = torch.eye(3, dtype=torch.float64).repeat(60, 22, 1, 1)
+    back, ahead = (roma.rotvec_to_rotmat(torch.tensor([a, 0.0, 0.0], dtype=torch.float64)) for a in (bend, -bend))
+    rotations[:, [1, 2]], rotations[:, [4, 5]] = ahead, back
+    translations = offsets.repeat(60, 1, 1)
+    translations[:, 0] = torch.tensor([0.0, 1.0, 0.0])
+    return Motion(HUMANML.joint_names, PARENTS, offsets, rotations, translations, FPS)
+
+
+def bones(motion: Motion) -> Tensor:
+    positions = motion.positions()
+    return (positions[:, 1:] - positions[:, [max(parent, 0) for parent in motion.parents[1:]]]).norm(dim=-1)
+
+
+def test_feet_that_slide_by_a_known_speed_stand() -> None:
+    sliding = carried(walk(), x=0.15)
+    fixed = fix_feet(sliding)
+    assert fixed.before == pytest.approx(0.15, abs=0.02)
+    assert fixed.after < 0.01
+    assert fixed.left == 0
+    # Independently: joints that stand for certain, by the truth, in the middle of a stand.
+    truth = joint_contacts(walk().positions(), FPS, FEET) > 0.8
+    points = fixed.motion.positions()[:, [*FEET[0], *FEET[1]]].unflatten(1, (2, 2))
+    speed = FPS * points[..., ::2].diff(dim=0).norm(dim=-1)
+    sure = truth[1:] & truth[:-1]
+    sure[..., 0] &= ~sure[..., 1]  # the ankle, where the toe does not stand
+    assert float(speed[sure].median()) < 1e-6
+    assert float(speed[sure].mean()) < 0.02
+
+
+def test_nothing_but_the_legs_changes_and_bones_keep_their_lengths() -> None:
+    sliding = carried(walk(), x=0.15, z=0.05)
+    fixed = fix_feet(sliding).motion
+    torch.testing.assert_close(bones(fixed), bones(sliding), atol=1e-5, rtol=0)
+    others = [joint for joint in range(22) if joint not in LEGS]
+    assert torch.equal(fixed.rotations[:, others], sliding.rotations[:, others])
+    assert torch.equal(fixed.translations, sliding.translations)
+    turns = [accumulate_rotations(one.rotations, one.parents)[:, [7, 8, 10, 11]] for one in (fixed, sliding)]
+    torch.testing.assert_close(*turns, atol=1e-9, rtol=0)
+    eye = torch.eye(3, dtype=torch.float64).expand_as(fixed.rotations)
+    torch.testing.assert_close(fixed.rotations.mT @ fixed.rotations, eye, atol=1e-9, rtol=0)
+
+
+def test_frames_away_from_a_stand_are_unchanged_and_nothing_pops() -> None:
+    sliding = carried(walk(), x=0.15)
+    fixed = fix_feet(sliding)
+    given, found = sliding.positions(), fixed.motion.positions()
+    contacts = soft_contacts(given, FPS, FEET) > 0.5
+    for side, leg in enumerate(((1, 4, 7, 10), (2, 5, 8, 11))):
+        near = torch.nn.functional.max_pool1d(contacts[None, None, :, side].double(), 7, 1, 3)[0, 0] > 0
+        assert bool((~near).any())
+        assert torch.equal(fixed.motion.rotations[~near][:, leg], sliding.rotations[~near][:, leg])
+        assert not torch.equal(fixed.motion.rotations[near][:, leg], sliding.rotations[near][:, leg])
+    # A correction of up to 4 cm comes within three frames: no joint goes further from frame to frame than that.
+    moved = (found - given).diff(dim=0).norm(dim=-1)
+    assert float((found - given).norm(dim=-1).max()) < 0.12
+    assert float(moved.max()) < 0.05
+
+
+def test_feet_that_stand_still_are_left_alone() -> None:
+    still = standing(0.4)
+    fixed = fix_feet(still)
+    assert (fixed.before, fixed.after, fixed.stands, fixed.left, fixed.short) == (0.0, 0.0, 2, 0, 0.0)
+    torch.testing.assert_close(fixed.motion.rotations, still.rotations, atol=1e-9, rtol=0)
+
+
+def test_knees_that_never_bent_bend_forwards() -> None:
+    """The hips sink by 0.06 m while the feet would go into the floor: the feet stay, the knees go ahead (+Z)."""
+    straight = standing(0.0)
+    sunk = straight.translations.clone()
+    sunk[:, 0, 1] -= torch.linspace(0, 0.06, 60, dtype=torch.float64)
+    fixed = fix_feet(replace(straight, translations=sunk))
+    positions = fixed.motion.positions()
+    knees, hips, ankles = positions[:, [4, 5], 2], positions[:, [1, 2], 2], positions[:, [7, 8], 2]
+    assert float((knees - (hips + ankles) / 2)[-1].min()) > 0.05
+    heights = positions[:, [10, 11], 1]
+    assert float((heights - heights[-1])[20:].abs().max()) < 0.02
+
+
+def test_a_leg_that_is_too_short_is_stretched_no_further_and_stays_on_the_ground() -> None:
+    gliding = carried(standing(0.2), x=0.2)
+    fixed = fix_feet(gliding)
+    assert fixed.left == 0
+    assert 0.0 < fixed.after < 0.7 * fixed.before
+    assert 0.1 < fixed.short < 0.9
+    positions, given = fixed.motion.positions(), gliding.positions()
+    torch.testing.assert_close(positions[..., [7, 8, 10, 11], 1], given[..., [7, 8, 10, 11], 1], atol=1e-9, rtol=0)
+    torch.testing.assert_close(bones(fixed.motion), bones(gliding), atol=1e-9, rtol=0)
+    for hip, knee, ankle in ((1, 4, 7), (2, 5, 8)):
+        length = (positions[:, knee] - positions[:, hip]).norm(dim=-1) + (
+            positions[:, ankle] - positions[:, knee]
+        ).norm(dim=-1)
+        assert bool(((positions[:, ankle] - positions[:, hip]).norm(dim=-1) <= 0.9971 * length).all())
+
+
+def test_a_foot_that_glides_further_than_a_leg_reaches_is_left_as_it_is() -> None:
+    gliding = carried(standing(0.2), x=0.5)
+    fixed = fix_feet(gliding)
+    assert (fixed.stands, fixed.left) == (2, 2)
+    assert fixed.before == fixed.after == pytest.approx(0.5, abs=1e-6)
+    assert torch.equal(fixed.motion.rotations, gliding.rotations)
+
+
+def test_a_body_whose_feet_never_stand() -> None:
+    fixed = fix_feet(carried(standing(0.2), x=4.0))
+    assert fixed.stands == 0
+    assert fixed.before != fixed.before, "NaN"
+    single = fix_feet(standing(0.2).cut(0, 1))
+    assert (single.motion.frames, single.stands) == (1, 0)
+
+
+def test_other_rates_and_rigs_without_toes() -> None:
+    fast = carried(walk().resample(120.0), x=0.15)
+    assert fix_feet(fast).after < 0.01
+    sliding = carried(walk(), x=0.15)
+    kept = [joint for joint in range(22) if joint not in (10, 11)]
+    place = {joint: row for row, joint in enumerate(kept)}
+    bare = Motion(
+        tuple(sliding.names[joint] for joint in kept), tuple(place.get(sliding.parents[joint], -1) for joint in kept),
+        sliding.offsets[kept], sliding.rotations[:, kept], sliding.translations[:, kept], FPS,
+    )  # fmt: skip
+    fixed = fix_feet(bare)
+    assert fixed.after < 0.2 * fixed.before
+
+
+def test_what_is_missing_is_named() -> None:
+    motion = walk()
+    names = tuple(name.replace("left_knee", "blob") for name in motion.names)
+    with pytest.raises(MotionkitError, match="no joint that looks like: left knee"):
+        fix_feet(replace(motion, names=names))
+    parents = list(motion.parents)
+    parents[4] = 0
+    with pytest.raises(MotionkitError, match="left_knee does not hang on left_hip"):
+        fix_feet(replace(motion, parents=tuple(parents)))
+    broken = motion.rotations.clone()
+    broken[3, 4] = torch.nan
+    with pytest.raises(MotionkitError, match="not finite"):
+        fix_feet(replace(motion, rotations=broken))
+
+
+@pytest.mark.parametrize("name", ["cs_walking_test_1", "cc_06_05", "ac_salsa_27"])
+def test_captured_clips_of_three_rigs(shared: Path, name: str) -> None:
+    motion = read_bvh(shared / "data" / "cmu" / "bvh" / f"{name}.bvh")[0].motion
+    fixed = fix_feet(motion)
+    assert fixed.stands > 3
+    assert fixed.after < 0.25 * fixed.before
+    torch.testing.assert_close(bones(fixed.motion), bones(motion), atol=1e-5, rtol=0)
+    # Captured feet stand nearly still, so that little is to do.
+    assert float((fixed.motion.positions() - motion.positions()).norm(dim=-1).quantile(0.99)) < 0.1

@@ -12,7 +12,7 @@ from motionkit.motion import Motion
 from motionkit.rigs.detect import find_unit, find_up, z_up_to_y_up
 from motionkit.rigs.rest import UNITS, unit_called
 
-from .test_bodymap import rig
+from .test_kit import rig
 
 TO_Z = torch.tensor([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]], dtype=torch.float64)
 TO_X = torch.tensor([[0.0, 1, 0], [-1, 0, 0], [0, 0, 1]], dtype=torch.float64)

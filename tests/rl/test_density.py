@@ -7,16 +7,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
-from motionkit.rl import (
-    DDIM,
-    NoiseSource,
-    Schedule,
-    StepPlan,
-    length_mask,
-    log_ratio_frames,
-    rollout,
-    valid_dims,
-)
+from motionkit.rl import DDIM, NoiseSource, Schedule, StepPlan, length_mask, log_ratio_frames, rollout, valid_dims
 
 from .toys import kl_nats, log_prob_nats, log_ratio_nats
 

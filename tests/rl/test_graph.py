@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from motionkit.rl import DDIM, Chain, Schedule, StepPlan, graph_rollout, rollout
 
-PLAN = StepPlan.build(Schedule.cosine(50), DDIM(0.0), steps=5)
+STEPS = StepPlan.build(Schedule.cosine(50), DDIM(0.0), steps=5)
 
 
 class Gain(nn.Module):
@@ -26,7 +26,7 @@ class Gain(nn.Module):
 
 def derivative(theta: float, chain: Chain, length: int) -> tuple[float, float]:
     """Return x_0 and d x_0 / d theta for x_T = 1, by the product rule, in float64."""
-    rows = list(zip(PLAN.c_x0.tolist(), PLAN.c_xt.tolist(), strict=True))
+    rows = list(zip(STEPS.c_x0.tolist(), STEPS.c_xt.tolist(), strict=True))
     x, slope = 1.0, 0.0
     for position, (c_x0, c_xt) in enumerate(rows):
         own = chain == "all" or (chain == "first" and position < length)
@@ -42,7 +42,7 @@ def test_the_gradient_is_that_of_the_product_rule(chain: Chain, length: int, sav
     network = Gain(0.7)
     start = torch.ones(2, 3, 1)
     done = graph_rollout(
-        network, PLAN, start, lambda t: start, network=network, chain=chain, length=length, save_memory=save_memory
+        network, STEPS, start, lambda t: start, network=network, chain=chain, length=length, save_memory=save_memory
     )
     value, slope = derivative(0.7, chain, length)
     done.x0.mean().backward()
@@ -56,8 +56,8 @@ def test_it_samples_what_the_plain_sampler_does() -> None:
     network = Gain(0.7)
     start = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        plain = rollout(network, PLAN, start, lambda t: start, record=False)
-    done = graph_rollout(network, PLAN, start, lambda t: start, network=network)
+        plain = rollout(network, STEPS, start, lambda t: start, record=False)
+    done = graph_rollout(network, STEPS, start, lambda t: start, network=network)
     assert torch.equal(done.x0, plain.x0)
 
 
@@ -67,7 +67,7 @@ def test_a_deep_network_agrees_with_finite_differences() -> None:
     start = torch.randn(4, 6, 3)
 
     def value() -> Tensor:
-        done = graph_rollout(lambda x, t: network(x.double()), PLAN, start, lambda t: start, network=network)
+        done = graph_rollout(lambda x, t: network(x.double()), STEPS, start, lambda t: start, network=network)
         return done.x0.double().square().mean()
 
     value().backward()

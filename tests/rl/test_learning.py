@@ -24,7 +24,7 @@ from .toys import EightModes
 
 SEEDS = (0, 1, 2)
 SCHEDULE = Schedule.cosine(50)
-PLAN = StepPlan.build(SCHEDULE, DDPM())
+STEPS = StepPlan.build(SCHEDULE, DDPM())
 IDS = torch.arange(192)
 GROUPS = IDS // 16
 
@@ -40,7 +40,7 @@ def train(control: str, seed: int) -> tuple[float, float]:
     @torch.no_grad()
     def sample(step: int, *, record: bool) -> Rollout:
         start = noise.start(step, GROUPS, IDS, (1, 2))
-        return rollout(policy, PLAN, start, noise.steps(step, GROUPS, IDS, (1, 2)), record=record)
+        return rollout(policy, STEPS, start, noise.steps(step, GROUPS, IDS, (1, 2)), record=record)
 
     before = policy.reward(sample(-1, record=False).x0).mean().item()
     for step in range(20):

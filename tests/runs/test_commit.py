@@ -93,17 +93,6 @@ def test_a_run_started_in_a_foreign_work_tree_runs_nothing_of_it(
     assert f'"commit": "{commit}"' in (run.directory / "run.json").read_text()
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-@pytest.mark.parametrize("where", [".git", ".git/HEAD", ".git/commondir", ".git/packed-refs", ".git/refs/heads/main"])
-def test_a_pipe_is_not_waited_for(where: str, tmp_path: Path) -> None:
-    (tmp_path / where).parent.mkdir(parents=True, exist_ok=True)
-    if where.count("/"):
-        (tmp_path / ".git/HEAD").write_text("ref: refs/heads/main\n")
-    (tmp_path / where).unlink(missing_ok=True)
-    os.mkfifo(tmp_path / where)
-    assert commit_of(tmp_path) is None
-
-
 @pytest.mark.parametrize(
     ("head", "expected"),
     [

@@ -1,10 +1,13 @@
-"""Fingerprints of content, and what a model was trained on."""
+"""Fingerprints of content, files that are written whole, locks, and files that are mapped."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,7 +16,15 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.runs import TrainedOn, fingerprint, fingerprint_files, fingerprint_tensors
+from motionkit.runs import (
+    MappedPages,
+    TrainedOn,
+    fingerprint,
+    fingerprint_files,
+    fingerprint_tensors,
+    write_bytes_atomic,
+)
+from motionkit.runs._record import LOCK, hold, is_held, still_holds
 
 A, B, C = ("0a" * 16, "0b" * 16, "0c" * 16)
 
@@ -116,3 +127,106 @@ def test_unknown_keys_of_later_versions_are_ignored(tmp_path: Path) -> None:
     document = {"kind": "motionkit-trained-on", "complete": True, "items": [A], "later": {"x": 1}}
     (tmp_path / "trained-on.json").write_text(json.dumps(document))
     assert TrainedOn.read(tmp_path) == TrainedOn.of([A])
+
+
+def test_names_may_be_as_long_as_the_system_takes_them(tmp_path):
+    path = tmp_path / ("n" * 251 + ".npy")
+    for content in (b"one", b"two"):
+        write_bytes_atomic(path, content)
+        assert path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_fails_leaves_the_old_file_alone(tmp_path, monkeypatch):
+    (tmp_path / "a").write_bytes(b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_bytes_atomic(tmp_path / "a", b"new")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"old")]
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from motionkit.runs import hold
+lock = hold(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_lock_goes_with_the_process(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        assert is_held(tmp_path)
+        (tmp_path / LOCK).chmod(0o444)
+        assert is_held(tmp_path)
+        (tmp_path / LOCK).chmod(0o644)
+        with pytest.raises(MotionkitError, match="in use by another process"):
+            hold(tmp_path)
+        process.kill()
+    assert (tmp_path / LOCK).exists()
+    assert not is_held(tmp_path)
+    with hold(tmp_path):
+        assert is_held(tmp_path)
+
+
+def test_an_emptied_folder_is_noticed(tmp_path: Path) -> None:
+    with hold(tmp_path) as lock:
+        assert still_holds(lock, tmp_path)
+        (tmp_path / LOCK).unlink()
+        assert not still_holds(lock, tmp_path)
+        with hold(tmp_path):
+            assert not still_holds(lock, tmp_path)
+
+
+def test_a_disk_without_locks_is_worked_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, *, blocking: bool) -> bool:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("filelock.lock_descriptor", refuse)
+    with hold(tmp_path), hold(tmp_path):
+        assert not is_held(tmp_path)
+
+
+MB = 2**20
+
+
+def resident() -> float:
+    """Megabytes of mapped files that this process holds."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssFile")) / 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory is read from /proc")
+def test_a_file_that_is_read_whole_is_not_held(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(0, 256, (64, MB), np.uint8)
+    values.tofile(tmp_path / "file")
+    file = np.memmap(tmp_path / "file", np.uint8, "r", shape=values.shape)
+    before = resident()
+    assert int(file.sum(dtype=np.int64)) == int(values.sum(dtype=np.int64))
+    assert resident() - before > 60  # the control: it is held without
+    pages = MappedPages(8 * MB)
+    for row in range(64):
+        np.testing.assert_array_equal(file[row], values[row])
+        pages.touched(file, 1)
+    assert resident() - before < 10
+    np.testing.assert_array_equal(file[5], values[5])
+
+
+def test_what_was_written_is_kept(tmp_path: Path) -> None:
+    file = np.memmap(tmp_path / "file", np.uint8, "w+", shape=(16, MB))
+    pages = MappedPages(2 * MB)
+    for row in range(16):
+        file[row] = row
+        pages.touched(file, 1)
+    pages.let_go()
+    assert [int(part[0]) for part in file] == list(range(16))
+    file.flush()
+    assert (tmp_path / "file").read_bytes()[9 * MB] == 9

@@ -137,13 +137,6 @@ def test_what_fails_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_current_folder_can_be_filled(tmp_path, monkeypatch):
-    (tmp_path / "out").mkdir()
-    monkeypatch.chdir(tmp_path / "out")
-    make(tmp_path, {"a.txt": "1"})
-    assert Path("a.txt").read_text() == "1", "it is still the folder that the shell stands in"
-
-
 def test_another_disk(tmp_path, monkeypatch):
     (tmp_path / "a").write_text("new")
     (tmp_path / "b").write_text("old")

@@ -73,16 +73,6 @@ def test_four_steps_then_resume_equal_eight(straight: Path, tmp_path: Path) -> N
     assert [part.end_step for part in record.attempts] == [4, 8]
 
 
-@pytest.mark.parametrize(("mode", "last_good"), [("die-tensors", 4), ("die-rename", 4), ("die-last", 6)])
-def test_kill_9_inside_a_save_loses_no_checkpoint(mode: str, last_good: int, straight: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    assert finished(start(folder, 8, mode)) == -signal.SIGKILL
-    assert (folder / "checkpoints/last").read_text().strip() == f"step-{last_good:08d}"
-    assert runs.load(folder).status == "interrupted"
-    assert in_this_process(folder, 8, "--resume", "plain") == 0
-    assert_same_run(folder, straight)
-
-
 @pytest.mark.parametrize("kind", ["mkdir", "fsync", "rename", "replace", "unlink", "rmdir"])
 def test_kill_9_at_a_call_to_the_file_system_leaves_nothing_half(kind: str, straight: Path, tmp_path: Path) -> None:
     """In place of the last call of each kind in a save that prunes; test_kills.py has the others."""

@@ -2,15 +2,12 @@
 
 What it has to say goes to files beside the run folder: RUN.step (the step it is in) and RUN.error.
 
-Modes: `plain`; `slow` (a pause in every step); `die-tensors`, `die-rename`, `die-last`: kill -9 itself
-inside the saving of step 6, after the named part; `small-disk`: files may not exceed a few kilobytes from step 5.
+Modes: `plain`; `slow` (a pause in every step); `small-disk`: files may not exceed a few kilobytes from step 5.
 """
 
 from __future__ import annotations
 
-import os
 import resource
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -21,24 +18,9 @@ from torch import nn
 
 from motionkit.config import CheckpointSettings, RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
-from motionkit.runs import _checkpoint as _save
 from motionkit.runs import open_run
 from motionkit.training.device import seed_everything
 from motionkit.training.steps import OptimizerState, State, Stateful, restore, run_steps
-
-
-def die_after(module: object, name: str, when: int) -> None:
-    """Let the `when`-th call of a function be the last thing this process does."""
-    original, calls = getattr(module, name), [0]
-
-    def deadly(*arguments: object, **options: object) -> object:
-        result = original(*arguments, **options)
-        calls[0] += 1
-        if calls[0] == when:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    setattr(module, name, deadly)
 
 
 class Toy:
@@ -97,13 +79,6 @@ class Part:
 
 def main(arguments: list[str]) -> int:
     folder, steps, resume, mode = Path(arguments[0]), int(arguments[1]), "--resume" in arguments, arguments[-1]
-    # Saves happen at steps 2, 4, 6: the third save of a process that starts fresh is that of step 6.
-    if mode == "die-tensors":
-        die_after(_save, "sync_file", 4 + 4 + 2)
-    elif mode == "die-rename":
-        die_after(_save, "_swap", 3)
-    elif mode == "die-last":
-        die_after(_save, "prune", 3)
     run_settings = RunSettings(
         num_steps=steps, out=None if resume else folder, overwrite=not resume, resume=folder if resume else None
     )

@@ -27,7 +27,7 @@ def tool() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def dataset():
-    return motionkit.load_dataset("starter")
+    return motionkit.load_dataset("starter", clips=288, val_clips=288, test_clips=144)
 
 
 @pytest.fixture(scope="module")

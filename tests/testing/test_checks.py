@@ -1,94 +1,81 @@
-"""The contract checks find what they are there to find."""
+"""The contract checks of rewards, datasets, policies, trainers and algorithms find what they are there to find."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
+from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.reward import FrameBatch, MaskBatch, Reward, RewardScores, TextBatch
-from motionkit.motion import MotionBatch
-from motionkit.testing import check_component, check_reward, sample_motions, sample_prompts
+from motionkit.motion import HUMANML, MotionBatch, Normalizer, feature_width
+from motionkit.testing import (
+    check_algorithm,
+    check_component,
+    check_dataset,
+    check_policy,
+    check_reward,
+    check_trainer,
+    sample_motions,
+    sample_prompts,
+)
 from motionkit.text import Prompt
 
 
+def height(motions: MotionBatch) -> Tensor:
+    return torch.where(motions.mask, motions.features[..., 3], 0.0).sum(dim=1) / motions.lengths
+
+
 class Height:
-    """A reward that keeps the contract: mean height of the root."""
+    """A reward: by default the mean height of the root, which keeps the contract."""
 
     name = "height"
 
-    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        height = torch.where(motions.mask, motions.features[..., 3], 0.0)
-        return RewardScores(total=height.sum(dim=1) / motions.lengths)
+    def __init__(self, scored: Callable[[MotionBatch], Any] = lambda motions: RewardScores(height(motions))) -> None:
+        self.scored = scored
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> Any:
+        return self.scored(motions)
 
 
-class Padded(Height):
-    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        return RewardScores(total=motions.features[..., 3].nan_to_num().mean(dim=1))
+def ranked(motions: MotionBatch) -> RewardScores:
+    total = height(motions)
+    return RewardScores((total - total.mean()) / (total.std(correction=0) + 1))
 
 
-class Ranked(Height):
-    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        total = super().score(motions, prompts).total
-        return RewardScores(total=(total - total.mean()) / (total.std(correction=0) + 1))
+def meddling(motions: MotionBatch) -> RewardScores:
+    scores = RewardScores(height(motions))
+    motions.features[0, 0] += 1
+    return scores
 
 
-class Forgetful(Height):
-    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        return RewardScores(total=torch.rand(len(motions)))
-
-
-class Meddling(Height):
-    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        scores = super().score(motions, prompts)
-        motions.features[0, 0] += 1
-        return scores
-
-
-class Double(Height):
-    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        return RewardScores(total=super().score(motions, prompts).total.double())
-
-
-class Bare(Height):
-    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        return super().score(motions, prompts).total  # type: ignore[return-value]
-
-
-class Listing(Height):
-    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        return RewardScores(total=[0.0] * len(motions))  # type: ignore[arg-type]
-
-
-class Segmented(Height):
-    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        total = super().score(motions, prompts).total
-        return RewardScores(total=total, segments=total[:, None].expand(-1, 3))
+BROKEN: dict[str, Callable[[MotionBatch], Any]] = {
+    "More padding changes the score": lambda motions: RewardScores(motions.features[..., 3].nan_to_num().mean(dim=1)),
+    "A sample scored alone gets another score": ranked,
+    "Scoring the same samples twice": lambda motions: RewardScores(torch.rand(len(motions))),
+    "It changes what it is given": meddling,
+    "total must be float32": lambda motions: RewardScores(height(motions).double()),
+    "It returns a Tensor, not RewardScores.": height,
+    "It returns total as a list; it must be a tensor.": lambda motions: RewardScores([0.0] * len(motions)),
+    "segments must be 0 past a sample's last segment": lambda motions: RewardScores(
+        height(motions), segments=height(motions)[:, None].expand(-1, 3)
+    ),
+}
 
 
 def test_a_reward_that_keeps_the_contract_passes() -> None:
     check_reward(Height())
 
 
-@pytest.mark.parametrize(
-    ("reward", "said"),
-    [
-        (Padded(), "More padding changes the score"),
-        (Ranked(), "A sample scored alone gets another score"),
-        (Forgetful(), "Scoring the same samples twice"),
-        (Meddling(), "It changes what it is given"),
-        (Double(), "total must be float32"),
-        (Bare(), "It returns a Tensor, not RewardScores."),
-        (Listing(), "It returns total as a list; it must be a tensor."),
-        (Segmented(), "segments must be 0 past a sample's last segment"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Height) else "",
-)
-def test_each_broken_promise_is_a_sentence(reward: Height, said: str) -> None:
+@pytest.mark.parametrize("said", BROKEN)
+def test_each_broken_promise_is_a_sentence(said: str) -> None:
     with pytest.raises(AssertionError, match="reward 'height' breaks its contract") as caught:
-        check_reward(reward)
+        check_reward(Height(BROKEN[said]))
     assert said in str(caught.value)
 
 
@@ -220,3 +207,160 @@ def test_light_half_of_every_builtin(kind: str, name: str) -> None:
 
 def test_physics_keeps_the_contract() -> None:
     check_reward("physics", options={"r_s": 0.1, "r_j": 100.0})
+
+
+WIDTH = feature_width(HUMANML)
+
+
+class Toy:
+    """A dataset of zeros."""
+
+    name, skeleton, fps, max_length, random_crop = "toy", HUMANML, 20.0, 60, True
+
+    def __init__(self) -> None:
+        self.normalizer = Normalizer(torch.zeros(WIDTH), torch.ones(WIDTH))
+
+    def clips(self, split: str) -> Sequence[TextClip]:
+        return [TextClip(f"{split}-{i}", torch.zeros(40, WIDTH), ("a person stands",)) for i in range(3)]
+
+    def prompts(self, split: str, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        count = k_segments or 1
+        return [Prompt(("stand",) * count, (40 // count,) * count, key=f"{split}-{i}") for i in range(3)]
+
+
+class Leaky(Toy):
+    def clips(self, split: str) -> Sequence[TextClip]:
+        return [TextClip("same", torch.zeros(40, WIDTH), ("a person stands",))]
+
+
+class Narrow(Toy):
+    def clips(self, split: str) -> Sequence[TextClip]:
+        return [TextClip(f"{split}-0", torch.zeros(40, 3), ("",))]
+
+
+class OneSegment(Toy):
+    def prompts(self, split: str, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        return super().prompts(split)
+
+
+def test_datasets() -> None:
+    check_dataset(Toy())  # type: ignore[arg-type]  # a protocol with class attributes
+
+
+@pytest.mark.parametrize(
+    ("dataset", "said"),
+    [
+        (Leaky(), "is in 'val' and in another split"),
+        (Narrow(), "features must be [T, 263] float32"),
+        (Narrow(), "has no caption"),
+        (OneSegment(), "k_segments=2 must give 2 segments"),
+    ],
+)
+def test_broken_datasets(dataset: Toy, said: str) -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_dataset(dataset)  # type: ignore[arg-type]
+    assert said in str(caught.value)
+
+
+def test_starter_dataset_keeps_the_contract() -> None:
+    check_dataset("starter", options={"clips": 64, "val_clips": 16, "test_clips": 16})
+
+
+class Line:
+    """A policy that scales its input."""
+
+    max_length = 60
+    random_crop = True
+
+    def __init__(self) -> None:
+        self.network: nn.Module = nn.Linear(1, 1).eval()
+        self.normalizer = Normalizer(torch.zeros(WIDTH), torch.ones(WIDTH))
+
+    def condition(self, prompts: Sequence[Prompt]) -> Any:
+        return list(prompts)
+
+    def predict(self, x: Tensor, timestep: Tensor, condition: Any, lengths: Tensor, *, guidance: float = 1.0) -> Tensor:
+        return self.network(x[..., None])[..., 0] * guidance
+
+
+class Mixing(Line):
+    def predict(self, x: Tensor, timestep: Tensor, condition: Any, lengths: Tensor, *, guidance: float = 1.0) -> Tensor:
+        return super().predict(x, timestep, condition, lengths, guidance=guidance) + x.nan_to_num().mean()
+
+
+class Training(Line):
+    def __init__(self) -> None:
+        super().__init__()
+        self.network.train()
+
+
+class Frozen(Line):
+    def __init__(self) -> None:
+        super().__init__()
+        self.network.requires_grad_(False)
+
+
+def test_policies() -> None:
+    check_policy(Line())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        (Mixing(), "What stands in the padding changes the prediction"),
+        (Mixing(), "A sample predicted alone differs"),
+        (Training(), "must be in eval mode"),
+        (Frozen(), "No parameter of its network can be trained"),
+    ],
+)
+def test_broken_policies(policy: Line, said: str) -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_policy(policy)  # type: ignore[arg-type]
+    assert said in str(caught.value)
+
+
+def test_trainers(trainer: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    document = check_trainer("count", folder, settings={"run": {"num_steps": 3}})
+    assert document["metrics"] == {"count": 3.0}
+
+
+ALGORITHMS = """
+from motionkit.plugins import Component
+from motionkit.text_to_motion.grpo.algorithms.options import GrpoOptions
+def still(options, **runtime):
+    from motionkit.text_to_motion.grpo.algorithms.grpo import grpo
+    rule = grpo(options, **runtime)
+    update = rule.update
+    def stays(batch, scored, number):
+        made = update(batch, scored, number)
+        made.backward = lambda: False
+        made._sums = dict.fromkeys(
+            ["loss", "policy", "ratio", "clip_fraction", "logp_current_per_dim", "log_ratio_per_dim"], float("nan")
+        )
+        return made
+    rule.update = stays
+    return rule
+def odd(options, **runtime):
+    from motionkit.text_to_motion.grpo.algorithms.grpo import grpo
+    made = grpo(options, **runtime)
+    made.samples = 0
+    return made
+still_component = Component("It never moves.", GrpoOptions, "odd_algorithms:still")
+odd_component = Component("It samples nothing.", GrpoOptions, "odd_algorithms:odd")
+"""
+
+
+def test_algorithms(site: Any) -> None:
+    check_algorithm("grpo", options={"objective": {"inner_epochs": 2}, "rollout": {"group_size": 2}})
+    check_algorithm("reward-gradient")
+    for name in ("awm", "nft", "dpo"):
+        check_algorithm(name, options={"rollout": {"group_size": 2}})
+    entries = "[motionkit.algorithms]\nstill = odd_algorithms:still_component\nodd = odd_algorithms:odd_component\n"
+    site.install("odd-algorithms", entries, odd_algorithms=ALGORITHMS)
+    with pytest.raises(AssertionError, match="Two updates leave all trained parameters") as caught:
+        check_algorithm("still", options={"rollout": {"group_size": 2}})
+    assert "loss/policy is nan after two updates" in str(caught.value)
+    with pytest.raises(AssertionError, match="samples must be at least 1, is 0"):
+        check_algorithm("odd")

@@ -1,10 +1,25 @@
-"""What captions name, and those words swapped."""
+"""What captions name, those words swapped, lengths, limbs and nearness of captions."""
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from motionkit.text import CAPTION_CHANGES, KINDS, is_english, kinds_of, mirror_text, names_side, reads_sides, tempo_of
+from motionkit.starter import CATALOGUE
+from motionkit.text import (
+    CAPTION_CHANGES,
+    KINDS,
+    NearestTexts,
+    is_english,
+    kinds_of,
+    mirror_text,
+    named_limbs,
+    names_side,
+    reads_sides,
+    tempo_of,
+    usual_seconds,
+)
 from motionkit.text._named import events_of, swap_count, swap_direction, swap_order, swap_tempo
 
 
@@ -149,3 +164,105 @@ def test_every_caption_of_the_starter_is_read() -> None:
     assert named["side"] - {"nod/no", "twist/trunk", "knee/alternate"} == sided
     assert {"walk/slow", "walk/fast", "run/sprint", "jog/forward"} <= named["tempo"]
     assert not {"jog/in-place", "walk/in-place", "march/in-place", "wave/left"} & named["travel"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("a person jumps up", 2.0),
+        ("jumping high", 2.0),
+        ("A man kicks with his left leg.", 2.0),
+        ("someone is squatting", 2.5),
+        ("a person picks something up", 3.0),
+        ("a person stands up", 3.0),
+        ("a person stands on one leg", None),
+        ("a person puts the hands on the hips", None),
+        ("a person walks and jumps", None),
+        ("a person walks forward, then jumps", None),
+        ("a person kicks three times", None),
+        ("a person does jumping jacks", None),
+        ("a person jumps repeatedly", None),
+        ("a person waves", None),
+        ("一个人跳", None),
+        ("", None),
+    ],
+)
+def test_what_is_done_once_has_a_length(text, seconds):
+    assert usual_seconds(text) == seconds
+
+
+def test_no_way_of_going_about_is_shortened():
+    for entry in CATALOGUE:
+        if entry.action in ("walk", "run", "jog", "march", "sneak", "skip", "dance", "wave", "balance"):
+            assert usual_seconds(f"a person {entry.phrases[0]}") is None, entry.name
+        if entry.action in ("kick", "bow", "throw"):
+            assert 2.0 <= usual_seconds(f"a person {entry.phrases[0]}") <= 3.0, entry.name
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        ("A man waves with the left hand.", [("arm", "left")]),
+        ("someone kicks with their RIGHT leg", [("leg", "right")]),
+        ("does a high left kick", [("leg", "left")]),
+        ("makes a right side kick", [("leg", "right")]),
+        ("holds the left arm up and lifts the right knee", [("arm", "left"), ("leg", "right")]),
+        ("waves the left hand, then the left arm", [("arm", "left")]),
+        ("throws a left punch", [("arm", "left")]),
+        ("挥左手", [("arm", "left")]),
+        ("用右脚踢", [("leg", "right")]),
+    ],
+)
+def test_a_named_limb_is_found(caption: str, expected: list[tuple[str, str]]) -> None:
+    assert [tuple(one) for one in named_limbs(caption)] == expected
+
+
+@pytest.mark.parametrize(
+    "caption",
+    [
+        "hops on the left foot",
+        "stands on their right leg",
+        "turns left",
+        "walks to the left, hand on the hip",
+        "on the left hand side",
+        "the left arm and then the right arm",
+        "swings left and right arm",
+        "claps both hands",
+        "左右摇摆",
+        "",
+    ],
+)
+def test_what_names_no_limb_or_both_or_what_is_stood_on_is_not(caption: str) -> None:
+    assert named_limbs(caption) == ()
+
+
+TEXTS = ["a man walks", "a man waves", "he waves the left hand", "he waves the right hand", "一个人挥左手"]
+
+
+def test_nearness_is_the_cosine_of_bags_weighed_by_rarity() -> None:
+    bags = [text.split() for text in TEXTS[:4]]
+    rare = {
+        word: 1 + math.log(5 / (1 + sum(word in bag for bag in bags)))
+        for word in {word for bag in bags for word in bag}
+    }
+    asked = ["a", "hand", "waves"]
+    size = math.hypot(*(rare[word] for word in asked))
+    expected = {
+        place: sum(rare[word] ** 2 for word in asked if word in bag) / math.hypot(*(rare[word] for word in bag)) / size
+        for place, bag in enumerate(bags)
+    }
+    found = NearestTexts(TEXTS[:4]).find("A hand, waves!", most=9)
+    assert dict(found) == pytest.approx(expected)
+    assert [place for place, _ in found] == sorted(expected, key=lambda place: -expected[place])
+
+
+def test_sides_are_words_and_unknown_words_only_take_nearness_away() -> None:
+    near = NearestTexts(TEXTS)
+    assert near.find("she waves the right hand", most=1)[0][0] == 3
+    assert near.find("挥左手", most=1)[0][0] == 4
+    known, odd = (near.find(text, most=1)[0] for text in ("a man walks", "a man walks gingerly"))
+    assert known == (0, pytest.approx(1.0))
+    assert odd[0] == 0
+    assert 0.5 < odd[1] < 0.95
+    assert near.find("nothing alike", most=3) == []
+    assert NearestTexts([]).find("a man", most=3) == []

@@ -1,12 +1,27 @@
-"""Verdicts follow the interval and the direction of a quantity; curves are averaged as defined."""
+"""Verdicts follow interval and direction; figures have the label, unit and digits of their definition."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
-from motionkit.tracking import binned, headline, other_results, result_table, results, short_result, smoothed, sparkline
+from motionkit.plugins._component import declare
+from motionkit.tracking import (
+    METRICS,
+    Metric,
+    binned,
+    definition,
+    headline,
+    label_of,
+    other_results,
+    result_table,
+    results,
+    short_result,
+    smoothed,
+    sparkline,
+)
 
 
 def block(before: float, after: float, low: float, high: float, n: int = 64) -> dict[str, object]:
@@ -49,12 +64,6 @@ def test_what_was_not_finite_is_said() -> None:
     assert result_table([row])["rows"][0][2] == "-"
     assert results({"reward": 3, "judge": None}) == []
     assert results(None) == []
-
-
-def test_rows_have_one_order_whatever_the_document_has() -> None:
-    names = ("jerk", "judge", "other", "reward", "skate")
-    found = results({name: block(1.0, 2.0, 0.5, 1.5) for name in names})
-    assert [row.name for row in found] == ["reward", "judge", "skate", "jerk", "other"]
 
 
 def test_the_headline_names_the_judge_and_what_got_worse() -> None:
@@ -131,18 +140,6 @@ def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
     )
     text = headline(results(worse), other_results({"heldout_generate": good}))
     assert text.endswith("Worse: movement -20 % with the run's own sampling steps.")
-
-
-def test_columns_of_a_row_have_the_same_digits() -> None:
-    both = {"jerk": block(366.07, 383.62, -11.9, 47.3), "skate": block(0.02, 0.03, 0.005, 0.015)}
-    rows = result_table(results(both))["rows"]
-    assert rows[0][:5] == ("skate (m/s)", "0.0200", "0.0300", "+0.0100", "+0.0050 to +0.0150")
-    assert rows[1][:5] == ("jerk (m/s³)", "366.1", "383.6", "+17.6", "-11.9 to +47.3")
-
-
-def test_a_change_that_rounds_to_zero_has_no_minus() -> None:
-    (row,) = results({"reward": block(0.5, 0.49999, -0.1, 0.1)})
-    assert result_table([row])["rows"][0][3] == "+0.000"
 
 
 def test_averages() -> None:
@@ -223,3 +220,93 @@ def test_figures_of_captions_have_the_data_beside_them_and_names_for_people() ->
     assert headline(found).endswith("Worse: attributes named wrongly +302 %.")
     # A run of before tells what it measured: captions that were sampled.
     assert results({"cycle_iou": flat})[0].label == "cycle IoU, sampled"
+
+
+EVERY_STEP = [
+    *("loss/total", "loss/policy", "loss/kl", "reward/mean", "reward/std", "reward/min", "reward/max"),
+    *("advantage/mean", "advantage/std", "logp/current_per_dim", "logp/reference_per_dim", "ratio/mean"),
+    *("ratio/clip_fraction", "kl/nats_per_dim", "grad/norm", "optim/learning_rate", "group/zero_variance"),
+    "reward/<name>/mean",
+]
+
+
+@pytest.mark.parametrize("name", EVERY_STEP)
+def test_the_metrics_of_every_step_are_defined(name: str) -> None:
+    metric = METRICS[name]
+    assert metric.unit
+    assert metric.meaning.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("reward/tmr-dense/mean", "reward/<name>/mean"),
+        ("reward/tmr-dense/positive", "reward/<name>/<part>"),
+        ("heldout/reward/mean", "heldout/reward/mean"),
+        ("heldout/reward/physics", "heldout/reward/<name>"),
+        ("loss/recons", "loss/recons"),
+        ("retrieval/t2m/r3_32_short", "retrieval/t2m/r3_32_short"),
+        ("retrieval/t2m/r1_chance", "retrieval/<direction>/<name>"),
+    ],
+)
+def test_the_most_special_definition_is_found(name: str, expected: str) -> None:
+    assert definition(name).name == expected
+
+
+@pytest.mark.parametrize("name", ["reward", "rewards/mean", "reward/a/b/c", "Loss/total", "loss/total "])
+def test_an_undefined_name_is_an_error(name: str) -> None:
+    with pytest.raises(KeyError, match="is not defined"):
+        definition(name)
+
+
+def test_directions_and_meanings() -> None:
+    assert {metric.better for metric in METRICS.values()} == {"up", "down", "one", "none"}
+    assert METRICS["physics/skate"].unit == "m/s"
+    assert len({metric.meaning for metric in METRICS.values()}) == len(METRICS)
+
+
+@pytest.mark.parametrize(
+    ("name", "heading", "value"),
+    [
+        ("mpl/mpjpe_mm", "MPJPE mm", "12.3"),
+        ("mpl/yaw_abs_deg", "yaw °", "12.3"),
+        ("mpl/contact_f1", "contact F1", "12.345"),
+        ("mpl/long/heading/<s>", "heading °", "12"),
+        ("physics/jerk", "jerk m/s³", "12.345"),
+        ("eval/r_precision_3", "R@3", "12.345"),
+        ("classifier/recall", "recall", "12.3450"),
+        ("val/loss", "held-out loss", "12.345"),
+    ],
+)
+def test_a_definition_has_label_unit_and_digits(name: str, heading: str, value: str) -> None:
+    assert METRICS[name].heading == heading
+    assert METRICS[name].text(12.345) == value
+    assert METRICS[name].text(float("nan")) == "n/a"
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("mpl/geo_deg/400", "GeoDeg at 400 ms"),
+        ("regions/precision_90", "precision at 0.9"),
+        ("regions/colour_left_out_greedy", "colour left out"),
+        ("retrieval/m2t/r3_32", "R@3 of 32"),
+        ("heldout/reward/tmr-dense", "tmr-dense"),
+    ],
+)
+def test_free_parts_of_a_label_come_from_the_name(name: str, title: str) -> None:
+    assert definition(name).title(name) == title
+
+
+@pytest.mark.parametrize("wrong", [{"label": 3}, {"digits": -1}, {"digits": 2.5}, {"digits": 10}])
+def test_a_wrong_label_is_a_fault(wrong: dict[str, Any]) -> None:
+    assert "label is a text" in Metric("my/x", "1", "up", "What.", **wrong).fault
+
+
+def test_a_label_of_a_plugin_is_in_the_tables_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("motionkit.plugins._component._declared", {})
+    declare([Metric("drill/error", "deg", "down", "Angle to the target.", label="aim", digits=4)])
+    block = {"before": 0.0123456, "after": 0.0012345, "delta": -0.0111111, "ci95": [-0.02, -0.01], "n": 9}
+    (row,) = result_table(results({"drill/error": block}))["rows"]
+    assert row[:3] == ("aim (°)", "0.0123", "0.0012")
+    assert label_of("drill/error") == "aim"

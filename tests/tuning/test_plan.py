@@ -1,8 +1,9 @@
-"""Which sampler is chosen, the space of train-mpl, and CMA-ES that is replayed."""
+"""Which sampler is chosen, the space of train-mpl, CMA-ES that is replayed, journals that are refused."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 from motionkit.config import Choice, Range
 from motionkit.errors import MotionkitError
 from motionkit.tuning.base import flat, open_base, value_at, with_values
-from motionkit.tuning.plan import Plan, choose_method, dimension, distributions, make_plan, written
-from motionkit.tuning.storage import LOST, make_sampler
+from motionkit.tuning.plan import JOURNAL, Plan, choose_method, dimension, distributions, make_plan, written
+from motionkit.tuning.storage import LOST, make_sampler, open_study
 from motionkit.tuning.work import KILLED, Worker, requeue
 
 NUMBERS = {f"x{number}": Range(0.0, 1.0) for number in range(5)}
@@ -212,3 +213,38 @@ def test_trials_that_were_lost_change_no_other_trial(sampler: str, pruner: str, 
     assert run((0, 4, 9)) == straight
     if pruner == "hyperband":
         assert {"COMPLETE", "PRUNED"} <= {state for _, state, _ in straight}
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return make_plan(open_base("train-mpl"), study="s", trials=4, sampler="random", pruner="none")[0]
+
+
+@pytest.mark.parametrize("name", [JOURNAL, f"{JOURNAL}.lock"])
+def test_a_journal_that_is_a_link_is_refused(plan: Plan, tmp_path: Path, name: str) -> None:
+    mine, study = tmp_path / "mine", tmp_path / "study"
+    mine.write_text("half a line, which a journal would lose")
+    study.mkdir()
+    (study / name).symlink_to(mine)
+    with pytest.raises(MotionkitError, match="not a regular file"):
+        open_study(plan, study)
+    assert mine.read_text() == "half a line, which a journal would lose"
+    (study / name).unlink()
+    os.mkfifo(study / name)
+    with pytest.raises(MotionkitError, match="not a regular file"):
+        open_study(plan, study)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "null", "[]", "3", "{}", "{", "\udcff", '{"op_code": "0"}', '{"op_code": 99, "worker_id": "w"}',
+        '{"op_code": 6, "worker_id": "w", "trial_id": [], "state": 9}',
+    ],
+)  # fmt: skip
+def test_a_damaged_journal_is_refused(plan: Plan, tmp_path: Path, line: str) -> None:
+    open_study(plan, tmp_path)
+    with (tmp_path / JOURNAL).open("a", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(MotionkitError, match=r"journal\.log cannot be used"):
+        open_study(plan, tmp_path)

@@ -90,49 +90,37 @@ TWINS = items(text("x")) + b"".join(
 PICKLES: dict[str, bytes] = {
     # Names that run code, by every way of calling something.
     "reduce": RUNS,
-    "nested": b"](" + text("x") + b"}" + text("k") + RUNS + b"se",
     "argument": call("collections.OrderedDict", RUNS),
     "eval": call("builtins.eval", text(f"open('{EXECUTED}', 'w')")),
-    "exec": call("builtins.exec", text(f"open('{EXECUTED}', 'w')")),
     "getattr": call("builtins.getattr", name("numpy.ndarray"), text("__class__")),
     "import": call("builtins.__import__", text("os")),
-    "import 2": call("__builtin__.__import__", text("os")),
     "popen": call("subprocess.Popen", b"](" + text("touch") + text(EXECUTED) + b"e"),
     "inst": b"(" + text(f"touch {EXECUTED}") + b"ios\nsystem\n",
     "obj": b"(" + name("os.system") + text(f"touch {EXECUTED}") + b"o",
     "newobj": name("subprocess.Popen") + items(b"](" + text("touch") + text(EXECUTED) + b"e") + b"\x81",
-    "newobj_ex": name("subprocess.Popen") + items(b"](" + text("touch") + text(EXECUTED) + b"e") + b"}\x92",
     "newobj of a container": name("collections.OrderedDict") + b")\x81",
     "stack_global": text("os") + text("system") + b"\x93" + items(text(f"touch {EXECUTED}")) + b"R",
     "stack_global of numbers": number(1) + number(2) + b"\x93",
     "dotted": name("collections.OrderedDict.fromkeys") + items(text("ab")) + b"R",
-    "dotted stack_global": text("numpy") + text("ndarray.tofile") + b"\x93",
     "extension": b"\x82\x01)R",
     "persistent id": b"Pos.system\n",
-    "persistent reference": text("os.system") + b"Q",
     "persistent module": items(text("module"), name("torch.Size"), text("a"), text("b")) + b"Q",
     "partial": call("functools.partial", name("os.system"), text(f"touch {EXECUTED}")),
     "reconstructor": call("copyreg._reconstructor", name("argparse.Namespace"), name("builtins.object"), b"N"),
     "numpy load": call("numpy.load", text(EXECUTED)),
     "torch load": call("torch.load", text(EXECUTED)),
-    "torch hub": call("torch.hub.load", text("x/y"), text("z")),
     "load from bytes": call("torch.storage._load_from_bytes", raw(b"\x80\x02" + RUNS + b".")),
     "called twice": call("collections.OrderedDict") + b")R",
     # States for what should have none.
     "state of a class": name("numpy.ndarray") + table(x=number(1)) + b"b",
-    "state of a function": name("_codecs.encode") + table(x=number(1)) + b"b",
     "state of a dict": b"}" + table(x=number(1)) + b"b",
     "state that hides a method": call("collections.OrderedDict") + table(items=number(1)) + b"b",
-    "state of slots": name("argparse.Namespace") + b")\x81" + items(b"N", table(x=number(1))) + b"b",
     "state with numbers for names": name("argparse.Namespace") + b")\x81}" + number(1) + b"Nsb",
     "a class as a value": b"]" + name("numpy.ndarray") + b"a",
     "filled tuple": b"))a",
-    "filled name": name("collections.OrderedDict") + b"Na",
     # Lengths.
     "memo": b"Nr" + struct.pack("<I", (1 << 32) - 1),
-    "memo put": b"Np4294967295\n",
     "frame": b"\x95" + struct.pack("<Q", HUGE),
-    "frame in a frame": b"\x95" + struct.pack("<Q", 20) + b"\x95" + struct.pack("<Q", 1) + b"N" * 9,
     "frame beyond an opcode": b"\x95" + struct.pack("<Q", 3) + b"N\x8c\x04abcd\x86",
     # The unpickler drops what is left of the frame, and finds a dtype where the gate found the end of a text.
     "frame that hides opcodes": b"\x95"
@@ -148,20 +136,15 @@ PICKLES: dict[str, bytes] = {
     "bytes": b"B" + struct.pack("<I", (1 << 32) - 1),
     "bytes8": b"\x8e" + struct.pack("<Q", HUGE),
     "bytearray8": b"\x96" + struct.pack("<Q", 6 << 30),
-    "bytearray8 of all": b"\x96" + struct.pack("<Q", (1 << 63) - 1),
     "unicode8": b"\x8d" + struct.pack("<Q", HUGE),
-    "unicode": b"X" + struct.pack("<I", (1 << 32) - 1),
     "next buffer": b"\x97",
     "readonly buffer": raw(b"x") + b"\x98",
     "call bytearray": call("builtins.bytearray", number(HUGE)),
-    "call bytearray of a fraction": call("builtins.bytearray", b"G" + struct.pack(">d", 3.0)),
     "call bytes": call("builtins.bytes", number(HUGE)),
     "call list": call("builtins.list", items(number(1))),
     "call str": call("builtins.str", b"](" + number(1) + b"e"),
     "escaped": call("_codecs.encode", text("\\" * 100), text("unicode_escape")),
-    "codec": call("_codecs.encode", text("x"), text("no-such-codec")),
     "call ndarray": call("numpy.ndarray", items(number(HUGE))),
-    "new ndarray": name("numpy.ndarray") + items(items(number(HUGE))) + b"\x81",
     "reconstruct": call("numpy.core.multiarray._reconstruct", name("numpy.ndarray"), items(number(HUGE)), raw(b"b")),
     "reconstruct of objects": call(
         "numpy.core.multiarray._reconstruct", name("numpy.ndarray"), items(number(0)), raw(b"O")
@@ -170,16 +153,9 @@ PICKLES: dict[str, bytes] = {
     "fewer bytes": array((HUGE,), dtype("f8"), raw(b"")),
     "rows of nothing": array((1 << 40, 0), dtype("f8"), raw(b"")),
     "texts of nothing": array((1 << 40,), dtype("U0", sizes=number(0) + number(4), flags=8), raw(b"")),
-    "negative shape": array((-1,), dtype("f8"), raw(b"")),
     "scalar": call("numpy.core.multiarray.scalar", dtype("S2000000", order="|", sizes=number(2000000) + number(1))),
     "scalar object": call("numpy.core.multiarray.scalar", OBJECTS, b"]"),
-    "buffer of objects": call("numpy.core.numeric._frombuffer", POINTERS, OBJECTS, items(number(1)), text("C")),
     "texts of no characters": array((1,), dtype("U1", sizes=number(4) * 2, flags=8), raw(b"\xff\xff\xff\xff")),
-    "encoded copies": b"]("
-    + text("x" * 2000)
-    + b"q\x00"
-    + b"".join(call("_codecs.encode", b"h\x00", text("latin1")) for _ in range(1000))
-    + b"e",
     "array copies": b"]("
     + raw(b"x" * 2000)
     + b"q\x00"
@@ -187,42 +163,25 @@ PICKLES: dict[str, bytes] = {
     + b"e",
     # Dtypes that take bytes for pointers, or change numpy's own.
     "forged fields": array((1,), dtype("V8", order="|", fields=b"N" + FIELD, sizes=number(8) + number(1)), POINTERS),
-    "forged fields of numbers": array((1,), dtype("f8", fields=b"N" + FIELD), POINTERS),
     "forged subarray": array(
         (1,),
         dtype("V8", order="|", fields=items(OBJECTS, items(number(1))) + b"NN", sizes=number(8) + number(1)),
         POINTERS,
     ),
     "objects without their flags": array((1,), dtype("O8", order="|"), POINTERS),
-    "numbers with the flags of objects": array((1,), dtype("f8", flags=63), b"](" + number(1) + b"e"),
     "forged size": array((1,), dtype("S1", order="|", sizes=number(1 << 40) + number(1)), raw(b"x")),
-    "forged negative size": array((1,), dtype("S1", order="|", sizes=number(-8) + number(1)), raw(b"x")),
     "forged order": array((1,), dtype("f8", order="O"), POINTERS),
     "not a copy": call("numpy.dtype", text("f8"), b"\x89", b"\x89")
     + items(number(3), text(">"), b"NNN", number(-1) * 2, number(0))
     + b"b",
     "dtype alone": call("numpy.dtype", text("f8")),
     "dtype of fields": call("numpy.dtype", text("i4,O"), b"\x89", b"\x88"),
-    "dtype of a list": call("numpy.dtype", b"](" + items(text("a"), text("O")) + b"e", b"\x89", b"\x88"),
-    "dtype of a table": call("numpy.dtype", table(names=b"]", formats=b"]"), b"\x89", b"\x88"),
-    "dtype aligned": call("numpy.dtype", text("f8"), b"\x88", b"\x88"),
-    "void": array((1,), dtype("V8", order="|", sizes=number(8) + number(1)), POINTERS),
-    "date": array((1,), dtype("M8[ns]"), POINTERS),
     "dtype built twice": dtype("f8") + items(number(3), text(">"), b"NNN", number(-1) * 2, number(0)) + b"b",
-    "array built twice": array((1,), dtype("f8"), POINTERS)
-    + items(number(1), items(number(1)), dtype("f8"), b"\x89", POINTERS)
-    + b"b",
-    "metadata": call("numpy.dtype", text("f8"), b"\x89", b"\x88")
-    + items(number(4), text("<"), b"NNN", number(-1) * 2, number(0), b"}")
-    + b"b",
     # Keys.
     "twins as a key": b"}" + TWINS + b"Ns",
     "twins as keys": b"}(" + TWINS + b"Nu",
     "twins in a set": call("builtins.set", b"](" + TWINS + b"e"),
-    "twins in a frozenset": b"(" + TWINS + b"\x91",
-    "twins in a new set": b"\x8f(" + TWINS + b"\x90",
     "twins in an ordered dict": call("collections.OrderedDict", b"]](" + TWINS + b"Nea"),
-    "twins in a counter": call("collections.Counter", b"](" + TWINS + b"e"),
     "twins as a name": name("argparse.Namespace") + b")\x81}" + TWINS + b"Nsb",
     "twins": TWINS,
     "twin lists": b"]("
@@ -231,8 +190,6 @@ PICKLES: dict[str, bytes] = {
     "a list as a key": b"}]Ns",
     "a deep key": b"}N" + b"\x85" * 100_000 + b"Ns",
     "deep lists": b"]" * 30_000 + b"a" * 29_999,
-    "deep tuples": b"N" + b"\x85" * 100_000,
-    "deep dicts": b"}K\x01" * 30_000 + b"}" + b"s" * 30_000,
     "collisions": b"}(" + b"".join(number(n * ((1 << 61) - 1)) + b"N" for n in range(20_000)) + b"u",
     "a list in itself": b"]q\x00h\x00a",
     "a dict in itself": b"}q\x00" + text("x") + b"h\x00s",
@@ -241,13 +198,10 @@ PICKLES: dict[str, bytes] = {
     "nothing": b"",
     "two values": b"NN",
     "an open mark": b"N(",
-    "pop": b"NN0",
-    "dup": b"N2t",
     "no such opcode": b"\xff",
     "empty stack": b"a",
     "unknown memo": b"h\x07",
     "odd items": b"}(Nu",
-    "number text": b"I1\n",
     "name without end": b"cnumpy\nndarr",
 }
 """Bodies of pickles, by what is wrong with them."""
@@ -255,39 +209,20 @@ PICKLES: dict[str, bytes] = {
 TENSORS: dict[str, bytes] = {
     "more than is stored": tensor(1 << 20, (1 << 20,), (1,)),
     "beyond its storage": tensor(4, (4,), (1,), at=1),
-    "far beyond its storage": tensor(4, (4,), (1 << 40,)),
     "before its storage": tensor(4, (4,), (1,), at=-4),
     "backwards": tensor(4, (4,), (-1,)),
     "one number 10 ** 12 times": tensor(4, (10**12,), (0,)),
     "rows of nothing": tensor(4, (1 << 40, 0), (1, 1)),
     "no such storage": tensor(4, (4,), (1,), key="../../etc/passwd"),
-    "two sizes": b"](" + tensor(4, (4,), (1,)) + tensor(HUGE, (4,), (1,)) + b"e",
     "unknown storage": tensor(4, (4,), (1,), kind="QInt8"),
     "a storage": items(text("storage"), name("torch.FloatStorage"), text("0"), text("cpu"), number(4)) + b"Q",
-    "a view of a storage": items(
-        text("storage"),
-        name("torch.FloatStorage"),
-        text("0"),
-        text("cpu"),
-        number(4),
-        items(text("1"), number(0), number(9)),
-    )
-    + b"Q",
     "an empty tensor": call("torch.FloatTensor", number(HUGE)),
-    "an empty storage": call("torch.storage.UntypedStorage", number(HUGE)),
     "a sparse tensor": call(
         "torch._utils._rebuild_sparse_tensor",
         call("torch.serialization._get_layout", text("torch.sparse_coo")),
         items(tensor(4, (1, 2), (2, 1)), tensor(4, (2,), (1,)), items(number(HUGE)), b"\x88"),
     ),
     "a tensor with a state": tensor(4, (4,), (1,)) + items(number(1)) + b"b",
-    "a tensor of any type": call(
-        "torch._tensor._rebuild_from_type_v2",
-        name("builtins.bytearray"),
-        name("torch.Tensor"),
-        items(number(HUGE)),
-        b"}",
-    ),
     "hooks": tensor(4, (4,), (1,))[:-2] + b"}" + number(1) + name("builtins.complex") + b"stR",
     "a size of texts": call("torch.Size", items(text("x"))),
     "a tensor as a key": b"}" + tensor(4, (4,), (1,)) + b"Ns",

@@ -120,13 +120,6 @@ def test_an_export_is_sent_and_opened_again(hub: Hub, tmp_path: Path) -> None:
     assert all(map(torch.equal, ours.network.state_dict().values(), theirs.network.state_dict().values()))
 
 
-def test_a_repository_can_be_public_and_is_written_again(hub: Hub, tmp_path: Path) -> None:
-    write_hub_folder("starter", tmp_path / "out")
-    for _ in range(2):
-        weights.push(tmp_path / "out", "me/walks", hub_files(tmp_path / "out"), public=True)
-    assert hub.private == {"me/walks": False}
-
-
 def test_nothing_is_sent_without_a_login_or_offline(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_hub_folder("starter", tmp_path / "out")
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)

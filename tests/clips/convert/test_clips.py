@@ -1,17 +1,27 @@
-"""What goes with a motion stays with it: captions, features, splits, tokens, notes."""
+"""What goes with a motion stays with it, and what a conversion says of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from typer.testing import Result
 
-from motionkit.clips.convert import FileTarget, check, convert, convert_file, open_sources
+from motionkit.clips.convert import (
+    ConvertReport,
+    FileTarget,
+    check,
+    convert,
+    convert_file,
+    fit_text,
+    messages,
+    open_sources,
+)
 from motionkit.clips.convert.feature_target import FeatureTarget, finish_folder, write_clip
 from motionkit.errors import MotionkitError
 from motionkit.formats.native import read_native, write_native
@@ -184,15 +194,6 @@ def test_two_folders_with_one_name_each_get_their_own_caption(tmp_path: Path) ->
     assert [source.key for source in alone] == ["A_walk", "B_walk"]
 
 
-def test_a_link_to_a_file_elsewhere_is_named_like_the_link(tmp_path: Path) -> None:
-    for folder in ("far", "in/a", "in/b"):
-        (tmp_path / folder).mkdir(parents=True)
-    write_bvh(tmp_path / "far/real.bvh")
-    write_bvh(tmp_path / "in/b/walk.bvh")
-    (tmp_path / "in/a/walk.bvh").symlink_to(tmp_path / "far/real.bvh")
-    assert [source.key for source in open_sources([tmp_path / "in"]).sources] == ["a_walk", "b_walk"]
-
-
 def test_its_own_output_is_not_read_again(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     write_bvh(tmp_path / "in/a.bvh")
@@ -273,16 +274,6 @@ def test_the_mirror_image_of_the_shortest_clip_is_written(tmp_path: Path, body, 
     torch.testing.assert_close(image[:, :4], mirror_features(rows, body)[:, :4], atol=0.03 / body.unit, rtol=0)
 
 
-def test_the_record_tells_clips_of_one_file_apart(tmp_path: Path) -> None:
-    clips = [
-        replace(feature_clip(60), part=str(n), notes={"format": "memory", "prompt": f"number {n}"}) for n in range(3)
-    ]
-    report = convert([Memory("m", clips)], tmp_path / "out", FeatureTarget())
-    record = json.loads((tmp_path / "out/convert.json").read_text())["clips"]
-    assert {key: about["prompt"] for key, about in record.items()} == {f"m_{n}": f"number {n}" for n in range(3)}
-    assert report.cut == {}
-
-
 @pytest.mark.parametrize("part", ["/../../../../escaped", "x/y", "..", "\x1b[2J"])
 @pytest.mark.parametrize(
     "target", [FeatureTarget(), FileTarget("npz"), FileTarget("html")], ids=["humanml", "npz", "html"]
@@ -294,3 +285,43 @@ def test_a_hostile_part_stays_in_the_folder(tmp_path: Path, part: str, target) -
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == inside
     with pytest.raises(MotionkitError, match="no name"):
         target.write(feature_clip(60), "m/../../x", tmp_path)
+
+
+Cli = Callable[..., Result]
+
+
+def report(*keys: str, **more: object) -> ConvertReport:
+    clips = [{"clip": key, "frames": 60, "findings": []} for key in keys]
+    return ConvertReport(clips=clips, **more)  # type: ignore[arg-type]
+
+
+def test_what_many_clips_have_in_common_is_said_once() -> None:
+    keys = [f"c{number:02d}" for number in range(12)]
+    said = messages(
+        report(*keys, warnings=[*(f"{key}: its feet slide: much." for key in keys), "c00: alone.", "no split: none."]),
+        fixed=False,
+    )
+    assert [text for _, text in said] == [
+        f"12 clips ({', '.join(keys[:10])}, ...): its feet slide: much.", "c00: alone.", "no split: none.",
+    ]  # fmt: skip
+
+
+def test_the_fit_of_a_skeleton_is_said_where_it_is_bad_or_asked_for() -> None:
+    def said(mean: float, most: float, flips: float = 0.0, **how: bool) -> str:
+        return fit_text(ConvertReport(figures={"residual_mean": mean, "residual_max": most, "flips": flips}), **how)
+
+    assert said(0.0077, 0.038) == ""
+    assert said(0.0077, 0.038, always=True) == "skeleton fit: 8 mm mean, 38 mm max"
+    assert said(0.0012, 0.0345, 2.0) == "skeleton fit: 1 mm mean, 34 mm max, 2 flips"
+    assert said(0.02, 0.03) == "skeleton fit: 20 mm mean, 30 mm max"
+    assert said(0.01, 0.07).endswith("70 mm max")
+    assert fit_text(ConvertReport(), always=True) == ""
+
+
+def test_a_record_has_numbers_of_what_was_written(cli: Cli) -> None:
+    write_bvh(Path("a.bvh"), 150, fps=60.0)
+    assert cli("convert", "a.bvh", "out").exit_code == 0
+    entry = json.loads(Path("out/convert.json").read_text())["clips"]["a"]
+    assert (entry["frames"], entry["source_frames"], entry["source_fps"], entry["joints"]) == (49, 150, 60, 22)
+    document = json.loads(cli("convert", "--check", "a.bvh", "--json").stdout)
+    assert (document["clips"][0]["frames"], document["clips"][0]["joints"]) == (150, 22)

@@ -1,3 +1,5 @@
+"""Conversions from end to end: what is written, left out and refused, and the options that say so."""
+
 from __future__ import annotations
 
 import itertools
@@ -10,23 +12,25 @@ import torch
 from typer.testing import CliRunner
 
 from motionkit.clips import sources as _pool
-from motionkit.clips.convert import FileSource, FileTarget, check, convert, open_sources
+from motionkit.clips.convert import (
+    Edits,
+    FileSource,
+    FileTarget,
+    OutputOptions,
+    check,
+    convert,
+    open_sources,
+    plan_conversion,
+)
 from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.errors import MotionkitError
-from motionkit.motion import (
-    HUMANML,
-    Caption,
-    Clip,
-    JointMotion,
-    feature_stats,
-    read_caption_table,
-    read_features,
-)
+from motionkit.formats.bvh import read_bvh
+from motionkit.motion import HUMANML, Caption, Clip, JointMotion, feature_stats, read_caption_table, read_features
 from motionkit.testing import check_dataset
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
 
 from ...made.bodies import mirror_features, walker
-from ...made.bvh_files import Dialect, write_bvh, write_dialect
+from ...made.bvh_files import write_bvh
 
 
 @pytest.fixture
@@ -214,14 +218,6 @@ def test_mirror_images(tmp_path):
     torch.testing.assert_close(image[:, :3], mirror_features(plain, HUMANML)[:, :3], atol=0.02, rtol=0)
 
 
-def test_same_names_get_their_folders(tmp_path):
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        write_bvh(tmp_path / folder / "walk fast.bvh", 130)
-    assert [source.key for source in opened(tmp_path)] == ["a_walk_fast", "b_walk_fast"]
-    assert len(opened(tmp_path, tmp_path / "a")) == 2, "a file given twice counts once"
-
-
 def test_features_pass_unchanged(tmp_path):
     class Source:
         key, origin = "x", "memory"
@@ -239,27 +235,6 @@ def test_features_pass_unchanged(tmp_path):
         np.load(tmp_path / "out/new_joint_vecs/x.npy"),
         np.arange(50 * 263.0, dtype=np.float32).reshape(50, 263) / np.float32(1e4),
     )
-
-
-def test_z_up_files_are_turned(tmp_path):
-    for name, up in (("a", "y"), ("b", "z")):
-        write_dialect(tmp_path / f"in/{name}.bvh", Dialect(up=up), 3.0)
-    convert(opened(tmp_path / "in"), tmp_path / "out", FeatureTarget())
-    plain, turned = (np.load(tmp_path / f"out/new_joint_vecs/{name}.npy") for name in "ab")
-    np.testing.assert_allclose(turned, plain, atol=1e-4)
-
-
-def test_a_rest_pose_before_the_motion_is_left_out_of_datasets_only(tmp_path):
-    write_bvh(tmp_path / "plain.bvh", 150)
-    write_bvh(tmp_path / "rest.bvh", 150, rest=True)
-    report = convert(opened(tmp_path), tmp_path / "out", FeatureTarget())
-    assert report.warnings == ["rest: its first frame is a rest pose and was left out."]
-    plain, rest = (np.load(tmp_path / f"out/new_joints/{name}.npy") for name in ("plain", "rest"))
-    assert len(plain) == len(rest)
-    fastest = [float(np.linalg.norm(np.diff(clip, axis=0), axis=-1).max()) for clip in (plain, rest)]
-    assert fastest[1] == pytest.approx(fastest[0], rel=0.1)
-    kept = convert(opened(tmp_path / "rest.bvh"), tmp_path / "npz", FileTarget("npz"))
-    assert kept.frames == kept.clips[0]["frames"], "nothing is dropped from a file that only changes its format"
 
 
 def planted(path: Path) -> Path:
@@ -285,14 +260,6 @@ def test_check_names_the_frames_and_writes_nothing(tmp_path):
     assert run("convert", "--check", tmp_path / "fine.bvh").exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bvh", "fine.bvh"]
     assert "nothing" in run("convert", "--check", tmp_path, "--fix").stderr
-
-
-def test_fix_keeps_the_longest_clean_run_and_says_which(tmp_path):
-    result = run("convert", planted(tmp_path / "a.bvh"), tmp_path / "out", "--to", "npz", "--fix", "--json")
-    assert result.exit_code == 0, result.stderr
-    document = json.loads(result.stdout)
-    assert document["fixed"] == {"a": [0, 100]}
-    assert document["frames"] == 100
 
 
 def test_a_killed_conversion_goes_on_where_it_was(clips, tmp_path):
@@ -361,23 +328,6 @@ def test_a_dataset_is_read_back_with_its_texts_and_splits(clips, tmp_path):
         assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "first" / name).read_bytes(), name
 
 
-def test_a_broken_texts_file_costs_its_own_clip_only(clips, tmp_path):
-    convert(opened(clips), tmp_path / "first", FeatureTarget())
-    (tmp_path / "first/texts/clip1.txt").write_text("no hash marks here\n")
-    report = convert(opened(tmp_path / "first"), tmp_path / "second", FeatureTarget())
-    assert len(report.written) == 5
-    (reason,) = report.failed.values()
-    assert "clip1.txt, line 1" in reason
-
-
-def test_what_is_no_motion_is_said(clips, tmp_path):
-    (clips / "settings.json").write_text('{"epochs": 3}')
-    np.save(clips / "Mean.npy", np.zeros(263, dtype=np.float32))
-    result = run("convert", clips, tmp_path / "out")
-    assert result.exit_code == 0
-    assert "2 file(s) hold no motion" in result.stderr
-
-
 def test_a_mirror_image_must_not_be_called_like_another_clip(clips, tmp_path):
     write_bvh(clips / "Mclip0.bvh", 150)
     result = run("convert", clips, tmp_path / "out", "--mirror")
@@ -419,3 +369,77 @@ def test_the_starter_is_a_legal_source(tmp_path, monkeypatch):
     dataset = humanml.build(HumanMLOptions(root=tmp_path / "out"))
     assert len(dataset.clips("train")) == 8
     check_dataset(dataset)
+
+
+def test_a_held_rest_pose_is_left_out_of_datasets_only(tmp_path: Path):
+    write_bvh(tmp_path / "plain.bvh", 150, rest=True)
+    text = write_bvh(tmp_path / "held.bvh", 150, rest=True).read_text()
+    lines = text.replace("Frames: 150", "Frames: 154").splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("Frame Time")) + 1
+    (tmp_path / "held.bvh").write_text("\n".join([*lines[:first], *[lines[first]] * 4, *lines[first:]]) + "\n")
+    report = convert(open_sources([tmp_path / "held.bvh"]).sources, tmp_path / "out", FeatureTarget())
+    assert report.warnings == ["held: its first 5 frames are a rest pose and were left out."]
+    convert(open_sources([tmp_path / "plain.bvh"]).sources, tmp_path / "plain", FeatureTarget())
+    held, plain = (np.load(tmp_path / f"{path}.npy") for path in ("out/new_joints/held", "plain/new_joints/plain"))
+    np.testing.assert_allclose(held, plain, atol=1e-5)
+    kept = convert(open_sources([tmp_path / "held.bvh"]).sources, tmp_path / "bvh", FileTarget("bvh"))
+    assert kept.written == ["held"]
+    assert read_bvh(tmp_path / "bvh/held.bvh")[0].motion.frames == 154
+
+
+def test_a_clip_of_several_splits_is_never_trained_on_and_warned_of(tmp_path: Path) -> None:
+    for number in range(4):
+        write_bvh(tmp_path / "in" / f"c{number}.bvh", 150) if number else (tmp_path / "in").mkdir()
+    first = tmp_path / "first"
+    convert(open_sources([tmp_path / "in"]).sources, first, FeatureTarget())
+    (first / "train.txt").write_text("c1\nc2\nc3\n")
+    (first / "val.txt").write_text("c2\n")
+    (first / "test.txt").write_text("c3\nc3\nc2\n")
+    sources = {source.key: source for source in open_sources([first]).sources}
+    assert {key: source.splits for key, source in sources.items()} == {
+        "c1": ("train",),
+        "c2": ("train", "val", "test"),
+        "c3": ("train", "test"),
+    }
+    report = convert(list(sources.values()), tmp_path / "second", FeatureTarget())
+    assert report.splits == {"train": 1, "val": 0, "test": 2}
+    said = "\n".join(report.warnings)
+    assert "c2: its folder lists it in train, val, test; it counts as test." in said
+    assert "c3: its folder lists it in train, test; it counts as test." in said
+    assert "c1" not in said
+
+
+@pytest.mark.parametrize(
+    ("out", "to", "inputs", "target", "file"),
+    [
+        ("out", None, ["a.bvh"], FeatureTarget("humanml"), None),
+        ("out", "kit", ["a.bvh"], FeatureTarget("kit"), None),
+        ("out", "glb", ["a.bvh"], FileTarget("glb"), None),
+        ("a.glb", None, ["a.bvh"], FileTarget("glb"), "glb"),
+        ("a.npz", None, ["a.json", "b.JSON"], FileTarget("mpl"), "mpl"),
+        ("a.npz", None, ["a.json", "b.bvh"], FileTarget("npz"), "npz"),
+        ("a.npz", "mpl", ["a.bvh"], FileTarget("mpl"), "mpl"),
+        ("v1.2", None, ["a.bvh"], FeatureTarget("humanml"), None),
+    ],
+)
+def test_paths_say_what_to_make(out: str, to, inputs, target, file) -> None:
+    request = plan_conversion(Path(out), inputs, to)
+    assert (request.target, request.file) == (target, file)
+
+
+@pytest.mark.parametrize(
+    ("out", "to", "options", "said"),
+    [
+        ("a.glb", "bvh", OutputOptions(), "--to bvh does not fit the name a.glb"),
+        ("a.usd", None, OutputOptions(), ".usd files cannot be written"),
+        ("out", "kit", OutputOptions(fps=20.0), "--fps 20: kit has 12.5"),
+        ("out", None, OutputOptions(min_frames=50), "--min-frames does not act with --to humanml"),
+        ("a.npz", None, OutputOptions(min_frames=50), "--min-frames does not act where OUT is a single file"),
+        ("out", "kit", OutputOptions(edits=Edits(yaw=3.0)), "--yaw does not act with --to kit"),
+        ("out", "kit", OutputOptions(bvh_unit="m"), "--bvh-unit does not act with --to kit"),
+        ("a.glb", None, OutputOptions(bvh_unit="m"), "--bvh-unit does not act with --to glb"),
+    ],
+)
+def test_what_could_not_act_is_refused(out: str, to, options: OutputOptions, said: str) -> None:
+    with pytest.raises(MotionkitError, match=said):
+        plan_conversion(Path(out), ["a.bvh"], to, options)

@@ -1,24 +1,35 @@
-"""What is found in folders: everything is read or said, and what cannot be read costs nothing else."""
+"""What is found in folders: everything is read or said, gaps too, and what cannot be read costs nothing else."""
 
 from __future__ import annotations
 
+import errno
 import json
-import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import Result
+import torch
+from typer.testing import CliRunner, Result
 
-from motionkit.clips.convert import FileTarget, convert, load_clips, open_sources
+from motionkit.clips.convert import FileTarget, convert, convert_file, open_sources
 from motionkit.clips.convert.feature_target import FeatureTarget
+from motionkit.clips.convert.run import write_clip
+from motionkit.clips.profile.document import profile_document
+from motionkit.clips.profile.statistics import profile_sources
+from motionkit.clips.sources import ClipOutcome, Job, work
 from motionkit.errors import MotionkitError
+from motionkit.formats.bvh import read_bvh
 from motionkit.formats.table import read_clips
+from motionkit.motion import HUMANML, Caption, Clip, JointMotion, joints_to_features
 from motionkit.weights import read_array
 
 from ...made.bodies import walker
 from ...made.bvh_files import write_bvh
+from ...made.mpl_files import exported, save, starter_motion
 
 Cli = Callable[..., Result]
 
@@ -130,48 +141,6 @@ def test_joints_keep_the_captions_and_splits_beside_them(tmp_path: Path) -> None
     assert clip.texts == ("a walk",)
 
 
-def test_a_page_shows_the_good_ones_of_several(cli: Cli) -> None:
-    Path("in").mkdir()
-    write_bvh(Path("in/good.bvh"), 60)
-    Path("in/cut.bvh").write_text(Path("in/good.bvh").read_text()[:-400])
-    result = cli("convert", "in", "out.html", "--json")
-    assert result.exit_code == 1
-    document = json.loads(result.stdout)
-    assert document["written"] == ["good"]
-    assert list(document["failed"]) == ["in/cut.bvh"]
-    assert "good" in Path("out.html").read_text()
-    Path("in/good.bvh").unlink()
-    result = cli("convert", "in", "other.html")
-    assert result.exit_code == 2
-    assert not Path("other.html").exists()
-
-
-def test_a_remedy_is_said_in_lists_too() -> None:
-    error = MotionkitError("no unit.", why="known are m, cm, ...", fix="pass --units.")
-    assert error.sentence() == "no unit (known are m, cm, ...). Fix: pass --units."
-    assert MotionkitError("a, b, ...").sentence() == "a, b, ..."
-
-
-def test_too_little_memory_is_a_failure_of_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_bvh(tmp_path / "a.bvh", 60)
-
-    def full(*_: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr("motionkit.formats.bvh.read.parse_frames", full)
-    (source,) = open_sources([tmp_path / "a.bvh"]).sources
-    with pytest.raises(MotionkitError, match=r"a\.bvh takes more memory than there is"):
-        load_clips(source)
-
-
-def test_an_archive_of_repetition_is_not_unpacked(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "a.npz", poses=np.zeros((100_000_000,), np.int8))
-    with pytest.raises(MotionkitError, match=r"a\.npz unpacks 0\.1 MB to 100 MB"):
-        read_array(tmp_path / "a.npz")
-    np.savez_compressed(tmp_path / "b.npz", poses=np.zeros((10_000_000,), np.int8))
-    assert read_array(tmp_path / "b.npz")["poses"].shape == (10_000_000,)
-
-
 def test_a_file_that_may_not_be_read_is_not_to_be_downloaded_again(tmp_path: Path, monkeypatch) -> None:
     np.save(tmp_path / "a.npy", np.zeros(3))
 
@@ -184,30 +153,154 @@ def test_a_file_that_may_not_be_read_is_not_to_be_downloaded_again(tmp_path: Pat
     assert caught.value.fix == "check its permissions."
 
 
-def test_a_file_that_may_not_be_written_is_refused_before_the_work(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_bvh(Path("a.bvh"), 60)
-    Path("ro").mkdir()
-    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "ro")
-    result = cli("convert", "a.bvh", "ro/out.bvh")
-    assert result.exit_code == 2
-    assert "ro/out.bvh cannot be written" in result.stderr
-    assert "--out" not in result.stderr
-    assert ".tmp" not in result.stderr
+def clip() -> Clip:
+    joints = walker(60)
+    return Clip(JointMotion(HUMANML.joint_names, HUMANML.parents, joints, 20.0), captions=(Caption("x"),))
 
 
-def test_a_name_of_nothing_but_blanks_is_still_an_id(tmp_path: Path) -> None:
-    write_bvh(tmp_path / "a.bvh", 60)
-    (tmp_path / "a.bvh").rename(tmp_path / " .bvh")
-    sources = open_sources([tmp_path / " .bvh"]).sources
-    assert sources[0].key == "clip"
-    assert convert(sources, tmp_path / "out", FileTarget("npz")).written == ["clip"]
+@dataclass(frozen=True)
+class Failing:
+    """A source, or a target, that fails."""
+
+    error: BaseException
+    key: str = "x"
+    origin: str = "x.bvh"
+    for_training: bool = field(default=False)
+
+    def fingerprint(self) -> str:
+        return ""
+
+    def load(self) -> Sequence[Clip]:
+        raise self.error
+
+    def describe(self) -> dict[str, object]:
+        return {}
+
+    def write(self, clip: Clip, key: str, folder: Path) -> None:
+        raise self.error
 
 
-def test_zip_members_are_whole(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", x=np.arange(10.0))
-    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
-        data = archive.read("x.npy")
-    with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
-        archive.writestr("x.npy", data[:-16])
-    with pytest.raises(MotionkitError, match="cannot be read"):
-        read_array(tmp_path / "b.npz")
+@dataclass(frozen=True)
+class Sound:
+    key: str = "x"
+    origin: str = "x.bvh"
+
+    def fingerprint(self) -> str:
+        return ""
+
+    def load(self) -> Sequence[Clip]:
+        return [clip()]
+
+
+def write(source: Any, target: Any, folder: Path) -> ClipOutcome[Any]:
+    """Convert a source as a worker process does."""
+    return work(Job(source, partial(write_clip, target=target, folder=folder)))
+
+
+ERRORS = [
+    KeyError("frames"), OverflowError("too large"), MemoryError(), RecursionError("deep"),
+    torch.linalg.LinAlgError("svd"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), LookupError("unknown encoding"), NotImplementedError("type 99"),
+    PermissionError(errno.EACCES, "Permission denied"), OSError(errno.ENAMETOOLONG, "File name too long"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_any_error_of_a_reader_or_a_writer_is_the_problem_of_its_clip(tmp_path: Path, error: Exception) -> None:
+    read, written = write(Failing(error), FileTarget("npz"), tmp_path), write(Sound(), Failing(error), tmp_path)
+    for outcome, results in ((read, 0), (written, 1)):
+        (reason,) = outcome.failed().values()
+        assert len(outcome.results) == results, "what was found in a clip stays known when it cannot be written"
+        assert "\n" not in reason
+        plain = "more memory than there is" if isinstance(error, MemoryError) else type(error).__name__
+        assert (error.strerror if isinstance(error, OSError) else plain) in reason
+    with pytest.raises(MotionkitError):
+        convert_file([Failing(error)], tmp_path / "a.npz", "npz")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG])
+def test_a_disk_that_takes_no_file_stops_everything(tmp_path: Path, number: int) -> None:
+    with pytest.raises(OSError, match="disk"):
+        write(Sound(), Failing(OSError(number, "disk")), tmp_path)
+    assert work(Job(Failing(OSError(number, "disk")), write_clip)).problems, "a source on a broken disk is one source"
+
+
+def test_ctrl_c_is_no_problem_of_a_clip(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        write(Failing(KeyboardInterrupt()), FileTarget("npz"), tmp_path)
+
+
+GAP = 10
+"""The frame that is lost; 60 and more follow."""
+
+
+def bvh(folder: Path) -> Path:
+    path = write_bvh(folder / "gap.bvh", 80, fps=20)
+    lines = path.read_text().splitlines()
+    row = lines.index("MOTION") + 3 + GAP
+    lines[row] = lines[row].replace(lines[row].split()[7], "nan", 1)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def features(folder: Path) -> Path:
+    rows = joints_to_features(walker(81), HUMANML).float()
+    rows[GAP, 100] = float("nan")
+    np.save(folder / "gap.npy", rows.numpy())
+    return folder / "gap.npy"
+
+
+def exported_json(folder: Path) -> Path:
+    document = exported(starter_motion("walk/normal", 80, 20.0), np.zeros(80))
+    document["Frames"][GAP]["RootVelocityXY"][0] = float("nan")
+    return save(folder / "gap.json", document)
+
+
+def run(*words: object):
+    from motionkit.cli import get_app
+
+    return CliRunner().invoke(get_app(), [str(word) for word in words])
+
+
+@pytest.fixture(params=[bvh, features, exported_json])
+def gap(request, tmp_path: Path) -> Path:
+    make: Callable[[Path], Path] = request.param
+    (tmp_path / "in").mkdir()
+    return make(tmp_path / "in")
+
+
+def test_check_names_the_frame(gap: Path):
+    result = run("convert", gap, "--check", "--json")
+    (clip,) = json.loads(result.stdout)["clips"]
+    (finding,) = [finding for finding in clip["findings"] if finding["kind"] == "nan"]
+    assert finding["frames"] == [[GAP, GAP + 1]]
+
+
+@pytest.mark.parametrize("out", ["out.npz", "out"])
+def test_without_fix_it_is_refused_with_the_frame(gap: Path, tmp_path: Path, out: str):
+    result = run("convert", gap, tmp_path / out)
+    assert result.exit_code != 0
+    said = " ".join(result.stderr.split())
+    assert f"in frame {GAP}" in said
+    assert "--fix" in said
+
+
+def test_fix_keeps_the_longest_clean_run(gap: Path, tmp_path: Path):
+    report = convert(open_sources([gap]).sources, tmp_path / "out", FileTarget("bvh"), fix=True)
+    assert report.written == ["gap"]
+    (clip,) = read_bvh(tmp_path / "out/gap.bvh")
+    assert clip.motion.frames == 80 - GAP - 1
+    assert torch.isfinite(clip.motion.positions()).all()
+
+
+def test_fixed_features_are_the_rows_after_the_gap(tmp_path: Path):
+    path = features(tmp_path)
+    result = run("convert", path, tmp_path / "out", "--fix")
+    assert result.exit_code == 0, result.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "out/new_joint_vecs/gap.npy"), np.load(path)[GAP + 1 :])
+
+
+def test_a_profile_takes_nothing_from_the_lost_frame(gap: Path):
+    document = profile_document(profile_sources(open_sources([gap]).sources))
+    json.dumps(document, allow_nan=False)
+    assert document["findings"]["nan"] == {"error": 1, "warning": 0}

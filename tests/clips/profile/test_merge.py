@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import tomllib
 from pathlib import Path
@@ -151,12 +150,6 @@ def test_a_file_that_only_loses_blanks_has_no_copy_and_a_copy_replaces_no_older_
     assert parse(path)["mine"] == 1
 
 
-def test_the_statistics_are_a_table_of_their_own_in_toml(tmp_path: Path) -> None:
-    path = tmp_path / "new.toml"
-    merge_settings(path, WANTED, FIGURES)
-    assert path.read_text().endswith("\n\n[dataset_profile]\nn_clips = 3\ncomplexity = 1.25\n")
-
-
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
 def test_permissions_stay_and_a_copy_has_them_too(tmp_path: Path) -> None:
     plain, anew = tmp_path / "a.json", tmp_path / "a.yaml"
@@ -182,18 +175,6 @@ def test_windows_lines_and_a_byte_order_mark_stay(tmp_path: Path) -> None:
     assert parse_json(raw.decode("utf-8-sig"), "test", dict)["batch"] == 4
 
 
-def test_the_guide_s_own_file_keeps_every_line(tmp_path: Path, shared: Path) -> None:
-    guide = (shared / "guides" / "003-motion-predictor.md").read_text()
-    (text,) = (block for block in re.findall(r"```json\n(.*?)```", guide, re.DOTALL) if '"bundle_json"' in block)
-    path = tmp_path / "exp_phase_mpl.json"
-    path.write_text(text)
-    merged = merge_settings(path, {**WANTED, "dropout": 0.1}, FIGURES)
-    assert merged.added == ["dropout"]
-    assert set(merged.kept) == {"epochs", "batch", "freerun_stage_schedule"}
-    before = parse_json(text, "test", dict)
-    assert {key: value for key, value in parse(path).items() if key in before} == before
-
-
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
@@ -217,14 +198,6 @@ def test_files_that_are_no_settings_are_left_alone(tmp_path: Path, name: str, te
         merge_settings(path, WANTED, FIGURES)
     assert path.read_bytes() == raw
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_yaml_tags_do_not_execute(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text(f"a: !!python/object/apply:pathlib.Path.touch [{tmp_path / 'made'}]\n")
-    with pytest.raises(MotionkitError, match="not valid YAML"):
-        merge_settings(path, WANTED, FIGURES)
-    assert not (tmp_path / "made").exists()
 
 
 plain = st.one_of(st.booleans(), st.integers(-9, 9), st.text("ab #/\"'\\{}[],:\n", max_size=6), st.just(0.5))

@@ -1,25 +1,45 @@
+"""Joints from features, there and back, and mirrored."""
+
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import accumulate_rotations, matrix_from_6d, positions_from_bones, yaw_matrix
+from motionkit.geometry import (
+    accumulate_rotations,
+    bones_from_positions,
+    matrix_from_6d,
+    positions_from_bones,
+    yaw_matrix,
+)
 from motionkit.motion import (
     HUMANML,
     KIT,
     MotionBatch,
     Skeleton,
+    feature_layout,
     features_to_joints,
     joints_to_features,
+    mirror,
+    mirror_features,
+    mirror_text,
+    resize_features,
     root_trajectory,
+    with_frame_after,
 )
-from motionkit.motion.features.extract import canonicalise
-from motionkit.motion.features.recover import feature_layout
+from motionkit.motion.features.extract import canonicalise, retarget
+from motionkit.rigs import kit_bones
+from motionkit.rigs.rest import body_to_kit
+from motionkit.starter import generate
 
+from ...made.bodies import mirror_features as mirrored_by_blocks
 from ...made.bodies import walker
 
 
@@ -152,3 +172,185 @@ def test_wrong_width_is_named(width):
     with pytest.raises(MotionkitError, match="263") as caught:
         features_to_joints(torch.zeros(4, width), HUMANML)
     assert ("KIT" in caught.value.why) == (width == 251)
+
+
+ACTIONS = ("walk", "turn", "jump", "kick")
+
+
+def bodies(skeleton) -> list[torch.Tensor]:
+    """Starter clips and walkers, those with headings past half a turn among them."""
+    clips = [torch.from_numpy(generate(action, frames=70).joints) for action in ACTIONS]
+    if skeleton is KIT:
+        clips = [body_to_kit(clip) for clip in clips]
+    return clips + [walker(70, seed=1, turn=turn, skeleton=skeleton) for turn in (0.0, 0.06, -0.11)]
+
+
+def bones_of(skeleton) -> torch.Tensor | None:
+    return kit_bones() if skeleton is KIT else None
+
+
+@pytest.mark.parametrize("skeleton", [HUMANML, KIT], ids=["humanml", "kit"])
+def test_joints_features_joints(skeleton):
+    """Within 1e-5 m, in the single precision that files have."""
+    for joints in bodies(skeleton):
+        placed = canonicalise(retarget(joints, skeleton, bones_of(skeleton)), skeleton)
+        features = joints_to_features(joints, skeleton, bones=bones_of(skeleton)).float()
+        assert float((features_to_joints(features, skeleton) - placed[:-1]).abs().max()) < 1e-5
+        assert float((with_frame_after(features, skeleton) - placed).abs().max()) < 1e-5
+
+
+@pytest.mark.parametrize("skeleton", [HUMANML, KIT], ids=["humanml", "kit"])
+def test_features_joints_features(skeleton):
+    """Within 1e-5 without alignment and fitting (lengths in metres), 0.015 with them, in single precision."""
+    layout = feature_layout(skeleton)
+    for joints in bodies(skeleton):
+        features = joints_to_features(joints, skeleton, bones=bones_of(skeleton))
+        for stored, off, aligned in ((features, 1e-9, 1e-9), (features.float(), 1e-5, 0.015)):
+            back = with_frame_after(stored.double(), skeleton)
+            exact = joints_to_features(back, skeleton, target=False, align=False)
+            again = joints_to_features(back, skeleton, bones=bones_of(skeleton))
+            steady = _steady(back, skeleton)[:-1]
+            assert float(steady.double().mean()) > 0.3
+            for made, tolerance in ((exact, off), (again, aligned)):
+                error = (made - stored).abs()
+                for block in (layout.root_velocity, layout.root_height, layout.positions, layout.velocities):
+                    assert float(error[:, block].max()) < tolerance / skeleton.unit
+                assert float(error[:, layout.yaw_rate].max()) < tolerance
+                turns = error[:, layout.rotations].reshape(len(error), -1, 6)
+                assert float(turns[steady].max()) < tolerance
+                assert torch.equal(made[:, layout.contacts], stored[:, layout.contacts].to(made))
+
+
+def _steady(joints: torch.Tensor, skeleton) -> torch.Tensor:
+    """Whether the rotation of each joint but the root is well defined, ``[T, J - 1]``.
+
+    Where a bone points nearly against its direction at rest (KIT's hips and shoulders always do), the smallest
+    rotation between the two hangs on the last digits of its ends, and so does the one that counts from it.
+    """
+    bones = torch.nn.functional.normalize(bones_from_positions(joints, skeleton.parents), dim=-1)
+    fine = (bones * bones.new_tensor(skeleton.raw_offsets)).sum(-1) > -0.9
+    fine[:, 0] = True
+    return (fine & fine[:, list(skeleton.rotation_parents)])[:, 1:]
+
+
+def test_a_public_clip(shared: Path):
+    data = np.load(shared / "fixtures/mdm/features_012314.npz")
+    features = torch.from_numpy(data["joint_vecs"])
+    joints = features_to_joints(features, HUMANML)
+    np.testing.assert_allclose(joints, data["new_joints"], atol=1e-5)
+    back = with_frame_after(features, HUMANML)
+    exact = joints_to_features(back, HUMANML, target=False, align=False)
+    assert float((exact - features).abs().max()) < 1e-5
+    assert float((joints_to_features(back, HUMANML) - features).abs().max()) < 1e-5
+    # The original has the stored frames only; its headings change because smoothing ends a frame earlier.
+    aligned = joints_to_features(joints, HUMANML)
+    assert 1e-3 < float((aligned - features[:-1]).abs().max()) < 0.015
+
+
+def test_the_frame_after_is_the_one_that_was_there():
+    for skeleton in (HUMANML, KIT):
+        batch = torch.stack(
+            [canonicalise(walker(30, seed=seed, turn=0.05, skeleton=skeleton), skeleton) for seed in (0, 1)]
+        )
+        features = joints_to_features(batch, skeleton, target=False)
+        np.testing.assert_allclose(with_frame_after(features, skeleton)[:, -1], batch[:, -1], atol=1e-12)
+
+
+def even(skeleton):
+    """The same body with right bones as long as left ones."""
+    offsets = np.array(skeleton.target_offsets)
+    for left, right in skeleton.mirror_pairs:
+        offsets[right] = offsets[left] * [-1, 1, 1]
+    return replace(skeleton, target_offsets=tuple(map(tuple, offsets)))
+
+
+def test_mirror_equals_the_recorded_one(shared: Path):
+    data = np.load(shared / "fixtures/mdm/features_synthetic_t2m.npz")
+    assert np.array_equal(mirror(torch.from_numpy(data["raw_joints"]), HUMANML).numpy(), data["mirrored_raw"])
+
+
+@pytest.mark.parametrize("skeleton", [HUMANML, KIT], ids=["humanml", "kit"])
+def test_twice_is_once_less(skeleton):
+    joints = walker(30, 1, skeleton=skeleton)
+    assert torch.equal(mirror(mirror(joints, skeleton), skeleton), joints)
+    vectors = joints_to_features(joints, skeleton, target=False)
+    assert torch.equal(mirror_features(mirror_features(vectors, skeleton), skeleton), vectors)
+
+
+def test_mirrored_features_are_those_of_the_mirrored_motion():
+    body = even(HUMANML)
+    joints = retarget(walker(60, 2, turn=0.04), body)
+    direct = joints_to_features(mirror(joints, body), body)
+    np.testing.assert_allclose(mirror_features(joints_to_features(joints, body), body), direct, atol=1e-9)
+
+
+@pytest.mark.parametrize("skeleton", [HUMANML, KIT], ids=["humanml", "kit"])
+def test_columns_are_exchanged_as_blocks_are(skeleton):
+    rows = torch.randn(3, 5, skeleton.width)
+    assert torch.equal(mirror_features(rows, skeleton), mirrored_by_blocks(rows, skeleton))
+
+
+@pytest.mark.parametrize("skeleton", [HUMANML, KIT], ids=["humanml", "kit"])
+def test_features_of_a_larger_body(skeleton):
+    joints = walker(40, 3, skeleton=skeleton)
+    rows = joints_to_features(joints, skeleton, target=False)
+    larger = joints_to_features(joints * 1.2, skeleton, target=False)
+    found = resize_features(rows, skeleton, torch.tensor(1.2, dtype=torch.float64))
+    torch.testing.assert_close(found[:, :-4], larger[:, :-4], rtol=1e-9, atol=1e-9)
+    assert torch.equal(found[:, -4:], rows[:, -4:]), "contacts stay"
+
+
+def test_mirror_swaps_sides():
+    joints = torch.arange(66.0).reshape(1, 22, 3)
+    made = mirror(joints, HUMANML)
+    assert made[0, 7].tolist() == [-24.0, 25.0, 26.0], "left ankle is the mirrored right ankle"
+    assert made[0, 15].tolist() == [-45.0, 46.0, 47.0], "the head stays the head"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a man kicks with his left leg", "a man kicks with his right leg"),
+        ("turns clockwise, Right hand up", "turns counterclockwise, Left hand up"),
+        ("walks counter-clockwise", "walks clockwise"),
+        ("stands upright, brightly", "stands upright, brightly"),
+        ("steps leftwards", "steps rightwards"),
+        ("LEFTWARD, Leftward, LEFT", "RIGHTWARD, Rightward, RIGHT"),
+        ("一个人用左手挥手,然后向右走", "一个人用右手挥手,然后向左走"),
+        ("顺时针转一圈,再逆时针转", "逆时针转一圈,再顺时针转"),
+        ("反时针,順時針,逆時針", "顺时针,逆時針,順時針"),
+        ("左右摇摆,大约十步左右,左顾右盼", "左右摇摆,大约十步左右,左顾右盼"),
+        ("用left手,向Right转", "用right手,向Left转"),
+    ],
+)
+def test_words(text, expected):
+    assert mirror_text(text) == expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "left",
+                "right",
+                "clockwise",
+                "counterclockwise",
+                "Left",
+                "a",
+                "walks,",
+                "rightward",
+                "bright",
+                "LEFT",
+                "左腿",
+                "右",
+                "左右",
+                "逆时针",
+            ]
+        ),
+        max_size=8,
+    )
+)
+def test_words_twice(words):
+    text = " ".join(words)
+    assert mirror_text(mirror_text(text)) == text

@@ -1,0 +1,280 @@
+"""Documents that a user gives, JSON, YAML, TOML and CSV: read as they are, or refused with their place."""
+
+from __future__ import annotations
+
+import json
+import time
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from motionkit.documents import (
+    parse_json,
+    parse_toml,
+    parse_yaml,
+    read_csv,
+    read_json,
+    read_jsonl,
+    read_toml,
+    read_yaml,
+)
+from motionkit.errors import MotionkitError
+
+GUIDE = """{
+  // data and output paths
+  "data": "./raw_data/processed_data",
+  "url": "http://host//not/*a comment*/",
+  "epochs": 30, /* as in the
+     guide, */ "batch": 8,
+  "lr": 0.00031732900585132803,
+  "tf_mode": "epoch_linear",      // epoch_linear, step_linear, constant
+  "say": "a \\" quote, then // more",
+  "comma": ",]",
+  "freerun_stage_schedule": [
+    {"range": [1, 9], "label": "stage1_teacher", "trainer": {"freerun_weight": 0.0,},}, // last
+  ], // trailing
+}
+"""
+
+
+def test_comments_and_trailing_commas_are_no_part_of_the_document() -> None:
+    assert parse_json(GUIDE, "guide", dict) == {
+        "data": "./raw_data/processed_data",
+        "url": "http://host//not/*a comment*/",
+        "epochs": 30,
+        "batch": 8,
+        "lr": 0.00031732900585132803,
+        "tf_mode": "epoch_linear",
+        "say": 'a " quote, then // more',
+        "comma": ",]",
+        "freerun_stage_schedule": [{"range": [1, 9], "label": "stage1_teacher", "trainer": {"freerun_weight": 0.0}}],
+    }
+
+
+@pytest.mark.parametrize("value", [{"a": [1, 2.5, "x//y", None, True], "b": {}}, [], "text", 3.25])
+def test_plain_json_is_read_as_it_is(value: object) -> None:
+    assert parse_json(json.dumps(value), "here", object) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a": 1,\n "b": }', "line 2, column 7"),
+        ('// one\n/* two\n three */ {"a": 1 "b": 2}', "line 3, column 19"),
+        ('{"a": [1, 2', "cut short"),
+        ('{"a": 1, /* never closed', "line 1 has no end"),
+        ('{"a": [1.0, ...]}', "left out"),
+        ('{"a": "no end // here}', "line 1, column 7"),
+        ("  \n ", "is empty"),
+        ("[" * 100_000, "nested too deep"),
+        ('{"a": ' + "9" * 5000 + "}", "cannot be read"),
+    ],
+    ids=map(str, count()),
+)
+def test_errors_say_where_and_why(text: str, said: str) -> None:
+    with pytest.raises(MotionkitError) as caught:
+        parse_json(text, "file.json", object)
+    assert "file.json" in caught.value.message
+    assert said in f"{caught.value.message} {caught.value.why}"
+
+
+@pytest.mark.parametrize("piece", ['\\"', "/*", '"', ", ", "//", "/* */", "\\"])
+def test_hostile_text_takes_linear_time(piece: str) -> None:
+    start = time.perf_counter()
+    with pytest.raises(MotionkitError):
+        parse_json("{" + piece * 200_000, "file.json", object)
+    assert time.perf_counter() - start < 5.0  # quadratic behaviour takes minutes
+
+
+def test_a_file_is_read_with_its_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b'\xef\xbb\xbf{"a": 1} // \xe4\xb8\xad\xe6\x96\x87')
+    assert read_json(path, dict) == {"a": 1}
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="does not exist"):
+        read_json(tmp_path / "none.json", dict)
+    with pytest.raises(MotionkitError, match="is a folder"):
+        read_json(tmp_path, dict)
+    binary = tmp_path / "binary.json"
+    binary.write_bytes(b"\x89PNG\xff\xfe")
+    with pytest.raises(MotionkitError, match="not a text file"):
+        read_json(binary, dict)
+    with pytest.raises(MotionkitError, match="too large"):
+        read_json(binary, dict, limit=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        ("[1]", dict, "does not hold a table (key: value) at its top, but a list"),
+        ("null", dict, "but nothing"),
+        ('{"a": 1}', list, "does not hold a list at its top, but a table"),
+        ('{"a": "x\\ud800y"}', dict, "no Unicode: '\\ud800'"),
+        ('{"\\udfff": 1}', dict, "no Unicode"),
+        ('{"a": [18446744073709551616]}', dict, "more than 64 bits"),
+        ('{"a":' * 150 + "1" + "}" * 150, dict, "nested too deep"),
+        ("[" * 150 + "]" * 150, list, "nested too deep"),
+        ("[" + "{}," * 5_000_000 + "1]", list, "tables and lists"),
+    ],
+    ids=map(str, count()),
+)
+def test_what_no_document_holds_is_refused(text: str, kind: type, said: str) -> None:
+    with pytest.raises(MotionkitError) as caught:
+        parse_json(text, "file.json", kind)
+    assert "file.json" in caught.value.message
+    assert said in caught.value.message
+    caught.value.sentence().encode()  # can be printed
+
+
+def test_names_of_files_that_are_no_unicode_may_be_allowed() -> None:
+    assert parse_json('["a\\udcff"]', "record", list, surrogates=True) == ["a\udcff"]
+
+
+def test_lines_that_are_no_tables_are_passed_over(tmp_path: Path) -> None:
+    lines = [
+        '{"a": 1}',
+        "[" * 5000,
+        "[2]",
+        '{"a": "\\ud800"}',
+        '{"a": ' + "9" * 5000 + "}",
+        "\0",
+        '{"a": 3}',
+        '{"a": 4',
+    ]
+    (tmp_path / "m.jsonl").write_text("\n".join(lines))
+    assert list(read_jsonl(tmp_path / "m.jsonl")) == [{"a": 1}, {"a": 3}]
+
+
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
+MERGES = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 40))
+
+
+def test_anchors_aliases_and_merged_tables_are_read() -> None:
+    text = "base: &base {lr: 0.1, steps: 5}\none: *base\ntwo: {<<: *base, steps: 7}\n"
+    base = {"lr": 0.1, "steps": 5}
+    assert parse_yaml(text, "a.yaml", dict) == {"base": base, "one": base, "two": {"lr": 0.1, "steps": 7}}
+
+
+def test_an_empty_document_is_an_empty_table() -> None:
+    assert parse_yaml("# nothing\n", "a.yaml", dict) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [1", "not valid YAML"),
+        ("- 1\n", "does not hold a table"),
+        ("a: !!python/object/apply:os.mkdir [exploded]\n", "not valid YAML"),
+        (BOMB, "more than 100000 values"),
+        (MERGES, "more than 100000 values"),
+        ("a: &a [*a]", "more than 100000 values"),
+        ("[" * 100_000, "nested too deep"),
+        ("- " * 5_000, "nested too deep"),
+        ("1: 2\n", "key that is no text: 1"),
+        ("on: 1\n", "key that is no text: True"),
+        ("a: {2024-01-01: 1}\n", "key that is no text"),
+        ("? [1, 2]\n: 3\n", "not valid YAML"),
+        ("a: 2024-02-31\n", "not valid YAML"),
+        ("a: " + "9" * 5000, "not valid YAML"),
+        ("a: 1" + ":59" * 100_000, "not valid YAML"),
+        ("a: " + "9" * 40, "more than 64 bits"),
+        ('a: "\\ud800"', "no Unicode"),
+        ("a: !!set {x, y}", "type set"),
+        ("a: !!binary aGVsbG8=", "type bytes"),
+        ("a: 1\n---\na: 2\n", "not valid YAML"),
+    ],
+    ids=map(str, count()),
+)
+def test_errors_name_the_file_and_take_no_time(text: str, said: str) -> None:
+    start = time.process_time()
+    with pytest.raises(MotionkitError) as caught:
+        parse_yaml(text, "a.yaml", dict)
+    assert "a.yaml" in caught.value.message
+    assert said in caught.value.message
+    assert time.process_time() - start < 5
+
+
+def test_a_large_yaml_file_is_not_opened(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("#" * (256 << 10) + "\n")
+    with pytest.raises(MotionkitError, match="too large"):
+        read_yaml(path, dict)
+
+
+def test_tables_lists_and_dates_are_read() -> None:
+    text = "a = 1\n[b.c]\nd = [1.5, 'x']\nwhen = 1979-05-27\n# ................" + "." * 200
+    assert (
+        str(parse_toml(text, "a.toml")) == "{'a': 1, 'b': {'c': {'d': [1.5, 'x'], 'when': datetime.date(1979, 5, 27)}}}"
+    )
+    assert parse_toml("a = [" + ", ".join(["0.5"] * 1000) + "]", "a.toml") == {"a": [0.5] * 1000}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = ", "not valid TOML"),
+        ("a = " + "[" * 100_000, "nested too deep"),
+        ("a = " + "[" * 150 + "]" * 150, "nested too deep"),
+        ("a." * 20_000 + "a = 1", "more than 100 parts"),
+        ("[" + "a . " * 20_000 + "a]", "more than 100 parts"),
+        ("a = {" + "'a'." * 20_000 + "a = 1}", "more than 100 parts"),
+        ("\n".join(f"[{'a.' * 60}a]\n{'b.' * 60}b = 1" for _ in range(1)), "nested too deep"),
+        ("a = " + "9" * 5000, "not valid TOML"),
+        ("a = " + "9" * 30, "more than 64 bits"),
+        ("a = 2024-02-31", "not valid TOML"),
+    ],
+    ids=map(str, count()),
+)
+def test_errors_name_the_file(text: str, said: str) -> None:
+    with pytest.raises(MotionkitError) as caught:
+        parse_toml(text, "a.toml")
+    assert "a.toml" in caught.value.message
+    assert said in caught.value.message
+
+
+def test_a_large_toml_file_is_not_opened(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text("#" * (2 << 20))
+    with pytest.raises(MotionkitError, match="too large"):
+        read_toml(path)
+
+
+def test_rows_are_tables_by_the_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'\xef\xbb\xbfid,text\na,"one, two\nthree"\n\nb\nc,x,y,z\n')
+    assert list(read_csv(path)) == [
+        {"id": "a", "text": "one, two\nthree"},
+        {"id": "b", "text": ""},
+        {"id": "c", "text": "x"},
+    ]
+    path.write_text("")
+    assert list(read_csv(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"id\n\xff\n", "not a text file"),
+        (b'id\n"' + b"x" * 200_000, "not a CSV file"),
+        (b"id\n" + b"a," * 3_000_000, "a row has more than"),
+        (b"id\n" + b'"\n",' * 2_000_000, "a row has more than"),
+        (b"a," * 2000, "2001 columns"),
+    ],
+    ids=map(str, count()),
+)
+def test_what_is_no_table_is_refused(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(data)
+    with pytest.raises(MotionkitError, match=said):
+        list(read_csv(path))
+
+
+def test_files_are_looked_at_before_they_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"id\n" * 100)
+    with pytest.raises(MotionkitError, match="too large"):
+        list(read_csv(tmp_path / "a.csv", limit=100))
+    with pytest.raises(MotionkitError, match="does not exist"):
+        list(read_csv(tmp_path / "b.csv"))
