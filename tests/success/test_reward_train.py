@@ -181,15 +181,6 @@ def test_one_of_several_cameras_can_be_chosen(data, tmp_path):
     assert read_card(tmp_path / "run/classifier/classifier.json").cameras == {"camera": (24, 24)}
 
 
-def test_counts_come_first(data, caplog):
-    caplog.set_level("INFO")
-    prepared(*SHORT)
-    good = data["good"]
-    ones = int(good.labels.sum())
-    assert f"{len(good):,} frames: {ones:,} of label 1" in caplog.text
-    assert f"{sum(record.positive for record in good.records)} positive and" in caplog.text
-
-
 def test_batches_have_their_share_and_every_frame_comes_before_one_comes_again():
     labels = np.array([1.0] * 10 + [0.0] * 90, dtype=np.float32)
     frames = np.arange(100) * 3

@@ -16,7 +16,6 @@ from motionkit.contracts.environment import Environment, Scripted, Stored
 from motionkit.errors import MotionkitError
 from motionkit.success.collect_settings import RewardCollectSettings
 from motionkit.success.environments.open import open_environment
-from motionkit.success.environments.tasks import ReachSettings
 from motionkit.success.environments.workers import _CLASSES, Order, Work, WorkerEnvironment, space_document, space_of
 
 SEEDS = np.arange(5, dtype=np.int64) + 100
@@ -67,15 +66,6 @@ def test_they_show_what_one_process_shows(shared: Environment) -> None:
             assert one.dtype == two.dtype
             np.testing.assert_array_equal(one, two)
         np.testing.assert_array_equal(alone.scripted(), shared.scripted())  # type: ignore[attr-defined]
-
-
-def test_a_frame_that_was_returned_stays_as_it_was(shared: Environment) -> None:
-    shared.reset(np.arange(5), SEEDS)
-    first = shared.frames()["base_camera"]
-    kept = first.copy()
-    shared.step(np.ones((5, 2), np.float32))
-    assert not np.array_equal(shared.frames()["base_camera"], kept)
-    np.testing.assert_array_equal(first, kept)
 
 
 def test_a_state_goes_on_with_another_number_of_workers(shared: Environment) -> None:
@@ -185,9 +175,3 @@ def test_an_environment_that_does_not_open_says_so_and_leaves_nothing() -> None:
         open_environment(bad, 2, workers=1)
     assert said.value.code == 2
     assert time.monotonic() - began < 60
-
-
-def test_settings_travel_as_text() -> None:
-    order = Order.of(chosen(radius=0.2), 3)
-    assert order.open().spec == {"name": "reach", **ReachSettings(max_steps=6, radius=0.2).model_dump(mode="json")}
-    assert isinstance(order.options, str)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from motionkit.success.ppo.train import SuccessAlarm
 
 
@@ -18,40 +20,30 @@ def test_it_fires_once_and_keeps_when() -> None:
     assert alarm.at == (0.7, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("seen", "missed", "false", "fires", "why"),
+    [
+        (0, 50, 0, True, ""),
+        (0, 22, 0, True, "sees fewer than half"),
+        (18, 15, 40, True, "takes for successes"),
+        (0, 3, 3, False, ""),  # too few to tell
+        (10, 15, 3, False, ""),  # 10 of 25 seen
+    ],
+)
+def test_what_fires_and_what_does_not(seen: int, missed: int, false: int, fires: bool, why: str) -> None:
+    alarm = SuccessAlarm(0.2, 200)
+    told = [(True, True)] * seen + [(True, False)] * missed + [(False, True)] * false
+    alarm.add(told + [(False, False)] * (200 - len(told)))
+    assert alarm.check(1) is fires
+    assert why in alarm.why
+
+
 def test_old_episodes_are_forgotten() -> None:
     alarm = SuccessAlarm(0.2, 50)
     alarm.add([(False, True)] * 50)
     alarm.add([(True, True)] * 50)
     assert alarm.rates == (1.0, 1.0)
     assert not alarm.check(1)
-
-
-def test_a_reward_that_misses_success_is_seen_too() -> None:
-    alarm = SuccessAlarm(0.2, 100)
-    alarm.add([(True, False)] * 50)
-    assert alarm.check(1)
-
-
-def test_rare_success_that_is_not_seen_fires_without_a_gap() -> None:
-    alarm = SuccessAlarm(0.2, 200)
-    alarm.add([(False, False)] * 178 + [(True, False)] * 22)
-    assert alarm.check(1)
-    assert "sees fewer than half" in alarm.why
-
-
-def test_predicted_success_of_other_episodes_fires_at_equal_rates() -> None:
-    alarm = SuccessAlarm(0.2, 200)
-    alarm.add([(True, True)] * 18 + [(False, True)] * 40 + [(True, False)] * 15 + [(False, False)] * 127)
-    assert alarm.check(1)
-    assert "takes for successes" in alarm.why
-
-
-def test_few_errors_do_not_fire() -> None:
-    alarm = SuccessAlarm(0.2, 200)
-    alarm.add([(True, False)] * 3 + [(False, True)] * 3 + [(False, False)] * 100)  # too few to tell
-    assert not alarm.check(1)
-    alarm.add([(True, True)] * 10 + [(True, False)] * 12)  # 10 of 25 seen
-    assert not alarm.check(2)
 
 
 def test_it_goes_on_after_a_resume() -> None:

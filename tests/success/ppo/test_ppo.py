@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -162,14 +161,3 @@ def test_an_actor_must_fit_the_environment(tmp_path: Path) -> None:
         PpoTrainer(settings(init=tmp_path / "pixels", env={"name": "reach", "size": 32})).prepare()
     assert "64" in said.value.why
     assert "32" in said.value.why
-
-
-def test_the_page_has_films(tmp_path: Path) -> None:
-    train(tmp_path / "run")
-    films = json.loads((tmp_path / "run" / "films" / "films.json").read_text())
-    assert len(films) == 4
-    from PIL import Image
-
-    with Image.open(tmp_path / "run" / "films" / films[0]["file"]) as film:
-        assert film.n_frames > 1
-    assert trainer_module.FILMS == "films"

@@ -33,12 +33,6 @@ def with_twin(monkeypatch: pytest.MonkeyPatch, twin: str) -> list[tuple[object, 
     return [(PHYSICS, PHYSICS.build(dataset=OTHER, device=CPU))]
 
 
-def test_without_a_judge_the_reason_is_said() -> None:
-    judge, why = open_judge(None, OTHER, device=CPU)  # type: ignore[arg-type]
-    assert judge is None
-    assert why.startswith("none is known for humanml data")
-
-
 def test_a_reward_may_name_its_judge(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = with_twin(monkeypatch, "tmr-cosine")
     judge, why = open_judge(None, OTHER, device=CPU, trained=trained)  # type: ignore[arg-type]
@@ -48,14 +42,6 @@ def test_a_reward_may_name_its_judge(monkeypatch: pytest.MonkeyPatch) -> None:
     judge, _ = open_judge(chosen, OTHER, device=CPU, trained=trained)  # type: ignore[arg-type]
     assert judge is not None
     assert judge.name == "physics", "what the user chose comes first"
-
-
-def test_on_starter_data_the_starters_judge_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = with_twin(monkeypatch, "tmr-cosine")
-    starter = SimpleNamespace(name="starter", skeleton=HUMANML)
-    judge, _ = open_judge(None, starter, device=CPU, trained=trained)  # type: ignore[arg-type]
-    assert judge is not None
-    assert judge.name == "tmr-dense"
 
 
 def test_a_twin_that_is_not_there_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,11 +148,6 @@ def test_questions_go_through_the_split_again_only_when_it_is_used_up(dataset) -
     assert max(one.prompt.length for one in Questions(dataset, "val", longest=41).draw(0, 60)) <= 40
 
 
-def test_prompts_that_are_joined_on_the_way_are_refused(dataset) -> None:
-    with pytest.raises(MotionkitError, match="composite data only"):
-        Questions(dataset, "val", longest=196, k_segments=2)
-
-
 def test_stored_tokens_of_captions_are_used(shared: Path) -> None:
     root = shared / "fixtures" / "mdm" / "mini_humanml3d" / "dataset" / "HumanML3D"
     data = humanml.build(HumanMLOptions(root=root, broken="skip"))

@@ -21,26 +21,23 @@ from motionkit.text_to_motion.grpo.algorithms.options import (
     GrpoSampler,
     WindowSampler,
 )
-from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings, GrpoOptimSettings
+from motionkit.text_to_motion.grpo.settings import GrpoOptimSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 
-from .toy import PROMPTS, Height, TablePolicy, learns, make_policy, resumes, rise, same, weights
+from .toy import PROMPTS, Height, engine, learns, make_policy, resumes, rise, same, weights
 
 SCHEDULE = Schedule.cosine(50)
 
 
-def make(policy: object = None, *, shuffle: bool = False, seed: int = 0, **groups: Any) -> GRPO:
+def make(policy: object = None, **groups: Any) -> GRPO:
     options: dict[str, Any] = {
         "algorithm": "flow-grpo",
         "rollout": GrpoRollout(prompts=4, group_size=8, antithetic=False, shared_noise=False),
         "sampler": FlowSampler(),
         "optim": GrpoOptimSettings(learning_rate=2e-2),
-        "lora": LoraSettings(),
-        "ema": EmaSettings(),
         **groups,
     }
-    control = ControlSettings(shuffle=shuffle)
-    return GRPO(policy or TablePolicy(), Height(), control=control, seed=seed, **options)  # type: ignore[arg-type]
+    return engine(policy, **options)
 
 
 @pytest.mark.parametrize("kind", ["flow-sde", "dance-sde", "cps"])

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from motionkit.config import Given, resolve
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
-from motionkit.text import Prompt, TextFeatures, write_table
+from motionkit.text import Prompt, write_table
 from motionkit.text_to_motion.crops import Crop
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.rewards.components import CosineOptions, DenseOptions, MatchingOptions
@@ -29,23 +29,7 @@ from motionkit.text_to_motion.rewards.joint_space import (
 from motionkit.text_to_motion.tmr.files import save_tmr
 from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
 
-
-class Random:
-    """A made-up text model of one vector per text that counts what it is asked."""
-
-    name = "random"
-    fingerprint = "0"
-    width = 24
-
-    def __init__(self):
-        self.asked = []
-
-    def encode(self, texts):
-        self.asked += texts
-        draws = [torch.Generator().manual_seed(sum(map(ord, text))) for text in texts]
-        tokens = torch.stack([torch.randn(1, self.width, generator=draw) for draw in draws])
-        return TextFeatures(tokens, torch.ones(len(texts), 1, dtype=torch.bool))
-
+from ...made.texts import HashEncoder
 
 PROMPTS = [
     Prompt(("walk", "jump", "sit"), (12, 16, 10)),
@@ -58,7 +42,7 @@ PROMPTS = [
 
 @pytest.fixture
 def tmr():
-    model = new_tmr(ActorSizes(263, 16, 32, 2, 2), torch.zeros(263), torch.full((263,), 0.7), Random())
+    model = new_tmr(ActorSizes(263, 16, 32, 2, 2), torch.zeros(263), torch.full((263,), 0.7), HashEncoder(24))
     return model.requires_grad_(False)
 
 
@@ -299,22 +283,21 @@ def test_correct_segments_are_told_by_distance_where_the_score_is_0():
     assert terms.correct.tolist() == [[1.0, 0.0]]
 
 
-def test_options_that_cannot_act_are_refused():
-    with pytest.raises(ValidationError, match="normalization has no effect: it acts with similarity = euclidean"):
-        MatchingOptions(normalization="sigmoid")
-    with pytest.raises(ValidationError, match="max_distance has no effect"):
-        DenseOptions(similarity="euclidean", normalization="sigmoid", max_distance=3.0)
-    with pytest.raises(ValidationError, match="scale has no effect"):
-        MatchingOptions(similarity="euclidean", scale=3.0)
-    with pytest.raises(ValidationError, match="range has no effect"):
-        DenseOptions(similarity="euclidean", range="raw")
-    with pytest.raises(ValidationError, match="similarity has no effect: the reward is the cosine"):
-        CosineOptions(similarity="euclidean")
-    assert CosineOptions(similarity="cosine", max_distance=10.0).range == "unit"
-    with pytest.raises(ValidationError, match="together"):
-        DenseOptions(text_encoder="a.pt")
-    with pytest.raises(ValidationError, match="not both"):
-        DenseOptions(text_encoder="a.pt", motion_encoder="b.pt", weights="c")
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (MatchingOptions, {"normalization": "sigmoid"}, "normalization has no effect: it acts with similarity = eucl"),
+        (DenseOptions, {"similarity": "euclidean", "max_distance": 3.0, "normalization": "sigmoid"}, "max_distance"),
+        (MatchingOptions, {"similarity": "euclidean", "scale": 3.0}, "scale has no effect"),
+        (DenseOptions, {"similarity": "euclidean", "range": "raw"}, "range has no effect"),
+        (CosineOptions, {"similarity": "euclidean"}, "similarity has no effect: the reward is the cosine"),
+        (DenseOptions, {"text_encoder": "a.pt"}, "together"),
+        (DenseOptions, {"text_encoder": "a.pt", "motion_encoder": "b.pt", "weights": "c"}, "not both"),
+    ],
+)
+def test_options_that_cannot_act_are_refused(model, options, message):
+    with pytest.raises(ValidationError, match=message):
+        model(**options)
 
 
 def test_an_option_that_cannot_act_is_accepted_as_it_is_by_default_with_a_line():
@@ -328,11 +311,11 @@ def test_an_option_that_cannot_act_is_accepted_as_it_is_by_default_with_a_line()
 
 
 def test_opening_from_options(tmp_path, motions):
-    class Table(Random):
-        name = "stored"
-
     write_table(tmp_path / "t.safetensors", ["walk", "jump", "sit", "wave", "turn"], torch.randn(5, 24), encoder="x")
-    save_tmr(tmp_path / "tmr", new_tmr(ActorSizes(263, 16, 32, 1, 2), torch.zeros(263), torch.ones(263), Table()))
+    save_tmr(
+        tmp_path / "tmr",
+        new_tmr(ActorSizes(263, 16, 32, 1, 2), torch.zeros(263), torch.ones(263), HashEncoder(24, "stored")),
+    )
     options = DenseOptions(weights=str(tmp_path), text_model=str(tmp_path / "t.safetensors"))
     scores = TmrDense(options, dataset=None, device="cpu").score(motions, PROMPTS)
     assert bool(scores.total.isfinite().all())
@@ -340,11 +323,3 @@ def test_opening_from_options(tmp_path, motions):
         TmrDense(options).score(motions, [Prompt(("fly",), (9,))] * 5)
     with pytest.raises(MotionkitError, match="does not exist"):
         TmrDense(DenseOptions(weights=str(tmp_path / "none")))
-
-
-def test_light_half_needs_no_torch():
-    import subprocess
-    import sys
-
-    code = "import sys, motionkit.text_to_motion.rewards.components; print('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

@@ -6,19 +6,11 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.text import TextFeatures
 from motionkit.text_to_motion.crops import Crop
 from motionkit.text_to_motion.tmr.files import load_tmr, save_tmr
 from motionkit.text_to_motion.tmr.model import ActorSizes, fold, new_tmr, unfold
 
-
-class Texts:
-    """A made-up text model."""
-
-    name, fingerprint, width = "made-up", "0", 12
-
-    def encode(self, texts):
-        return TextFeatures(torch.ones(len(texts), 1, self.width), torch.ones(len(texts), 1, dtype=torch.bool))
+from ...made.texts import HashEncoder
 
 
 def test_fold_and_unfold():
@@ -36,7 +28,9 @@ def test_fold_and_unfold():
 
 @pytest.mark.parametrize("patch", [1, 3, 4])
 def test_crops_do_not_depend_on_padding_or_company(patch):
-    tmr = new_tmr(ActorSizes(7 * patch, 8, 16, 2, 2), torch.zeros(7), torch.ones(7), Texts()).requires_grad_(False)
+    tmr = new_tmr(ActorSizes(7 * patch, 8, 16, 2, 2), torch.zeros(7), torch.ones(7), HashEncoder()).requires_grad_(
+        False
+    )
     assert tmr.patch == patch
     x = torch.randn(3, 23, 7, generator=torch.Generator().manual_seed(0))
     crops = [Crop(0, 0, 23), Crop(1, 2, 10), Crop(2, 5, 1), Crop(1, 0, 5)]
@@ -49,20 +43,20 @@ def test_crops_do_not_depend_on_padding_or_company(patch):
 
 def test_decoded_padding_is_zero_and_the_folder_keeps_the_patch(tmp_path):
     sizes = ActorSizes(28, 8, 16, 1, 2)
-    tmr = new_tmr(sizes, torch.zeros(7), torch.ones(7), Texts(), decoder=True).requires_grad_(False)
+    tmr = new_tmr(sizes, torch.zeros(7), torch.ones(7), HashEncoder(), decoder=True).requires_grad_(False)
     mask = torch.arange(10) < torch.tensor([10, 5])[:, None]
     decoded = tmr.decode(torch.randn(2, 8), mask)
     assert decoded.shape == (2, 10, 7)
     assert bool((decoded[~mask] == 0).all())
     assert bool((decoded[mask] != 0).any(-1).all())
     save_tmr(tmp_path, tmr)
-    again = load_tmr(tmp_path, text_model=Texts())
+    again = load_tmr(tmp_path, text_model=HashEncoder())
     assert again.patch == 4
     with pytest.raises(MotionkitError, match="reads 7 features per frame"):
         again.check_width(torch.zeros(1, 3, 28))
 
 
 def test_without_a_decoder():
-    tmr = new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), Texts())
+    tmr = new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), HashEncoder())
     with pytest.raises(MotionkitError, match="no motion decoder"):
         tmr.decode(torch.zeros(1, 8), torch.ones(1, 3, dtype=torch.bool))

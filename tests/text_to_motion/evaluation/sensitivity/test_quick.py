@@ -105,16 +105,6 @@ def test_a_run_goes_on_where_nothing_can_be_measured(data) -> None:
         quick_audit(data, "val", [Audited("picky", Picky())], device=CPU)
 
 
-def test_a_reward_without_a_finite_score_is_an_alarm(data) -> None:
-    class Lost(Same):
-        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-            return RewardScores(torch.full((len(prompts),), torch.nan))
-
-    found = quick_audit(data, "val", [Audited("lost", Lost())], device=CPU)
-    assert isinstance(found, Quick)
-    assert found.alarms == ("lost gives no clip a finite score: nothing can be said of what it sees",)
-
-
 def test_a_few_clips_are_no_alarm(data) -> None:
     few = load_dataset("starter", clips=144, val_clips=144, max_frames=60)
     few.clips = lambda split: list(data.clips(split))[:4]  # type: ignore[method-assign]
