@@ -219,32 +219,6 @@ def test_what_breaks_later_ends_the_run_in_words() -> None:
     assert (caught.value.why, caught.value.code) == ("RuntimeError: the motor is hot", 1)
 
 
-def test_copies_are_closed_also_when_a_later_one_does_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[Line] = []
-
-    def third(**kwargs: Any) -> Line:
-        if len(opened) == 2:
-            raise OSError("too many windows")
-        opened.append(Line(**kwargs))
-        return opened[-1]
-
-    gymnasium.register("Third-v0", entry_point=third, max_episode_steps=LIMIT)
-    with pytest.raises(MotionkitError, match="the environment Third-v0 does not open") as caught:
-        made("Third", copies=3)
-    assert caught.value.why == "OSError: too many windows"
-    assert [env.closed for env in opened] == [True, True]
-
-
-@pytest.mark.parametrize("typed", ["my_tasks:Still-v0", "./my_tasks.py:Still-v0", "my_tasks.py:Still-v0"])
-def test_a_module_of_the_working_folder_is_told_how_to_find(cli: Cli, typed: str) -> None:
-    Path("my_tasks.py").write_text(SOURCE)
-    done = cli(*COLLECT[:-1], "--env", "gymnasium", "--env.id", typed)
-    assert done.exit_code == 2
-    assert "my_tasks.py is there, but Python does not look for modules in its folder." in done.stderr
-    assert "fix  put PYTHONPATH=. before the command, with --env.id my_tasks:Still-v0" in done.stderr
-    assert not Path("imported").exists()
-
-
 def test_the_task_of_the_page_is_collected_and_learned(
     cli: Cli, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,27 +132,9 @@ def test_opengl_that_is_missing_is_named_with_its_packages(
     assert "apt-get install -y libegl1 libgl1" in str(caught.value.fix)
 
 
-def test_a_picture_that_fails_is_named_too(stub: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_fetch(MujocoSettings()).close()
-    import gymnasium_robotics
-
-    def fails(_: Any) -> None:
-        raise RuntimeError("Cannot initialize a EGL device display")
-
-    monkeypatch.setattr(gymnasium_robotics.Fetch, "render", fails)
-    with pytest.raises(MotionkitError, match="the environment FetchReach-v4 does not draw") as caught:
-        open_fetch(MujocoSettings())
-    assert "with MUJOCO_GL=egl: apt-get install" in str(caught.value.fix)
-
-
 @pytest.mark.parametrize(
     ("given", "there", "chosen"),
-    [
-        ("", ("EGL", "OSMesa"), "egl"),
-        ("", ("OSMesa",), "osmesa"),
-        ("", (), "egl"),
-        ("glfw", ("EGL",), "glfw"),
-    ],
+    [("", ("EGL", "OSMesa"), "egl"), ("", ("OSMesa",), "osmesa"), ("", (), "egl"), ("glfw", ("EGL",), "glfw")],
 )
 def test_which_opengl_is_taken(
     given: str, there: tuple[str, ...], chosen: str, monkeypatch: pytest.MonkeyPatch
@@ -173,9 +155,3 @@ def test_without_the_extra_the_error_names_it(cli: Callable[..., Result], monkey
         done = cli("reward-collect", "--env", name, "--out", "out")
         assert done.exit_code == 2
         assert install_line(name) in " ".join(done.stderr.split())
-
-
-def test_ids_of_other_robots_are_refused(cli: Callable[..., Result]) -> None:
-    done = cli("reward-collect", "--env", "mujoco", "--env.id", "os:FetchReach-v4", "--out", "out")
-    assert done.exit_code == 2
-    assert "env.id" in done.stderr

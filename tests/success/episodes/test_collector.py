@@ -60,13 +60,6 @@ def test_what_was_added_is_read(tmp_path: Path) -> None:
     assert found.counts() == collector.counts
 
 
-def test_an_episode_that_has_not_ended_is_not_kept(tmp_path: Path) -> None:
-    with Collector(tmp_path, cameras=CAMERAS) as collector:
-        fill(collector, 2)
-        collector.add(pictures(np.random.default_rng(0), 2), [True, True], [False, False])
-    assert len(open_episodes(tmp_path).records) == 2
-
-
 def test_more_is_added_to_what_is_there(tmp_path: Path) -> None:
     with Collector(tmp_path, cameras=CAMERAS) as collector:
         first = fill(collector, 2)

@@ -23,21 +23,10 @@ from motionkit.geometry import bones_from_positions, rotate_yaw
 from motionkit.motion import HUMANML, KIT, Skeleton, features_to_joints, joints_to_features
 from motionkit.motion.features.extract import canonicalise
 from motionkit.testing import check_dataset
-from motionkit.text_to_motion.data.compose import (
-    Composed,
-    Plan,
-    compose,
-    planned_files,
-    write_composed,
-)
+from motionkit.text_to_motion.data.compose import Composed, Plan, compose, planned_files, write_composed
 from motionkit.text_to_motion.data.composite import CompositeOptions, component
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
-from motionkit.text_to_motion.data.joined import (
-    blend_seam,
-    join_texts,
-    reference_features,
-    reference_joints,
-)
+from motionkit.text_to_motion.data.joined import blend_seam, join_texts, reference_features, reference_joints
 from motionkit.text_to_motion.data.starter import StarterOptions
 from motionkit.text_to_motion.data.starter import component as starter
 

@@ -167,12 +167,6 @@ def test_physics_reference(folder: Path, tmp_path: Path, monkeypatch):
     ), "nothing is written into the dataset"
 
 
-def test_physics_reference_without_a_cache(folder: Path, tmp_path: Path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path / "file"))
-    assert all(value > 0 for value in humanml.build(HumanMLOptions(root=folder)).physics_reference())
-
-
 def nan(root: Path) -> None:
     vectors = np.load(root / "new_joint_vecs/000003.npy")
     vectors[17, 5] = np.nan
@@ -209,10 +203,7 @@ BROKEN = {
     ),
     "pickle": (pickled, "holds object values"),
     "text": (lambda root: (root / "texts/000003.txt").write_text("no fields\n"), "000003.txt, line 1"),
-    "words": (
-        lambda root: np.save(root / "new_joint_vecs/000003.npy", np.array(["a", "b"])),
-        "not numbers",
-    ),
+    "words": (lambda root: np.save(root / "new_joint_vecs/000003.npy", np.array(["a", "b"])), "not numbers"),
     "huge": (announced, "cannot be read as numpy data.*4398046511104"),
     "motion pipe": (lambda root: piped(root / "new_joint_vecs/000003.npy"), "000003.npy is no plain file"),
     "not UTF-8": (lambda root: (root / "texts/000003.txt").write_bytes(b"caf\xe9#x/NOUN#0#0\n"), "is not a text file"),

@@ -35,13 +35,7 @@ def refused(*args, **kwargs):
 
 @pytest.mark.parametrize(
     ("inside", "below"),
-    [
-        ("", ""),
-        ("", "t2m"),
-        ("", MODEL),
-        ("checkpoints", ""),
-        ("", "t2m/text_mot_match/model/finest.tar"),
-    ],
+    [("", ""), ("", "t2m"), ("", MODEL), ("checkpoints", ""), ("", "t2m/text_mot_match/model/finest.tar")],
 )
 def test_released_layouts(tmp_path, inside, below):
     release(tmp_path / inside)

@@ -10,9 +10,11 @@ import torch
 from pydantic import ValidationError
 from torch.nn import functional as F
 
+from motionkit import plugins
 from motionkit.config import Given, resolve
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
+from motionkit.starter import weights_path
 from motionkit.text import Prompt, write_table
 from motionkit.text_to_motion.crops import Crop
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
@@ -323,3 +325,29 @@ def test_opening_from_options(tmp_path, motions):
         TmrDense(options).score(motions, [Prompt(("fly",), (9,))] * 5)
     with pytest.raises(MotionkitError, match="does not exist"):
         TmrDense(DenseOptions(weights=str(tmp_path / "none")))
+
+
+@pytest.fixture(scope="module")
+def scored():
+    """Dense scores of 48 held-out clips: with their own captions, and each with every other's."""
+    assert weights_path("tmr").is_dir()
+    component = plugins.get("datasets", "starter")
+    dataset = component.build(component.options())
+    clips = dataset.clips("val")
+    clips = clips[:: max(1, len(clips) // 48)][:48]
+    lengths = torch.tensor([len(clip.features) for clip in clips])
+    features = torch.nn.utils.rnn.pad_sequence([clip.features for clip in clips], batch_first=True)
+    reward = TmrDense(DenseOptions(), dataset=dataset, device="cpu")
+
+    def score(shift):
+        texts = [clips[(i + shift) % len(clips)].captions[0] for i in range(len(clips))]
+        prompts = [Prompt((text,), (int(length),)) for text, length in zip(texts, lengths, strict=True)]
+        return reward.score(MotionBatch(features, lengths, skeleton=dataset.skeleton, fps=dataset.fps), prompts).total
+
+    return score(0), torch.cat([score(shift) for shift in (7, 19, 31)])
+
+
+def test_true_motions_score_above_shuffled_ones(scored):
+    """Verification test 23: AUC > 0.9."""
+    own, other = scored
+    assert float((own[:, None] > other[None, :]).double().mean()) > 0.9

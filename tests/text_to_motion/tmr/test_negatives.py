@@ -32,9 +32,9 @@ from motionkit.text_to_motion.tmr.model import encode_captions, encode_clips
 from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
 from motionkit.text_to_motion.tmr.train import PretrainTMR, contrastive, scores
 
+from ...made.threads import Member, in_threads
 from ...made.toy_clips import ACTIONS, write_toy
 from ...made.training import run_trainer
-from ...training.test_together import Member, in_threads
 from .test_pretrain_tmr import settings as toy_settings
 
 ALL = "all"
