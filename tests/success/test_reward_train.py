@@ -30,7 +30,8 @@ def sets():
         "large": make(240),
         "bug": make(80, bug=True),
         "none": replace(make(10), labels=np.zeros(200, dtype=np.float32)),
-        "two": make(40, second=True),
+        "two": make(16, second=True),
+        "few": make(24),
     }
 
 
@@ -103,7 +104,7 @@ def test_a_resumed_run_has_the_bits_of_one_without_a_stop(data, tmp_path, frozen
     if frozen:
         torch.manual_seed(5)
         torch.save(ResNet10().state_dict(), tmp_path / "resnet10.pt")
-        more += [f"model.pretrained={tmp_path / 'resnet10.pt'}", "data.path=good", "run.num_steps=4"]
+        more += [f"model.pretrained={tmp_path / 'resnet10.pt'}", "data.path=few", "run.num_steps=4"]
     train(tmp_path / "whole", *more)
     train(tmp_path / "parts", *more, "checkpoint.every=2", "checkpoint.keep=9")
     trainer, resolved = prepared(*more, f"run.resume={tmp_path / 'parts/checkpoints/step-00000002'}")

@@ -190,8 +190,8 @@ def risen(grpo: GRPO, steps: int = 15) -> tuple[float, float]:
 
 
 def test_both_rewards_rise_and_those_of_the_control_do_not() -> None:
-    real = [risen(make(seed=seed)) for seed in range(3)]
-    control = [risen(make(seed=seed, shuffle=True)) for seed in range(3)]
+    real = [risen(make(seed=seed)) for seed in range(2)]
+    control = [risen(make(seed=seed, shuffle=True)) for seed in range(2)]
     assert min(min(pair) for pair in real) > 0.05, real
     for which in (0, 1):
         gained, drawn = (sum(pair[which] for pair in pairs) for pairs in (real, control))

@@ -217,10 +217,10 @@ def test_loss_ignores_padding() -> None:
 def test_it_learns_what_texts_mean(tmp_path: Path) -> None:
     shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "diffusion_steps": 10, "noise_shift": 1.0}
     # The published losses: as joints, these random postures spin.
-    train = {"batch_size": 16, "val_every": 0, "ema": 0.9, "clutter": 0.0, "velocity": 0.0, "joint_velocity": 0.0,
+    train = {"batch_size": 8, "val_every": 0, "ema": 0.9, "clutter": 0.0, "velocity": 0.0, "joint_velocity": 0.0,
              "max_weight": 1.0}  # fmt: skip
-    optim = {"learning_rate": 4e-3, "warmup_steps": 5, "weight_decay": 0.0}
-    settings = _settings(run={"num_steps": 800}, model=shape, train=train, optim=optim)
+    optim = {"learning_rate": 5e-3, "warmup_steps": 5, "weight_decay": 0.0}
+    settings = _settings(Toy(24), run={"num_steps": 300}, model=shape, train=train, optim=optim)
     document = _train(settings, tmp_path / "run")
     loss = document["heldout"]["loss"]
     assert loss["after"] < 0.5 * loss["before"]

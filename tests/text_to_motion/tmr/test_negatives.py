@@ -398,7 +398,7 @@ def test_shares_of_processes_add_up(make: Any) -> None:
 def test_a_trained_model_tells_statues_from_clips(tmp_path) -> None:
     seen = {}
     for kinds in ("none", "stillness"):
-        config = settings(kinds, run=RunSettings(num_steps=50), optim={"learning_rate": 3e-3, "warmup_steps": 5})
+        config = settings(kinds, run=RunSettings(num_steps=30), optim={"learning_rate": 4e-3, "warmup_steps": 3})
         trainer, _ = trained(config, tmp_path / kinds)
         clips = trainer.val_clips
         scenes = [Scene(joints, HUMANML, 20.0) for joints in clip_joints([c.features for c in clips], HUMANML)]
