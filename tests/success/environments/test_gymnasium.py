@@ -219,6 +219,25 @@ def test_what_breaks_later_ends_the_run_in_words() -> None:
     assert (caught.value.why, caught.value.code) == ("RuntimeError: the motor is hot", 1)
 
 
+@pytest.mark.parametrize("typed", ["my_tasks:Still-v0", "./my_tasks.py:Still-v0", "my_tasks.py:Still-v0"])
+def test_a_module_of_the_working_folder_is_told_how_to_find(cli: Cli, typed: str) -> None:
+    Path("my_tasks.py").write_text(SOURCE)
+    done = cli(*COLLECT[:-1], "--env", "gymnasium", "--env.id", typed)
+    assert done.exit_code == 2
+    assert "my_tasks.py is there, but Python does not look for modules in its folder." in done.stderr
+    assert "fix  put PYTHONPATH=. before the command, with --env.id my_tasks:Still-v0" in done.stderr
+    assert not Path("imported").exists()
+
+
+def test_what_a_module_lacks_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("my_other_tasks.py").write_text("import nothing_of_this_name")
+    monkeypatch.syspath_prepend(Path.cwd())
+    done = cli(*COLLECT[:-1], "--env", "gymnasium", "--env.id", "my_other_tasks:Still-v0")
+    assert done.exit_code == 2
+    assert "No module named 'nothing_of_this_name'" in done.stderr
+    assert "PYTHONPATH" not in done.stderr
+
+
 def test_the_task_of_the_page_is_collected_and_learned(
     cli: Cli, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
