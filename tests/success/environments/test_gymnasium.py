@@ -181,6 +181,15 @@ def test_frames_after_a_step_are_of_the_state_it_led_to() -> None:
     assert (environment.frames()["render"] == 255).all()
 
 
+def test_each_state_is_drawn_once() -> None:
+    environment = started(copies=1)
+    before = environment.envs[0].unwrapped.drawn  # type: ignore[attr-defined]
+    environment.step(np.array([[0.5]]))
+    for _ in range(3):
+        environment.frames()
+    assert environment.envs[0].unwrapped.drawn == before + 1  # type: ignore[attr-defined]
+
+
 def test_the_time_limit_cuts_and_can_be_set() -> None:
     for options, limit in (({}, LIMIT), ({"max_steps": 4}, 4), ({"max_steps": 30}, 30)):
         environment = started(copies=1, **options)
@@ -217,6 +226,22 @@ def test_what_breaks_later_ends_the_run_in_words() -> None:
     with pytest.raises(MotionkitError) as caught:
         environment.step(np.ones((2, 1)))
     assert (caught.value.why, caught.value.code) == ("RuntimeError: the motor is hot", 1)
+
+
+def test_copies_are_closed_also_when_a_later_one_does_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Line] = []
+
+    def third(**kwargs: Any) -> Line:
+        if len(opened) == 2:
+            raise OSError("too many windows")
+        opened.append(Line(**kwargs))
+        return opened[-1]
+
+    gymnasium.register("Third-v0", entry_point=third, max_episode_steps=LIMIT)
+    with pytest.raises(MotionkitError, match="the environment Third-v0 does not open") as caught:
+        made("Third", copies=3)
+    assert caught.value.why == "OSError: too many windows"
+    assert [env.closed for env in opened] == [True, True]
 
 
 @pytest.mark.parametrize("typed", ["my_tasks:Still-v0", "./my_tasks.py:Still-v0", "my_tasks.py:Still-v0"])

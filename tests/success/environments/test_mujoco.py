@@ -155,3 +155,9 @@ def test_without_the_extra_the_error_names_it(cli: Callable[..., Result], monkey
         done = cli("reward-collect", "--env", name, "--out", "out")
         assert done.exit_code == 2
         assert install_line(name) in " ".join(done.stderr.split())
+
+
+def test_ids_of_other_robots_are_refused(cli: Callable[..., Result]) -> None:
+    done = cli("reward-collect", "--env", "mujoco", "--env.id", "os:FetchReach-v4", "--out", "out")
+    assert done.exit_code == 2
+    assert "env.id" in done.stderr

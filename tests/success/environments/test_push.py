@@ -92,6 +92,12 @@ def test_nothing_is_in_another_whatever_one_does() -> None:
     assert touched > 100
 
 
+def test_a_finger_that_starts_inside_a_block_is_pushed_out() -> None:
+    blocks = push(np.array([[0.0, 0, 0.4]]), np.array([[0.05, 0.02]]), np.zeros((1, 2)), 0.3, FREE)
+    (depth,) = contact(blocks, np.array([[0.05, 0.02]]))[1]
+    assert -1e-4 < depth < 1e-9
+
+
 def test_the_block_moves_no_further_than_what_pushes_it_and_stops_with_it() -> None:
     environment = started(64)
     draw = np.random.default_rng(1)

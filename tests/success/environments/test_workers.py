@@ -68,6 +68,15 @@ def test_they_show_what_one_process_shows(shared: Environment) -> None:
         np.testing.assert_array_equal(alone.scripted(), shared.scripted())  # type: ignore[attr-defined]
 
 
+def test_a_frame_that_was_returned_stays_as_it_was(shared: Environment) -> None:
+    shared.reset(np.arange(5), SEEDS)
+    first = shared.frames()["base_camera"]
+    kept = first.copy()
+    shared.step(np.ones((5, 2), np.float32))
+    assert not np.array_equal(shared.frames()["base_camera"], kept)
+    np.testing.assert_array_equal(first, kept)
+
+
 def test_a_state_goes_on_with_another_number_of_workers(shared: Environment) -> None:
     assert isinstance(shared, Stored)
     shared.reset(np.arange(5), SEEDS)
