@@ -74,6 +74,14 @@ def _one_thread() -> None:
         torch.backends.mkldnn.matmul.fp32_precision = "none"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_wait_for_the_disk() -> Iterator[None]:
+    """Leave out fsync, which only a power cut could tell: it takes milliseconds, hundreds of times in a run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
 @pytest.fixture
 def root() -> Path:
     """The repository's root."""

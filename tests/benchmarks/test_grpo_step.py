@@ -16,13 +16,7 @@ from motionkit import GRPO
 from motionkit.contracts.reward import RewardScores
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
-from motionkit.text_to_motion.grpo.api import (
-    EmaSettings,
-    GrpoObjective,
-    GrpoRollout,
-    GrpoSampler,
-    LoraSettings,
-)
+from motionkit.text_to_motion.grpo.api import EmaSettings, GrpoObjective, GrpoRollout, GrpoSampler, LoraSettings
 from motionkit.text_to_motion.mdm.open import new_policy
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 from motionkit.training.device import use_matmul

@@ -13,29 +13,10 @@ import torch
 from motionkit.motion import HUMANML
 
 NAMES = [
-    "Hips",
-    "LeftUpLeg",
-    "RightUpLeg",
-    "Spine",
-    "LeftLeg",
-    "RightLeg",
-    "Spine1",
-    "LeftFoot",
-    "RightFoot",
-    "Spine2",
-    "LeftToeBase",
-    "RightToeBase",
-    "Neck",
-    "LeftShoulder",
-    "RightShoulder",
-    "Head",
-    "LeftArm",
-    "RightArm",
-    "LeftForeArm",
-    "RightForeArm",
-    "LeftHand",
-    "RightHand",
-]
+    "Hips", "LeftUpLeg", "RightUpLeg", "Spine", "LeftLeg", "RightLeg", "Spine1", "LeftFoot", "RightFoot", "Spine2",
+    "LeftToeBase", "RightToeBase", "Neck", "LeftShoulder", "RightShoulder", "Head", "LeftArm", "RightArm",
+    "LeftForeArm", "RightForeArm", "LeftHand", "RightHand",
+]  # fmt: skip
 
 
 def write_bvh(

@@ -16,26 +16,9 @@ DEBIAN = Path("/usr/share/wordnet")
 
 _LEXNAMES = "\n".join(f"{number:02d}\tfile{number}\t1" for number in range(45)) + "\n"
 _SMALL = [
-    "a",
-    "the",
-    "of",
-    "in",
-    "on",
-    "at",
-    "near",
-    "left",
-    "right",
-    "small",
-    "large",
-    "red",
-    "blue",
-    "dark",
-    "with",
-    "and",
-    "two",
-    "is",
-    "not",
-]
+    "a", "the", "of", "in", "on", "at", "near", "left", "right", "small", "large", "red", "blue", "dark", "with",
+    "and", "two", "is", "not",
+]  # fmt: skip
 
 
 def wordnet_reader(root: Path) -> WordNetCorpusReader:

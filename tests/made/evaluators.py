@@ -11,22 +11,8 @@ import torch
 from motionkit.text_to_motion.evaluator.model import EvaluatorSizes, MotionEncoder, MovementEncoder, TextEncoder
 
 WORDS = (
-    "sos",
-    "eos",
-    "unk",
-    "a",
-    "man",
-    "person",
-    "walk",
-    "left",
-    "arm",
-    "slowly",
-    "ball",
-    "the",
-    "or",
-    "jump",
-    "wave",
-)
+    "sos", "eos", "unk", "a", "man", "person", "walk", "left", "arm", "slowly", "ball", "the", "or", "jump", "wave",
+)  # fmt: skip
 
 
 def networks(sizes: EvaluatorSizes, seed: int = 0) -> dict[str, torch.nn.Module]:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import matrix_to_6d
 from motionkit.motion.prediction import MotionState
 from motionkit.predictor.encoder import (
     EncoderSizes,
@@ -149,12 +148,6 @@ def test_scales_are_the_training_frames_with_a_floor() -> None:
     rms = turn_residual(turns).flatten(-2).square().mean(0).sqrt()
     torch.testing.assert_close(scales.turn_std, rms.float())
     assert Scales.of([features[:1]], [one.rotations[:1]], 3).turn_std.min() > 0  # nothing that long
-
-
-def test_turns_in_6d_are_zero_for_no_turn() -> None:
-    assert turn_residual(torch.eye(3)).tolist() == [0.0] * 6
-    turn = roma.rotvec_to_rotmat(torch.tensor([0.0, 0.3, 0.0]))
-    torch.testing.assert_close(turn_residual(turn) + matrix_to_6d(torch.eye(3)), matrix_to_6d(turn))
 
 
 def test_a_saved_encoder_comes_back_bit_for_bit(tmp_path: Path) -> None:

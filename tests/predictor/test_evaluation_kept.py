@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.contracts.evaluation import RECORD, claim, write_evaluation
 from motionkit.errors import MotionkitError
 from motionkit.metrics import geodesic_degrees
 from motionkit.motion import Clip
@@ -19,7 +18,7 @@ from motionkit.predictor.clips import Windows, clip_set, cut_windows
 from motionkit.predictor.data import _motion
 from motionkit.predictor.evaluation.baselines import Extrapolation
 from motionkit.predictor.evaluation.data import EvalData
-from motionkit.predictor.evaluation.kept import FILE, KeptClip, Predictions
+from motionkit.predictor.evaluation.kept import Predictions
 from motionkit.predictor.evaluation.long.measure import DRAWN, LongSettings
 from motionkit.predictor.evaluation.measure import Horizons, by_error, chosen
 from motionkit.predictor.evaluation.run import evaluate
@@ -222,29 +221,3 @@ def test_a_damaged_file_is_refused(kept: tuple[dict, Predictions], tmp_path: Pat
         Predictions.load(path)
     with pytest.raises(MotionkitError, match="is missing"):
         Predictions.load(tmp_path / "none.npz")
-
-
-def test_a_folder_is_claimed_only_where_nothing_is_lost(kept: tuple[dict, Predictions], tmp_path: Path) -> None:
-    document, shown = kept
-    out = tmp_path / "deep" / "out"
-    claim(out, "mpl", overwrite=False)
-    assert not out.exists()
-    path = write_evaluation(out, "mpl", document, lambda: "<p>page", beside=lambda: shown.save(out / FILE))
-    assert path.read_text() == "<p>page"
-    record = json.loads((out / RECORD).read_text())
-    assert record["result"]["rows"].keys() == document["rows"].keys()
-    assert "table" not in record["result"]
-    claim(out, "mpl", overwrite=True)
-    with pytest.raises(MotionkitError, match="holds a finished evaluation"):
-        claim(out, "mpl", overwrite=False)
-    (tmp_path / "file").touch()
-    for wrong, words in ((tmp_path / "file", "is a file"), (tmp_path, "holds something else")):
-        with pytest.raises(MotionkitError, match=words):
-            claim(wrong, "mpl", overwrite=True)
-
-
-def test_a_kept_clip_has_its_figures_by_milliseconds(kept: tuple[dict, Predictions]) -> None:
-    first = kept[1].clips[0]
-    assert isinstance(first, KeptClip)
-    assert list(first.errors) == ["400", "100"]
-    assert first.errors["400"] > first.errors["100"] > 0

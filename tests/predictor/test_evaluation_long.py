@@ -19,17 +19,8 @@ from motionkit.predictor.data import _motion
 from motionkit.predictor.evaluation.baselines import Extrapolation
 from motionkit.predictor.evaluation.data import EvalData
 from motionkit.predictor.evaluation.kept import continue_clip
-from motionkit.predictor.evaluation.long.measure import (
-    DRAWN,
-    LongSettings,
-    Matching,
-    looks,
-    measure_long,
-    real_labels,
-    spread,
-)
+from motionkit.predictor.evaluation.long.measure import DRAWN, LongSettings, Matching, looks, measure_long, real_labels
 from motionkit.predictor.evaluation.long.result import (
-    GOES,
     long_alarms,
     long_document,
     long_metrics,
@@ -417,15 +408,3 @@ def test_free_runs_are_shown_by_label_beside_what_is_wanted(followed: dict[str, 
     ]
     few = {**document, "labels": {"a": label(2, None, 0.5, 0.1)}}
     assert len(long_tables(few)) == 2, "nothing is wanted of labels with few clips"
-
-
-@pytest.mark.parametrize(
-    ("label", "goes"), [("walking", True), ("a man runs", True), ("jogging", True), ("grunts", False), ("jump", False)]
-)
-def test_walks_and_runs_are_held_to_more(label: str, goes: bool) -> None:
-    assert bool(GOES.search(label)) is goes
-
-
-def test_a_part_of_the_clips_is_spread_over_them() -> None:
-    assert spread(torch.arange(10), 3).tolist() == [0, 4, 9]
-    assert spread(torch.arange(3), 5).tolist() == spread(torch.arange(3), 0).tolist() == [0, 1, 2]

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.contracts import policy as base
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState, follow
@@ -82,11 +81,6 @@ def tensors(state: MotionState) -> tuple[Tensor, ...]:
 def same(first: MotionState, second: MotionState, tolerance: float = 1e-5) -> bool:
     pairs = zip(tensors(first), tensors(second), strict=True)
     return all(torch.allclose(one, other, atol=tolerance) for one, other in pairs)
-
-
-def test_it_is_a_predictor(predictor: MplPredictor) -> None:
-    typed: base.Predictor = predictor
-    assert typed.past == 5
 
 
 def test_rolled_out_with_the_truth_it_is_taught(clips: ClipSet, predictor: MplPredictor) -> None:
@@ -300,11 +294,6 @@ def test_a_damaged_folder_is_refused(predictor: MplPredictor, tmp_path: Path, ch
     with pytest.raises(MotionkitError) as refused:
         open_predictor(MplOptions(checkpoint=str(tmp_path)))
     assert said in f"{refused.value} {refused.value.why}"
-
-
-def test_nothing_named_is_refused() -> None:
-    with pytest.raises(MotionkitError, match="no motion predictor was named"):
-        open_predictor(MplOptions())
 
 
 def test_six_of_the_turn_is_the_identity_plus_the_residual(clips: ClipSet, predictor: MplPredictor) -> None:
@@ -562,8 +551,10 @@ def test_both_heads_are_a_mean_of_each(clips: ClipSet) -> None:
     assert torch.allclose(both.predict(known, 4).rotations, matrix_from_6d(six))
 
 
-@pytest.mark.parametrize("head", ["delta", "one-shot", "both"])
-@pytest.mark.parametrize(("window", "encoder"), [(1, False), (6, False), (6, True)])
+@pytest.mark.parametrize(
+    ("head", "window", "encoder"),
+    [("delta", 1, False), ("one-shot", 6, False), ("both", 1, False), ("delta", 6, True), ("both", 6, True)],
+)
 def test_numpy_alone_predicts_the_same(clips: ClipSet, tmp_path: Path, head: Head, window: int, encoder: bool) -> None:
     shape = SMALL.model_copy(update={"head": head, "window": window, "shot": 0.2, "cosines": 4})
     predictor = made(clips, shape, encoder=encoder)

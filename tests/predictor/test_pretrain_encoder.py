@@ -65,8 +65,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def settings(data: Path, **changes: Any) -> PretrainEncoderSettings:
     base: dict[str, Any] = {
-        "run": {"epochs": 60}, "data": (str(data),), "model": {"width": 64, "layers": 2}, "device": "cpu",
-        "train": {"batch_size": 4, "val_every": 10}, "optim": {"learning_rate": 2e-3, "warmup_steps": 5},
+        "run": {"epochs": 30}, "data": (str(data),), "model": {"width": 64, "layers": 2}, "device": "cpu",
+        "train": {"batch_size": 4, "val_every": 10}, "optim": {"learning_rate": 3e-3, "warmup_steps": 5},
         "checkpoint": {"every": 2},
     }  # fmt: skip
     return PretrainEncoderSettings(**{**base, **changes})
@@ -115,7 +115,7 @@ def test_what_to_type_next(finished: tuple[Path, Any, Any], folder: Path) -> Non
 def test_epochs_become_steps(finished: tuple[Path, Any, Any], folder: Path) -> None:
     _, trainer, _ = finished
     assert trainer.batches.per_epoch == math.ceil(12 * 70 / 128)
-    assert trainer.settings.run.num_steps == 60 * trainer.batches.per_epoch
+    assert trainer.settings.run.num_steps == 30 * trainer.batches.per_epoch
     few = PretrainEncoder(settings(folder, run={"num_steps": 5}))
     few.prepare()
     assert few.settings.run.num_steps == 5

@@ -220,14 +220,11 @@ def test_a_run_of_before_other_paths_goes_on_in_the_same_bits(
 
 def test_adaptive_weights_resume_as_well(folder: Path, tmp_path: Path) -> None:
     adaptive = {"method": "gradnorm", "terms": ["rot_local", "root", "freerun"]}
-    train(folder, tmp_path / "whole", adaptive=adaptive)
-    train(folder, tmp_path / "part", adaptive=adaptive, stop_after=4)
-    run_trainer(
-        TrainMpl,
-        COMMAND,
-        settings(folder, adaptive=adaptive, run={"epochs": 3, "resume": tmp_path / "part", "out": None}),
-        None,
-    )
+    two = {"adaptive": adaptive, "run": {"epochs": 2}}
+    train(folder, tmp_path / "whole", **two)
+    train(folder, tmp_path / "part", **two, stop_after=4)
+    rest = settings(folder, adaptive=adaptive, run={"epochs": 2, "resume": tmp_path / "part", "out": None})
+    run_trainer(TrainMpl, COMMAND, rest, None)
     first, second = weights(tmp_path / "whole"), weights(tmp_path / "part")
     assert all(torch.equal(first[name], second[name]) for name in first)
     line = json.loads((tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()[-1])
@@ -237,7 +234,8 @@ def test_adaptive_weights_resume_as_well(folder: Path, tmp_path: Path) -> None:
 
 
 LONGER = {
-    "run": {"epochs": 20}, "train": {"ema": 0.8, "val_every": 0}, "model": {"head": "delta", "dropout": 0.0},
+    "run": {"epochs": 12}, "train": {"ema": 0.8, "val_every": 0}, "model": {"head": "delta", "dropout": 0.0},
+    "optim": {"learning_rate": 5e-3},
 }  # fmt: skip
 
 
@@ -317,7 +315,7 @@ def test_more_shots_leave_the_delta_head_as_it_is(folder: Path, tmp_path: Path) 
     All windows are told their path, and none is changed: which of them are is drawn after the shots.
     """
     unchanged = {"mirror": 0.0, "bend": 0.0, "speed_scale_range": (1.0, 1.0)}
-    still = {"optim": {"grad_clip": 0.0}, "model": {"dropout": 0.0}, "augmentation": unchanged}
+    still = {"optim": {"grad_clip": 0.0}, "model": {"dropout": 0.0}, "augmentation": unchanged, "run": {"epochs": 1}}
     found = []
     for number in (1, 3):
         out = tmp_path / str(number)

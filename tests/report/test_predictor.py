@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +17,7 @@ from motionkit.predictor.pages import error_curves, predictor_sections, worst_ta
 from motionkit.report.page import compare_page, run_page, write_report
 from motionkit.runs import next_commands, open_run, peek
 from motionkit.starter import generate
-from motionkit.tracking import results
-from tests.report.test_report import Markup, parsed
+from tests.report.test_report import Markup, in_a_browser, parsed
 
 EVIL = "clip<script>alert(1)</script>"
 TIMES = ("100", "400", "1000")
@@ -151,14 +149,6 @@ def test_charts_of_the_training(tmp_path: Path) -> None:
     assert "Aim: core 65, aux 5, long 30" in parsed(page).words
 
 
-def test_a_schedule_keeps_its_steps(tmp_path: Path) -> None:
-    page = run_page(make(tmp_path / "run"))
-    figure = page[page.index("<h3>Schedule: share and weight</h3>") :].split("</figure>")[0]
-    corners = re.search(r'data-name="teacher forcing" points="([^"]+)"', figure)
-    assert corners is not None
-    assert len({corner.split(",")[1] for corner in corners[1].split()}) == 2
-
-
 def test_baselines_far_off_are_named_and_not_drawn() -> None:
     page = error_curves(ROWS)
     assert "Beyond these charts: velocity (12.5°)" in page
@@ -248,32 +238,15 @@ def test_what_to_type_after_it(tmp_path: Path) -> None:
     assert not any("--epochs" in line for line in next_commands(peek(out)))
 
 
-def test_figures_at_horizons_have_a_direction_and_a_name() -> None:
-    block = {"before": 7.0, "after": 5.0, "delta": -2.0, "n": 144}
-    (row,) = results({"mpl/geo_deg/400": block})
-    assert (row.label, row.verdict) == ("GeoDeg at 400 ms (°)", "better")
-    (skill,) = results({"skill": {**block, "delta": 0.2}})
-    assert skill.verdict == "better"
-
-
 @pytest.mark.slow
 def test_players_begin_overlaid_at_their_end_in_a_browser(tmp_path: Path) -> None:
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
-        pytest.skip("no Chromium is installed")
-    path = write_report(make(tmp_path / "run"))
-    probe = """<script>window.bad = []; onerror = (what) => bad.push(what);
-      setTimeout(() => {
-        const all = [...document.querySelectorAll('motionkit-player[ready]')];
-        document.documentElement.dataset.found = JSON.stringify({ bad, ready: all.length,
-          overlay: all.map((one) => one.state.overlay), time: all.map((one) => one.state.time),
-          wide: document.documentElement.scrollWidth - innerWidth });
-      }, 800);</script>"""
-    path.write_text(path.read_text().replace("<title>", probe + "<title>"))
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    command = [browser, *options, "--window-size=1280,900", "--virtual-time-budget=4000", "--dump-dom", path.as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
-    found = json.loads(dom.split('data-found="')[1].split('"')[0].replace("&quot;", '"'))
+    script = """
+      const all = [...document.querySelectorAll('motionkit-player[ready]')];
+      found.ready = all.length;
+      found.overlay = all.map((one) => one.state.overlay);
+      found.time = all.map((one) => one.state.time);
+      found.wide = document.documentElement.scrollWidth - innerWidth;"""
+    found = in_a_browser(write_report(make(tmp_path / "run")), script)
     assert found == {"bad": [], "ready": 5, "overlay": [True] * 5, "time": [1.95] * 5, "wide": found["wide"]}
     assert found["wide"] <= 0
 

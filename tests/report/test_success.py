@@ -80,17 +80,6 @@ def test_films_that_are_damaged_or_elsewhere_are_left_out(learned: Path, tmp_pat
     assert run_page(run).count("data:image/webp;base64,") == 6
 
 
-def test_a_run_without_films_of_before_shows_those_of_after(learned: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(learned, run)
-    (run / "films-before/films.json").write_text("[]")
-    page = run_page(run)
-    assert "Episodes after training" in page
-    assert page.count("data:image/webp;base64,") == 4
-    shutil.rmtree(run / "films-before")
-    assert run_page(run) == page
-
-
 def test_the_films_of_before_and_after_begin_alike(learned: Path) -> None:
     from PIL import Image
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,25 @@ def collect(out: Path, *, stop_after: int = 0, **changes: Any) -> Mapping[str, A
     return dict(found)
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Mapping[str, Any]]]:
+    """The run that was collected by a policy, one for each."""
+    folder = tmp_path_factory.mktemp("runs")
+
+    @cache
+    def by(policy: str) -> tuple[Path, Mapping[str, Any]]:
+        return folder / policy, collect(folder / policy, policy=policy)
+
+    return by
+
+
+Runs = Callable[[str], tuple[Path, Mapping[str, Any]]]
+
+
 @pytest.mark.parametrize("policy", ["ppo", "random", "scripted"])
-def test_labels_are_those_of_the_states_that_frames_show(tmp_path: Path, policy: str) -> None:
-    found = collect(tmp_path / "run", policy=policy)
-    data = open_episodes(tmp_path / "run")
+def test_labels_are_those_of_the_states_that_frames_show(run: Runs, policy: str) -> None:
+    place, found = run(policy)
+    data = open_episodes(place)
     assert len(data.records) == 4 * (45 // 9)
     assert {record.frames for record in data.records} == {9}
     assert {record.source for record in data.records} == {policy}
@@ -59,10 +75,9 @@ def test_labels_are_those_of_the_states_that_frames_show(tmp_path: Path, policy:
         assert green[data.labels == 1].mean() < green[data.labels == 0].mean()
 
 
-def test_no_frame_is_one_of_a_reset(tmp_path: Path) -> None:
+def test_no_frame_is_one_of_a_reset(run: Runs) -> None:
     """The code of the guide's authors kept the first frame of the next episode with the label of the last one."""
-    collect(tmp_path / "run", policy="scripted")
-    data = open_episodes(tmp_path / "run")
+    data = open_episodes(run("scripted")[0])
     environment = open_reach(ReachSettings(max_steps=9))
     for number, record in enumerate(data.records):
         assert record.seed is not None
@@ -77,9 +92,8 @@ def test_no_frame_is_one_of_a_reset(tmp_path: Path) -> None:
         assert np.array_equal(data.read(own)["base_camera"], np.stack(shown))
 
 
-def test_actions_and_states_are_kept_beside_the_frames(tmp_path: Path) -> None:
-    collect(tmp_path / "run", policy="scripted")
-    data = open_episodes(tmp_path / "run")
+def test_actions_and_states_are_kept_beside_the_frames(run: Runs) -> None:
+    data = open_episodes(run("scripted")[0])
     actions, states = data.column("action"), data.column("state")
     environment = open_reach(ReachSettings(max_steps=9), num_envs=1)
     for number, record in enumerate(data.records):
@@ -105,23 +119,20 @@ def test_a_full_quota_ends_the_run(tmp_path: Path) -> None:
     assert (found["positive"]["trajectories"], found["negative"]["trajectories"]) == (1, 4)
 
 
-@pytest.mark.parametrize("policy", ["ppo", "random"])
-@pytest.mark.parametrize("stop_after", [1, 2])
-def test_a_run_that_was_stopped_collects_the_same(tmp_path: Path, policy: str, stop_after: int) -> None:
-    collect(tmp_path / "whole", policy=policy)
+@pytest.mark.parametrize(("policy", "stop_after"), [("ppo", 1), ("ppo", 2), ("random", 1)])
+def test_a_run_that_was_stopped_collects_the_same(run: Runs, tmp_path: Path, policy: str, stop_after: int) -> None:
     collect(tmp_path / "parts", policy=policy, stop_after=stop_after)
     resumed = settings(None, policy=policy)
     again = resumed.model_copy(update={"run": resumed.run.model_copy(update={"resume": tmp_path / "parts"})})
     run_trainer(RewardCollect, "reward-collect", again, tmp_path / "parts")
-    one, two = open_episodes(tmp_path / "whole"), open_episodes(tmp_path / "parts")
+    one, two = open_episodes(run(policy)[0]), open_episodes(tmp_path / "parts")
     assert one.fingerprint == two.fingerprint
     assert np.array_equal(one.column("action"), two.column("action"))
     assert np.array_equal(one.column("state"), two.column("state"))
     assert two.verify() == []
 
 
-def test_a_run_whose_worker_died_collects_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    collect(tmp_path / "whole")
+def test_a_run_whose_worker_died_collects_the_same(run: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = settings(tmp_path / "parts", episodes={"num_envs": 4, "steps": 15, "workers": 2})
     steps = itertools.count(1)
     learn = RewardCollect.train
@@ -147,14 +158,14 @@ def test_a_run_whose_worker_died_collects_the_same(tmp_path: Path, monkeypatch: 
     resume = {"resume": tmp_path / "parts", "num_steps": 3}
     again = settings(None, run=resume, episodes={"num_envs": 4, "steps": 15, "workers": 3})
     run_trainer(RewardCollect, "reward-collect", again, tmp_path / "parts")
-    assert open_episodes(tmp_path / "parts").fingerprint == open_episodes(tmp_path / "whole").fingerprint
+    assert open_episodes(tmp_path / "parts").fingerprint == open_episodes(run("ppo")[0]).fingerprint
 
 
-def test_it_goes_on_with_the_actor_it_kept(tmp_path: Path) -> None:
-    collect(tmp_path / "first")
-    found = collect(tmp_path / "second", policy=str(tmp_path / "first"))
+def test_it_goes_on_with_the_actor_it_kept(run: Runs, tmp_path: Path) -> None:
+    first = str(run("ppo")[0])
+    found = collect(tmp_path / "second", policy=first)
     assert found["negative"]["trajectories"] + found["positive"]["trajectories"] == 20
-    assert open_episodes(tmp_path / "second").records[0].source == str(tmp_path / "first")
+    assert open_episodes(tmp_path / "second").records[0].source == first
 
 
 def test_one_class_is_said(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
-import motionkit
 from motionkit.success.collect import ImportEpisodes
 from motionkit.success.collect_settings import RewardCollectSettings
 from motionkit.success.episodes import open_episodes
@@ -91,16 +90,6 @@ def test_a_file_that_was_cut_off_is_skipped_and_named(guide: Path, cli: Cli) -> 
     assert "warning: negative/000001.npy" in done.stderr
 
 
-@pytest.mark.parametrize("images", [pictures(0, 6), {"wrist": pictures(0)["base_camera"]}])
-def test_other_cameras_and_sizes_are_refused(guide: Path, cli: Cli, images: Any) -> None:
-    write(guide / "negative" / "000001.npy", images, [0, 0, 0])
-    done = cli("reward-collect", "--import", "positive", "negative")
-    assert done.exit_code == 2
-    assert "negative/000001.npy" in done.stderr
-    assert "8 x 8" in done.stderr or "no camera base_camera" in done.stderr
-    assert not (guide / "runs").exists()
-
-
 def test_what_acts_has_no_effect(guide: Path, cli: Cli) -> None:
     done = cli("reward-collect", "--import", "positive", "negative", "--policy", "random", "--num-envs", 4)
     assert done.exit_code == 2
@@ -121,16 +110,3 @@ def test_an_import_that_was_stopped_goes_on(guide: Path, stop_after: int) -> Non
     one, two = open_episodes(guide / "whole"), open_episodes(guide / "parts")
     assert one.fingerprint == two.fingerprint
     assert [record.id for record in one.records] == [record.id for record in two.records]
-
-
-def test_a_loop_of_the_users_own(guide: Path, cli: Cli) -> None:
-    from motionkit import Collector
-
-    with Collector("own", cameras={"camera": (8, 8)}) as collector:
-        for episode in range(4):
-            for step in range(3):
-                frame = np.full((8, 8, 3), 10 * episode + step, np.uint8)
-                collector.add({"camera": frame}, success=bool(episode % 2 and step == 2), done=step == 2)
-    assert collector.counts["positive"] == {"trajectories": 2, "frames": 6, "success_frames": 2}
-    assert json.loads(cli("export", "own", "out", "--json").stdout)["frames"] == 12
-    assert "Collector" in dir(motionkit)

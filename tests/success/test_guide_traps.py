@@ -1,8 +1,7 @@
-"""The traps in the code behind the reward-model guide, and the test that guards against each of them here."""
+"""Traps in the code behind the reward-model guide that no other file of tests guards against."""
 
 from __future__ import annotations
 
-import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -21,76 +20,6 @@ from motionkit.success.train import RewardTrain
 from motionkit.success.train_settings import RewardTrainSettings
 
 from ..made.training import run_trainer
-
-HERE = Path(__file__).parent
-TESTS = HERE.parent
-TRAPS = {
-    # data
-    "reading a .npy runs what it names": "success/episodes/test_trajectories.py::test_nothing_in_a_file_executes",
-    "a success that no frame shows": "success/episodes/test_trajectories.py::test_a_file_in_the_wrong_folder_is_said",
-    "0..255 where 0..1 is documented": (
-        "success/episodes/test_trajectories.py::test_pictures_are_the_same_whatever_their_range"
-    ),
-    "a range that is guessed batch by batch": "success/test_guide_traps.py::test_a_dark_batch_is_not_brightened",
-    "the frame after the reset with the label before it, collected": (
-        "success/test_collect.py::test_no_frame_is_one_of_a_reset"
-    ),
-    "the same, in data of others": (
-        "success/episodes/test_trajectories.py::test_labels_on_last_frames_alone_are_suspicious"
-    ),
-    "the same, in a report": (
-        "success/test_reward_train.py::test_data_of_a_recorder_that_looks_after_the_reset_fail_their_check"
-    ),
-    "a rerun that overwrites files": "success/episodes/test_collector.py::test_more_is_added_to_what_is_there",
-    "workers that overwrite each other's": "success/episodes/test_collector.py::test_writers_have_files_of_their_own",
-    "a limit that does not end the run": "success/test_collect.py::test_a_full_quota_ends_the_run",
-    # training
-    "a frozen random encoder": "success/test_reward_train.py::test_a_random_encoder_is_never_frozen",
-    "an encoder's file that is half loaded": (
-        "success/test_classifier.py::test_a_pretrained_encoder_is_read_by_name_and_hashed"
-    ),
-    "no validation episodes": (
-        "success/test_evaluation.py::test_no_episode_and_no_start_is_in_two_parts_and_each_has_both_classes"
-    ),
-    "accuracy without the majority's": (
-        "success/test_evaluation.py::test_figures_have_the_majority_beside_the_accuracy"
-    ),
-    "a short run that saves nothing": "success/test_guide_traps.py::test_a_run_shorter_than_its_interval_is_saved",
-    "no resume": "success/test_reward_train.py::test_a_resumed_run_has_the_bits_of_one_without_a_stop",
-    "a rate of zero after the warm-up": (
-        "success/test_guide_traps.py::test_the_rate_falls_slowly_and_to_nothing_at_the_end_alone"
-    ),
-    "a seed that nothing reads": "success/test_guide_traps.py::test_the_seed_counts",
-    # use
-    "a missing checkpoint is a warning": "success/ppo/test_ppo.py::test_there_must_be_a_classifier",
-    "a checkpoint that runs what it names": (
-        "success/test_classifier.py::test_other_weights_and_programs_in_a_file_are_refused"
-    ),
-    "stage 3 looks where stage 2 does not write": "success/test_classifier.py::test_the_newest_finished_run_is_found",
-    "the reward of the frame before the action": (
-        "success/ppo/test_steps.py::test_the_reward_looks_at_the_state_after_the_action"
-    ),
-    "the reward of the next episode's first frame": (
-        "success/ppo/test_steps.py::test_the_last_frame_is_that_of_its_own_episode"
-    ),
-    "stage 3 that never asks the reward model": (
-        "success/test_guide_traps.py::test_the_policy_is_paid_by_the_classifier"
-    ),
-    "keys that must match and are not compared": (
-        "success/test_reward.py::test_keys_that_must_match_the_checkpoint_are_held_against_it"
-    ),
-    "cameras that are not compared": "success/ppo/test_ppo.py::test_cameras_must_be_those_of_the_classifier",
-    "a policy that pleases the reward alone": (
-        "success/ppo/test_ppo.py::test_a_reward_of_noise_teaches_nothing_and_the_alarm_says_so"
-    ),
-}
-
-
-@pytest.mark.parametrize("trap", list(TRAPS))
-def test_every_trap_has_its_test(trap: str) -> None:
-    file, _, name = TRAPS[trap].partition("::")
-    tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
-    assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 @pytest.fixture(scope="module")

@@ -125,12 +125,6 @@ def test_interpolation_keeps_types_and_nests(tmp_path):
     assert (str(s.run.out), s.seed) == ("out/a-3", 3)
 
 
-def test_a_file_of_motionkit_stays_one(tmp_path):
-    path = write(tmp_path, "run: {epochs: 3}\nmodel: {architecture: small}\n")
-    found = resolve(RewardTrainSettings, Given(files=(path,)))
-    assert (found.settings.run.epochs, found.notes) == (3, ())
-
-
 def test_what_only_hydra_reads_may_hold_its_resolvers(tmp_path):
     """The file of the guide's authors has ``oc.env`` in its search path."""
     path = write(

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -14,7 +15,8 @@ import torch
 from motionkit.config import CheckpointSettings, RunSettings, TrainerSettings
 from motionkit.config._shared import LogSettings
 from motionkit.errors import MotionkitError
-from motionkit.runs import Run
+from motionkit.runs import Run, open_run
+from motionkit.training.base import Trainer
 from motionkit.training.steps import Kept, State, restore, run_steps
 
 
@@ -114,3 +116,36 @@ def test_a_checkpoint_of_other_parts_is_refused_in_words(tmp_path: Path) -> None
         with pytest.raises(MotionkitError, match="holds no 'learner'"):
             restore({"model": counter, "learner": counter}, saved)
         restore({"model": counter, "start": Kept()}, saved)  # what has nothing to keep need not be there
+
+
+class Minimal:
+    """The smallest trainer there can be."""
+
+    shape_keys: ClassVar[tuple[str, ...]] = ("seed",)
+
+    def __init__(self, settings: TrainerSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        self.weight = torch.zeros(2)
+
+    def describe(self) -> Mapping[str, object]:
+        return {"parameters": 2}
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        def step(number: int) -> Mapping[str, float]:
+            self.weight += number
+            return {"loss/total": -float(self.weight.sum())}
+
+        run_steps(run, self.settings, step, {"model": Kept({"weight": self.weight})})
+        return {"metrics": {"sum": float(self.weight.sum())}}
+
+
+def test_prepare_describe_train_finish(tmp_path: Path) -> None:
+    settings = TrainerSettings(run=RunSettings(num_steps=3, out=tmp_path / "run"))
+    trainer: Trainer = Minimal(settings)
+    trainer.prepare()
+    assert trainer.describe() == {"parameters": 2}
+    with open_run("minimal", settings.model_dump(mode="json"), shape_keys=trainer.shape_keys) as run:
+        document = run.finish(trainer.train(run))
+    assert (document["status"], document["steps"], document["metrics"]) == ("done", 3, {"sum": 12.0})

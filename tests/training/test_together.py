@@ -18,6 +18,8 @@ from motionkit.training.learner import Learner, constant_rate
 from motionkit.training.together import own_device
 from motionkit.training.world import OneProcess, asked_to_stop, joined, of_main, open_together, rows_of, share_of
 
+from ..made.threads import Meeting, Member, in_threads
+
 TORCHRUN = {
     "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1",
 }  # fmt: skip
@@ -64,51 +66,6 @@ def test_each_process_has_a_device_of_its_own(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(MotionkitError, match="2 processes were started here, and there are 1 CUDA devices"):
         own_device("auto", launch)
-
-
-class Meeting:
-    """A world of threads, which exchange tensors at a barrier."""
-
-    def __init__(self, size: int) -> None:
-        self.rows: list[Tensor] = [torch.empty(0)] * size
-        self.barrier = threading.Barrier(size, timeout=30)
-
-    def world(self, rank: int) -> Member:
-        return Member(self, rank)
-
-
-class Member:
-    def __init__(self, meeting: Meeting, rank: int) -> None:
-        self.meeting, self.rank, self.size = meeting, rank, len(meeting.rows)
-
-    @property
-    def main(self) -> bool:
-        return self.rank == 0
-
-    def gather(self, tensor: Tensor) -> Tensor:
-        self.meeting.rows[self.rank] = tensor.clone()
-        self.meeting.barrier.wait()
-        found = torch.cat(self.meeting.rows)
-        self.meeting.barrier.wait()
-        return found
-
-    def sum(self, tensor: Tensor) -> Tensor:
-        return self.gather(tensor[None]).sum(0)
-
-
-def in_threads(size: int, work: object) -> list[object]:
-    meeting = Meeting(size)
-    found: list[object] = [None] * size
-
-    def run(rank: int) -> None:
-        found[rank] = work(meeting.world(rank))  # type: ignore[operator]
-
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
 
 
 def test_what_the_main_process_says_counts() -> None:

@@ -89,11 +89,6 @@ def test_flags_and_later_files_win(tmp_path: Path) -> None:
     assert (settings.train.batch_size, settings.loss.fk_pos, settings.train.seq_len) == (16, 0.5, 60)
 
 
-def test_groups_of_motionkit_may_stand_beside_and_win(tmp_path: Path) -> None:
-    settings = read(tmp_path / "a.json", '{"epochs": 3, "w_fk_pos": 1, "loss": {"fk_pos": 2}, "fps": 60}').settings
-    assert (settings.run.epochs, settings.loss.fk_pos, settings.fps) == (3, 2.0, 60.0)
-
-
 def test_a_file_of_motionkits_own_is_left_alone(tmp_path: Path) -> None:
     found = read(tmp_path / "own.json", '{"data": ["x"], "augmentation": {"noise_std": 0.1}, "run": {"epochs": 2}}')
     assert found.notes == ()
@@ -174,11 +169,6 @@ def test_paths_count_from_where_the_data_are(tmp_path: Path, monkeypatch: pytest
     assert (settings.data, settings.run.out) == (("./raw_data",), Path("models/a/b"))
 
 
-def test_null_means_not_given(tmp_path: Path) -> None:
-    found = read(tmp_path / "a.json", '{"epochs": null, "encoder": null, "data": ["starter"], "lr": 1e-3}')
-    assert (found.settings.run.epochs, found.settings.encoder) == (0, "auto")
-
-
 def test_the_guides_own_example_is_read(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "raw_data/processed_data").mkdir(parents=True)
@@ -216,8 +206,3 @@ def test_presets_are_the_guides_sizes(name: str, batch: int, seq_len: int) -> No
     assert (found.settings.train.batch_size, found.settings.train.seq_len) == (batch, seq_len)
     assert found.settings.model.dropout == 0.25
     assert found.origins["train.batch_size"] == f"preset {name}"
-
-
-def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(SettingsError, match="preset"):
-        resolve(TrainMplSettings, Given({("preset",): "tiny"}))

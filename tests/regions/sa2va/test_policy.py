@@ -25,7 +25,7 @@ def opened(folder: Path, **options: object) -> Sa2vaPolicy:
     return open_sa2va(Sa2vaOptions.model_validate({"checkpoint": str(folder), **SMALL, **options}))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def policy(composite: Path) -> Sa2vaPolicy:
     made = opened(composite)
     with torch.no_grad():  # adapters of size 0 would hide that they are read
@@ -162,7 +162,8 @@ def test_a_caption_is_no_prompt(policy: Sa2vaPolicy) -> None:
     assert (long.shape[1], int(long[0, -1])) == (policy.longest, words.end)
 
 
-def test_a_caption_that_does_not_end_is_told(policy: Sa2vaPolicy) -> None:
+def test_a_caption_that_does_not_end_is_told(composite: Path) -> None:
+    policy = opened(composite)
     seen, masks = regions(policy)
     with torch.no_grad():  # the end is never said
         policy.language.model.get_output_embeddings().weight[policy.words.end] = 0

@@ -41,6 +41,8 @@ def changes(**more: Any) -> dict[str, Any]:
         "loop1": loops[0],
         "loop2": loops[1],
         "loop1_reward": {"iou": {}, "contrast": {}, "brevity": {}},
+        "run": {"num_steps": 2},
+        "heldout": {"regions": 4, "every": 0},
     } | more
 
 

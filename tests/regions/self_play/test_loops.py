@@ -112,7 +112,7 @@ def test_kl_is_positive_once_the_policy_has_moved_and_pulls_it_back(policy: Offe
 def test_the_exact_kl_is_what_k3_estimates(policy: Offering) -> None:
     """Over many samples of one region the mean of k3 is the mean of the exact KL of the words that were met."""
     start = moved(policy, 0.02)
-    rows = task(policy, 1, 4000)
+    rows = task(policy, 1, 1500)
     with torch.no_grad():
         found = [
             play(loop, rows, start.applied).terms()
@@ -268,44 +268,6 @@ def test_groups_without_variance_have_no_gradient_at_all(policy: Offering, name:
     one = replace(found, alive=torch.arange(8) < 4)  # the other group is as if it were not there
     loss_of(name, one, settings(objective={"kl_coef": 1.0}).objective)[0].backward()
     assert any(float(value.abs().max()) > 0 for value in gradients(policy).values())
-
-
-@pytest.mark.parametrize("scale", [1.0, 3.0])
-def test_advantages_do_not_change_with_scale_and_shift_of_the_reward(scale: float) -> None:
-    groups = torch.arange(3).repeat_interleave(4)
-    rewards = torch.randn(12)
-    plain = group_std(rewards, groups, std_floor=0.0).values
-    assert torch.allclose(group_std(scale * rewards + 5, groups, std_floor=0.0).values, plain, atol=1e-4)
-    floor = group_std(rewards, groups, std_floor=0.5).values
-    assert torch.allclose(group_std(rewards + 5, groups, std_floor=0.5).values, floor, atol=1e-5)
-    assert plain.view(3, 4).sum(1).abs().max() < 1e-5
-
-
-def test_the_average_has_its_closed_form() -> None:
-    """``d^T phi + (1 - d) sum d^(T - 1 - k) theta_k``; in bfloat16 it would stand still, so it is kept in float32."""
-    parameter = torch.nn.Parameter(torch.tensor([2.0]))
-    average = EMA([("one", parameter)], 0.9)
-    values = [float(value) for value in torch.linspace(1, 3, 7)]
-    for value in values:
-        with torch.no_grad():
-            parameter.fill_(value)
-        average.update()
-    wanted = 0.9**7 * 2 + 0.1 * sum(0.9 ** (6 - k) * value for k, value in enumerate(values))
-    assert float(average.tensors()["one"]) == pytest.approx(wanted, rel=1e-6)
-    assert float(torch.tensor(1.0, dtype=torch.bfloat16).lerp(torch.tensor(1.1, dtype=torch.bfloat16), 0.001)) == 1.0
-
-
-def test_snapshots_swap_to_the_bit(policy: ShapesPolicy) -> None:
-    named = [pair for own in trainable(policy).values() for pair in own]
-    start = EMA(named, 0.0)
-    before = {name: value.clone() for name, value in policy.tensors().items()}
-    with torch.no_grad():
-        for _, parameter in named:
-            parameter.mul_(1.5)
-    moved = {name: value.clone() for name, value in policy.tensors().items()}
-    with start.applied():
-        assert all(torch.equal(value, before[name]) for name, value in policy.tensors().items())
-    assert all(torch.equal(value, moved[name]) for name, value in policy.tensors().items())
 
 
 def test_only_the_parts_that_are_named_are_trained(policy: ShapesPolicy) -> None:

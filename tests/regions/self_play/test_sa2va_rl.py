@@ -103,8 +103,8 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(
 
 def test_the_frozen_judge_sees_a_gain_and_no_gain_with_shuffled_advantages(tmp_path: Path) -> None:
     changes = {
-        "run": {"num_steps": 30}, "rollout": {"batch_size": 8, "group_size": 8}, "loops": {"supervised": 0.0},
-        "heldout": {"regions": 100, "every": 0},
+        "run": {"num_steps": 15}, "rollout": {"batch_size": 4, "group_size": 8}, "loops": {"supervised": 0.0},
+        "heldout": {"regions": 30, "every": 0}, "optim": {"learning_rate": 1e-3},
     }  # fmt: skip
     gain = train(tmp_path / "run", **changes)["heldout_sampled"]["judge_iou"]["delta"]
     shuffled = train(tmp_path / "control", control={"shuffle": True}, **changes)

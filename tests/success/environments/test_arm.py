@@ -17,7 +17,6 @@ from motionkit.success.environments.arm import (
     Reach,
     elbows,
     joints_of,
-    open_reach,
     places_of,
 )
 from motionkit.success.environments.tasks import ReachSettings
@@ -28,14 +27,6 @@ def started(copies: int = 8, first: int = 0, **options: object) -> Arm:
     environment = Arm(ReachSettings.model_validate(options), num_envs=copies)
     environment.reset(np.arange(copies), np.arange(first, first + copies))
     return environment
-
-
-def test_the_kind_chooses_and_a_point_records_none() -> None:
-    assert type(open_reach(ReachSettings())) is Arm
-    point = open_reach(ReachSettings(kind="point"))
-    assert type(point) is Reach
-    assert "kind" not in point.spec
-    assert open_reach(ReachSettings()).spec["kind"] == "arm"
 
 
 @pytest.mark.parametrize("kind", ["arm", "point"])

@@ -132,27 +132,9 @@ def test_opengl_that_is_missing_is_named_with_its_packages(
     assert "apt-get install -y libegl1 libgl1" in str(caught.value.fix)
 
 
-def test_a_picture_that_fails_is_named_too(stub: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_fetch(MujocoSettings()).close()
-    import gymnasium_robotics
-
-    def fails(_: Any) -> None:
-        raise RuntimeError("Cannot initialize a EGL device display")
-
-    monkeypatch.setattr(gymnasium_robotics.Fetch, "render", fails)
-    with pytest.raises(MotionkitError, match="the environment FetchReach-v4 does not draw") as caught:
-        open_fetch(MujocoSettings())
-    assert "with MUJOCO_GL=egl: apt-get install" in str(caught.value.fix)
-
-
 @pytest.mark.parametrize(
     ("given", "there", "chosen"),
-    [
-        ("", ("EGL", "OSMesa"), "egl"),
-        ("", ("OSMesa",), "osmesa"),
-        ("", (), "egl"),
-        ("glfw", ("EGL",), "glfw"),
-    ],
+    [("", ("EGL", "OSMesa"), "egl"), ("", ("OSMesa",), "osmesa"), ("", (), "egl"), ("glfw", ("EGL",), "glfw")],
 )
 def test_which_opengl_is_taken(
     given: str, there: tuple[str, ...], chosen: str, monkeypatch: pytest.MonkeyPatch

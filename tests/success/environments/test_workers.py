@@ -16,7 +16,6 @@ from motionkit.contracts.environment import Environment, Scripted, Stored
 from motionkit.errors import MotionkitError
 from motionkit.success.collect_settings import RewardCollectSettings
 from motionkit.success.environments.open import open_environment
-from motionkit.success.environments.tasks import ReachSettings
 from motionkit.success.environments.workers import _CLASSES, Order, Work, WorkerEnvironment, space_document, space_of
 
 SEEDS = np.arange(5, dtype=np.int64) + 100
@@ -185,9 +184,3 @@ def test_an_environment_that_does_not_open_says_so_and_leaves_nothing() -> None:
         open_environment(bad, 2, workers=1)
     assert said.value.code == 2
     assert time.monotonic() - began < 60
-
-
-def test_settings_travel_as_text() -> None:
-    order = Order.of(chosen(radius=0.2), 3)
-    assert order.open().spec == {"name": "reach", **ReachSettings(max_steps=6, radius=0.2).model_dump(mode="json")}
-    assert isinstance(order.options, str)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.success.episodes import Collector, Episodes, Quota, open_episodes
+from motionkit.success.episodes import Collector, Episodes, open_episodes
 from motionkit.success.episodes import collector as collector_module
 
 CAMERAS = {"front": (6, 8), "side": (4, 4)}
@@ -60,31 +60,6 @@ def test_what_was_added_is_read(tmp_path: Path) -> None:
     assert found.counts() == collector.counts
 
 
-def test_one_environment_needs_no_copies(tmp_path: Path) -> None:
-    with Collector(tmp_path, cameras={"front": (6, 8)}) as collector:
-        for step in range(3):
-            collector.add({"front": np.full((6, 8, 3), step, np.uint8)}, success=step == 1, done=step == 2)
-    found = open_episodes(tmp_path)
-    assert found.labels.tolist() == [0, 1, 0]
-    assert found.read(np.array([2, 0]))["front"][:, 0, 0, 0].tolist() == [2, 0]
-
-
-def test_an_episode_that_has_not_ended_is_not_kept(tmp_path: Path) -> None:
-    with Collector(tmp_path, cameras=CAMERAS) as collector:
-        fill(collector, 2)
-        collector.add(pictures(np.random.default_rng(0), 2), [True, True], [False, False])
-    assert len(open_episodes(tmp_path).records) == 2
-
-
-def test_quotas_end_each_class_by_itself(tmp_path: Path) -> None:
-    with Collector(tmp_path, cameras=CAMERAS, quota=Quota(positive=2, negative_frames=10)) as collector:
-        fill(collector, 4)
-        assert collector.full
-        fill(collector, 4)
-        assert collector.left_out == {"positive": 2, "negative": 2}
-    assert open_episodes(tmp_path).counts()["negative"]["frames"] == 10
-
-
 def test_more_is_added_to_what_is_there(tmp_path: Path) -> None:
     with Collector(tmp_path, cameras=CAMERAS) as collector:
         first = fill(collector, 2)
@@ -128,19 +103,6 @@ def test_a_cut_off_shard_loses_the_episodes_in_it_alone(tmp_path: Path, lost: in
     assert len(found.records) == 6 - (1 if lost == 1 else 2)
     assert all("is cut off" in note for note in found.notes)
     assert found.verify() == []
-
-
-def test_changed_frames_are_found_by_their_hash(tmp_path: Path) -> None:
-    with Collector(tmp_path, cameras=CAMERAS) as collector:
-        fill(collector, 4)
-    path = tmp_path / "frames-00-0000.front.u8"
-    data = bytearray(path.read_bytes())
-    data[6 * 8 * 3 * 5 + 3] ^= 1  # in the second episode
-    path.write_bytes(data)
-    found = open_episodes(tmp_path)
-    (said,) = found.verify()
-    assert found.records[1].id in said
-    assert found.records[1].mark in said
 
 
 def test_going_back_drops_what_came_after(tmp_path: Path) -> None:

@@ -43,17 +43,6 @@ def test_an_action_stands_beside_the_state_in_which_it_was_taken(tmp_path: Path)
     assert np.array_equal(later.column("state"), states[1])
 
 
-def test_copies_keep_their_own_numbers(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    with Collector(tmp_path, cameras=CAMERAS, columns={"action": 1}, choices=4) as collector:
-        for step in range(3):
-            pictures = {"front": rng.integers(0, 256, (2, 4, 4, 3), np.uint8)}
-            collector.add(pictures, [False, True], np.full(2, step == 2), action=np.array([step, step + 1]))
-    found = open_episodes(tmp_path)
-    assert found.manifest.choices == 4
-    assert found.column("action").ravel().tolist() == [1, 2, 0, 2, 3, 0]
-
-
 def test_an_older_folder_opens_and_goes_on_without_columns(tmp_path: Path) -> None:
     write(tmp_path / "old", columns=False)
     path = tmp_path / "old" / "manifest.json"

@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.success.episodes import (
-    Collector,
-    export_trajectories,
-    open_episodes,
-    open_trajectories,
-)
+from motionkit.success.episodes import Collector, export_trajectories, open_episodes, open_trajectories
 
 
 def write(path: Path, content: Any) -> None:
@@ -57,20 +52,6 @@ def test_pictures_are_the_same_whatever_their_range(tmp_path: Path, scale: float
     assert np.array_equal(pictures[:2], wanted)
     assert (pictures[4:] == 1).all()
     assert any("0 to 255" in note for note in found.notes) is (scale == 255.0)
-
-
-def test_labels_and_classes(guide: Path) -> None:
-    found = opened(guide)
-    assert found.labels.tolist() == [0, 0, 1, 1] * 3 + [0, 0, 0] * 3
-    assert found.counts()["positive"] == {"trajectories": 3, "frames": 12, "success_frames": 6}
-    assert found.notes == ()
-    assert opened(guide).fingerprint == found.fingerprint  # from the cache
-
-
-def test_a_changed_file_is_read_again(guide: Path) -> None:
-    before = opened(guide).fingerprint
-    write(guide / "positive" / "000000.npy", trajectory(99, [0, 1, 1, 1]))
-    assert opened(guide).fingerprint != before
 
 
 def test_a_file_in_the_wrong_folder_is_said(guide: Path) -> None:

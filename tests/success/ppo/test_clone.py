@@ -202,8 +202,14 @@ def train(out: Path, init: Path, *, stop_after: int = 0, **changes: Any) -> tupl
     return made
 
 
-def test_a_run_begins_with_what_was_cloned(tmp_path: Path, scripted: Path) -> None:
-    _, found = train(tmp_path / "run", scripted)
+@pytest.fixture(scope="module")
+def whole(scripted: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Any]]:
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    return out, train(out, scripted)[1]
+
+
+def test_a_run_begins_with_what_was_cloned(whole: tuple[Path, Mapping[str, Any]]) -> None:
+    _, found = whole
     assert found["success"]["before"] >= 0.8
     assert found["clone"]["episodes"] == 48
     assert "Before is the policy that was cloned" in found["measured_on"]
@@ -224,15 +230,14 @@ def test_the_critic_learns_alone_first(tmp_path: Path, scripted: Path) -> None:
 
 
 def test_a_run_that_was_stopped_ends_in_the_same_bits_and_is_not_cloned_again(
-    tmp_path: Path, scripted: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, scripted: Path, whole: tuple[Path, Mapping[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train(tmp_path / "whole", scripted)
     train(tmp_path / "parts", scripted, stop_after=1)
     monkeypatch.setattr(trainer_module, "clone", lambda *_, **__: pytest.fail("cloned again"))
     resumed = settings(None, scripted)
     again = resumed.model_copy(update={"run": resumed.run.model_copy(update={"resume": tmp_path / "parts"})})
     _, found = run_trainer(PpoTrainer, "ppo", again, tmp_path / "parts")
-    one, two = load_actor(tmp_path / "whole"), load_actor(tmp_path / "parts")
+    one, two = load_actor(whole[0]), load_actor(tmp_path / "parts")
     assert all(torch.equal(one.tensors()[name], two.tensors()[name]) for name in one.tensors())
     assert found["clone"]["episodes"] == 48
 
@@ -246,10 +251,9 @@ def test_the_environment_is_that_of_the_episodes(tmp_path: Path, scripted: Path)
         assert layer.table["env"]["max_steps"] == 20
 
 
-def test_settings_of_cloning_without_episodes_are_refused(tmp_path: Path, scripted: Path) -> None:
-    train(tmp_path / "run", scripted, run={"num_steps": 1, "out": tmp_path / "run"})
+def test_settings_of_cloning_without_episodes_are_refused(whole: tuple[Path, Mapping[str, Any]]) -> None:
     with pytest.raises(MotionkitError, match="is an actor, no episodes"):
-        PpoTrainer(settings(None, tmp_path / "run")).prepare()
+        PpoTrainer(settings(None, whole[0])).prepare()
 
 
 def test_what_is_done_after_the_first_success_is_not_cloned(tmp_path: Path) -> None:

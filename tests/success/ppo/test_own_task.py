@@ -170,19 +170,3 @@ def test_options_without_effect_are_refused(cli: Cli, words: tuple[str, ...], ke
     assert found.exit_code == 2
     assert "has no effect" in found.stderr
     assert key in found.stderr
-
-
-@pytest.mark.parametrize(
-    "words", [("--precision", "fp32"), ("--set", "scoring.k=2"), ("--reward.mode", "last"), ("--reward-mode", "k-of-n")]
-)
-def test_options_without_effect_that_are_the_default_are_noted(cli: Cli, words: tuple[str, ...]) -> None:
-    classifier(Path("C"))
-    found = cli("ppo", "--reward.checkpoint", "C", *words, "--dry-run")
-    assert found.exit_code == 0, found.stderr
-    assert ("has no effect" in found.stderr) is (words[0] != "--reward-mode")
-
-
-def test_collecting_has_no_precision(cli: Cli) -> None:
-    found = cli("reward-collect", "--precision", "bf16", "--dry-run")
-    assert found.exit_code == 2
-    assert "stable-baselines3" in found.stderr

@@ -23,22 +23,10 @@ from motionkit.geometry import bones_from_positions, rotate_yaw
 from motionkit.motion import HUMANML, KIT, Skeleton, features_to_joints, joints_to_features
 from motionkit.motion.features.extract import canonicalise
 from motionkit.testing import check_dataset
-from motionkit.text_to_motion.data.compose import (
-    Composed,
-    Plan,
-    _as_text,
-    compose,
-    planned_files,
-    write_composed,
-)
+from motionkit.text_to_motion.data.compose import Composed, Plan, compose, planned_files, write_composed
 from motionkit.text_to_motion.data.composite import CompositeOptions, component
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
-from motionkit.text_to_motion.data.joined import (
-    blend_seam,
-    join_texts,
-    reference_features,
-    reference_joints,
-)
+from motionkit.text_to_motion.data.joined import blend_seam, join_texts, reference_features, reference_joints
 from motionkit.text_to_motion.data.starter import StarterOptions
 from motionkit.text_to_motion.data.starter import component as starter
 
@@ -116,14 +104,10 @@ def test_the_smallest_target_that_is_named_is_the_smallest(singles: Any) -> None
         assert compose(singles, Plan("train", 4, named, tolerance=0, crop=crop, max_samples=1)).samples
         with pytest.raises(MotionkitError, match="add up to"):
             compose(singles, Plan("train", 4, named - 1, crop=crop, max_samples=1))
-    lengths = sorted(len(clip.features) for clip in singles.clips("train"))
-    with pytest.raises(MotionkitError) as caught:
-        compose(singles, Plan("train", 3, 100))
-    assert f"--target-length {sum(lengths[:3])} is the smallest" in caught.value.fix
-    assert f"{sum(lengths[-3:]) + 20} the largest" in caught.value.fix
+    largest = sum(sorted(len(clip.features) for clip in singles.clips("train"))[-3:]) + 20
     with pytest.raises(MotionkitError) as caught:
         compose(singles, Plan("train", 3, 500))
-    assert f"--target-length {sum(lengths[-3:]) + 20} is the largest" in caught.value.fix
+    assert f"--target-length {largest} is the largest" in caught.value.fix
 
 
 def test_short_segments_are_marked_by_their_seconds(singles: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,23 +130,6 @@ def test_too_few_combinations_are_reported(tmp_path: Path) -> None:
     assert all(f"{start}-{start + 19}: {count}" in text for start, count in composed.histogram.items())
     with pytest.raises(MotionkitError, match="need 6 different clips; the train split of starter has 5"):
         compose(few, Plan("train", 6, 400))
-
-
-def test_a_set_can_be_read_by_people(made: Path) -> None:
-    text = (made / "composite_k3_train.json").read_text()
-    document = json.loads(text)
-    frames = document["samples"][0]["durations_frames"]
-    assert f'   "durations_frames": {json.dumps(frames)},\n' in text
-    assert len(text.splitlines()) < 20 * len(document["samples"]) + 30
-    assert text == _as_text(document) + "\n"
-    strange = {
-        "a": [],
-        "b": {},
-        "c": "x" * 200,
-        "d": ["y" * 100, {"e": [1.5, None, True, '\u2028 " ]']}],
-        "f": {"g": 1},
-    }
-    assert json.loads(_as_text(strange)) == strange
 
 
 def test_paths_mean_the_same_from_anywhere(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -501,21 +468,17 @@ def test_a_pickle_is_not_executed(tmp_path: Path) -> None:
     assert mark.exists()  # what the reader was spared
 
 
-@pytest.mark.parametrize(
-    "value", [{}, [1, 2], {"samples": [], "metadata": {}}, {"samples": 3, "metadata": {"split": "train"}}]
-)
-def test_other_objects_are_refused(tmp_path: Path, value: object) -> None:
-    save_object(tmp_path / "x.npy", value)
-    with pytest.raises(MotionkitError, match="is damaged"):
-        opened(tmp_path / "x.npy")
-
-
-def test_a_cut_pickle_is_refused(made: Path, tmp_path: Path) -> None:
+def test_other_objects_and_cut_files_are_refused(made: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    for value in ({}, [1, 2], {"samples": [], "metadata": {}}, {"samples": 3, "metadata": {"split": "train"}}):
+        save_object(path, value)
+        with pytest.raises(MotionkitError, match="is damaged"):
+            opened(path)
     data = (made / "composite_k3_train.npy").read_bytes()
-    for size in (8, 140, len(data) // 2, len(data) - 3):
-        (tmp_path / "x.npy").write_bytes(data[:size])
+    for size in (8, len(data) // 2):
+        path.write_bytes(data[:size])
         with pytest.raises(MotionkitError, match=r"x.npy"):
-            opened(tmp_path / "x.npy")
+            opened(path)
 
 
 def test_the_old_file_says_the_same(made: Path) -> None:

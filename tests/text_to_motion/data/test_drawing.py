@@ -11,19 +11,20 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML
+from motionkit.text import Prompt
 from motionkit.text_to_motion.data.clip_sets import FittingSets, extremes
-from motionkit.text_to_motion.data.compose import (
-    Plan,
-    draw_captions,
-    draw_samples,
-    none_fits,
-)
+from motionkit.text_to_motion.data.compose import Plan, draw_captions, draw_samples, none_fits
 from motionkit.text_to_motion.data.joined import (
+    MIN_SEGMENT,
     Source,
+    fit_lengths,
+    join_prompts,
     read_sources,
     shared_groups,
     shared_motions,
@@ -57,8 +58,8 @@ def fitting(sources: list[Source], k: int, *, low: int, high: int, crop: bool = 
 
 
 @pytest.mark.parametrize("crop", [False, True])
-@pytest.mark.parametrize(("k", "low", "high"), [(2, 90, 110), (3, 110, 125), (4, 120, 140), (4, 170, 196), (5, 1, 190)])
-@pytest.mark.parametrize("groups", ["", "aabbccdefghhh", "aaaaaaaaaaabc", "abcabcabcdefg"])
+@pytest.mark.parametrize(("k", "low", "high"), [(2, 90, 110), (3, 110, 125), (4, 170, 196), (5, 1, 190)])
+@pytest.mark.parametrize("groups", ["", "aabbccdefghhh", "abcabcabcdefg"])
 def test_every_set_that_fits_has_one_number(k: int, low: int, high: int, crop: bool, groups: str) -> None:
     sources = clips_of(24, 24, 30, 40, 40, 40, 44, 47, 52, 60, 61, 75, 140, groups=groups)
     found = every_set(sources, k, low=low, high=high, crop=crop)
@@ -96,16 +97,6 @@ def rest(count: int, frames: int) -> list[Source]:
     return [
         Source(TextClip(f"r{i}", torch.zeros(frames, 1), (f"rest {i}",)), f"r{i}", 0, f"r{i}") for i in range(count)
     ]
-
-
-@pytest.mark.parametrize(("k", "target"), [(4, 105), (4, 110), (4, 120), (5, 133), (6, 180)])
-def test_with_cutting_there_is_never_less_than_without(k: int, target: int) -> None:
-    sources = clips_of(24, 25, 28, 28, 30, 34, 41, 60, 90)
-    whole, cut = ({tuple(sorted(some)) for some in every_set(sources, k, low=target - 20, high=target, crop=crop)}
-                  for crop in (False, True))  # fmt: skip
-    assert whole <= cut
-    drawing = draw_samples(sources, Plan("train", k, target))
-    assert len(drawing.samples) == len(cut)
 
 
 @pytest.mark.parametrize(
@@ -192,8 +183,48 @@ def test_a_mirror_image_belongs_to_its_motion() -> None:
     sources = read_sources(toy, "train")
     assert [source.group for source in sources] == ["001", "001", "M002"]
     assert shared_groups(toy, "train", sources) == {"val": ["001"]}
-
-
-def test_a_mirror_image_is_the_same_motion() -> None:
     assert shared_motions(["001", "M002", "Mary"], ["M001", "002", "ary2"]) == ["001", "002"]
-    assert shared_motions(["M003"], ["M003", "004"]) == ["M003"]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "limit", "expected"),
+    [
+        ((40, 50), 196, (40, 50)),
+        ((196, 196), 196, (96, 96)),
+        ((40, 196), 196, (40, 156)),
+        ((40, 120, 196), 196, (40, 76, 76)),
+        ((60, 60, 60, 60, 60), 196, (36, 36, 36, 36, 36)),
+    ],
+)
+def test_the_longest_are_cut(lengths, limit, expected):
+    assert fit_lengths(lengths, limit) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(9, 49).map(lambda n: 4 * n), min_size=1, max_size=5))
+def test_lengths_fit_and_none_is_cut_in_vain(lengths):
+    made = fit_lengths(lengths, 196)
+    assert sum(made) <= 196
+    assert all(MIN_SEGMENT <= new <= old for new, old in zip(made, lengths, strict=True))
+    cut = {new for new, old in zip(made, lengths, strict=True) if new < old}
+    assert len(cut) <= 1, "all that are cut have one length"
+    if cut:
+        cap = cut.pop()
+        assert sum(min(old, cap + 4) for old in lengths) > 196, "a longer common length would not fit"
+
+
+def test_short_sources_take_no_part():
+    singles = [Prompt((f"t{n}",), (24 if n == 0 else 40,), f"k{n}", (f"c{n}",)) for n in range(4)]
+    joined = join_prompts(singles, 3, seed=0, max_length=196)
+    assert [prompt.source_ids[0] for prompt in joined] == ["c1", "c2", "c3"]
+    assert all(set(prompt.source_ids) == {"c1", "c2", "c3"} for prompt in joined)
+
+
+def test_every_caption_begins_one_prompt():
+    singles = [Prompt((f"t{n}",), (40 + 4 * (n % 20),), f"k{n}", (f"c{n // 2}",)) for n in range(60)]
+    joined = join_prompts(singles, 2, seed=3, max_length=196)
+    assert [prompt.segments[0] for prompt in joined] == [f"t{n}" for n in range(60)]
+    seconds = {prompt.segments[1] for prompt in joined}
+    assert len(seconds) > 25, "the rest is drawn widely"
+    with pytest.raises(MotionkitError, match="do not fit"):
+        join_prompts(singles, 3, seed=0, max_length=100)

@@ -24,6 +24,7 @@ from motionkit.text_to_motion.evaluator.model import (
 )
 
 from ...made.evaluators import WORDS, networks
+from ...made.recorded import by_formula
 
 KINDS = {"movement_encoder": MovementEncoder, "text_encoder": TextEncoder, "motion_encoder": MotionEncoder}
 
@@ -39,25 +40,6 @@ def assembled(parts, sizes, mean=None, std=None):
     return T2MEvaluator(
         parts["movement_encoder"], parts["motion_encoder"], parts["text_encoder"], mean, std, words(), sizes=sizes
     ).eval()
-
-
-def by_formula(seed, shapes):
-    """Weights of a network of the full-size fixture, by the formula in its README."""
-    out = {}
-    for number, (name, shape) in enumerate(shapes.items()):
-        count = int(np.prod(shape))
-        with np.errstate(over="ignore"):
-            z = np.uint64(seed * 1000 + number) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(
-                0x9E3779B97F4A7C15
-            )
-            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            z ^= z >> np.uint64(31)
-        values = 2 * ((z >> np.uint64(11)).astype(np.float64) / 2**53) - 1
-        values *= 1 / np.sqrt(shape[-1]) if len(shape) >= 2 else 0.1
-        values += len(shape) == 1 and name.endswith("weight")
-        out[name] = torch.from_numpy(values.astype(np.float32).reshape(shape))
-    return out
 
 
 @pytest.fixture(scope="module", params=["tiny", "full"])

@@ -18,6 +18,7 @@ from motionkit.text_to_motion.tmr.files import load_tmr
 
 from ...made.evaluators import WORDS, networks, release, statistics, vocabulary
 
+MODEL = "t2m/text_mot_match"
 LENGTHS = torch.tensor([40, 24, 60])
 
 
@@ -32,20 +33,17 @@ def refused(*args, **kwargs):
     return f"{caught.value.message} {caught.value.why} {caught.value.fix}"
 
 
-@pytest.mark.parametrize("below", ["", "t2m", "t2m/text_mot_match", "t2m/text_mot_match/model/finest.tar"])
-@pytest.mark.parametrize("inside", ["", "checkpoints"])
-def test_released_layouts(tmp_path, below, inside):
+@pytest.mark.parametrize(
+    ("inside", "below"),
+    [("", ""), ("", "t2m"), ("", MODEL), ("checkpoints", ""), ("", "t2m/text_mot_match/model/finest.tar")],
+)
+def test_released_layouts(tmp_path, inside, below):
     release(tmp_path / inside)
     model = load_evaluator(tmp_path / inside / below)
     assert (model.latent, len(model.mean), model.words.width) == (6, 263, 300)
     assert not model.training
     assert model.encode_motions(motions(), LENGTHS).isfinite().all()
     assert torch.equal(open_evaluator(tmp_path / inside / below).mean, model.mean)
-
-
-def test_folder_with_checkpoints_in_it(tmp_path):
-    release(tmp_path / "checkpoints")
-    assert load_evaluator(tmp_path).latent == 6
 
 
 def test_recorded_file_with_statistics_of_mdm(shared, tmp_path):
@@ -187,23 +185,18 @@ def test_a_tmr_is_no_evaluator(shared, tmp_path):
         assert "--reward tmr-dense --reward.weights" in text
 
 
-def test_folders_of_ours_that_are_something_else(tmp_path):
+def test_folders_of_ours_that_are_something_else():
     for folder in (weights_path("tmr"), weights_path("judge")):
         assert "is a TMR, not the text-to-motion evaluator" in refused(folder)
     assert "an MDM diffusion model" in refused(weights_path("mdm"))
-    save_evaluator(tmp_path / "run" / "evaluator", own())
-    release(tmp_path)
-    for folder in ("run", "run/evaluator", "run/evaluator/model.safetensors", "t2m"):
-        with pytest.raises(MotionkitError, match=r"is not a TMR encoder: it is the Guo et al\."):
-            load_tmr(tmp_path / folder)
 
 
 def test_an_evaluator_is_no_tmr(tmp_path):
-    release(tmp_path)
-    file = tmp_path / "t2m/text_mot_match/model/finest.tar"
-    with pytest.raises(MotionkitError) as caught:
-        load_tmr(file)
-    assert "Guo et al." in caught.value.message
+    save_evaluator(tmp_path / "run" / "evaluator", own())
+    file = release(tmp_path) / "t2m/text_mot_match/model/finest.tar"
+    for place in (tmp_path / "run", tmp_path / "run/evaluator/model.safetensors", tmp_path / "t2m", file):
+        with pytest.raises(MotionkitError, match=r"is not a TMR encoder: it is the Guo et al\.") as caught:
+            load_tmr(place)
     assert f"--reward mdm-matching --reward.weights {file}" in caught.value.fix
 
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
 from motionkit.rl import stable_hash
@@ -16,33 +15,26 @@ from motionkit.text_to_motion.grpo.algorithms.options import (
     GradientSampler,
     TrainSampler,
 )
-from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings
+from motionkit.text_to_motion.grpo.settings import EmaSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
-from .test_gradient import Flat
+from .test_gradient import Closed, Flat
 from .test_gradient import make as make_chain
 from .test_world import two_do_as_one
-from .toy import PROMPTS, Height, TablePolicy, gain, make_policy, resumes
+from .toy import PROMPTS, Height, engine, gain, make_policy, resumes
 
 OFF = EasyTuneObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0)
 
 
-def make(policy: object = None, reward: object = None, *, shuffle: bool = False, **groups: object) -> GRPO:
+def make(policy: object = None, reward: object = None, **groups: object) -> GRPO:
     options: dict[str, object] = {
+        "algorithm": "easytune",
         "objective": OFF,
         "optim": CosineOptim(learning_rate=2e-2),
-        "lora": LoraSettings(),
-        "ema": EmaSettings(),
         **groups,
     }
-    return GRPO(
-        policy or TablePolicy(),  # type: ignore[arg-type]
-        reward or Height(),  # type: ignore[arg-type]
-        algorithm="easytune",
-        control=ControlSettings(shuffle=shuffle),
-        **options,  # type: ignore[arg-type]
-    )
+    return engine(policy, reward, **options)  # type: ignore[arg-type]
 
 
 def slope(grpo: GRPO) -> Tensor:
@@ -85,15 +77,6 @@ def test_the_gradient_is_the_sum_of_those_of_single_steps(step_weight: str) -> N
 
 def _keys() -> tuple[Tensor, Tensor]:
     return torch.tensor([stable_hash(prompt.key) for prompt in PROMPTS]), torch.zeros(len(PROMPTS), dtype=torch.int64)
-
-
-def test_states_carry_no_graph() -> None:
-    grpo = make(make_policy())
-    with torch.no_grad():
-        batch = grpo._sample(PROMPTS)
-    assert batch.rollout.rest is not None
-    assert batch.rollout.rest.x_t.shape[0] == len(grpo.algorithm.plan)
-    assert not batch.rollout.rest.x_t.requires_grad
 
 
 def held(grpo: GRPO) -> int:
@@ -156,10 +139,5 @@ def test_a_reward_without_gradient_stops_the_first_step(how: str, word: str) -> 
 
 
 def test_a_policy_without_graph_is_refused() -> None:
-    class Closed(TablePolicy):
-        def predict(self, *args: object, **options: object) -> Tensor:
-            with torch.no_grad():
-                return super().predict(*args, **options)  # type: ignore[arg-type]
-
     with pytest.raises(MotionkitError, match="no gradient in its trained parameters"):
         make(Closed()).step(PROMPTS)

@@ -21,31 +21,32 @@ from motionkit.text_to_motion.grpo.algorithms.options import (
     GrpoSampler,
     WindowSampler,
 )
-from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings, GrpoOptimSettings
+from motionkit.text_to_motion.grpo.settings import GrpoOptimSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 
-from .toy import PROMPTS, Height, TablePolicy, learns, make_policy, resumes, rise, same, weights
+from .toy import PROMPTS, Height, engine, learns, make_policy, resumes, rise, same, weights
 
 SCHEDULE = Schedule.cosine(50)
 
 
-def make(policy: object = None, *, shuffle: bool = False, seed: int = 0, **groups: Any) -> GRPO:
+def make(policy: object = None, **groups: Any) -> GRPO:
     options: dict[str, Any] = {
         "algorithm": "flow-grpo",
         "rollout": GrpoRollout(prompts=4, group_size=8, antithetic=False, shared_noise=False),
         "sampler": FlowSampler(),
         "optim": GrpoOptimSettings(learning_rate=2e-2),
-        "lora": LoraSettings(),
-        "ema": EmaSettings(),
         **groups,
     }
-    control = ControlSettings(shuffle=shuffle)
-    return GRPO(policy or TablePolicy(), Height(), control=control, seed=seed, **options)  # type: ignore[arg-type]
+    return engine(policy, **options)
 
 
-@pytest.mark.parametrize("kind", ["flow-sde", "dance-sde", "cps"])
-def test_real_advantages_learn_and_shuffled_ones_do_not(kind: Any) -> None:
-    learns(partial(make, sampler=FlowSampler(kind=kind)))
+def test_real_advantages_learn_and_shuffled_ones_do_not() -> None:
+    learns(partial(make, sampler=FlowSampler(kind="flow-sde")))
+
+
+@pytest.mark.parametrize("kind", ["dance-sde", "cps"])
+def test_other_ways_to_add_noise_learn_too(kind: Any) -> None:
+    assert rise(make(sampler=FlowSampler(kind=kind))) > 0.12
 
 
 def test_the_first_update_has_ratio_one() -> None:
@@ -152,5 +153,4 @@ def test_a_kl_target_holds_the_policy_back() -> None:
 def test_low_pass_exploration_learns_too() -> None:
     rollout = GrpoRollout(prompts=4, group_size=8, low_pass=3.0)
     sampler = GrpoSampler(spacing="even", window_size=4)
-    real = [rise(make(algorithm="grpo", seed=seed, rollout=rollout, sampler=sampler)) for seed in range(2)]
-    assert min(real) > 0.12
+    assert rise(make(algorithm="grpo", rollout=rollout, sampler=sampler)) > 0.12

@@ -25,30 +25,21 @@ from motionkit.text_to_motion.grpo.algorithms.options import (
     GradientSampler,
 )
 from motionkit.text_to_motion.grpo.algorithms.terms import log_spread
-from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 
 from .test_world import two_do_as_one
-from .toy import PROMPTS, Height, TablePolicy, gain, make_policy, mask_of
+from .toy import PROMPTS, Height, TablePolicy, engine, gain, make_policy, mask_of
 
 
-def make(policy: object = None, reward: object = None, *, shuffle: bool = False, **groups: object) -> GRPO:
+def make(policy: object = None, reward: object = None, **groups: object) -> GRPO:
     options: dict[str, object] = {
+        "algorithm": "reward-gradient",
         "rollout": GradientRollout(samples=1),
         "objective": GradientObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0),
         "optim": CosineOptim(learning_rate=2e-2),
-        "lora": LoraSettings(),
-        "ema": EmaSettings(),
         **groups,
     }
-    control = ControlSettings(shuffle=shuffle)
-    return GRPO(
-        policy or TablePolicy(),  # type: ignore[arg-type]
-        reward or Height(),  # type: ignore[arg-type]
-        algorithm="reward-gradient",
-        control=control,
-        **options,  # type: ignore[arg-type]
-    )
+    return engine(policy, reward, **options)  # type: ignore[arg-type]
 
 
 def joined(values: Sequence[Tensor]) -> Tensor:
@@ -166,12 +157,15 @@ def test_a_reward_without_gradient_stops_the_first_step(how: str, word: str) -> 
     assert "--algorithm awm or grpo" in error.value.fix
 
 
-def test_a_policy_without_graph_is_refused() -> None:
-    class Closed(TablePolicy):
-        def predict(self, *args: object, **options: object) -> Tensor:
-            with torch.no_grad():
-                return super().predict(*args, **options)  # type: ignore[arg-type]
+class Closed(TablePolicy):
+    """A policy that keeps no graph."""
 
+    def predict(self, *args: object, **options: object) -> Tensor:
+        with torch.no_grad():
+            return super().predict(*args, **options)  # type: ignore[arg-type]
+
+
+def test_a_policy_without_graph_is_refused() -> None:
     with pytest.raises(MotionkitError, match="no gradient in its trained parameters"):
         make(Closed()).step(PROMPTS)
 

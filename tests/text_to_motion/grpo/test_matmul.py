@@ -41,14 +41,11 @@ def pretend(monkeypatch: pytest.MonkeyPatch, cpu: dict[str, object], *, amx: boo
     ("cpu", "amx", "width", "tokens", "expected"),
     [
         (AMD, False, 512, 8 * 197, True),
-        (AMD, False, 384, 256, True),
         (AMD, False, 383, 8 * 197, False),
         (AMD, False, 512, 255, False),
         (AMD, False, 128, 64 * 50, False),  # the starter's size
         (AMD, True, 512, 8 * 197, False),
-        ({"cpu_name": "AMD Ryzen 7 5800X", "avx512_f": False}, False, 512, 8 * 197, False),
         ({"cpu_name": "Intel Xeon", "avx512_f": True}, False, 512, 8 * 197, False),
-        ({"cpu_name": "Neoverse N1"}, False, 512, 8 * 197, False),
         ({}, False, 512, 8 * 197, False),
     ],
 )
@@ -57,11 +54,6 @@ def test_the_rule(
 ) -> None:
     pretend(monkeypatch, cpu, amx=amx)
     assert prefers_onednn(width, tokens) is expected
-
-
-def test_the_rule_reads_this_cpu() -> None:
-    assert prefers_onednn(512, 8 * 197) in (True, False)
-    assert isinstance(torch.cpu.get_capabilities().get("cpu_name", ""), str)
 
 
 COMPARE = """
@@ -142,16 +134,6 @@ def test_rounding_is_refused_when_it_was_asked_for(predictions: dict[str, float]
     assert caught.value.code == 2
 
 
-def test_rounding_is_seen() -> None:
-    assert (_matmul._rounding() > 1e-5) is torch.cpu._is_amx_tile_supported()
-
-
-def test_bf16_runs_keep_the_default(predictions: dict[str, float]) -> None:
-    settings = TrainerSettings(device="cpu", precision="bf16")
-    settle_matmul(settings, make_policy(), PROMPTS, samples=64)
-    assert matmul_in_use() == "default"
-
-
 def test_the_rule_is_asked_with_the_networks_width_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
 
@@ -219,16 +201,14 @@ def test_a_resumed_run_that_had_the_default_is_not_asked_again(tmp_path: Path, p
     assert matmul_in_use() == "default"
 
 
-def test_another_device_has_no_use_for_it() -> None:
+def test_another_device_and_a_torch_without_it_have_no_use_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    onednn = TrainerSettings(cpu_matmul="onednn")
     with pytest.raises(MotionkitError, match="--cpu-matmul onednn has no effect: the run is on mps"):
-        set_up_matmul(TrainerSettings(cpu_matmul="onednn"), torch.device("mps"))
+        set_up_matmul(onednn, torch.device("mps"))
     use_matmul("onednn")
     set_up_matmul(TrainerSettings(), torch.device("mps"))
     assert matmul_in_use() == "default"
-
-
-def test_a_torch_without_onednn_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     set_up_matmul(TrainerSettings(), CPU)
     with pytest.raises(MotionkitError, match="no oneDNN"):
-        set_up_matmul(TrainerSettings(cpu_matmul="onednn"), CPU)
+        set_up_matmul(onednn, CPU)

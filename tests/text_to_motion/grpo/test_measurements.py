@@ -74,13 +74,6 @@ def test_points_are_even_with_one_early(tmp_path: Path) -> None:
     assert [step for step, _ in note.logged] == [0]
 
 
-def test_a_run_of_few_steps_has_no_early_point(tmp_path: Path) -> None:
-    note = Note(tmp_path)
-    measurements = make(note, [(0.5, 0.5)] * 6)
-    measurements.num_steps, measurements.points = 3, 1
-    assert walk(measurements, note) == [3]
-
-
 @pytest.mark.parametrize(
     ("steps", "prompts", "more", "points"),
     [
@@ -232,16 +225,6 @@ def test_what_all_steps_have_measured_is_not_measured_again(tmp_path: Path) -> N
     summary, _ = finish(tmp_path, heldout, guidance=2.5, started=False)
     assert heldout["generate"].asked == [2.5, 1.0]
     assert list(summary["heldout_generate"]) == ["reward", "movement", "diversity"]
-
-
-def test_an_alarm_is_said_once_and_of_what_generate_makes_first(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    heldout = {"reported": Asked(8, 3.0), "all_steps": Asked(8, 3.0), "generate": Asked(6, 2.0)}
-    finish(tmp_path, heldout, guidance=2.5)
-    said = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert [text.partition(":")[0] for text in said] == ["movement fell from 0.25 to 0.2"]
-    assert said[0].endswith("(as generate samples)")
 
 
 class Guided(Asked):

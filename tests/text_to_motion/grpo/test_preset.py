@@ -14,7 +14,6 @@ from typer.testing import Result
 from motionkit.config import Given, Resolved, resolve
 from motionkit.contracts import device as devices
 from motionkit.errors import MotionkitError
-from motionkit.plugins import available, get
 from motionkit.text_to_motion.grpo import settings as _preset
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 
@@ -68,14 +67,6 @@ def test_each_algorithm_has_its_own_sizes(monkeypatch: pytest.MonkeyPatch) -> No
     assert ask(algorithm="auto").settings.rollout.prompts == 64
 
 
-def test_sizes_of_every_algorithm_are_options_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    put(monkeypatch, "cuda")
-    names = {entry.name for entry in available("algorithms") if entry.builtin}
-    found = {name: sizes(ask(algorithm=name)).keys() for name in names}
-    assert found == {name: getattr(get("algorithms", name).options, "gpu", {}).keys() for name in names}
-    assert all(found.values())
-
-
 @pytest.mark.parametrize(("preset", "device"), [("cpu", "auto"), ("auto", "cpu"), ("cpu", "cuda")])
 def test_a_cpu_keeps_the_defaults(preset: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, "cpu")
@@ -120,11 +111,6 @@ def test_without_a_gpu_it_is_refused(here: str, device: str, why: str, monkeypat
     assert caught.value.code == 2
     assert why in caught.value.why
     assert "--preset cpu" in caught.value.fix
-
-
-def test_a_device_that_is_missing_is_left_to_the_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
-    put(monkeypatch, "cpu")
-    assert not sizes(ask(device="cuda:3"))
 
 
 def test_as_a_user_types_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from motionkit.motion import HUMANML, Normalizer
-from motionkit.rl import stable_hash
-from motionkit.text import CachedEncoder, TextFeatures
+from motionkit.text import CachedEncoder
 from motionkit.text_to_motion.mdm.open import new_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 
-
-class HashEncoder:
-    """Gives every text a random vector of its own, and counts what it is asked."""
-
-    name = "clip"
-    fingerprint = "hash"
-
-    def __init__(self, width: int = 12) -> None:
-        self.width = width
-        self.asked: list[str] = []
-
-    def encode(self, texts: Sequence[str]) -> TextFeatures:
-        """Encode."""
-        self.asked += texts
-        rows = [
-            torch.randn(1, self.width, generator=torch.Generator().manual_seed(stable_hash(text) % 2**63))
-            for text in texts
-        ]
-        return TextFeatures(torch.stack(rows), torch.ones(len(texts), 1, dtype=torch.bool))
+from ...made.texts import HashEncoder
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,13 +17,12 @@ from torch import Tensor
 
 from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.generating import plan_steps, sample
-from motionkit.contracts.policy import BlockwisePolicy
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, features_to_joints
 from motionkit.rl import NoiseSource, stable_hash
 from motionkit.rl._rollout import Rollout
 from motionkit.testing import check_policy
-from motionkit.text import CachedEncoder, Prompt, TextFeatures
+from motionkit.text import CachedEncoder, Prompt
 from motionkit.text_to_motion.evaluation.export import generate
 from motionkit.text_to_motion.grpo.api import GRPO
 from motionkit.text_to_motion.mdm import open as factory
@@ -32,6 +30,8 @@ from motionkit.text_to_motion.mdm.network import MDMNetwork
 from motionkit.text_to_motion.mdm.open import export_checkpoint, open_policy
 from motionkit.text_to_motion.mdm.policy import DiPPolicy, Prefixes, standing
 from motionkit.text_to_motion.mdm.settings import MDMOptions, settings_from_args
+
+from ...made.texts import WordEncoder
 
 WIDTH, LAYERS, HEADS, FF, STEPS = 16, 2, 2, 24, 10
 CONTEXT, BLOCK = 20, 40
@@ -43,27 +43,6 @@ ARGS = {
     "emb_policy": "add", "keyframe_cond_type": "", "num_heads": HEADS, "ff_size": FF, "text_width": 6,
 }  # fmt: skip
 """As in the released args.json, with small sizes; the last three are keys of motionkit's own."""
-
-
-class WordEncoder:
-    """Gives each word a random vector: a sequence per text, as DistilBERT does."""
-
-    name, fingerprint, width = "distilbert", "words", 6
-
-    def encode(self, texts: Sequence[str]) -> TextFeatures:
-        """Encode."""
-        rows = [
-            torch.stack(
-                [
-                    torch.randn(self.width, generator=torch.Generator().manual_seed(stable_hash(word) % 2**63))
-                    for word in text.split()
-                ]
-            )
-            for text in texts
-        ]
-        padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        counts = torch.tensor([len(row) for row in rows])
-        return TextFeatures(padded, torch.arange(padded.shape[1]) < counts[:, None])
 
 
 def shapes() -> dict[str, tuple[int, ...]]:
@@ -119,7 +98,9 @@ def released(tmp_path: Path) -> tuple[Path, dict[str, Tensor]]:
 
 @pytest.fixture(autouse=True)
 def _no_text_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(factory, "open_encoder", lambda name, model="", **_: CachedEncoder(WordEncoder()))
+    monkeypatch.setattr(
+        factory, "open_encoder", lambda name, model="", **_: CachedEncoder(WordEncoder(6, "distilbert"))
+    )
 
 
 def attention(tensors: dict[str, Tensor], head: str, query: Tensor, memory: Tensor) -> Tensor:
@@ -178,7 +159,7 @@ def dataset(source: SimpleNamespace, features: Tensor) -> SimpleNamespace:
 
 
 def words(text: str) -> Tensor:
-    return WordEncoder().encode([text]).tokens[0]
+    return WordEncoder(6).encode([text]).tokens[0]
 
 
 @torch.no_grad()
@@ -359,12 +340,6 @@ def test_the_released_size() -> None:
     assert sum(parameter.numel() for parameter in network.parameters()) == 26_424_583
 
 
-def test_pred_len_is_context_len_where_it_is_left_out(released: tuple[Path, dict[str, Tensor]]) -> None:
-    path, _ = released
-    (path.parent / "args.json").write_text(json.dumps({**ARGS, "pred_len": 0}))
-    assert factory._read(str(path)).settings.pred_len == CONTEXT
-
-
 @torch.no_grad()
 def test_generate_and_the_other_formats(
     released: tuple[Path, dict[str, Tensor]], source: SimpleNamespace, tmp_path: Path
@@ -402,7 +377,3 @@ def test_training_it_is_refused(released: tuple[Path, dict[str, Tensor]], source
 
     with pytest.raises(MotionkitError, match="blocks of 40"):
         sample(policy, [Prompt(("he walks",), (40,))], plan_steps(policy), NoiseSource(0), walk=walk)
-
-
-def test_mdm_is_no_blockwise_policy(make_policy: Callable[..., Any]) -> None:
-    assert not isinstance(make_policy(), BlockwisePolicy)

@@ -190,9 +190,7 @@ def test_run_folder_and_checkpoint(make_policy: Make, tmp_path: Path) -> None:
     assert torch.equal(_ask(open_policy(MDMOptions(checkpoint=str(step)))), _ask(policy))
 
 
-@pytest.mark.parametrize(
-    "last", ["../..", "../../other", "..", "/etc", "step-3", "step-00000003/../../../other", "", "x" * 1000]
-)
+@pytest.mark.parametrize("last", ["../../other", "/etc", "step-3", "step-00000003/../../../other", ""])
 def test_last_names_a_checkpoint_of_the_run_and_nothing_else(last: str, make_policy: Make, tmp_path: Path) -> None:
     policy = make_policy()
     policy.save(tmp_path / "run" / "policy", tensors=False)
@@ -319,25 +317,19 @@ def test_peft_tensors_are_merged(make_policy: Make, tmp_path: Path, source: Simp
         ({"arch": "gru"}, "gru"),
         ({"pred_len": 40}, "context_len 0 and pred_len 40"),
         ({"multi_target_cond": True}, "target joint"),
-        ({"lambda_target_loc": 1.0}, "target joint"),
         ({"unconstrained": True}, "unconditional"),
         ({"dataset": "uestc"}, "action-class"),
         ({"predict_epsilon": True}, "predicts noise"),
         ({"arch": "mamba"}, "unknown arch"),
         ({"layers": 3}, "does not fit"),
-        ({"latent_dim": 32}, "does not fit"),
         ({"arch": "trans_dec"}, "does not fit"),
         ({"use_ema": True}, "no averaged weights"),
         ({"num_heads": 5}, "num_heads"),
         ({"layers": "many"}, "layers"),
         ({"sigma_small": False}, "sigma_small"),
         ({"diffusion_steps": 10**9}, "diffusion_steps"),
-        ({"layers": 10**7}, "layers"),
-        ({"latent_dim": 200_000}, "latent_dim"),
         ({"latent_dim": 8192, "layers": 200}, "does not fit"),
         ({"pos_embed_max_len": 10**9}, "pos_embed_max_len"),
-        ({"text_width": [1]}, "text_width"),
-        ({"lambda_target_loc": [1]}, "target joint"),
     ],
 )
 def test_what_cannot_be_loaded_is_named(
@@ -357,12 +349,9 @@ def test_what_cannot_be_loaded_is_named(
     [
         ({"settings": {"latent_dim": 200_000}}, "latent_dim"),
         ({"settings": {"latent_dim": 8192}}, "does not fit"),
-        ({"settings": {"layers": 200}}, "does not fit"),
         ({"settings": {"diffusion_steps": 10**9}}, "diffusion_steps"),
         ({"lora": {"r": 10**9, "alpha": 1, "targets": ["attn"]}}, "lora.r"),
         ({"lora": {"r": 4000, "alpha": 1, "targets": ["attn"]}}, "does not fit"),
-        ({"lora": {"rank": 2}}, "lora.r"),
-        ({"max_length": 10**9}, "max_length"),
         ({"max_length": 6000}, "max_length 6000"),
         ({"fps": float("nan")}, "fps"),
         ({"text": "clip"}, "text"),
@@ -469,17 +458,10 @@ def test_statistics(make_policy: Make, tmp_path: Path, source: SimpleNamespace) 
 def test_saved_names_are_stable(make_policy: Make) -> None:
     """Names of the released layout; renaming a module would orphan every saved file."""
     names = set(stock_keys(make_policy(layers=1).network.state_dict()))
+    modules = ("input_process.poseEmbedding", "embed_timestep.time_embed.0", "embed_timestep.time_embed.2",
+               "embed_text", "output_process.poseFinal")  # fmt: skip
     assert {name for name in names if not name.startswith("seqTransEncoder.")} == {
-        "input_process.poseEmbedding.weight",
-        "input_process.poseEmbedding.bias",
-        "embed_timestep.time_embed.0.weight",
-        "embed_timestep.time_embed.0.bias",
-        "embed_timestep.time_embed.2.weight",
-        "embed_timestep.time_embed.2.bias",
-        "embed_text.weight",
-        "embed_text.bias",
-        "output_process.poseFinal.weight",
-        "output_process.poseFinal.bias",
+        f"{module}.{part}" for module in modules for part in ("weight", "bias")
     }
 
 

@@ -20,6 +20,8 @@ from motionkit.text_to_motion.mdm.settings import settings_from_args
 from motionkit.text_to_motion.mdm.train import diffusion_loss
 from motionkit.weights import load_strict
 
+from ...made.recorded import by_formula
+
 TINY = (
     "tiny_trans_enc",
     "tiny_trans_enc_h2ff64",
@@ -90,40 +92,17 @@ def test_averaged_weights_are_used_when_args_say_so(shared: Path, tmp_path: Path
     assert (out - _ours(io["out_cond_rawmodel"]))[valid].abs().max() <= 5e-6
 
 
-def _splitmix_fill(meta: dict[str, object]) -> dict[str, Tensor]:
-    """Weights of the full-size fixture, by the formula in its README."""
-    seed, shapes, sums = meta["seed"], meta["shapes"], meta["sums"]
-    assert isinstance(seed, int)
-    assert isinstance(shapes, dict)
-    assert isinstance(sums, dict)
-    out: dict[str, Tensor] = {}
-    for name, shape in shapes.items():
-        if name.endswith(".pe"):
-            continue
-        count = int(np.prod(shape))
-        with np.errstate(over="ignore"):
-            z = np.uint64(seed * 1000 + len(out)) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(
-                0x9E3779B97F4A7C15
-            )
-            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            z ^= z >> np.uint64(31)
-        values = 2 * ((z >> np.uint64(11)).astype(np.float64) / 2**53) - 1
-        values *= 1 / np.sqrt(shape[-1]) if len(shape) >= 2 else 0.1
-        if len(shape) == 1 and name.endswith("weight"):
-            values += 1
-        out[name] = torch.from_numpy(values.astype(np.float32).reshape(shape))
-        assert float(out[name].double().sum()) == pytest.approx(sums[name], abs=1e-9)
-    return out
-
-
 @torch.no_grad()
 def test_full_size(shared: Path) -> None:
     folder = shared / "fixtures/mdm/full_trans_enc"
     settings = settings_from_args(json.loads((folder / "args.json").read_text()), origin="args.json")
     assert (settings.layers, settings.latent_dim, settings.stock_obstacles()) == (8, 512, [])
     network = MDMNetwork(settings).eval()
-    load_strict(network, native_keys(_splitmix_fill(json.loads((folder / "meta.json").read_text()))), "formula")
+    meta = json.loads((folder / "meta.json").read_text())
+    tensors = by_formula(meta["seed"], {name: own for name, own in meta["shapes"].items() if not name.endswith(".pe")})
+    for name, tensor in tensors.items():
+        assert float(tensor.double().sum()) == pytest.approx(meta["sums"][name], abs=1e-9)
+    load_strict(network, native_keys(tensors), "formula")
     assert sum(parameter.numel() for parameter in network.parameters()) == 17_880_327
     io = np.load(folder / "io.npz")
     condition = _condition(io["text_embed"])

@@ -99,12 +99,6 @@ def test_full_padding_attends_to_all_frames(make_policy: Make) -> None:
         policy.predict(x[:, :40], TIMESTEP, condition, LENGTHS)
 
 
-def test_networks_trained_with_masks_are_always_exact(make_policy: Make) -> None:
-    policy = make_policy(padding="full", mask_frames=True)
-    assert policy.padding == "exact"
-    assert policy.frames(LENGTHS) == 40
-
-
 @torch.no_grad()
 def test_clauses_and_windows_matter(make_policy: Make) -> None:
     policy = make_policy(patch_size=4, clause_frames=True)

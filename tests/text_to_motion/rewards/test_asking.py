@@ -280,12 +280,3 @@ def test_a_reward_elsewhere_scores_with_gradients_across_devices(device: str) ->
     (slope,) = torch.autograd.grad(scored.total.sum(), batch.features)
     assert float(slope[..., 3].sum()) == pytest.approx(5.0)
     assert torch.equal(ask(Elsewhere(Server(), torch.device("cpu")), motions(), PROMPTS).total, scored.total.detach())
-
-
-def test_what_a_reward_elsewhere_returns_is_checked_too() -> None:
-    class Bare(Height):
-        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-            return super().score(motions, prompts).total  # type: ignore[return-value]
-
-    with pytest.raises(MotionkitError, match=r"the reward 'height' \(test_asking.py:\d+\) returned a Tensor"):
-        ask(Elsewhere(Bare(), torch.device("cpu")), motions(), PROMPTS)

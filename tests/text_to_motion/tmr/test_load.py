@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,30 +11,18 @@ import safetensors.torch
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.text import Prompt, TextFeatures, load_encoder
+from motionkit.text import Prompt, load_encoder
 from motionkit.text_to_motion.tmr import files as layout
 from motionkit.text_to_motion.tmr.files import load_tmr, read_stats, save_tmr
 from motionkit.text_to_motion.tmr.model import ActorSizes, TokenFolder, new_tmr, open_text_model
 
+from ...made.texts import WordEncoder
 
-class Words:
-    """A made-up text model: one token per word, drawn from the word."""
 
-    def __init__(self, width, name="words"):
-        self.width, self.name, self.fingerprint = width, name, f"words-{width}"
-        self.asked = []
-
-    def encode(self, texts):
-        self.asked += texts
-        rows = []
-        for text in texts:
-            seeds = [sum(map(ord, word)) for word in text.split()]
-            rows.append(
-                torch.stack([torch.randn(self.width, generator=torch.Generator().manual_seed(s)) for s in seeds])
-            )
-        tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        lengths = torch.tensor([len(row) for row in rows])
-        return TextFeatures(tokens, torch.arange(tokens.shape[1]) < lengths[:, None])
+def small(words=None, **more):
+    """A TMR of 7 features."""
+    words = words or WordEncoder(20, "words")
+    return new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), words, **more)
 
 
 @pytest.fixture
@@ -56,7 +43,7 @@ def parts(tiny):
 
 def refused(*args, **kwargs):
     with pytest.raises(MotionkitError) as caught:
-        load_tmr(*args, text_model=Words(20), **kwargs)
+        load_tmr(*args, text_model=WordEncoder(20, "words"), **kwargs)
     assert caught.value.code == 2
     return f"{caught.value.message} {caught.value.why} {caught.value.fix}"
 
@@ -73,14 +60,13 @@ def check(tmr, tiny):
     [
         ".",
         "last_weights",
-        "variants/components.pt",
         "variants/components_movement_encoder.pt",
         "variants/model_prefixed.pt",
         "variants/lightning_last.ckpt",
     ],
 )
 def test_recorded_layouts(tiny, name):
-    tmr = load_tmr(tiny / name, text_model=Words(20))
+    tmr = load_tmr(tiny / name, text_model=WordEncoder(20, "words"))
     check(tmr, tiny)
     assert tmr.motion_decoder is not None
     assert tmr.motion_encoder.sizes == ActorSizes(12, 16, 32, 2, 2)
@@ -90,16 +76,18 @@ def test_recorded_layouts(tiny, name):
 def test_three_paths_with_or_without_the_decoder(tiny):
     weights = tiny / "last_weights"
     files = {n: weights / f"{n}.pt" for n in ("text_encoder", "motion_encoder")}
-    check(load_tmr(**files, text_model=Words(20)), tiny)
-    with_decoder = load_tmr(**files, motion_decoder=weights / "motion_decoder.pt", text_model=Words(20))
+    check(load_tmr(**files, text_model=WordEncoder(20, "words")), tiny)
+    with_decoder = load_tmr(**files, motion_decoder=weights / "motion_decoder.pt", text_model=WordEncoder(20, "words"))
     assert with_decoder.motion_decoder is not None
     wrapped = {**files, "motion_encoder": tiny / "variants" / "motion_encoder_wrapped.pt"}
-    check(load_tmr(**wrapped, text_model=Words(20)), tiny)
+    check(load_tmr(**wrapped, text_model=WordEncoder(20, "words")), tiny)
 
 
-@pytest.mark.parametrize("suffix", [".pth", ".tar", ".ckpt", ".pt"])
-@pytest.mark.parametrize("layout", ["state_dict_keys", "parallel", "wrapped", "numpy", "no_decoder"])
-def test_layouts_of_the_guide(tiny, tmp_path, suffix, layout):
+@pytest.mark.parametrize(
+    ("layout", "suffix"),
+    [("state_dict_keys", ".pth"), ("parallel", ".tar"), ("wrapped", ".ckpt"), ("numpy", ".pt"), ("no_decoder", ".pt")],
+)
+def test_layouts_of_the_guide(tiny, tmp_path, layout, suffix):
     nets = parts(tiny)
     flat = {f"{n}.{k}": v for n, t in nets.items() for k, v in t.items()}
     obj = {
@@ -113,31 +101,31 @@ def test_layouts_of_the_guide(tiny, tmp_path, suffix, layout):
         source = tiny / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
     torch.save(obj, tmp_path / f"weights{suffix}")
-    check(load_tmr(tmp_path / f"weights{suffix}", text_model=Words(20)), tiny)
-    check(load_tmr(tmp_path, text_model=Words(20)), tiny)
+    check(load_tmr(tmp_path / f"weights{suffix}", text_model=WordEncoder(20, "words")), tiny)
+    check(load_tmr(tmp_path, text_model=WordEncoder(20, "words")), tiny)
 
 
 def test_each_network_wrapped_for_parallel_training(tiny, tmp_path):
     nets = {n: {f"module.{k}": v for k, v in t.items()} for n, t in parts(tiny).items()}
     torch.save(nets, tmp_path / "x.pt")
-    check(load_tmr(tmp_path / "x.pt", stats=tiny / "stats", heads=2, text_model=Words(20)), tiny)
+    check(load_tmr(tmp_path / "x.pt", stats=tiny / "stats", heads=2, text_model=WordEncoder(20, "words")), tiny)
 
 
 def test_heads_come_from_config_or_default(tiny, real, tmp_path):
-    assert load_tmr(real, text_model=Words(768)).motion_encoder.sizes.heads == 4
+    assert load_tmr(real, text_model=WordEncoder(768, "words")).motion_encoder.sizes.heads == 4
     torch.save(parts(tiny), tmp_path / "x.pt")
     stats = tiny / "stats"
-    assert load_tmr(tmp_path / "x.pt", stats=stats, text_model=Words(20)).motion_encoder.sizes.heads == 4
+    assert load_tmr(tmp_path / "x.pt", stats=stats, text_model=WordEncoder(20, "words")).motion_encoder.sizes.heads == 4
     assert "5 attention heads do not divide" in refused(tmp_path / "x.pt", stats=stats, heads=5)
 
 
 def test_heads_that_are_assumed_are_said(tiny, tmp_path, caplog):
     torch.save(parts(tiny), tmp_path / "x.pt")
     with caplog.at_level("INFO", "motionkit.tmr"):
-        load_tmr(tmp_path / "x.pt", stats=tiny / "stats", heads=2, text_model=Words(20))
-        load_tmr(tiny, text_model=Words(20))
+        load_tmr(tmp_path / "x.pt", stats=tiny / "stats", heads=2, text_model=WordEncoder(20, "words"))
+        load_tmr(tiny, text_model=WordEncoder(20, "words"))
         assert not caplog.records
-        load_tmr(tmp_path / "x.pt", stats=tiny / "stats", text_model=Words(20))
+        load_tmr(tmp_path / "x.pt", stats=tiny / "stats", text_model=WordEncoder(20, "words"))
     assert "4 are assumed" in caplog.text
     assert "--reward.heads N" in caplog.text
 
@@ -197,7 +185,7 @@ def test_an_incomplete_folder_is_named(tiny, tmp_path):
 
 def test_text_model_of_another_width(tiny):
     with pytest.raises(MotionkitError, match="384 features per token"):
-        load_tmr(tiny, text_model=Words(384))
+        load_tmr(tiny, text_model=WordEncoder(384, "words"))
 
 
 def test_statistics(tiny, tmp_path):
@@ -239,10 +227,10 @@ def test_statistics_are_those_that_the_weights_name(tiny, two_sets, name, mean, 
     config = json.loads((tiny / "config.json").read_text())
     config["data"]["motion_loader"]["normalizer"]["base_dir"] = f"{prefix}stats/{name}/guoh3dfeats"
     (run / "config.json").write_text(json.dumps(config))
-    assert load_tmr(run, text_model=Words(20)).mean.tolist() == [mean] * 12
+    assert load_tmr(run, text_model=WordEncoder(20, "words")).mean.tolist() == [mean] * 12
     # What the user names goes before what the weights name.
     stats = two_sets / "stats" / "humanml3d" / "guoh3dfeats"
-    assert load_tmr(run, stats=stats, text_model=Words(20)).mean.tolist() == [0.0] * 12
+    assert load_tmr(run, stats=stats, text_model=WordEncoder(20, "words")).mean.tolist() == [0.0] * 12
     shutil.rmtree(two_sets / "stats" / name)
     assert f"stats/{name}/guoh3dfeats, which its config.json names" in refused(run)
 
@@ -283,7 +271,7 @@ def test_statistics_of_a_generator_are_refused(tmp_path):
 
 def test_normalisation_bridge(tiny):
     """Features come in their own units; the generator's statistics play no part."""
-    tmr = load_tmr(tiny, text_model=Words(20))
+    tmr = load_tmr(tiny, text_model=WordEncoder(20, "words"))
     x = torch.randn(4, 12, generator=torch.Generator().manual_seed(0))
     mean, std = (torch.load(tiny / "stats" / f"{n}.pt", weights_only=True) for n in ("mean", "std"))
     assert torch.equal(tmr.normalize(x), (x - mean) / (std + 1e-12))
@@ -292,7 +280,7 @@ def test_normalisation_bridge(tiny):
 
 def test_wrong_feature_width(tiny):
     with pytest.raises(MotionkitError, match="reads 12 features per frame, these motions have 251") as caught:
-        load_tmr(tiny, text_model=Words(20)).check_width(torch.zeros(1, 4, 251))
+        load_tmr(tiny, text_model=WordEncoder(20, "words")).check_width(torch.zeros(1, 4, 251))
     assert "KIT" in caught.value.why
 
 
@@ -300,11 +288,11 @@ def test_wrong_feature_width(tiny):
 @pytest.mark.parametrize("variational", [False, True])
 def test_native_folder_round_trip(tmp_path, half, variational):
     sizes = ActorSizes(7, 8, 16, 2, 2, variational)
-    tmr = new_tmr(sizes, torch.arange(7.0), torch.arange(1.0, 8.0), Words(20), decoder=True, seed=3)
+    tmr = new_tmr(sizes, torch.arange(7.0), torch.arange(1.0, 8.0), WordEncoder(20, "words"), decoder=True, seed=3)
     save_tmr(tmp_path / "tmr", tmr, extra={"training": {"seed": 3}}, half=half)
     assert sorted(path.name for path in (tmp_path / "tmr").iterdir()) == ["config.json", "model.safetensors"]
     for path in (tmp_path, tmp_path / "tmr", tmp_path / "tmr" / "model.safetensors"):
-        again = load_tmr(path, text_model=Words(20))
+        again = load_tmr(path, text_model=WordEncoder(20, "words"))
         assert again.motion_encoder.sizes == sizes
         for name, value in tmr.state_dict().items():
             torch.testing.assert_close(
@@ -317,7 +305,7 @@ def test_native_folder_round_trip(tmp_path, half, variational):
 def with_clip(clip, tmp_path):
     """A TMR of ours that reads a CLIP folder."""
     encoder = load_encoder("clip", model=str(clip))
-    tmr = new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), encoder)
+    tmr = small(encoder)
     save_tmr(tmp_path / "tmr", tmr)
     return tmp_path / "tmr"
 
@@ -339,7 +327,7 @@ def test_a_damaged_config_is_no_traceback(with_clip):
 
 
 def test_a_native_folder_without_a_part(tmp_path):
-    tmr = new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), Words(20))
+    tmr = small()
     save_tmr(tmp_path, tmr)
     tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
     safetensors.torch.save_file(
@@ -349,26 +337,29 @@ def test_a_native_folder_without_a_part(tmp_path):
 
 
 def test_new_weights_depend_on_the_seed_alone():
-    build = [new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), Words(20), seed=s) for s in (1, 1, 2)]
+    build = [
+        new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), WordEncoder(20, "words"), seed=s)
+        for s in (1, 1, 2)
+    ]
     assert torch.equal(build[0].motion_encoder.tokens, build[1].motion_encoder.tokens)
     assert not torch.equal(build[0].motion_encoder.tokens, build[2].motion_encoder.tokens)
 
 
 def test_each_text_is_encoded_once_whatever_the_company():
-    words = Words(20)
-    tmr = new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), words)
+    words = WordEncoder(20, "words")
+    tmr = small(words)
     together = tmr.encode_texts(["a b", "c", "a b"])
     assert words.asked == ["a b", "c"]
     assert torch.equal(together[0], together[2])
-    alone = new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), Words(20)).encode_texts(["c"])
+    alone = small().encode_texts(["c"])
     assert torch.equal(alone[0], together[1])
 
 
 def test_a_sentence_model_gets_one_token_per_clause():
     prompt = Prompt(("walk on", "sit"), (4, 4))
     for name, asked in (("minilm", ["walk on", "sit"]), ("words", ["walk on, then sit"])):
-        words = Words(20, name)
-        tmr = new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), words)
+        words = WordEncoder(20, name)
+        tmr = small(words)
         tmr.encode_texts([tmr.whole_text(prompt)])
         assert words.asked == asked
 
@@ -420,7 +411,3 @@ def test_a_token_table_of_another_byte_order(tmp_path):
     (tmp_path / "m_index.json").write_text('{"a": false}')
     with pytest.raises(MotionkitError, match="not an index of texts"):
         TokenFolder(tmp_path)
-
-
-def test_paths_may_be_text(tiny):
-    check(load_tmr(str(Path(tiny)), text_model=Words(20)), tiny)

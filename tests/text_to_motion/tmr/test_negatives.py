@@ -32,9 +32,9 @@ from motionkit.text_to_motion.tmr.model import encode_captions, encode_clips
 from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
 from motionkit.text_to_motion.tmr.train import PretrainTMR, contrastive, scores
 
+from ...made.threads import Member, in_threads
 from ...made.toy_clips import ACTIONS, write_toy
 from ...made.training import run_trainer
-from ...training.test_together import Member, in_threads
 from .test_pretrain_tmr import settings as toy_settings
 
 ALL = "all"
@@ -398,7 +398,7 @@ def test_shares_of_processes_add_up(make: Any) -> None:
 def test_a_trained_model_tells_statues_from_clips(tmp_path) -> None:
     seen = {}
     for kinds in ("none", "stillness"):
-        config = settings(kinds, run=RunSettings(num_steps=50), optim={"learning_rate": 3e-3, "warmup_steps": 5})
+        config = settings(kinds, run=RunSettings(num_steps=30), optim={"learning_rate": 4e-3, "warmup_steps": 3})
         trainer, _ = trained(config, tmp_path / kinds)
         clips = trainer.val_clips
         scenes = [Scene(joints, HUMANML, 20.0) for joints in clip_joints([c.features for c in clips], HUMANML)]
