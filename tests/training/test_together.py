@@ -41,7 +41,7 @@ def test_a_process_alone_is_alone(environ: dict[str, str]) -> None:
     [
         ({"RANK": ""}, "RANK not set"),
         ({"LOCAL_RANK": "", "MASTER_PORT": ""}, "LOCAL_RANK, MASTER_PORT not set"),
-        ({"RANK": "4"}, "no number below it"),
+        ({"RANK": "4"}, "not a number below it"),
         ({"ACCELERATE_USE_FSDP": "true"}, "FSDP is not there"),
     ],
 )
