@@ -418,8 +418,8 @@ class CPS:
         return _in_diffusion(
             now,
             then,
-            1 - t_next - left * (1 - t) / t,
-            left / t,
+            1 - t_next - scale * (1 - t) / t,
+            scale / t,
             t_next * math.sin(self.noise_scale * math.pi / 2),
         )
 
