@@ -25,7 +25,7 @@ class ScoreCounts:
 
         Args:
             scores: ``[N]``, higher for class 1.
-            labels: ``[N]``, class 1 where above 0.5.
+            labels: ``[N]``, class 1 if above 0.5.
             weights: ``[..., N]`` weight of each item, such as how often a bootstrap drew it; None: 1 each.
         """
         levels, place = scores.double().unique(return_inverse=True)
@@ -40,18 +40,18 @@ class ScoreCounts:
         return _from_above(self.positive), _from_above(self.negative)
 
     def auroc(self) -> Tensor:
-        """Return ``[...]`` the chance that class 1 scores above class 0, ties half; NaN without one of them."""
+        """Return ``[...]`` the chance that class 1 scores above class 0, ties half; NaN if a class is missing."""
         return auroc(self.positive, self.negative)
 
     def average_precision(self) -> Tensor:
-        """Return ``[...]`` the precision at each level, weighed by the recall gained there; NaN without class 1.
+        """Return ``[...]`` the precision at each level, weighted by the recall gained there; NaN without class 1.
 
         No interpolation (as in scikit-learn), so it is not the area of a curve drawn through the points.
         """
         hits, alarms = self.caught()
         precision = hits / (hits + alarms).clamp_min(1e-300)
-        found = self.positive.sum(-1)
-        return (precision * self.positive).sum(-1) / torch.where(found > 0, found, torch.nan)
+        positives = self.positive.sum(-1)
+        return (precision * self.positive).sum(-1) / torch.where(positives > 0, positives, torch.nan)
 
 
 def classifier_auroc(scores: Tensor, labels: Tensor) -> float:
@@ -59,10 +59,10 @@ def classifier_auroc(scores: Tensor, labels: Tensor) -> float:
 
     Args:
         scores: ``[N]``.
-        labels: ``[N]``, class 1 where above 0.5.
+        labels: ``[N]``, class 1 if above 0.5.
 
     Returns:
-        0 to 1; NaN where one class is missing.
+        0 to 1; NaN if a class is missing.
 
     Example:
         >>> classifier_auroc(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
@@ -97,33 +97,33 @@ def pr_curve(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class AtThreshold:
-    """What a classifier says when a score of at least the threshold means class 1."""
+    """Confusion matrix of a classifier that predicts class 1 for scores of at least a threshold."""
 
-    true_positive: int  # Items of class 1 that it finds
-    false_positive: int  # Items of class 0 that it takes for class 1
-    false_negative: int  # Items of class 1 that it misses
-    true_negative: int  # Items of class 0 that it leaves alone
+    true_positive: int
+    false_positive: int
+    false_negative: int
+    true_negative: int
 
     @classmethod
     def of(cls, scores: Tensor, labels: Tensor, threshold: float) -> AtThreshold:
         """Count; `scores` and `labels` are ``[N]``."""
-        said, true = scores.double() >= threshold, labels > 0.5
-        pairs = ((said, true), (said, ~true), (~said, true), (~said, ~true))
+        predicted, true = scores.double() >= threshold, labels > 0.5
+        pairs = ((predicted, true), (predicted, ~true), (~predicted, true), (~predicted, ~true))
         return cls(*(int((left & right).sum()) for left, right in pairs))
 
     @property
     def precision(self) -> float:
-        """Share of what it calls class 1 that is; 0 where it calls nothing so."""
+        """Share of the predicted class 1 that is class 1; 0 without predictions of it."""
         return self.true_positive / max(1, self.true_positive + self.false_positive)
 
     @property
     def recall(self) -> float:
-        """Share of class 1 that it finds; 0 where there is none."""
+        """Share of class 1 that is predicted; 0 without items of it."""
         return self.true_positive / max(1, self.true_positive + self.false_negative)
 
     @property
     def accuracy(self) -> float:
-        """Share of all items that it gets right."""
+        """Share of right predictions."""
         right = self.true_positive + self.true_negative
         return right / max(1, right + self.false_positive + self.false_negative)
 
@@ -137,11 +137,11 @@ def threshold_for_precision(scores: Tensor, labels: Tensor, target: float) -> fl
 
     Args:
         scores: ``[N]``.
-        labels: ``[N]``, class 1 where above 0.5.
+        labels: ``[N]``, class 1 if above 0.5.
         target: Precision in 0 to 1.
 
     Returns:
-        One of the scores; None where no threshold reaches it.
+        One of the scores; None if no threshold reaches it.
 
     Example:
         >>> threshold_for_precision(torch.tensor([0.1, 0.5, 0.5, 0.9]), torch.tensor([0, 0, 1, 1]), 0.9)
@@ -153,16 +153,16 @@ def threshold_for_precision(scores: Tensor, labels: Tensor, target: float) -> fl
 
 
 def threshold_for_f(scores: Tensor, labels: Tensor, beta: float = 0.5) -> float:
-    """Return the threshold with the highest F-measure; the highest such threshold where several have it.
+    """Return the threshold with the highest F-measure; the highest such threshold if several have it.
 
     Args:
         scores: ``[N]``, N at least 1.
-        labels: ``[N]``, class 1 where above 0.5.
-        beta: How much recall counts beside precision; 0.5 prefers precision.
+        labels: ``[N]``, class 1 if above 0.5.
+        beta: Weight of recall relative to precision; 0.5 prefers precision.
     """
     recall, precision, levels = pr_curve(scores, labels)
-    found = _f_beta(precision, recall, beta)
-    return float(levels[(found == found.max()).nonzero()[-1, 0]])
+    f = _f_beta(precision, recall, beta)
+    return float(levels[(f == f.max()).nonzero()[-1, 0]])
 
 
 def _f_beta(precision: Tensor, recall: Tensor, beta: float) -> Tensor:
@@ -171,11 +171,10 @@ def _f_beta(precision: Tensor, recall: Tensor, beta: float) -> Tensor:
 
 
 def _from_above(counts: Tensor) -> Tensor:
-    """Return the sums from each place to the end."""
     return counts.flip(-1).cumsum(-1).flip(-1)
 
 
-# Whether probabilities mean what they say: reliability bins, calibration error, and a fit that mends it.
+# Calibration of probabilities: reliability bins, calibration error, and Platt scaling.
 
 
 BINS = 15
@@ -189,7 +188,7 @@ _ROUNDS = 100
 
 @dataclass(frozen=True)
 class Reliability:
-    """Probabilities beside what happened, in bins of equal width from 0 to 1."""
+    """Predicted and observed probability of class 1, in bins of equal width from 0 to 1."""
 
     count: Tensor  # ``[B]`` items in each bin, int64
     said: Tensor  # ``[B]`` mean probability of its items, NaN without items
@@ -201,19 +200,19 @@ class Reliability:
 
         Args:
             probabilities: ``[N]`` of class 1.
-            labels: ``[N]``, class 1 where above 0.5.
+            labels: ``[N]``, class 1 if above 0.5.
             bins: Number of bins B; 1.0 is in the last.
         """
         values = probabilities.double()
         place = (values * bins).long().clamp(0, bins - 1)
         count = torch.bincount(place, minlength=bins)
         divisor = torch.where(count > 0, count.double(), torch.nan)
-        said = torch.bincount(place, values, minlength=bins) / divisor
-        return cls(count, said, torch.bincount(place, (labels > 0.5).double(), minlength=bins) / divisor)
+        predicted = torch.bincount(place, values, minlength=bins) / divisor
+        return cls(count, predicted, torch.bincount(place, (labels > 0.5).double(), minlength=bins) / divisor)
 
     @property
     def error(self) -> float:
-        """Expected calibration error: mean distance of said and was, each item counting once."""
+        """Expected calibration error: mean of ``|said - was|`` over the items."""
         gap = (self.said - self.was).abs().nan_to_num(0.0)
         return float((gap * self.count).sum() / self.count.sum().clamp_min(1))
 
@@ -246,14 +245,14 @@ class Calibration:
 def fit_calibration(logits: Tensor, labels: Tensor) -> Calibration:
     """Fit temperature and bias by maximum likelihood (Platt scaling), by Newton's method in float64.
 
-    The smoothed targets of Platt (1999) keep the fit finite where the classes are separable.
+    The smoothed targets of Platt (1999) keep the fit finite for separable classes.
 
     Args:
         logits: ``[N]``.
-        labels: ``[N]``, class 1 where above 0.5.
+        labels: ``[N]``, class 1 if above 0.5.
 
     Returns:
-        The fit; the identity where a class is missing, or where the logits tell the classes the wrong way round.
+        The fit; the identity if a class is missing, or if higher logits mean class 0.
     """
     x, of_class = logits.double(), labels > 0.5
     positives, negatives = int(of_class.sum()), int((~of_class).sum())
@@ -261,7 +260,7 @@ def fit_calibration(logits: Tensor, labels: Tensor) -> Calibration:
         return Calibration()
     target = torch.where(of_class, (positives + 1) / (positives + 2), 1 / (negatives + 2)).double()
     slope, bias = 1.0, 0.0
-    loss = _likelihood(x, target, slope, bias)
+    loss = _loss(x, target, slope, bias)
     for _ in range(_ROUNDS):
         p = torch.sigmoid(slope * x + bias)
         error, weight = p - target, p * (1 - p)
@@ -272,13 +271,13 @@ def fit_calibration(logits: Tensor, labels: Tensor) -> Calibration:
         size = 1.0
         while size > 1e-6:  # halve until the loss falls
             tried = slope - size * float(step[0]), bias - size * float(step[1])
-            if (found := _likelihood(x, target, *tried)) < loss:
+            if (lower := _loss(x, target, *tried)) < loss:
                 break
             size /= 2
         else:
             break
-        done = loss - found < 1e-12 * len(x)
-        (slope, bias), loss = tried, found
+        done = loss - lower < 1e-12 * len(x)
+        (slope, bias), loss = tried, lower
         if done:
             break
     if not (slope > 0 and math.isfinite(slope) and math.isfinite(bias)):
@@ -291,31 +290,31 @@ def episode_interval(
 ) -> dict[str, tuple[float, float]]:
     """Return 95 % intervals of AUROC and average precision, by a bootstrap over episodes.
 
-    Frames of one episode are alike, so that drawing frames would give intervals that are far too narrow.
+    Frames of one episode are alike, so resampling frames would give intervals that are far too narrow.
 
     Args:
         scores: ``[N]``.
-        labels: ``[N]``, class 1 where above 0.5.
-        episodes: ``[N]`` int64, which episode each item is of.
-        draws: Number of draws.
-        seed: Of the draws.
+        labels: ``[N]``, class 1 if above 0.5.
+        episodes: ``[N]`` int64 episode of each item.
+        draws: Bootstrap samples.
+        seed: Seed of the bootstrap.
 
     Returns:
-        ``auroc`` and ``average_precision``; a pair of NaN where no draw has both classes.
+        ``auroc`` and ``average_precision``; a pair of NaN if no draw has both classes.
     """
     names, place = episodes.unique(return_inverse=True)
     generator = torch.Generator().manual_seed(seed)
-    found: dict[str, list[Tensor]] = {"auroc": [], "average_precision": []}
+    parts_of: dict[str, list[Tensor]] = {"auroc": [], "average_precision": []}
     for start in range(0, draws, 20):  # a few at a time: [20, N] weights
         many = min(20, draws - start)
         drawn = torch.randint(len(names), (many, len(names)), generator=generator)
         times = torch.zeros(many, len(names)).scatter_add(1, drawn, torch.ones(many, len(names)))
         counts = ScoreCounts.of(scores, labels, times[:, place])
-        found["auroc"].append(counts.auroc())
-        found["average_precision"].append(counts.average_precision())
+        parts_of["auroc"].append(counts.auroc())
+        parts_of["average_precision"].append(counts.average_precision())
     ends = torch.tensor([0.025, 0.975], dtype=torch.float64)
     result = {}
-    for name, parts in found.items():
+    for name, parts in parts_of.items():
         values = torch.cat(parts)
         values = values[values.isfinite()]
         low, high = values.quantile(ends).tolist() if len(values) else (math.nan, math.nan)
@@ -323,5 +322,5 @@ def episode_interval(
     return result
 
 
-def _likelihood(x: Tensor, target: Tensor, slope: float, bias: float) -> float:
+def _loss(x: Tensor, target: Tensor, slope: float, bias: float) -> float:
     return float(torch.nn.functional.binary_cross_entropy_with_logits(slope * x + bias, target, reduction="sum"))

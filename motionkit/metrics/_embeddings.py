@@ -17,14 +17,14 @@ def moments(embeddings: Tensor) -> tuple[Tensor, Tensor]:
     mean = embeddings.mean(0, dtype=torch.float64)
     centred = embeddings - mean  # becomes float64 here, in one pass
     covariance = centred.T @ centred / (len(embeddings) - 1)
-    # A value that is not finite reaches the diagonal of its column.
+    # A value that is not finite makes its column's variance not finite.
     if not bool(covariance.diagonal().isfinite().all()):
         raise MotionkitError("an embedding holds a value that is not finite.", fix="drop that motion and say so.")
     return mean, covariance
 
 
 class FrechetReference:
-    """One side of Frechet distances, of which mean, covariance and its root are worked out once.
+    """One side of Frechet distances; its mean, covariance and root of the covariance are computed once.
 
     Args:
         embeddings: ``[N, D]``, usually of real motions.
@@ -43,9 +43,6 @@ class FrechetReference:
 
         ``|m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2))``. The trace of the root is the sum of the roots of the
         eigenvalues of the symmetric ``C1^(1/2) C2 C1^(1/2)``, which needs no general matrix root and stays real.
-
-        Raises:
-            MotionkitError: The widths differ.
         """
         if embeddings.shape[-1] != len(self._mean):
             raise MotionkitError(
@@ -140,7 +137,7 @@ def interval(values: Tensor) -> tuple[float, float]:
     return float(values.mean()), float(1.96 * values.std(correction=0) / len(values) ** 0.5)
 
 
-# Kinetic features: how fast the joints of a motion go, in three numbers each.
+# Kinetic features: three numbers per joint for its speed and acceleration.
 
 
 _LEAST = 1e-6
@@ -182,9 +179,9 @@ def kinetic_features(joints: Tensor, lengths: Tensor, fps: float) -> Tensor:
 
 
 class KineticReference:
-    """Real motions that kinetic features of others are compared with, each divided by its standard deviation over them.
+    """Kinetic features of real motions, for Frechet distances of features over their standard deviation.
 
-    Undivided, the accelerations of the hands would be nearly all of the distance.
+    Without that division the accelerations of the hands would be nearly all of the distance.
 
     Args:
         real: ``[M, F]`` `kinetic_features` of real motions.
@@ -195,15 +192,10 @@ class KineticReference:
         self._reference = FrechetReference(real.double() / self._scale)
 
     def distance(self, made: Tensor) -> float:
-        """Return the Frechet distance of ``[N, F]`` features, at least 0; biased upwards where N or M is near F."""
+        """Return the Frechet distance to ``[N, F]`` features, at least 0; biased upwards if N or M is near F."""
         return self._reference.distance(made.double() / self._scale)
 
 
 def kinetic_fid(made: Tensor, real: Tensor) -> float:
-    """Return the Frechet distance of kinetic features; see `KineticReference`.
-
-    Args:
-        made: ``[N, F]`` `kinetic_features`.
-        real: ``[M, F]`` those of real motions.
-    """
+    """Return the Frechet distance of kinetic features ``[N, F]`` and ``[M, F]``; see `KineticReference`."""
     return KineticReference(real).distance(made)

@@ -11,25 +11,25 @@ from torch import Tensor
 
 from motionkit.geometry import rotate_yaw
 
-# How much limbs move: in a band of frequencies, as a share of real clips, by range, and the named limb by the other.
+# How much limbs move: in a frequency band, relative to real clips, by range, and the named limb against the other side.
 #
-# All of it is of joint positions relative to the root and free of the heading, so that a body which glides and turns
-# like a statue does not move.
+# Joint positions are relative to the root and to the heading, so a body that glides and turns without moving its limbs
+# does not move.
 
 
 BAND = (0.5, 5.0)
-"""Hz. Below are changes of posture, above is trembling; steps, waves, kicks and claps lie between."""
+"""Hz. Below are changes of posture, above is jitter; steps, waves, kicks and claps lie between."""
 
 SHORTEST = 1.0
-"""Seconds from which a motion has a `movement`: half a period of the lowest frequency of `BAND`."""
+"""Shortest motion with a `movement`, in seconds: half a period of the lowest frequency of `BAND`."""
 
 QUIET = 0.02
-"""Metres of `movement` below which real clips of an action hardly move, so that a share of them says nothing."""
+"""Metres of `movement` below which real clips of an action are taken as still, and nothing is divided by it."""
 
 STILL = 0.1
 """Metres: a motion in which no joint has this `joint_range` is a statue."""
 
-_TIE = 0.001  # metres: what is left of a statue by rounding is not a side
+_TIE = 0.001  # metres: a smaller difference may be rounding
 
 
 def body_positions(joints: Tensor, headings: Tensor) -> Tensor:
@@ -52,21 +52,21 @@ def band_power(
 
     The filter is a cosine transform (DCT-II) of each coordinate over the clip, which is the Fourier transform of the
     clip followed by its mirror image in time: the ends meet, so a clip need not be periodic. Coefficient k of T frames
-    stands for the frequencies ``(k - 1/2) d`` to ``(k + 1/2) d`` with ``d = fps / 2 T``; its square counts by the
-    share of them that lies in the band, so that the result changes smoothly with the length. Differentiable.
+    covers the frequencies ``(k - 1/2) d`` to ``(k + 1/2) d`` with ``d = fps / 2 T``; its square is weighted by the
+    share of them in the band, so that the result changes smoothly with the length. Differentiable.
 
-    A sine within the band keeps all of its power. Of one outside about 1 % of the power remains (amplitude 0.05 to
-    0.2 of it, the shorter the clip the more), as the mirrored ends have a kink.
+    A sine within the band keeps all of its power, one outside about 1 % (amplitude 0.05 to 0.2 of it, the shorter the
+    clip the more), as the mirrored ends have a kink.
 
     Args:
         joints: ``[N, T, J, 3]`` metres, Y up; frames past a length may hold anything.
         headings: ``[N, T]`` radians; see `body_positions`.
         lengths: ``[N]`` int64 frames.
-        fps: Frames per second; nothing above fps / 2 can be seen.
+        fps: Frames per second.
         band: Lowest and highest frequency in Hz.
 
     Returns:
-        ``[N, J]`` square metres; NaN for motions shorter than `SHORTEST`, and where a frame is not finite.
+        ``[N, J]`` square metres; NaN for motions shorter than `SHORTEST` or with a frame that is not finite.
     """
     count, _, size, _ = joints.shape
     power = [joints.new_full((size,), torch.nan)] * count
@@ -76,8 +76,8 @@ def band_power(
         rows = (lengths == length).nonzero()[:, 0]
         body = body_positions(joints[rows, :length], headings[rows, :length]).flatten(2)  # [n, T, 3 J]
         basis = _band_basis(int(length), float(fps), band).to(body)
-        found = (basis @ body).square().sum(1).unflatten(-1, (size, 3)).sum(-1) / length
-        for row, values in zip(rows.tolist(), found, strict=True):
+        powers = (basis @ body).square().sum(1).unflatten(-1, (size, 3)).sum(-1) / length
+        for row, values in zip(rows.tolist(), powers, strict=True):
             power[row] = values
     return torch.stack(power) if power else joints.new_zeros(0, size)
 
@@ -101,7 +101,7 @@ def movement(
 
 
 def joint_range(joints: Tensor, headings: Tensor, lengths: Tensor) -> Tensor:
-    """Return how far each joint gets: the diagonal of the smallest upright box that its `body_positions` stay in.
+    """Return the range of each joint: the diagonal of the bounding box of its `body_positions`.
 
     Args:
         joints: ``[N, T, J, 3]`` metres, Y up; frames past a length may hold anything.
@@ -109,11 +109,11 @@ def joint_range(joints: Tensor, headings: Tensor, lengths: Tensor) -> Tensor:
         lengths: ``[N]`` int64 frames, at least 1.
 
     Returns:
-        ``[N, J]`` metres; NaN where a frame is not finite.
+        ``[N, J]`` metres; NaN if a frame is not finite.
     """
     body = body_positions(joints, headings)
     valid = (torch.arange(joints.shape[1], device=joints.device) < lengths[:, None])[..., None, None]
-    inside = torch.where(valid, body, body[:, :1])  # padding stays where the first frame is
+    inside = torch.where(valid, body, body[:, :1])  # padding repeats the first frame
     diagonal: Tensor = (inside.amax(1) - inside.amin(1)).norm(dim=-1)
     return diagonal
 
@@ -140,7 +140,7 @@ def leading_joint(real: Tensor) -> tuple[int, float]:
 
 
 def movement_share(made: Tensor, joint: Tensor, real: Tensor) -> Tensor:
-    """Return how far motions move beside real clips of the same action.
+    """Return how far motions move relative to real clips of the same action.
 
     Args:
         made: ``[N, J]`` `movement`.
@@ -148,14 +148,14 @@ def movement_share(made: Tensor, joint: Tensor, real: Tensor) -> Tensor:
         real: ``[N]`` metres, that joint's mean in the real clips.
 
     Returns:
-        ``[N]``, 1 where they swing as far; NaN where the real clips swing less than `QUIET`.
+        ``[N]``, 1 for as far; NaN if the real clips move less than `QUIET`.
 
     Example:
         >>> movement_share(torch.tensor([[0.0, 0.1]]).expand(2, 2), torch.tensor([1, 1]), torch.tensor([0.2, 0.01]))
         tensor([0.5000,    nan])
     """
-    own = made.gather(1, joint[:, None])[:, 0]
-    return torch.where(real >= QUIET, own / real.to(own), torch.nan)
+    swing = made.gather(1, joint[:, None])[:, 0]
+    return torch.where(real >= QUIET, swing / real.to(swing), torch.nan)
 
 
 def statues(made: Tensor, real: Tensor) -> Tensor:
@@ -166,7 +166,7 @@ def statues(made: Tensor, real: Tensor) -> Tensor:
         real: ``[N]`` metres, the range of the joint that gets farthest, median over the real clips.
 
     Returns:
-        ``[N]``, 1 for a statue, 0 for a motion; NaN where real clips stay still as well, or nothing is known.
+        ``[N]``, 1 for a statue, 0 for a motion; NaN if real clips are statues too, or a value is not finite.
 
     Example:
         >>> statues(torch.tensor([[0.0, 0.05], [0.0, 0.5], [0.0, 0.05]]), torch.tensor([0.6, 0.6, 0.04]))
@@ -181,11 +181,11 @@ def moves_more(made: Tensor, named: Tensor, other: Tensor) -> Tensor:
 
     Args:
         made: ``[N, J]`` `movement`.
-        named: ``[N]`` int64, the end of the limb that the caption names; below 0 where it names none.
-        other: ``[N]`` int64, the end of its mirror image.
+        named: ``[N]`` int64, end joint of the limb that the caption names; below 0 if it names none.
+        other: ``[N]`` int64, end joint of the other side's limb.
 
     Returns:
-        ``[N]``, 1 where it does, 0 where not; NaN where no limb is named.
+        ``[N]``, 1 if it does, else 0; NaN if no limb is named.
 
     Example:
         >>> moves_more(torch.tensor([[0.1, 0.3]]).expand(3, 2), torch.tensor([1, 0, -1]), torch.tensor([0, 1, -1]))
@@ -198,7 +198,7 @@ def moves_more(made: Tensor, named: Tensor, other: Tensor) -> Tensor:
 
 @lru_cache(maxsize=512)
 def _band_basis(length: int, fps: float, band: tuple[float, float]) -> Tensor:
-    """Return the rows ``[K, T]`` of an orthonormal DCT-II in a band, each times the root of its share, float64."""
+    """Return the rows ``[K, T]`` of an orthonormal DCT-II in a band, each times the root of its weight, float64."""
     width = fps / (2 * length)
     number = torch.arange(1, length, dtype=torch.float64)
     low, high = ((number - 0.5) * width).clamp(min=band[0]), ((number + 0.5) * width).clamp(max=band[1])
@@ -208,33 +208,33 @@ def _band_basis(length: int, fps: float, band: tuple[float, float]) -> Tensor:
     return rows[share > 0]
 
 
-# Foot contacts as a classification, and what the feet do while they stand.
+# Foot contacts as a classification, and how far feet slide while in contact.
 
 
 CONTACT = 0.5
-"""Soft contact above which a foot stands."""
+"""Soft contact above which a foot is in contact."""
 
 
 def f1_terms(predicted: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what F1 is the quotient of: twice the frames that both call contact, and the sum of what each does.
+    """Return numerator and denominator of F1: twice the true positives, and predicted plus true contacts.
 
     Args:
         predicted: ``[N, ...]`` soft contacts in [0, 1].
         truth: The same.
 
     Returns:
-        ``[N]`` each; their sums over a set give its F1.
+        ``[N]`` each; the quotient of their sums over a set is its F1.
     """
-    said, true = (predicted > CONTACT).flatten(1), (truth > CONTACT).flatten(1)
-    return 2.0 * (said & true).sum(1).double(), (said.sum(1) + true.sum(1)).double()
+    contact, true = (predicted > CONTACT).flatten(1), (truth > CONTACT).flatten(1)
+    return 2.0 * (contact & true).sum(1).double(), (contact.sum(1) + true.sum(1)).double()
 
 
 LEVELS = 1025
-"""Steps that scores are counted in for `auroc`."""
+"""Bins of the scores for `auroc`."""
 
 
 def score_levels(scores: Tensor) -> Tensor:
-    """Return the step of each soft contact in [0, 1], int64 below `LEVELS`; no step holds scores on both sides of 0.5.
+    """Return the bin of each soft contact in [0, 1], int64 below `LEVELS`; no bin has scores on both sides of 0.5.
 
     Example:
         >>> score_levels(torch.tensor([0.0, 0.5, 0.5001, 1.0]))
@@ -244,14 +244,14 @@ def score_levels(scores: Tensor) -> Tensor:
 
 
 def auroc(contact: Tensor, none: Tensor) -> Tensor:
-    """Return the chance that a frame with contact scores above one without, equal steps counting half.
+    """Return the chance that a frame with contact scores above one without, equal bins counting half.
 
     Args:
-        contact: ``[..., L]`` number of frames with contact at each step of the score, ascending.
+        contact: ``[..., L]`` number of frames with contact in each bin of the score, ascending.
         none: ``[..., L]`` the same of frames without.
 
     Returns:
-        ``[...]``; NaN where there is no frame of one kind.
+        ``[...]``; NaN if a class is missing.
 
     Example:
         >>> auroc(torch.tensor([0.0, 1.0, 1.0]), torch.tensor([1.0, 1.0, 0.0]))
@@ -263,7 +263,7 @@ def auroc(contact: Tensor, none: Tensor) -> Tensor:
 
 
 def slide_terms(feet: Tensor, contacts: Tensor, fps: float) -> tuple[Tensor, Tensor]:
-    """Return what foot skate is the quotient of: how far feet slide while they stand, per second, and how long.
+    """Return numerator and denominator of foot skate: speed of the feet in contact, summed, and the frames of it.
 
     Args:
         feet: ``[N, T + 1, 2, 3]`` metres, left and right, Y up; the frame before the first is the first row.
@@ -271,7 +271,7 @@ def slide_terms(feet: Tensor, contacts: Tensor, fps: float) -> tuple[Tensor, Ten
         fps: Frames per second.
 
     Returns:
-        ``[N]`` each: metres per second summed over the steps to frames with contact, and the number of those.
+        ``[N]`` each: metres per second summed over frames with contact, and the number of these frames.
     """
     speed = fps * feet[..., ::2].diff(dim=1).norm(dim=-1)
     stands = contacts > CONTACT
@@ -279,7 +279,7 @@ def slide_terms(feet: Tensor, contacts: Tensor, fps: float) -> tuple[Tensor, Ten
 
 
 def lower_slide(feet: Tensor, fps: float) -> Tensor:
-    """Return how fast the lower foot goes along the ground, mean over time. No contact is read.
+    """Return the mean horizontal speed of the lower foot, whether it is in contact or not.
 
     Args:
         feet: ``[N, T + 1, 2, 3]`` metres, left and right, Y up.
@@ -297,15 +297,15 @@ def lower_slide(feet: Tensor, fps: float) -> Tensor:
     """
     speed = fps * feet[..., ::2].diff(dim=1).norm(dim=-1)  # [N, T, 2]
     lower = (feet[:, 1:, :, 1] + feet[:, :-1, :, 1]).argmin(-1, keepdim=True)
-    found: Tensor = speed.gather(-1, lower)[..., 0].mean(1)
-    return found
+    slide: Tensor = speed.gather(-1, lower)[..., 0].mean(1)
+    return slide
 
 
-# How far motions sink into the floor or hover above it.
+# Distance to the floor, speed, jerk and spread.
 
 
 TOLERANCE = 0.005
-"""Metres within which a body counts as standing on the floor, as in Yuan et al., "PhysDiff" (ICCV 2023)."""
+"""Distance within which a body counts as on the floor, in metres, as in Yuan et al., "PhysDiff" (ICCV 2023)."""
 
 
 def floor_distance(joints: Tensor, lengths: Tensor, *, tolerance: float = TOLERANCE) -> tuple[Tensor, Tensor]:
@@ -317,7 +317,7 @@ def floor_distance(joints: Tensor, lengths: Tensor, *, tolerance: float = TOLERA
     Args:
         joints: ``[N, T, J, 3]`` metres, Y up, floor at 0.
         lengths: ``[N]`` int64 frames.
-        tolerance: Metres; only what is further away counts, whole.
+        tolerance: Metres; smaller distances count as 0.
 
     Returns:
         ``[N]`` metres below and ``[N]`` metres above, both at least 0.
@@ -403,7 +403,7 @@ def sample_spread(motions: Tensor, mask: Tensor) -> Tensor:
 
 
 def _steps(joints: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the way of each joint between neighbouring frames, ``[N, T - 1, J]``, and which of them count."""
+    """Return how far each joint moves between neighbouring frames, ``[N, T - 1, J]``, and the mask of valid pairs."""
     steps = (joints[:, 1:] - joints[:, :-1]).norm(dim=-1)
     mask = torch.arange(1, joints.shape[1], device=joints.device) < lengths[:, None]
     return steps, mask
@@ -442,9 +442,9 @@ def yaw_degrees(first: Tensor, second: Tensor) -> Tensor:
 
 
 def npss_terms(predicted: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what NPSS is the quotient of: distance times power, and power, summed over features.
+    """Return numerator and denominator of NPSS: distance times power, and power, summed over features.
 
-    For each feature the power spectrum over time is brought to a sum of 1; the distance is the earth mover's between
+    For each feature the power spectrum over time is normalised to a sum of 1; the distance is the earth mover's between
     the spectra of prediction and truth, in bins, weighted by the power of the truth: Gopalakrishnan et al., "A Neural
     Temporal Model for Human Motion Prediction" (CVPR 2019). ``terms[0].sum() / terms[1].sum()`` is NPSS of a set.
 
@@ -459,7 +459,7 @@ def npss_terms(predicted: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
     def spectrum(values: Tensor) -> tuple[Tensor, Tensor]:
         power = torch.fft.fft(values, dim=1).abs().square()
         total = power.sum(1, keepdim=True)
-        # Without any power, as of a value that is 0 throughout, all of it stands in the first bin.
+        # A constant 0 has no power: its share is 1 in the first bin.
         shares = torch.where(total > 0, power / total.clamp_min(torch.finfo(total.dtype).tiny), 0.0)
         shares[:, :1] = torch.where(total > 0, shares[:, :1], 1.0)
         return shares, total[:, 0]
@@ -470,20 +470,12 @@ def npss_terms(predicted: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def npss_rows(made: Sequence[Tensor], truths: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
-    """Return `npss_terms` of N sequences that differ in length.
-
-    Args:
-        made: N sequences ``[T, D]``.
-        truths: N sequences, or None where there is no truth.
-
-    Returns:
-        ``[N]`` each; NaN without a truth that is as long.
-    """
+    """Return `npss_terms` ``[N]`` of N sequences ``[T, D]`` of any lengths; NaN without a truth that is as long."""
     moved, power = (torch.full((len(made),), torch.nan) for _ in range(2))
     if made:
         moved, power = moved.to(made[0]), power.to(made[0])
-    for row, (one, truth) in enumerate(zip(made, truths, strict=True)):
-        if truth is not None and len(truth) == len(one):
-            first, second = npss_terms(one[None], truth[None].to(one))
+    for row, (sequence, truth) in enumerate(zip(made, truths, strict=True)):
+        if truth is not None and len(truth) == len(sequence):
+            first, second = npss_terms(sequence[None], truth[None].to(sequence))
             moved[row], power[row] = first[0], second[0]
     return moved, power

@@ -1,12 +1,11 @@
-"""Text-motion retrieval: ranks, recalls and the four protocols of the field.
+"""Text-motion retrieval: ranks, recalls and the four protocols of Petrovich et al., "TMR" (ICCV 2023), section 4.1.
 
-Source of the protocols: Petrovich et al., "TMR" (ICCV 2023), section 4.1. Published numbers differ by protocol and by
-convention (ties, identical captions); never compare across them.
+Published numbers differ by protocol and by convention (ties, identical captions), so they do not compare across them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -24,7 +23,7 @@ BATCH = 32
 def distances(text: Tensor, motion: Tensor) -> Tensor:
     """Return euclidean distances ``[..., N, M]`` between ``[..., N, D]`` texts and ``[..., M, D]`` motions.
 
-    The three-term expansion can go below zero by rounding; that is cut to 0 instead of becoming NaN.
+    The three-term expansion can be negative by rounding; it is then 0, not NaN.
     """
     # |a - b|^2 = |a|^2 + |b|^2 - 2 a.b for all pairs, by one matrix product.
     square = text.square().sum(-1)[..., :, None] + motion.square().sum(-1)[..., None, :]
@@ -41,9 +40,9 @@ def r_precision(text: Tensor, motion: Tensor, *, top: int = 3, batch: int = BATC
         batch: Candidates per text.
 
     Returns:
-        ``[top]`` float64 for k = 1 ... top. A tie counts by its expectation: of e motions at the own one's distance,
-        each order is as likely, so that a hit at rank k counts ``(k - nearer) / e``, within 0 and 1. A motion that is
-        twice in its batch is found at rank 1 half of the time, and a constant model has k / batch, chance.
+        ``[top]`` float64 for k = 1 ... top. A tie counts by its expectation: of e motions at the right one's distance
+        each order is as likely, so a hit at rank k counts ``(k - nearer) / e``, within 0 and 1. A motion that is in
+        its batch twice counts 1/2 at rank 1, and a constant model has k / batch, chance.
 
     Example:
         >>> r_precision(torch.eye(32), torch.eye(32))
@@ -60,16 +59,16 @@ def match_hits(text: Tensor, motion: Tensor, *, top: int = 3, batch: int = BATCH
     """
     # [batches, 32, 32] distances, texts in rows; the right motion is on the diagonal.
     table = _batches(text, motion, batch)
-    own = table.diagonal(dim1=1, dim2=2)[..., None]
-    nearer, tied = (table < own).sum(-1).flatten(), (table == own).sum(-1).flatten()
+    right = table.diagonal(dim1=1, dim2=2)[..., None]
+    nearer, tied = (table < right).sum(-1).flatten(), (table == right).sum(-1).flatten()
     return expected_hits(nearer.double(), tied.double(), top=top)
 
 
 def expected_hits(nearer: Tensor, tied: Tensor, *, top: int = 3) -> Tensor:
-    """Return whether the own one is among the k nearest, a tie by its expectation over all orders of the tied.
+    """Return whether the right candidate is among the k nearest, in expectation over all orders of tied ones.
 
     Args:
-        nearer: ``[...]``, how many candidates are nearer than the own one.
+        nearer: ``[...]``, how many candidates are nearer than the right one.
         tied: ``[...]``, how many are at its distance, itself included; floating point.
         top: Largest k.
 
@@ -93,10 +92,10 @@ def matching_score(text: Tensor, motion: Tensor, *, batch: int = BATCH) -> Tenso
 def _batches(text: Tensor, motion: Tensor, batch: int) -> Tensor:
     if text.shape != motion.shape or text.ndim != 2:
         raise MotionkitError(f"texts {list(text.shape)} and motions {list(motion.shape)} must be alike, [N, D].")
-    whole = len(text) // batch * batch
-    if not whole:
+    count = len(text) // batch * batch
+    if not count:
         raise MotionkitError(f"batches of {batch} need at least {batch} pairs, got {len(text)}.")
-    return distances(text[:whole].reshape(-1, batch, text.shape[1]), motion[:whole].reshape(-1, batch, text.shape[1]))
+    return distances(text[:count].reshape(-1, batch, text.shape[1]), motion[:count].reshape(-1, batch, text.shape[1]))
 
 
 RECALLS = (1, 2, 3, 5, 10)
@@ -109,8 +108,8 @@ def ranks(similarity: Tensor, *, relevant: Tensor | None = None, ties: Ties = "a
 
     Args:
         similarity: ``[N, N]``; the target of row i is column i.
-        relevant: ``[N, N]`` bool; the target of row i becomes its most similar relevant column. The list of
-            candidates stays whole.
+        relevant: ``[N, N]`` bool; the target of row i becomes its most similar relevant column. All columns stay
+            candidates.
         ties: ``average`` gives the mean of the positions that share the target's similarity (a constant model then
             ranks in the middle), ``optimistic`` the first of them.
 
@@ -159,8 +158,8 @@ def retrieval(
         relevant = relevant | torch.eye(len(relevant), dtype=torch.bool, device=relevant.device)
     both = {"t2m": similarity, "m2t": similarity.T}
     return {
-        f"{way}/{name}": value
-        for way, matrix in both.items()
+        f"{direction}/{name}": value
+        for direction, matrix in both.items()
         for name, value in recalls(ranks(matrix, relevant=relevant, ties=ties)).items()
     }
 
@@ -172,17 +171,14 @@ def retrieval_subset(similarity: Tensor, index: Sequence[int], *, ties: Ties = "
 
 
 def dissimilar(sentences: Tensor, count: int) -> list[int]:
-    """Choose items whose texts are unlike each other, for protocol ``nsim`` where there is no list.
+    """Choose items with dissimilar texts, for protocol ``nsim`` without a list; at most `count` indices, ascending.
 
-    Greedy: the item whose largest cosine to all others is smallest, then again and again the item whose largest cosine
-    to those chosen is smallest. TMR's own list (about 100 pairs) was made by another search, which is not published.
+    Greedy: the item whose largest cosine to all others is smallest, then repeatedly the item whose largest cosine to
+    those chosen is smallest. TMR's own list (about 100 pairs) was made by another search, which is not published.
 
     Args:
         sentences: ``[N, F]`` unit-norm sentence embeddings.
         count: How many.
-
-    Returns:
-        ``min(N, count)`` indices in ascending order.
 
     Example:
         >>> dissimilar(torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), 2)
@@ -200,10 +196,7 @@ def dissimilar(sentences: Tensor, count: int) -> list[int]:
 
 
 def guo_batches(count: int) -> list[list[int]]:
-    """Return the batches of 32 of protocol ``guo``: indices into the sorted keys, shuffled by seed 0.
-
-    The remainder is dropped.
-    """
+    """Return the batches of 32 of protocol ``guo``: indices of sorted keys, shuffled by seed 0, remainder dropped."""
     order = np.arange(count)
     np.random.RandomState(0).shuffle(order)
     return order[: count // GUO_BATCH * GUO_BATCH].reshape(-1, GUO_BATCH).tolist()
@@ -219,9 +212,5 @@ def retrieval_guo(similarity: Tensor, *, ties: Ties = "average") -> dict[str, fl
     batches = guo_batches(len(similarity))
     if not batches:
         raise MotionkitError(f"batches of {GUO_BATCH} need at least {GUO_BATCH} items, got {len(similarity)}.")
-    return mean_of([retrieval_subset(similarity, batch, ties=ties) for batch in batches])
-
-
-def mean_of(results: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Average dictionaries with the same keys."""
+    results = [retrieval_subset(similarity, batch, ties=ties) for batch in batches]
     return {name: sum(result[name] for result in results) / len(results) for name in results[0]}

@@ -51,7 +51,7 @@ class EMA:
             self._swap()
 
     def _swap(self) -> None:
-        # Swapping storage computes nothing: afterwards the parameters have the same memory as before.
+        # Storage is swapped, not copied, so that no bit changes.
         for name, parameter in self._live.items():
             parameter.data, self._average[name] = self._average[name], parameter.data
 
@@ -60,11 +60,7 @@ class EMA:
         return dict(self._average)
 
     def load(self, tensors: Mapping[str, Tensor], *, updates: int = 0) -> None:
-        """Restore averages saved by `tensors`.
-
-        Raises:
-            MotionkitError: Names or shapes differ.
-        """
+        """Restore averages saved by `tensors`."""
         if tensors.keys() != self._average.keys():
             odd = sorted(tensors.keys() ^ self._average.keys())
             raise MotionkitError(f"the saved average does not fit the model: {odd[0]!r} is on one side only.")

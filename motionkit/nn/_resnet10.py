@@ -1,7 +1,7 @@
 """ResNet10 with group normalisation, and the learned spatial pooling that goes with it.
 
-Both are those of SERL and HIL-SERL (Luo et al., 2024) in the PyTorch form of RLinf, whose ``resnet10_pretrained.pt``
-loads by name. Input is RGB in 0 to 1: that code neither resizes nor normalises by ImageNet's statistics.
+Both as in SERL and HIL-SERL (Luo et al., 2024) in RLinf's PyTorch version, whose ``resnet10_pretrained.pt`` loads by
+name. Input is RGB in 0 to 1, neither resized nor normalised by ImageNet's statistics, as there.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class ResNet10(nn.Module):
         self.bn1 = nn.GroupNorm(_GROUPS, _STAGES[0])
         self.maxpool = nn.MaxPool2d(3, 2, 1)
         inputs = _STAGES[0]
-        for place, outputs in enumerate(_STAGES, start=1):
+        for stage, outputs in enumerate(_STAGES, start=1):
             # One block a stage; a Sequential keeps the names layer1.0, layer2.0, ...
-            setattr(self, f"layer{place}", nn.Sequential(_Block(inputs, outputs, 1 if place == 1 else 2)))
+            setattr(self, f"layer{stage}", nn.Sequential(_Block(inputs, outputs, 1 if stage == 1 else 2)))
             inputs = outputs
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -57,8 +57,8 @@ class ResNet10(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return the last feature map ``[N, 512, h, w]`` of ``[N, 3, H, W]`` in 0 to 1; see `resnet_map`."""
         x: Tensor = self.maxpool(torch.relu(self.bn1(self.conv1(images))))
-        for place in range(1, len(_STAGES) + 1):
-            x = getattr(self, f"layer{place}")(x)
+        for stage in range(1, len(_STAGES) + 1):
+            x = getattr(self, f"layer{stage}")(x)
         return x
 
 
@@ -75,11 +75,11 @@ def resnet_map(height: int, width: int) -> tuple[int, int]:
 
 
 class SpatialLearnedEmbeddings(nn.Module):
-    """Pools a feature map by learned weights of place: ``F`` weighted sums of each channel."""
+    """Pools a feature map by learned weights of positions: ``F`` weighted sums of each channel."""
 
     def __init__(self, channels: int, height: int, width: int, features: int = 8, dropout: float = 0.1) -> None:
         super().__init__()
-        # Each sum is over h * w places, so that this scale keeps the variance; a plain normal would not.
+        # Each sum is over h * w positions, so this scale keeps the variance.
         self.kernel = nn.Parameter(torch.randn(channels, height, width, features) / (height * width) ** 0.5)
         self.dropout = nn.Dropout(dropout)
 

@@ -16,11 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# A linear layer that is applied step after step, whose weight gets the gradient of all steps at once.
+# A linear layer applied once per step of a roll-out, whose weight gets the gradient of all steps at once.
 #
-# Step by step, the gradient of a weight is made and added once a step, and each time the whole weight goes through
-# memory
-# for a product of a few rows. Here the steps' inputs and gradients are kept, and one product is made of all rows.
+# Plain autograd adds a weight's gradient once per step, each time with a pass over the whole weight for a product of
+# a few rows. Here inputs and gradients of the steps are collected, and one product of all rows is computed.
 
 
 class UnrolledLinear(nn.Linear):
@@ -30,18 +29,16 @@ class UnrolledLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return ``[..., out]`` of ``[..., in]``."""
-        if self._steps is None:
-            return super().forward(input)
-        found = self._steps.next(input)
-        return super().forward(input) if found is None else found
+        outputs = None if self._steps is None else self._steps.next(input)
+        return super().forward(input) if outputs is None else outputs
 
 
 @contextmanager
 def unrolled(module: nn.Module, steps: int) -> Iterator[None]:
-    """Let all `UnrolledLinear` layers of a module gather the gradients of their weights over the steps inside.
+    """Let all `UnrolledLinear` layers of a module collect the gradients of their weights over the steps inside.
 
-    Outputs are the same; gradients are the same but for rounding. A layer may be applied up to `steps` times, always
-    to rows of one shape; further or other calls are those of a plain layer, and so are all where no graph is built.
+    Outputs are the same; gradients are the same up to rounding. A layer may be applied up to `steps` times, always to
+    rows of one shape; further or other calls are those of a plain layer, as are all calls without a graph.
     """
     layers = [layer for layer in module.modules() if isinstance(layer, UnrolledLinear)]
     if torch.is_grad_enabled() and not torch.is_autocast_enabled():
@@ -55,7 +52,7 @@ def unrolled(module: nn.Module, steps: int) -> Iterator[None]:
 
 
 class _Steps:
-    """The taps of one layer: its bias once for each step, added to its outputs, with the gradient of the outputs."""
+    """Copies of one layer's bias, one per step (taps); the gradient of a tap is that of the step's outputs."""
 
     def __init__(self, layer: nn.Linear, steps: int) -> None:
         self._layer, self._count = layer, steps
@@ -65,7 +62,7 @@ class _Steps:
         self._shape: torch.Size | None = None
 
     def next(self, input: Tensor) -> Tensor | None:
-        """Return the outputs of the next step; None where it does not fit those before."""
+        """Return the outputs of the next step; None if its shape differs or there are too many steps."""
         if len(self._inputs) == self._count or self._shape not in (None, input.shape):
             return None
         rows = input.flatten(0, -2)
@@ -76,12 +73,12 @@ class _Steps:
             )
             self._taps = taps.unbind(0)
         self._inputs.append(rows.detach())
-        found = torch.addmm(self._taps[len(self._inputs) - 1], rows, self._weight)
-        return found.view(*input.shape[:-1], -1)
+        outputs = torch.addmm(self._taps[len(self._inputs) - 1], rows, self._weight)
+        return outputs.view(*input.shape[:-1], -1)
 
 
 class _Gather(torch.autograd.Function):
-    """Gives the bias of all steps; its gradient becomes that of weight and bias."""
+    """Repeats the bias for all steps; its backward pass computes the gradients of weight and bias for all of them."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias: Tensor | None, inputs: list[Tensor], shape: tuple[int, ...]) -> Tensor:
@@ -95,22 +92,21 @@ class _Gather(torch.autograd.Function):
         return gradient.T @ rows, gradient.sum(0) if ctx.biased else None, None, None
 
 
-# Attention of a frame to the last frames before it, itself included; keys and values of a frame are made once.
+# Attention of a frame to the last frames up to itself; keys and values of a frame are computed once.
 
 
 class WindowAttention(nn.Module):
     """Multi-head attention of one query per frame over a window of frames, with a learned bias by age.
 
-    Values count relative to that of the frame that asks.
-
-    A roll-out adds a frame's keys and values once (`remember`) and asks for each new frame (`forward`).
+    The query's own value is subtracted from all values. A roll-out computes keys and values of a frame once
+    (`remember`) and attends for each new frame (`forward`).
 
     Args:
-        features: Features of a frame, which keys and values are made of.
-        width: Features of what asks, and of the result.
+        features: Features of a frame, from which keys and values are computed.
+        width: Features of a query, and of the result.
         inner: Features of keys and values, a multiple of `heads`.
         heads: Number of heads.
-        window: Most frames W that a query sees.
+        window: Most frames W that a query attends to.
     """
 
     def __init__(self, features: int, width: int, inner: int, *, heads: int, window: int) -> None:
@@ -125,10 +121,10 @@ class WindowAttention(nn.Module):
         return self.key(frames), self.value(frames)
 
     def forward(self, hidden: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Let each query see its window.
+        """Attend.
 
         Args:
-            hidden: ``[N, F, width]``: what asks, at the last F of the frames that were remembered.
+            hidden: ``[N, F, width]``: the queries, at the last F of the T frames.
             keys: ``[N, T, inner]``, T at least F.
             values: The same.
 
@@ -137,27 +133,25 @@ class WindowAttention(nn.Module):
         """
         count, total = hidden.shape[1], keys.shape[1]
         reach = min(self.window, total)
-        # Frame f asks at place total - count + f of the frames that were remembered; ages of the frames it may see.
-        asks = torch.arange(total - count, total, device=keys.device)
-        ages = asks[:, None] - torch.arange(total, device=keys.device)  # [F, T]
-        asked, told, read = (
-            one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.query(hidden), keys, values)
-        )
+        # Query f is at frame total - count + f; ages of the frames relative to it.
+        places = torch.arange(total - count, total, device=keys.device)
+        ages = places[:, None] - torch.arange(total, device=keys.device)  # [F, T]
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query(hidden), keys, values))
         bias = self.age[(self.window - 1 - ages).clamp(0, self.window - 1)]  # [F, T, heads]
-        scores = asked @ told.mT / math.sqrt(asked.shape[-1]) + bias.permute(2, 0, 1)
+        scores = q @ k.mT / math.sqrt(q.shape[-1]) + bias.permute(2, 0, 1)
         if count > 1 or total > self.window:
             scores = scores.masked_fill((ages < 0) | (ages >= self.window), -torch.inf)
         weights = scores.softmax(dim=-1)  # [N, heads, F, T]
-        # Values relative to the frame that asks: a window that stands still says nothing.
-        found = (weights @ read - read[..., total - count :, :]).transpose(1, 2).flatten(-2)
-        return self.out(found), _newest(weights, asks, reach).transpose(1, 2)
+        # Values relative to the query's frame, so that a constant window contributes zero.
+        attended = (weights @ v - v[..., total - count :, :]).transpose(1, 2).flatten(-2)
+        return self.out(attended), _newest(weights, places, reach).transpose(1, 2)
 
 
-def _newest(weights: Tensor, asks: Tensor, reach: int) -> Tensor:
-    """Return the weights ``[N, heads, F, W']`` of the last frames up to each that asks; 0 before the first frame."""
-    places = asks[:, None] - torch.arange(reach - 1, -1, -1, device=weights.device)
-    picked = weights.gather(-1, places.clamp_min(0).expand(*weights.shape[:2], -1, -1))
-    return picked * (places >= 0)
+def _newest(weights: Tensor, places: Tensor, reach: int) -> Tensor:
+    """Return the weights ``[N, heads, F, W']`` of the last frames up to each query's; 0 before the first frame."""
+    seen = places[:, None] - torch.arange(reach - 1, -1, -1, device=weights.device)
+    picked = weights.gather(-1, seen.clamp_min(0).expand(*weights.shape[:2], -1, -1))
+    return picked * (seen >= 0)
 
 
 # Feature-wise linear modulation (Perez et al., AAAI 2018).
@@ -250,7 +244,7 @@ def sinusoid(positions: Tensor, width: int) -> Tensor:
 def sinusoidal_table(length: int, width: int) -> Tensor:
     """Return the encodings of positions 0 to `length` - 1 as ``[length, width]``."""
     if torch.get_default_device().type == "meta":
-        # Only the shape counts there, and torch.arange would import torch._dynamo, which takes as long as torch itself.
+        # Only the shape is needed, and torch.arange would import torch._dynamo, which takes as long as torch itself.
         return torch.empty(length, width)
     return sinusoid(torch.arange(length), width)
 
@@ -377,7 +371,7 @@ class TransformerEncoder(nn.Module):
         """Transform tokens.
 
         Args:
-            x: ``[B, S, width]``; rows where `mask` is False may hold anything.
+            x: ``[B, S, width]``; padding may hold anything.
             mask: ``[B, S]`` bool, True = valid, at least one per row; None = all valid.
 
         Returns:
@@ -400,17 +394,7 @@ class TransformerDecoder(nn.Module):
     def forward(
         self, x: Tensor, memory: Tensor, mask: Tensor | None = None, memory_mask: Tensor | None = None
     ) -> Tensor:
-        """Transform tokens given a memory.
-
-        Args:
-            x: ``[B, S, width]``.
-            memory: ``[B, L, width]``.
-            mask: ``[B, S]`` bool, True = valid.
-            memory_mask: ``[B, L]`` bool, True = valid.
-
-        Returns:
-            ``[B, S, width]``.
-        """
+        """Transform ``[B, S, width]`` given memory ``[B, L, width]``; masks are bool, True = valid."""
         if mask is not None:
             x = x.masked_fill(~mask[..., None], 0.0)
         if memory_mask is not None:

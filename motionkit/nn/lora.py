@@ -107,10 +107,7 @@ def adapters_merged(module: nn.Module) -> Iterator[None]:
 
     The function and its gradients are the same up to rounding. At small widths it is faster: fewer passes over the
     activations, at the price of one gradient of the size of W. At large widths it is slower. `adapters_off` acts
-    inside it; the adapters' dropout does not.
-
-    Args:
-        module: With adapters or without; one without is not changed.
+    inside it; the adapters' dropout does not. A module without adapters is not changed.
     """
     layers = [child for _, child in _layers(module)]
     for layer in layers:
@@ -132,7 +129,7 @@ def _merged(layer: Any, x: Tensor) -> Tensor:
 
 
 def adapter_parameters(module: nn.Module) -> list[nn.Parameter]:
-    """Return the adapters' parameters in a fixed order; empty when there are none."""
+    """Return the adapters' parameters, in the order of the module."""
     return [parameter for name, parameter in module.named_parameters() if _MARK in name]
 
 
@@ -153,16 +150,8 @@ def merged_state(module: nn.Module) -> dict[str, Tensor]:
     return state
 
 
-# Which weights belong to which part of a region policy.
-
-
 def names_by_group(groups: Mapping[str, tuple[str, ...]], names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names of weights that belong to each group, in their order.
-
-    Args:
-        groups: Patterns of names by group; see `motionkit.contracts.policy.RegionPolicy`.
-        names: Names of weights.
-    """
+    """Return the names of weights that match the patterns of each group; see `contracts.policy.RegionPolicy`."""
     names = list(names)
     return {
         group: [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]

@@ -42,9 +42,6 @@ def group_std(
         std_floor: Added in quadrature, ``sqrt(std^2 + floor^2)``: reward noise is not blown up to unit variance.
         clip: Largest absolute advantage; None for no limit.
 
-    Raises:
-        MotionkitError: Shapes do not fit.
-
     Example:
         >>> group_std(torch.tensor([1.0, 2.0, 3.0, 5.0, 5.0, 5.0]), torch.tensor([0, 0, 0, 1, 1, 1])).values
         tensor([-1.,  0.,  1.,  0.,  0.,  0.])
@@ -132,41 +129,39 @@ def _advantages(
     usable = torch.isfinite(wide)
     if valid is not None:
         usable = usable & valid.view(usable.shape)
-    wide = torch.where(usable, wide, torch.zeros_like(wide))
+    wide = torch.where(usable, wide, 0.0)
 
     # member [P, N], one row per group: count and mean [P, K] are matrix products, summed in a fixed order.
     ids, inverse = torch.unique(groups, return_inverse=True)
     member = (torch.arange(len(ids), device=groups.device)[:, None] == inverse).to(wide.dtype)
     count = member @ usable.to(wide.dtype)
     mean = (member @ wide) / count.clamp(min=1)
-    centred = torch.where(usable, wide - mean[inverse], torch.zeros_like(wide))
+    centred = torch.where(usable, wide - mean[inverse], 0.0)
 
-    # inside [P, N, K]; highest and lowest [P, K]. A group is flat when its scores differ by rounding only.
+    # inside [P, N, K]; highest and lowest [P, K]. A group is flat if its scores differ by rounding only.
     inside = member[:, :, None].bool() & usable
-    highest = torch.where(inside, wide, torch.full_like(wide, -torch.inf)).amax(1)
-    lowest = torch.where(inside, wide, torch.full_like(wide, torch.inf)).amin(1)
+    highest = torch.where(inside, wide, -torch.inf).amax(1)
+    lowest = torch.where(inside, wide, torch.inf).amin(1)
     flat = (count < 2) | (highest - lowest <= _FLAT * torch.maximum(highest.abs(), lowest.abs()))
     live = usable & ~flat[inverse]
 
     if baseline == "leave_one_out":
         # x - mean of the others = (x - mean) n / (n - 1)
         centred = centred * (count / (count - 1).clamp(min=1))[inverse]
-    if scale == "group":
-        deviation = wide - mean[inverse]
-        variance = (member @ torch.where(usable, deviation.square(), 0)) / (count - 1).clamp(min=1)
-        spread: Tensor | None = variance[inverse]
-    elif scale == "batch":
-        total = usable.sum()
-        overall = wide.sum() / total.clamp(min=1)
-        spread = torch.where(usable, (wide - overall).square(), 0).sum() / (total - 1).clamp(min=1)
-    else:
-        spread = None
-    if spread is not None:
-        divisor = (spread + std_floor**2).sqrt()
-        centred = centred / torch.where(divisor > 0, divisor, torch.ones_like(divisor))
+    if scale != "none":
+        if scale == "group":
+            deviation = wide - mean[inverse]
+            variance = (member @ torch.where(usable, deviation.square(), 0)) / (count - 1).clamp(min=1)
+            variance = variance[inverse]
+        else:
+            total = usable.sum()
+            overall = wide.sum() / total.clamp(min=1)
+            variance = torch.where(usable, (wide - overall).square(), 0).sum() / (total - 1).clamp(min=1)
+        divisor = (variance + std_floor**2).sqrt()
+        centred = centred / torch.where(divisor > 0, divisor, 1.0)
     if clip is not None:
         centred = centred.clamp(-clip, clip)
-    values = torch.where(live, centred, torch.zeros_like(centred)).to(torch.float32).view(scores.shape)
+    values = torch.where(live, centred, 0.0).to(torch.float32).view(scores.shape)
     return Advantages(values, (flat & (count > 0)).sum(), (count > 0).sum())
 
 

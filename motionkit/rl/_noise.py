@@ -18,13 +18,13 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.rl._rollout import StepNoise
 
-# Draws from a categorical distribution with numbers that are given.
+# Categorical draws from given uniform numbers.
 
 
 def categorical(logits: Tensor, uniform: Tensor) -> Tensor:
-    """Draw one class of each row: the first whose cumulative probability is above the row's number.
+    """Draw one class per row: the first whose cumulative probability is above the row's uniform number.
 
-    A row's class depends on nothing but the row, so that a batch may be cut at will.
+    A row's class depends on that row alone, however the batch is split.
 
     Args:
         logits: ``[N, K]``; a class with minus infinity is never drawn.
@@ -35,21 +35,21 @@ def categorical(logits: Tensor, uniform: Tensor) -> Tensor:
     """
     chances = logits.double().softmax(-1)
     total = chances.cumsum(-1)
-    # Rounding may leave the last sum below 1: the number is taken as a share of it.
-    found = (total <= uniform[:, None].double() * total[:, -1:]).sum(-1)
+    # Rounding may leave the last sum below 1, so the uniform number is scaled by it.
+    index = (total <= uniform[:, None].double() * total[:, -1:]).sum(-1)
     last = chances.shape[-1] - 1 - (chances.flip(-1) > 0).int().argmax(-1)
-    return found.minimum(last)
+    return index.minimum(last)
 
 
-# The slow part of motions: what lies below a frequency, by the discrete cosine transform over time.
+# Low-pass filter of motions, by the discrete cosine transform over time.
 
 
 @dataclass(frozen=True)
 class LowPass:
-    """Projection of every sample on its slow cosines, each sample over its own number of frames.
+    """Projection of each sample, over its valid frames, on the cosines below a frequency.
 
-    Row k of the orthonormal DCT-II over L frames swings ``k / (2 L)`` times a frame. With B the rows below the
-    frequency, the projection is ``B'B``: symmetric, and the same when it is applied twice.
+    Row k of the orthonormal DCT-II over L frames has ``k / (2 L)`` periods per frame. With B the rows below the
+    frequency, the projection is ``B'B``: symmetric, and applying it twice is applying it once.
 
     Args:
         frequency: Hz; the first ``2 L frequency / fps`` rows are kept, rounded, at least one.
@@ -65,13 +65,13 @@ class LowPass:
 
     frequency: float
     fps: float
-    _kept: dict[tuple[int, int, torch.device], Tensor] = field(default_factory=dict, repr=False, compare=False)
+    _bases: dict[tuple[int, int, torch.device], Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.frequency < self.fps / 2:
             raise MotionkitError(
                 f"a low-pass at {self.frequency:g} Hz does not fit motions of {self.fps:g} frames per second.",
-                why=f"they hold nothing above {self.fps / 2:g} Hz.",
+                why=f"they contain no frequency above {self.fps / 2:g} Hz.",
                 fix=f"rollout.low_pass takes more than 0 and less than {self.fps / 2:g}; 0 switches it off.",
             )
 
@@ -98,14 +98,14 @@ class LowPass:
 
     def _basis(self, length: int, frames: int, device: torch.device) -> Tensor:
         key = (length, frames, device)
-        if key not in self._kept:
+        if key not in self._bases:
             k, n = torch.arange(self.rows(length), dtype=torch.float64), torch.arange(length, dtype=torch.float64)
             cosines = (2 / length) ** 0.5 * torch.cos(math.pi / length * k[:, None] * (n + 0.5))
             cosines[0] = length**-0.5
             table = torch.zeros(self.rows(frames), frames, dtype=torch.float64)
             table[: len(k), :length] = cosines
-            self._kept[key] = table.to(torch.float32).to(device)
-        return self._kept[key]
+            self._bases[key] = table.to(torch.float32).to(device)
+        return self._bases[key]
 
 
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -216,11 +216,10 @@ class NoiseSource:
         seed: Run seed.
         initial: ``independent`` start per sample, one per ``group`` (all samples of a prompt), or ``antithetic``
             (sample 2k + 1 starts at minus sample 2k's).
-        antithetic: Sample 2k + 1 gets minus the step noise of sample 2k. Every sample keeps its own right
-            distribution.
-        low_pass: Samples of a prompt differ in the slow part of the step noise alone, and share the rest:
-            ``eps_i = P e_i + (I - P) e_group``. Of an antithetic pair the slow parts are opposite. Every sample keeps
-            its own standard normal distribution, since P is a projection.
+        antithetic: Sample 2k + 1 gets minus the step noise of sample 2k. Each sample is still standard normal.
+        low_pass: Samples of a prompt differ in the low frequencies of the step noise alone, and share the rest:
+            ``eps_i = P e_i + (I - P) e_group``. The low frequencies of an antithetic pair are opposite. Each sample
+            is still standard normal, since P is a projection.
 
     Example:
         >>> noise = NoiseSource(seed=0)
@@ -268,25 +267,19 @@ class NoiseSource:
     def steps(
         self, step: int, prompts: Tensor, samples: Tensor, shape: tuple[int, ...], lengths: Tensor | None = None
     ) -> StepNoise:
-        """Return what `rollout` takes: ``noise(timestep) -> [N, T, D]``.
+        """Return the ``noise(timestep) -> [N, T, D]`` of `rollout`; arguments as in `start`.
 
-        Args:
-            step: As in `start`, as are the other arguments.
-            prompts: ``[N]``.
-            samples: ``[N]``.
-            shape: ``(T, D)``.
-            lengths: ``[N]`` int64 valid frames, which a low-pass needs.
+        A low-pass needs `lengths`, the ``[N]`` int64 valid frames.
         """
 
         def draw(timestep: int) -> Tensor:
-            own = self.at(step, prompts, samples, timestep, shape)
+            drawn = self.at(step, prompts, samples, timestep, shape)
             if self.low_pass is None:
-                return own
-            if lengths is None:
-                raise AssertionError("a low-pass needs the lengths of the samples")
+                return drawn
+            assert lengths is not None
             key = noise_key(self.seed, step, timestep, prompts, torch.full_like(samples, _GROUP))
             common = gaussian(key, shape)
-            return self.low_pass(own, lengths) + (common - self.low_pass(common, lengths))
+            return self.low_pass(drawn, lengths) + (common - self.low_pass(common, lengths))
 
         return draw
 
@@ -296,16 +289,13 @@ def _flip_odd(drawn: Tensor, samples: Tensor) -> Tensor:
     return drawn * sign.view(-1, *[1] * (drawn.ndim - 1))
 
 
-# Random numbers of a step, the same for a region however many processes share the step.
-
-
 class RowNoise:
-    """Draws numbers for the samples of a step.
+    """Random numbers for the samples of a training step, the same for any number of processes.
 
-    Numbers are drawn for the samples of all processes, and each process takes the rows that are its own.
+    Numbers are drawn for the samples of all processes, and each process takes its rows.
 
     Args:
-        key: What the numbers follow from, such as run seed, step and loop.
+        key: Seed of the numbers, such as run seed, step and loop.
         rows: Samples over all processes.
         share: Which of them are this process's; all by default.
         device: Where the numbers go.
@@ -319,11 +309,11 @@ class RowNoise:
         self._rows, self._share, self._device = rows, share, device
 
     def uniform(self, columns: int) -> Tensor:
-        """Return ``[N, columns]`` numbers from 0 to 1."""
+        """Return ``[N, columns]`` uniform numbers from 0 to 1."""
         return torch.rand(self._rows, columns, generator=self._draw)[self._share].to(self._device)
 
     def normal(self, columns: int) -> Tensor:
-        """Return ``[N, columns]`` standard normal numbers in pairs of rows of opposite sign; the last may be alone."""
+        """Return ``[N, columns]`` standard normal numbers; rows 2k and 2k + 1 (over all processes) are antithetic."""
         half = torch.randn((self._rows + 1) // 2, columns, generator=self._draw)
         both = torch.stack([half, -half], 1).flatten(0, 1)[: self._rows]
         return both[self._share].to(self._device)

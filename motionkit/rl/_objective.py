@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from motionkit.errors import MotionkitError
 from motionkit.rl._rollout import Transitions
 
-# Checks a run makes on itself before its first update.
+# Checks before the first update of a run.
 
 
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -39,7 +39,9 @@ def ratio_bound(sensitivity: Tensor, precision: Precision = "float32") -> Tensor
 def audit_ratio(
     log_ratio_per_dim: Tensor, sensitivity: Tensor, timestep: Tensor, precision: Precision = "float32"
 ) -> dict[int, float]:
-    """Stop a run whose policy, not yet updated, does not give its own samples ratio 1.
+    """Raise (exit code 1) if a policy that was not updated yet does not give its own samples ratio 1.
+
+    The log-ratio must be finite and within `ratio_bound`.
 
     Args:
         log_ratio_per_dim: ``[M]`` from `Terms` of the first update, exact log-ratio averaged over valid values.
@@ -50,9 +52,6 @@ def audit_ratio(
     Returns:
         The largest absolute value per timestep, for the log.
 
-    Raises:
-        MotionkitError: A value is not finite or beyond `ratio_bound` (exit code 1).
-
     Example:
         >>> audit_ratio(torch.tensor([0.0, 2e-7]), torch.tensor([1.0, 3.0]), torch.tensor([40, 10]))
         {40: 0.0, 10: 2...e-07}
@@ -60,8 +59,8 @@ def audit_ratio(
     size = log_ratio_per_dim.detach().abs()
     table: dict[int, float] = {}
     for step, value in zip(timestep.tolist(), size.tolist(), strict=True):
-        kept = table.get(step, 0.0)
-        table[step] = value if value != value or value > kept else kept
+        largest = table.get(step, 0.0)
+        table[step] = value if value != value or value > largest else largest
     excess = size / ratio_bound(sensitivity, precision)
     worst = int(excess.argmax()) if len(excess) else 0  # NaN counts as the largest
     if len(excess) and not bool(excess[worst] <= 1.0):
@@ -89,7 +88,7 @@ def require_eval(network: nn.Module) -> None:
             )
 
 
-# Segments of a motion: the frames of each one, and the advantage that acts on them.
+# Segments of a motion: their frames, and the advantage that acts on them.
 
 
 def length_mask(lengths: Tensor, frames: int) -> Tensor:
@@ -98,7 +97,7 @@ def length_mask(lengths: Tensor, frames: int) -> Tensor:
 
 
 def segment_frames(bounds: Tensor, frames: int) -> Tensor:
-    """Return which frames each segment owns.
+    """Return the mask of each segment's frames.
 
     Args:
         bounds: ``[N, K, 2]`` int64 half-open frame ranges; an absent segment is ``(0, 0)``.
@@ -122,7 +121,7 @@ def mix_credit(segments: Tensor, total: Tensor, share: float) -> Tensor:
     Args:
         segments: ``[N, K]`` advantages of the segments.
         total: ``[N]`` advantages of the whole motions.
-        share: Part of the total, 0 (own credit only) to 1 (the whole motion's advantage everywhere).
+        share: Weight of the total, 0 (the segment's own advantage) to 1 (the whole motion's).
 
     Returns:
         ``[N, K]`` ``share * total + (1 - share) * segments``.
@@ -183,8 +182,7 @@ _frame_products: Callable[[Tensor, Tensor, Tensor | None, Tensor], tuple[Any, Te
 
 def frame_sum(values: Tensor, mask: Tensor) -> Tensor:
     """Sum ``[M, T, D]`` over features to ``[M, T]``, exactly 0 where `mask` is False."""
-    sums = values.sum(-1)
-    return torch.where(mask, sums, torch.zeros_like(sums))
+    return torch.where(mask, values.sum(-1), 0.0)
 
 
 def valid_dims(mask: Tensor, width: int) -> Tensor:
@@ -201,7 +199,7 @@ def valid_dims(mask: Tensor, width: int) -> Tensor:
 
 
 def step_products(x0: Tensor, x0_old: Tensor, eps: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ``<eps, d>`` and ``|d|^2`` per frame, ``d = x0 - x0_old``: all that any ratio of one step is made of.
+    """Return ``<eps, d>`` and ``|d|^2`` per frame, ``d = x0 - x0_old``; every ratio of a step follows from these two.
 
     Args:
         x0: ``[M, T, D]`` predictions of the policy being trained; cast to the type of `eps`.
@@ -250,8 +248,8 @@ def kl_frames(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tenso
 
 # The clipped surrogate and the KL penalty on ``[N, S]`` decisions: reverse steps, segments of them, or tokens.
 #
-# Nothing here knows how a decision was made. The caller gives the log-ratio of each decision and a weight that is 0
-# where a sample has no such decision (a sequence that has ended, a prompt with fewer segments).
+# The caller gives the log-ratio of each decision and a weight, which is 0 at padding (a sequence that has ended, a
+# prompt with fewer segments).
 
 
 _LARGE = 20.0  # exp stays finite in float32; above it the ratio grows linearly, so that its gradient does not vanish
@@ -266,10 +264,10 @@ def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip_low: float, cli
     """Return ``-min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)``, elementwise (Schulman et al. 2017, eq. 7).
 
     Args:
-        log_ratio: Any shape, in the units that the clip range is meant in.
+        log_ratio: Any shape, in the units of the clip range.
         advantage: Same shape.
-        clip_low: How far the ratio may fall where A < 0 before the gradient stops.
-        clip_high: How far it may rise where A > 0.
+        clip_low: How far the ratio may fall, if A < 0, before the gradient stops.
+        clip_high: How far it may rise, if A > 0.
 
     Example:
         >>> clipped_surrogate(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 1.0]), 0.2, 0.25).tolist()
@@ -286,7 +284,7 @@ def kl_k3(log_ratio: Tensor) -> Tensor:
     form, such as the tokens of a language model; a Gaussian reverse step has one, see `kl_frames`.
 
     Args:
-        log_ratio: ``log q - log p`` of what p sampled, any shape.
+        log_ratio: ``log q - log p`` of samples of p, any shape.
 
     Example:
         >>> kl_k3(torch.tensor([0.0, 1.0, -1.0]))
@@ -304,7 +302,7 @@ def weighted_mean(values: Tensor, weight: Tensor, total: int) -> Tensor:
         total: Samples of the whole update, so that micro-batches add up to the update's mean.
     """
     present = weight > 0
-    return (torch.where(present, values, torch.zeros_like(values)) * weight).sum() / total
+    return (torch.where(present, values, 0.0) * weight).sum() / total
 
 
 @dataclass(frozen=True)
@@ -338,17 +336,14 @@ class Surrogate:
 
         Args:
             log_ratio: ``[N, S]`` log-probability now minus that at sampling.
-            advantage: ``[N]``, or ``[N, S]`` where each decision has its own; detached.
-            weight: ``[N, S]``, not negative, 0 where a sample has no decision. 1 counts every token alike, 1 over a
-                sample's number of tokens every sequence alike.
+            advantage: ``[N]``, or ``[N, S]`` if each decision has its own; detached.
+            weight: ``[N, S]``, not negative, 0 at padding. 1 counts every token alike, 1 over a sample's number of
+                tokens every sequence alike.
             total: Samples of the whole update: what the mean divides by.
-
-        Raises:
-            MotionkitError: Shapes do not fit, or the advantages carry a graph.
         """
         advantage = self._spread(log_ratio, advantage, weight)
-        # Before exp, whose backward pass would turn the NaN of a missing decision into a NaN gradient.
-        log_ratio = torch.where(weight > 0, log_ratio, torch.zeros_like(log_ratio))
+        # Before exp, whose backward pass would turn the NaN of padding into a NaN gradient.
+        log_ratio = torch.where(weight > 0, log_ratio, 0.0)
         if self.on_policy:
             return weighted_mean(linear_surrogate(log_ratio, advantage), weight, total)
         return weighted_mean(clipped_surrogate(log_ratio, advantage, self.clip_low, self.clip_high), weight, total)
@@ -386,7 +381,7 @@ RatioNorm = Literal["none", "snr", "guard"]
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What one micro-batch adds."""
+    """The loss of one micro-batch, and sums for the metrics."""
 
     loss: Tensor  # Scalar with graph. Losses of the micro-batches of one update add up to the update's loss.
     # Detached scalars, additive like the loss: ``policy``, ``ratio``, ``clip_fraction``, ``log_ratio_per_dim``,
@@ -404,8 +399,8 @@ class Objective:
     does not shrink with the motion's length. That is the unit of the clip range.
     """
 
-    # How steps are made comparable. With ``d = x0 - x0_old`` the log-ratio ``s <eps, d> - s^2/2 |d|^2`` is left alone
-    # (``none``), divided by the step's sensitivity s (``snr``: every step weighs the same, where x0-prediction
+    # How steps are made comparable. With ``d = x0 - x0_old`` the log-ratio ``s <eps, d> - s^2/2 |d|^2`` is left as it
+    # is (``none``), divided by the step's sensitivity s (``snr``: every step weighs the same, while x0-prediction
     # otherwise puts 84 % of the information into the last three steps), or turned into ``c_x0 <eps, d>`` (``guard``:
     # the ratio of GRPO-Guard, Wang et al. 2025, arXiv:2510.22319, zero mean by construction; its code also divides each
     # step's loss by the step's length in flow time, which is left out here: ``snr`` makes the steps equal).
@@ -441,8 +436,8 @@ class Objective:
             total: Pairs of the whole update (all micro-batches): what the means divide by.
             bounds: ``[M, K, 2]`` int64 frame ranges of the segments.
             x0_reference: ``[M, T, D]`` reference predictions at the same states, for the KL.
-            explored: Projection P of ``[M, T, D]`` on the part of the noise in which the samples of a group differ,
-                where they share the rest: log-ratios are those of this part, with ``P eps`` and ``P d``.
+            explored: Projection P of ``[M, T, D]`` on the part of the noise that the samples of a group do not share,
+                if they share some: log-ratios are those of this part, with ``P eps`` and ``P d``.
         """
         self._check(rows, x0_reference)
         dims = valid_dims(mask, x0.shape[-1])
@@ -506,17 +501,9 @@ class Objective:
 
 
 def _terms(frames: Tensor, dims: Tensor, mask: Tensor, width: int, bounds: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Sum the log-ratio over each term's frames.
+    """Sum the log-ratio by frame, ``[M, T]``, over each term's frames; without `bounds` one term has all frames.
 
-    Args:
-        frames: ``[M, T]`` log-ratio by frame.
-        dims: ``[M]`` valid values of each pair.
-        mask: ``[M, T]`` bool.
-        width: Features per frame D.
-        bounds: ``[M, K, 2]`` frame ranges of the segments; None for one term that has all frames.
-
-    Returns:
-        Log-ratio over the root of a term's number of values, and the term's weight, ``[M, S]`` each.
+    Returns the log-ratio over the root of a term's number of values, and the term's weight, ``[M, S]`` each.
     """
     if bounds is None:
         return frames.sum(-1)[:, None] / dims[:, None].sqrt(), torch.ones_like(dims)[:, None]
@@ -541,6 +528,6 @@ def _reference(rows: Transitions, x0_reference: Tensor, mask: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _log_prob_old(rows: Transitions, mask: Tensor, dims: Tensor) -> Tensor:
-    """Log-density of the sampled step under the policy that took it, which only eps and sigma decide."""
+    """Log-density per dimension of the sampled step under the policy that took it; depends on eps and sigma alone."""
     noise = frame_sum(rows.eps.square(), mask).sum(-1)
     return -0.5 * noise / dims - rows.sigma.log() - 0.5 * math.log(2 * math.pi)

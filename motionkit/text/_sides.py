@@ -1,12 +1,13 @@
-"""Left and right in captions: swapped, and whether one is named."""
+"""Left and right in captions; the kinds of captions, and changes that make a caption false."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from motionkit.text._named import (
+    any_of,
     names_count,
     names_direction,
     names_order,
@@ -49,18 +50,13 @@ _CHINESE = {
 _BOTH = ("左右", "右左", "左顾右盼", "左顧右盼", "左摇右晃", "左搖右晃", "左摇右摆", "左搖右擺", "左思右想")
 """Chinese for to and fro, about, and the like: true of the mirror image too, and fixed in their order."""
 
-
-def _any_of(words: Iterable[str]) -> str:
-    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-
-
-# Chinese has no blanks between words, so English ones end where their letters do (ASCII).
-_WORDS = re.compile(rf"\b(?:{_any_of(_OPPOSITE)})\b|{_any_of((*_BOTH, *_CHINESE))}", re.IGNORECASE | re.ASCII)
+# Chinese has no blanks between words, so English ones end with their ASCII letters.
+_WORDS = re.compile(rf"\b(?:{any_of(_OPPOSITE)})\b|{any_of((*_BOTH, *_CHINESE))}", re.IGNORECASE | re.ASCII)
 
 
 _SIDE = r"(?:left|right)(?:wards?)?"
 _TO_AND_FRO = re.compile(
-    rf"\b(?:(?:both )?{_SIDE} (?:and|or) {_SIDE}|side to side)\b|{_any_of(_BOTH)}", re.IGNORECASE | re.ASCII
+    rf"\b(?:(?:both )?{_SIDE} (?:and|or) {_SIDE}|side to side)\b|{any_of(_BOTH)}", re.IGNORECASE | re.ASCII
 )
 
 
@@ -76,38 +72,33 @@ def mirror_text(text: str) -> str:
         word = match.group()
         if word in _BOTH:
             return word
-        other = _CHINESE.get(word) or _OPPOSITE[word.lower()]
+        opposite = _CHINESE.get(word) or _OPPOSITE[word.lower()]
         if word.isupper():
-            return other.upper()
-        return other.capitalize() if word[0].isupper() else other
+            return opposite.upper()
+        return opposite.capitalize() if word[0].isupper() else opposite
 
     return _WORDS.sub(swap, text)
 
 
 def names_side(text: str) -> bool:
-    """Whether an English or Chinese caption is untrue of the mirror image.
-
-    "Left and right" and the like are true of both.
+    """Whether an English or Chinese caption is false for the mirror image; "left and right" is true for both.
 
     Example:
         >>> names_side("waves with the left hand"), names_side("looks left and right")
         (True, False)
     """
-    rest = _TO_AND_FRO.sub(" ", text)
-    return mirror_text(rest) != rest
-
-
-# The kinds of captions, and the changes that make a caption untrue of its motion.
+    without = _TO_AND_FRO.sub(" ", text)
+    return mirror_text(without) != without
 
 
 @dataclass(frozen=True)
 class CaptionChange:
-    """A change of a caption."""
+    """A change that makes a caption false for its motion."""
 
-    name: str  # What it is called, in options and tables
-    meaning: str  # What it does
-    make: Callable[[str], str]  # Returns the changed caption, or the caption itself where the change does not apply
-    applies: Callable[[str], bool]  # Whether the changed caption is untrue of a motion of which the caption is true
+    name: str  # in options and tables
+    meaning: str
+    make: Callable[[str], str]  # Returns the changed caption, or the same one if the change does not apply
+    applies: Callable[[str], bool]  # Whether the changed caption is false for motions of the original one
 
 
 _TEXTS = (
@@ -121,8 +112,6 @@ _TEXTS = (
 )
 
 CAPTION_CHANGES: Mapping[str, CaptionChange] = {change.name: change for change in _TEXTS}
-"""All changes of captions by name."""
-
 _KINDS: Mapping[str, Callable[[str], bool]] = {
     "side": names_side,
     "tempo": lambda text: tempo_of(text) != "",
@@ -137,7 +126,7 @@ KINDS = tuple(_KINDS)
 
 
 def kinds_of(text: str) -> frozenset[str]:
-    """Return what a caption names, of `KINDS`; of one that is not English at most the side (Chinese too).
+    """Return which of `KINDS` a caption names; if it is not English, at most the side (Chinese too).
 
     Example:
         >>> sorted(kinds_of("walks slowly to the left"))

@@ -1,4 +1,4 @@
-"""Looks embeddings up in a table that was computed earlier."""
+"""Text encoders without MiniLM: a table of stored embeddings, and a small student network; nearest texts."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ from motionkit.errors import MotionkitError, nearest
 from motionkit.nn import TransformerEncoder, sinusoidal_table
 from motionkit.text._prompt import TextEncoder, TextFeatures, pad_rows
 
-# How near a text is to those that a model was trained on.
-
 FAR = 0.62
-"""Similarity below which a text is far from all others. Of the starter's 576 captions in wordings that training never
-sees 1.6 % are below it; of 60 texts about other things 82 % with MiniLM, 68 % of the 25 that its student can read."""
+"""Similarity below which a text is far from all known ones. Below it are 1.6 % of the starter's 576 captions in
+wordings that are not in training; of 60 texts about other things 82 % with MiniLM, 68 % of the 25 that its student can
+read."""
 
-_SHORT = 24  # words up to which a text is also read with a subject: the student reads 32
+_SHORT = 24  # words up to which a text is also tried with a subject: the student reads 32
 _SUBJECT = "a person"
 
 
 class Near(NamedTuple):
-    """The known text that is nearest to another one, and the cosine of their embeddings."""
+    """A text, the known text nearest to it, and the cosine of their embeddings."""
 
     text: str
     nearest: str
@@ -59,34 +58,27 @@ class KnownTexts:
         self._encoder = encoder
 
     def nearest(self, text: str) -> Near:
-        """Return the known text that is nearest to `text`, or to `text` with a subject before it ("walk forward").
-
-        Raises:
-            MotionkitError: The encoder does not know a word.
-        """
+        """Return the known text nearest to `text`, or to `text` with a subject before it ("walk forward")."""
         short = len(text.split()) <= _SHORT
-        asked = self._encoder.encode([text, f"{_SUBJECT} {text}"] if short else [text]).tokens[:, 0]
-        similarity, place = (F.normalize(asked.cpu(), dim=-1) @ self._vectors.T).amax(0).max(0)
+        vectors = self._encoder.encode([text, f"{_SUBJECT} {text}"] if short else [text]).tokens[:, 0]
+        similarity, place = (F.normalize(vectors.cpu(), dim=-1) @ self._vectors.T).amax(0).max(0)
         return Near(text, self._texts[int(place)], float(similarity))
 
     def far(self, texts: Sequence[str]) -> list[Near]:
         """Return those of `texts` that are far from all known ones, the farthest first."""
-        found = [self.nearest(text) for text in dict.fromkeys(texts)]
-        return sorted((near for near in found if near.similarity < FAR), key=lambda near: near.similarity)
+        nearest_texts = [self.nearest(text) for text in dict.fromkeys(texts)]
+        return sorted((near for near in nearest_texts if near.similarity < FAR), key=lambda near: near.similarity)
 
 
-# The texts of a list that share most words with another one; needs no model.
-
-
-# Chinese has no blanks between words, so each of its characters is one.
+# Chinese has no blanks between words, so each character is a token.
 _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W_\u3400-\u9fff]+")
 
 
 class NearestTexts:
-    """A list of texts that can be asked for those nearest to another text.
+    """Finds the texts of a list that are nearest to another text, without a model.
 
-    Nearness is the cosine of the two texts' bags of words, each word weighed by how rare it is in the list (TF-IDF with
-    smoothed ``1 + log((1 + N) / (1 + n))``). Left and right are as far apart as any other two words.
+    Nearness is the cosine of bags of words with TF-IDF weights, smoothed ``1 + log((1 + N) / (1 + n))``. Left and right
+    are as far apart as any other two words.
 
     Example:
         >>> NearestTexts(["a man walks", "a man waves", "he waves the left hand"]).find("someone waves", most=1)
@@ -107,17 +99,12 @@ class NearestTexts:
             for word, weight in weights.items():
                 places.setdefault(word, []).append((number, weight / size))
         self._places: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {
-            word: (np.array([number for number, _ in found]), np.array([weight for _, weight in found]))
-            for word, found in places.items()
+            word: (np.array([number for number, _ in texts_of_word]), np.array([weight for _, weight in texts_of_word]))
+            for word, texts_of_word in places.items()
         }
 
     def find(self, text: str, *, most: int) -> list[tuple[int, float]]:
-        """Return number and nearness (above 0, at most 1) of the nearest texts, the nearest first, ties in order.
-
-        Args:
-            text: Any text.
-            most: How many; fewer come back where fewer share a word.
-        """
+        """Return index and nearness (above 0, at most 1) of up to `most` texts that share a word, nearest first."""
         rarest = max(self._rare.values(), default=1.0)
         weights = {word: times * self._rare.get(word, rarest) for word, times in Counter(_words(text)).items()}
         size = sum(weight * weight for weight in weights.values()) ** 0.5
@@ -134,7 +121,7 @@ def _words(text: str) -> list[str]:
     return _TOKEN.findall(text.lower())
 
 
-# A small student of MiniLM over a closed vocabulary, for typed prompts where MiniLM itself is not installed.
+# A small student of MiniLM over a closed vocabulary, for prompts if MiniLM is not installed.
 
 LONGEST = 32
 """Words that a sentence may have, commas included."""
@@ -165,7 +152,6 @@ class StudentNetwork(nn.Module):
     """
 
     longest = LONGEST
-    """Words of a text that it reads."""
 
     def __init__(self, words: int, width: int = 96, depth: int = 2, features: int = 384) -> None:
         super().__init__()
@@ -207,26 +193,22 @@ class StudentEncoder:
         document = _read_document(path)
         self.vocabulary: tuple[str, ...] = tuple(document["words"])
         self._index = {word: number for number, word in enumerate(self.vocabulary, start=1)}
-        found = weights.read(path)
+        content = weights.read(path)
         make = partial(StudentNetwork, len(self.vocabulary), *(document[name] for name in _SIZES))
-        self._network = weights.build(make, found, str(path)).eval().requires_grad_(False)
+        self._network = weights.build(make, content, str(path)).eval().requires_grad_(False)
         self.width: int = document["features"]
         self.fingerprint = f"{self.name}:{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
 
     def unknown(self, text: str) -> list[str]:
-        """Return the words of a text that are not in the vocabulary; parts of compounds may be known one by one."""
+        """Return the unknown words of a text; a compound is known if its parts are."""
         return [word for word in words_of(text) if not all(part in self._index for part in self._parts(word))]
 
     def word_vectors(self) -> dict[str, Tensor]:
-        """Return what each word of the vocabulary adds to a sentence's embedding, ``[F]``."""
+        """Return the vector ``[F]`` that each word of the vocabulary adds to a sentence's embedding."""
         return {word: self._network.vectors.weight[row].clone() for word, row in self._index.items()}
 
     def encode(self, texts: Sequence[str]) -> TextFeatures:
-        """Return ``[B, 1, F]`` features; a row does not depend on the others.
-
-        Raises:
-            MotionkitError: A text has no word, unknown words, or more than `LONGEST`.
-        """
+        """Return ``[B, 1, F]`` features of texts of 1 to `LONGEST` known words."""
         return pad_rows([self._encode(text) for text in texts])
 
     @torch.inference_mode(False)
@@ -242,7 +224,9 @@ class StudentEncoder:
             near = self._spelled_alike(unknown)
             raise MotionkitError(f"no word of {text!r} is known.", why=f"{known}; {near}" if near else known)
         if unknown:
-            raise MotionkitError(f"{text!r}: {_told(unknown)} not known.", why=self._spelled_alike(unknown))
+            names = ", ".join(map(repr, dict.fromkeys(unknown)))
+            subject = f"the words {names} are" if len(set(unknown)) > 1 else f"the word {names} is"
+            raise MotionkitError(f"{text!r}: {subject} not known.", why=self._spelled_alike(unknown))
         if len(index) > LONGEST:
             raise MotionkitError(
                 f"{text[:60]!r}... has {len(index)} words; at most {LONGEST} are read.",
@@ -252,18 +236,12 @@ class StudentEncoder:
         return out
 
     def _spelled_alike(self, words: Sequence[str]) -> str:
-        """Return the nearest words of the vocabulary, in words; empty where nothing is near."""
+        """Return a phrase with the nearest words of the vocabulary; empty if nothing is near."""
         near = {word: nearest(word, self.vocabulary, 3) for word in dict.fromkeys(words)}
-        return "; ".join(f"spelled like {word!r}: {', '.join(found)}" for word, found in near.items() if found)
+        return "; ".join(f"spelled like {word!r}: {', '.join(similar)}" for word, similar in near.items() if similar)
 
     def _parts(self, word: str) -> list[str]:
         return [word] if word in self._index else word.split("-")
-
-
-def _told(words: Sequence[str]) -> str:
-    """Return ``the word 'x' is`` or ``the words 'x', 'y' are``."""
-    names = ", ".join(map(repr, dict.fromkeys(words)))
-    return f"the words {names} are" if len(set(words)) > 1 else f"the word {names} is"
 
 
 def write_student(path: Path, words: Sequence[str], network: StudentNetwork) -> None:
@@ -292,18 +270,17 @@ def write_student(path: Path, words: Sequence[str], network: StudentNetwork) -> 
 
 
 def _read_document(path: Path) -> Mapping[str, Any]:
-    """Return the vocabulary and the sizes of a student."""
     document = path.with_suffix(".json")
     for file in (document, path):
         if not file.is_file():
             raise MotionkitError(f"there is no student of a text model at {file}.", fix="reinstall motionkit.")
-    found = read_json(document, dict, limit=_STUDENT_LIMIT, fix="copy it again.")
-    words = found.get("words")
-    sizes = [found.get(name) for name in _SIZES]
+    content = read_json(document, dict, limit=_STUDENT_LIMIT, fix="copy it again.")
+    words = content.get("words")
+    sizes = [content.get(name) for name in _SIZES]
     sound = isinstance(words, list) and all(isinstance(word, str) for word in words)
     if not sound or not all(isinstance(size, int) and 0 < size <= 4096 for size in sizes):
         raise MotionkitError(f"{document} does not describe a student of a text model.", fix="copy it again.")
-    return found
+    return content
 
 
 _LIMIT = 64 << 20
@@ -319,9 +296,8 @@ class StoredEncoder:
         table: File written by `write_table` (``x.safetensors``, with ``x.json`` beside it).
         fallback: Makes the encoder that filled the table; called at the first unknown text. None = unknown texts are
             errors.
-        student: File of a `StudentEncoder` that stands in where `fallback` cannot be opened; then case and punctuation
-            do not matter in the table either. Training must not use it: a run would go on differently where the
-            model is installed.
+        student: File of a `StudentEncoder`, used if `fallback` cannot be opened; then case and punctuation do not
+            matter in the table either. Not for training: a run would continue differently once the model is installed.
 
     Example:
         >>> write_table(Path("words.safetensors"), ["walk", "run"], torch.eye(2), encoder="minilm")
@@ -347,27 +323,21 @@ class StoredEncoder:
 
     @property
     def alone(self) -> bool:
-        """Whether nothing is behind the table: then it encodes the texts that it holds, and no other."""
+        """Whether only the table's texts can be encoded, without a model for others."""
         try:
-            self._behind("")
+            self._model("")
         except MotionkitError:
             return True
         return False
 
     def encode(self, texts: Sequence[str]) -> TextFeatures:
-        """Return ``[B, 1, F]`` features.
+        """Return ``[B, 1, F]`` features."""
+        return pad_rows(
+            [self._rows[text] if text in self._rows else self._model(text).encode([text]).tokens[0] for text in texts]
+        )
 
-        Raises:
-            MotionkitError: A text is not in the table, and nothing else can encode it.
-        """
-        return pad_rows([self._rows[text] if text in self._rows else self._ask(text) for text in texts])
-
-    def _ask(self, text: str) -> Tensor:
-        """Return the features of a text that is not in the table."""
-        return self._behind(text).encode([text]).tokens[0]
-
-    def _behind(self, text: str) -> TextEncoder:
-        """Return what encodes texts that are not in the table, such as `text`, opened once."""
+    def _model(self, text: str) -> TextEncoder:
+        """Return the encoder of texts that are not in the table, such as `text`, opened once."""
         if self._fallback is None:
             fallback = self._open_fallback(text)
             if fallback.width != self.width:
@@ -376,7 +346,7 @@ class StoredEncoder:
         return self._fallback
 
     def _open_fallback(self, text: str) -> TextEncoder:
-        """Open the model behind the table, else its student."""
+        """Open the model that filled the table, else its student."""
         if self._make_fallback is None:
             raise MotionkitError(
                 f"{text!r} has no stored embedding.", why=self._nearest(text), fix="use one of the table's texts."
@@ -393,8 +363,8 @@ class StoredEncoder:
             return _StandIn(self._rows, StudentEncoder(self._student), error, self._nearest)
 
     def _nearest(self, text: str) -> str:
-        """Return the three stored texts that are nearest in spelling, as a sentence."""
-        # Spelling is compared with the texts that share most words; with thousands it takes a third of a second.
+        """Return a phrase with the three stored texts that are nearest in spelling."""
+        # Only texts that share most words are compared: with thousands it takes a third of a second.
         words = set(text.lower().split())
         alike = heapq.nlargest(
             _COMPARED, self._rows, key=lambda stored: len(words.intersection(stored.lower().split()))
@@ -404,7 +374,7 @@ class StoredEncoder:
 
 
 class _StandIn:
-    """Encodes texts where the model behind a table is not installed: stored texts in other spelling, else a student."""
+    """Encodes texts if the table's model is not installed: stored texts in other spelling, else by the student."""
 
     def __init__(
         self, rows: Mapping[str, Tensor], student: StudentEncoder, absent: MotionkitError, nearest: Callable[[str], str]

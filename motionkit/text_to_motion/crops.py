@@ -28,19 +28,16 @@ class Crop:
 class CropLatents:
     """Encoded crops."""
 
-    mu: Tensor  # [S, D] latent means, not normalised; zeros where a crop could not be encoded
-    finite: Tensor  # [S] bool, False where a crop has too few frames for the encoder or holds a NaN or an infinity
-    clamped: Tensor  # [S] share of the crop's values that were cut to the clamp
+    mu: Tensor  # [S, D] latent means, not normalised; zeros if a crop could not be encoded
+    finite: Tensor  # [S] bool, False if a crop has too few frames for the encoder, or values that are not finite
+    clamped: Tensor  # [S] share of the crop's values that were clamped
 
 
 def buckets(lengths: Sequence[int]) -> list[list[int]]:
     """Group indices by similar length, to keep padding small.
 
-    A bucket is closed once it holds 16 items and the next is a quarter longer than its shortest, or when it would
-    pass 32768 padded frames (which bounds memory).
-
-    Returns:
-        Lists of indices that together name each item once, shortest items first.
+    A bucket ends if it has 16 items and the next is a quarter longer than its shortest, or if it would have more than
+    32768 padded frames (which bounds memory). Shortest items come first.
     """
     groups: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
@@ -55,20 +52,16 @@ def buckets(lengths: Sequence[int]) -> list[list[int]]:
 
 def encode_crops(
     features: Tensor,  # [N, T, F] unnormalised; frames outside all crops may hold anything
-    crops: Sequence[Crop],  # S crops inside their motions; one of fewer than `least` frames is not encoded
+    crops: Sequence[Crop],  # S crops; one of fewer than `least` frames is not encoded
     *,
-    normalize: Callable[[Tensor], Tensor],  # moves features into the encoder's normalised space
-    # Turns [C, L, F] normalised features, zeros past a crop's end, and their [C] lengths into [C, D] latents.
+    normalize: Callable[[Tensor], Tensor],
+    # Encodes [C, L, F] normalised features, zeros past a crop's end, with [C] lengths as [C, D] latents.
     encode: Callable[[Tensor, Tensor], Tensor],
     latent: int,  # width D
-    clamp: float = 0.0,  # cut normalised values to [-clamp, clamp]; 0 leaves them
+    clamp: float = 0.0,  # clamp normalised values to [-clamp, clamp]; 0 does not
     least: int = 1,  # fewest frames that can be encoded
 ) -> CropLatents:
-    """Encode crops of a batch of motions, all together in length buckets.
-
-    Returns:
-        One row per crop, in order. Differentiable in `features`.
-    """
+    """Encode crops of a batch of motions in length buckets; differentiable in `features`."""
     device, count = features.device, len(crops)
     filled = [index for index, crop in enumerate(crops) if crop.length >= least]
     order: list[int] = []
@@ -83,10 +76,10 @@ def encode_crops(
         mask = frames < lengths[:, None]
         # Gather [C, L, F]; indices past a crop's end are valid frames that the mask removes.
         raw = features[rows[:, None], (starts[:, None] + frames).clamp(max=features.shape[1] - 1)]
-        x = torch.where(mask[..., None], normalize(raw.float()), raw.new_zeros((), dtype=torch.float32))
-        # A crop with NaN is encoded as zeros and reported in `finite`; zeros keep its gradient finite.
+        x = torch.where(mask[..., None], normalize(raw.float()), 0.0)
+        # A crop with NaN is encoded as zeros, which keeps its gradient finite, and reported in `finite`.
         ok = x.isfinite().all(2).all(1)
-        x = torch.where(ok[:, None, None], x, torch.zeros_like(x))
+        x = torch.where(ok[:, None, None], x, 0.0)
         cut = (x.abs() > clamp).sum((1, 2)) / (lengths * x.shape[2]) if clamp else x.new_zeros(len(chosen))
         x = x.clamp(-clamp, clamp) if clamp else x
         mus.append(encode(x, lengths))
@@ -108,7 +101,7 @@ def encode_crops(
 
 
 class CropEncoder(Protocol):
-    """What encodes crops of motions."""
+    """An encoder of crops of motions."""
 
     mean: Tensor
 
@@ -120,9 +113,9 @@ class CropEncoder(Protocol):
 def encode_clips(
     model: CropEncoder,
     clips: Sequence[Tensor],  # N clips [T, F], unnormalised
-    crops: Sequence[Crop] = (),  # part of each clip; whole clips when empty. Rows are not looked at.
+    crops: Sequence[Crop] = (),  # part of each clip, with any row; empty: whole clips
     *,
-    progress: Callable[[int], None] | None = None,  # called with how many clips are done since its last call
+    progress: Callable[[int], None] | None = None,  # called with the number of clips done since the last call
 ) -> Tensor:
     """Return latents ``[N, D]`` of clips of any lengths, a few clips at a time."""
     crops = crops or [Crop(0, 0, len(clip)) for clip in clips]

@@ -1,4 +1,4 @@
-"""The released files that text-to-motion papers are measured with: what is expected where below one folder."""
+"""The released files of text-to-motion papers: paths below one folder, sizes and checksums, and a check of them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ State = Literal["ok", "warn", "miss"]
 class Expected:
     """One file."""
 
-    paths: tuple[str, ...]  # Where it is looked for below the root; the first that is there counts
-    size: int = 0  # Bytes, where they are published; else 0
+    paths: tuple[str, ...]  # Paths below the root, of which the first that exists is used
+    size: int = 0  # Published number of bytes, or 0
     sha256: str = ""  # Published checksum, or empty
     md5: str = ""  # The same
 
@@ -27,14 +27,12 @@ class Expected:
 class Release:
     """One download."""
 
-    name: str  # What it is
-    use: str  # The option that takes it
-    source: str  # Project, and what to type or to follow there
-    files: tuple[Expected, ...] = ()  # What has to be there
-    lists: tuple[tuple[str, int], ...] = ()  # Files of lines, with the number of lines that is published
-    folders: tuple[
-        tuple[str, str, int], ...
-    ] = ()  # Folders, the ending of their files, and how many there are at least
+    name: str
+    use: str  # The option for it
+    source: str  # Project, and the command or instructions to get it
+    files: tuple[Expected, ...] = ()
+    lists: tuple[tuple[str, int], ...] = ()  # Text files, with their published number of lines
+    folders: tuple[tuple[str, str, int], ...] = ()  # Folders, the ending of their files, and the least number of them
     needed: bool = True  # Whether `motionkit grpo --config released.toml` needs it
 
 
@@ -127,16 +125,16 @@ RELEASES = (
 
 @dataclass(frozen=True)
 class Finding:
-    """What is there of one file, list or folder."""
+    """The result of the check of one file, list or folder."""
 
-    release: Release  # The download that it belongs to
-    state: State  # ``miss``: it is not there; ``warn``: it is there and not as published
+    release: Release
+    state: State  # ``miss``: it does not exist; ``warn``: it is not as published
     path: str  # Below the root
-    text: str  # What was found, in words
+    text: str
 
 
 def look(root: Path) -> Iterator[Finding]:
-    """Yield what is there of each release below a folder; checksums are computed where one is published."""
+    """Check the files of each release below a folder; checksums are computed if one is published."""
     for release in RELEASES:
         for file in release.files:
             yield _file(root, release, file)
@@ -149,8 +147,8 @@ def look(root: Path) -> Iterator[Finding]:
 def _file(root: Path, release: Release, file: Expected) -> Finding:
     path = next((path for path in file.paths if (root / path).is_file()), "")
     if not path:
-        others = f" (or {', '.join(file.paths[1:])})" if len(file.paths) > 1 else ""
-        return Finding(release, "miss", file.paths[0], f"is not there{others}")
+        alternatives = f" (or {', '.join(file.paths[1:])})" if len(file.paths) > 1 else ""
+        return Finding(release, "miss", file.paths[0], f"is not there{alternatives}")
     try:
         size = (root / path).stat().st_size
         if file.size and size != file.size:
@@ -169,22 +167,22 @@ def _file(root: Path, release: Release, file: Expected) -> Finding:
 def _lines(root: Path, release: Release, path: str, wanted: int) -> Finding:
     try:
         with (root / path).open("rb") as file:
-            found = sum(1 for line in file if line.strip())
+            lines = sum(1 for line in file if line.strip())
     except OSError:
         return Finding(release, "miss", path, "is not there")
-    if found != wanted:
-        return Finding(release, "warn", path, f"lists {count(found, 'clip')}, the published split {wanted:,}")
-    return Finding(release, "ok", path, count(found, "clip"))
+    if lines != wanted:
+        return Finding(release, "warn", path, f"lists {count(lines, 'clip')}, the published split {wanted:,}")
+    return Finding(release, "ok", path, count(lines, "clip"))
 
 
 def _folder(root: Path, release: Release, path: str, ending: str, least: int) -> Finding:
     try:
-        found = sum(1 for entry in (root / path).iterdir() if entry.name.endswith(ending))
+        files = sum(1 for entry in (root / path).iterdir() if entry.name.endswith(ending))
     except OSError:
         return Finding(release, "miss", path, "is not there")
-    if found < least:
-        return Finding(release, "warn", path, f"{count(found, 'file')}, the splits name {least:,}")
-    return Finding(release, "ok", path, count(found, "file"))
+    if files < least:
+        return Finding(release, "warn", path, f"{count(files, 'file')}, the splits name {least:,}")
+    return Finding(release, "ok", path, count(files, "file"))
 
 
 def _digest(path: Path, name: str) -> str:

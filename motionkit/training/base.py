@@ -13,13 +13,13 @@ from motionkit.runs import Run, fingerprint, fingerprint_files
 
 @dataclass(frozen=True)
 class Figure:
-    """What a trainer's progress line shows of its metrics."""
+    """A value on a trainer's progress line."""
 
-    label: str  # the word in front of it
-    metrics: tuple[str, ...]  # names of metrics; of those that a line of metrics.jsonl has, the mean is taken
-    smooth: bool = False  # show the mean over the newest 20 lines; otherwise the newest value is shown
-    change: bool = False  # it is a difference, shown with its sign
-    count: bool = False  # it is a whole number
+    label: str
+    metrics: tuple[str, ...]  # names of metrics; the mean of those that a line of metrics.jsonl has
+    smooth: bool = False  # show the mean over the newest 20 lines, not the newest value
+    change: bool = False  # a difference, shown with its sign
+    count: bool = False  # a whole number
     instead_of: tuple[str, ...] = ()  # labels of figures that are shown only until this one has a value
 
 
@@ -33,35 +33,28 @@ class Trainer(Protocol):
     A trainer is built from its settings alone (``factory(settings)``), and built cheaply: files are read in
     `prepare`, so that a bad input is refused before a run folder exists.
 
-    Attributes:
-        settings: What it was built from.
-        shape_keys: Dotted settings (or whole groups) that a checkpoint depends on: tensor shapes, data order, the
-            meaning of counters. Changing one of them on ``--resume`` is refused by name.
+    A trainer may also have ``typed: Collection[str]``: before `prepare` the command line puts the dotted settings there
+    that were given on the command line or in a variable.
 
-    A trainer may also have ``typed: Collection[str]``: the command line puts the dotted settings there that were typed,
-    on the command line or in a variable, before `prepare`.
+    After `prepare` a trainer may also have ``inputs: Mapping[str, str]``: for dotted settings that name a path, such as
+    ``policy.text_model``, a fingerprint of the data or weights at that path. ``--resume`` accepts another path with the
+    same fingerprint, and refuses the same path with another one. See `inputs_of`.
 
-    After `prepare` a trainer may also have ``inputs: Mapping[str, str]``: for dotted settings that name a place, such
-    as ``policy.text_model``, a fingerprint of what was found there: data, weights, judges. ``--resume`` takes another
-    place with the same fingerprint, and refuses the same place with another one. See `inputs_of`.
+    A trainer may have ``figures: tuple[Figure, ...]``, the values on its progress line; by default the reward, else the
+    loss. The line's length comes from ``settings.run.num_steps`` as `prepare` leaves it.
 
-    A trainer may have ``figures: tuple[Figure, ...]``, what its progress line shows; others show the reward, else the
-    loss. Its length comes from ``settings.run.num_steps`` as `prepare` leaves it.
-
-    A trainer that several processes may share has ``world: World``, a `OneProcess` by itself, which is set before
+    A trainer that several processes may share has ``world: World``, by default a `OneProcess`, which is set before
     `prepare`: it takes its share of each batch, gives ``world`` to `Learner` and `run_steps`, and lets all processes
-    decide alike. Others are refused under torchrun, for the reason in ``unshared: str`` where they have one.
+    decide alike. Others are refused under torchrun, for the reason in ``unshared: str`` if they have one.
     """
 
+    # Dotted settings (or whole groups) that a checkpoint depends on: tensor shapes, data order, meaning of counters.
+    # Changing one of them on ``--resume`` is refused by name.
     shape_keys: ClassVar[tuple[str, ...]]
     settings: TrainerSettings
 
     def prepare(self) -> None:
-        """Open every input: data, weights, reward models.
-
-        Raises:
-            MotionkitError: An input is missing, unreadable or refused (exit code 2: no run folder was made).
-        """
+        """Open every input: data, weights, reward models. A refused one ends with exit code 2, without a run folder."""
         ...
 
     def describe(self) -> Mapping[str, object]:
@@ -79,62 +72,62 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found before a run."""
+    """The result of a check before a run."""
 
     name: str  # of the check
     ok: bool  # whether the run can go on
-    said: str  # what was found, in one line
+    said: str  # the result, in one line
 
 
 class Checks(Protocol):
-    """A trainer that checks itself where its settings have ``check``: the command prints what it finds and ends."""
+    """A trainer with checks of its own; with the setting ``check`` the command prints their results and ends."""
 
     def check(self) -> Iterable[Checked]:
-        """Yield one finding after the other; called after `prepare`."""
+        """Yield the results; called after `prepare`."""
         ...
 
 
 def figures_of(trainer: object) -> Sequence[Figure]:
-    """Return what the progress line of a trainer shows."""
+    """Return the values on the progress line of a trainer."""
     result: Sequence[Figure] = getattr(trainer, "figures", (REWARD, LOSS))
     return result
 
 
 def inputs_of(parts: Mapping[str, object], chosen: Mapping[str, Chosen] | None = None) -> dict[str, str]:
-    """Collect the fingerprints of inputs that components found at the places their options name.
+    """Collect the fingerprints of the files that components read.
 
     Args:
-        parts: Components by dotted setting, such as ``policy`` or ``reward.tmr-dense``; those that have something to
-            tell have ``inputs: Mapping[str, str]``, fingerprints by the name of the option.
+        parts: Components by dotted setting, such as ``policy`` or ``reward.tmr-dense``. They may have ``inputs:
+            Mapping[str, str]``, fingerprints by the name of the option.
         chosen: How the components were chosen. Of one without ``inputs`` the files that its options name are read.
     """
     result: dict[str, str] = {}
-    for place, part in parts.items():
+    for key, part in parts.items():
         inputs = getattr(part, "inputs", None)
         if isinstance(inputs, Mapping):
-            result |= {f"{place}.{name}": str(mark) for name, mark in inputs.items()}
-        elif chosen and place in chosen:
-            for name, path in _places(chosen[place]):
+            result |= {f"{key}.{name}": str(mark) for name, mark in inputs.items()}
+        elif chosen and key in chosen:
+            for name, path in _paths(chosen[key]):
                 if path.is_file():
-                    result[f"{place}.{name}"] = fingerprint_files(path, [path])
+                    result[f"{key}.{name}"] = fingerprint_files(path, [path])
     return result
 
 
 def dataset_inputs(chosen: Chosen, dataset: object, *content: str) -> dict[str, str]:
-    """Return the fingerprints of a dataset by setting: those that it tells itself, else that of what was read of it.
+    """Return the fingerprints of a dataset by setting: its ``inputs``, else one of its content.
 
     Args:
-        chosen: ``dataset``; the fingerprint counts for each of its options that names a place.
+        chosen: ``dataset``; the fingerprint counts for each of its options that names a path.
         dataset: The dataset that was built of it.
-        content: Fingerprints of what was read.
+        content: Fingerprints of the parts of it that were read.
     """
     if isinstance(getattr(dataset, "inputs", None), Mapping):
         return inputs_of({"dataset": dataset})
-    names = [f"dataset.{name}" for name, _ in _places(chosen)]
+    names = [f"dataset.{name}" for name, _ in _paths(chosen)]
     return dict.fromkeys(dict.fromkeys(names or ["dataset"]), fingerprint(*content))
 
 
-def _places(chosen: Chosen) -> Iterator[tuple[str, Path]]:
+def _paths(chosen: Chosen) -> Iterator[tuple[str, Path]]:
     """Yield the options that are paths."""
     for name in type(chosen.options).model_fields:
         value = getattr(chosen.options, name)

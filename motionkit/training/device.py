@@ -1,4 +1,4 @@
-"""What a trainer computes on, with how many threads, from which seed and in which precision."""
+"""Device, threads, seed and precision of a trainer."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from motionkit.text import Prompt
 
 # Which library multiplies float32 matrices on the CPU: torch's own choice (MKL on x86), or oneDNN.
 #
-# Both compute in float32 and differ in the last bits, so the choice belongs to a run: it is made once, recorded in
-# run.json and kept by ``--resume``. No clock decides it.
+# Both compute in float32 and differ in the last bits, so the choice belongs to a run: it is made once, by a fixed rule,
+# recorded in run.json and kept by ``--resume``.
 #
-# torch 2.13 sends a product to oneDNN when ``torch.backends.mkldnn.matmul.fp32_precision`` is ``bf16``, a permission to
-# round. Linear layers, products of matrices and the attention take it, forward and backward. Without AMX oneDNN does
-# not
-# use it and computes in float32, 5e-7 from MKL; with AMX it does round, to 2e-3; that is refused.
+# torch 2.13 sends a product to oneDNN if ``torch.backends.mkldnn.matmul.fp32_precision`` is ``bf16``, which permits
+# rounding. It affects linear layers, matrix products and attention, forward and backward. Without AMX oneDNN computes
+# in float32 all the same, 5e-7 from MKL; with AMX it does round, to 2e-3, which is refused.
 
 
 _WIDTH, _TOKENS = 384, 256
@@ -52,9 +51,7 @@ def matmul_in_use() -> str:
 def set_up_matmul(settings: TrainerSettings, device: torch.device) -> None:
     """Apply `cpu_matmul`; ``auto`` is the default until `settle_matmul` chooses.
 
-    Raises:
-        MotionkitError: It was asked for on another device, or against the choice of the run that is resumed; or oneDNN
-            is missing, or rounds on this CPU.
+    Refused are: another device, another choice than that of the resumed run, a torch without oneDNN, and rounding.
     """
     asked = settings.cpu_matmul
     use_matmul("default")
@@ -64,9 +61,9 @@ def set_up_matmul(settings: TrainerSettings, device: torch.device) -> None:
         raise MotionkitError(
             f"--cpu-matmul {asked} has no effect: the run is on {device}.", fix="leave it out, or add --device cpu."
         )
-    if (made := _made_with(settings)) and asked != made:
+    if (recorded := _of_resumed(settings)) and asked != recorded:
         raise MotionkitError(
-            f"cannot resume {settings.run.resume} with other settings: cpu_matmul was {made}, is {asked}.",
+            f"cannot resume {settings.run.resume} with other settings: cpu_matmul was {recorded}, is {asked}.",
             why="the numbers would not be those of one run.",
             fix="leave --cpu-matmul out to continue, or start a new run without --resume",
         )
@@ -81,7 +78,7 @@ def set_up_matmul(settings: TrainerSettings, device: torch.device) -> None:
     use_matmul(asked)
 
 
-def _made_with(settings: TrainerSettings) -> str | None:
+def _of_resumed(settings: TrainerSettings) -> str | None:
     return locate(settings.run.resume)[2].cpu_matmul if settings.run.resume else None
 
 
@@ -98,9 +95,9 @@ def _rounding() -> float:
 def prefers_onednn(width: int, tokens: int) -> bool:
     """Return whether oneDNN is the faster library for a network on this CPU, by a fixed rule.
 
-    MKL takes its AVX2 code on AMD's CPUs. There oneDNN's AVX-512 code was 1.7x as fast for MDM (width 512, 8 samples of
-    197 tokens, forward and backward). Where MKL uses AVX-512 itself, oneDNN is the slower one at every width: 0.75x at
-    256, 0.9x at 512. With MKL held to AVX2 on such a CPU, as a stand-in for AMD's (forward and backward, one thread):
+    MKL uses AVX2 on AMD's CPUs. There oneDNN's AVX-512 code was 1.7x as fast for MDM (width 512, 8 samples of 197
+    tokens, forward and backward). If MKL uses AVX-512 itself, oneDNN is slower at every width: 0.75x at 256, 0.9x at
+    512. With MKL limited to AVX2 on such a CPU, as a stand-in for AMD's (forward and backward, one thread):
 
     ======  ==========================================
     width   speed at tokens in a batch
@@ -123,28 +120,28 @@ def prefers_onednn(width: int, tokens: int) -> bool:
 def settle_matmul(
     settings: TrainerSettings, policy: DiffusionPolicy, prompts: Sequence[Prompt], *, samples: int
 ) -> None:
-    """Choose for ``auto``; after `set_up`. A resumed run keeps what it was made with.
+    """Choose for ``auto``; after `set_up`. A resumed run keeps its choice.
 
     Args:
         settings: The run's settings.
         policy: The policy of the run.
-        prompts: Some that it will be asked.
+        prompts: Some of the run's prompts.
         samples: Samples in a batch.
     """
     if settings.cpu_matmul != "auto" or settings.precision != "fp32" or policy.normalizer.mean.device.type != "cpu":
         return
-    # Before a resumed run's own choice: texts that are encoded and kept here have the same bits in both.
-    choice, made = _choose(policy, prompts, samples), _made_with(settings)
-    if made == "onednn" != choice and _rounding() > _CLOSE:
-        _logger.warning("oneDNN rounds on this CPU, so cpu_matmul is default: the run goes on with other bits")
-        made = "default"
-    use_matmul(made or choice)
+    # Also for a resumed run: texts that are encoded and cached here then have the same bits as in the first run.
+    choice, recorded = _choose(policy, prompts, samples), _of_resumed(settings)
+    if recorded == "onednn" != choice and _rounding() > _CLOSE:
+        _logger.warning("oneDNN rounds on this CPU, so cpu_matmul is default: the run continues with other bits")
+        recorded = "default"
+    use_matmul(recorded or choice)
     if matmul_in_use() == "onednn":
         _logger.info("float32 matrix products through oneDNN; --cpu-matmul default for torch's own choice")
 
 
 def _choose(policy: DiffusionPolicy, prompts: Sequence[Prompt], samples: int) -> str:
-    """Return ``onednn`` when the rule prefers it and one prediction equals the default's."""
+    """Return ``onednn`` if the rule prefers it and one prediction equals the default's."""
     width, layer = _widest(policy.network)
     if not prompts or not prefers_onednn(width, _TOKENS):
         return "default"
@@ -168,7 +165,7 @@ def _choose(policy: DiffusionPolicy, prompts: Sequence[Prompt], samples: int) ->
 
 
 def _widest(network: nn.Module) -> tuple[int, nn.Module]:
-    """Return the features per token and the layer they are read off: the smaller side of the largest matrix."""
+    """Return the smaller side of the largest matrix, which is the features per token, and its layer."""
     matrices = [
         (parameter, module)
         for module in network.modules()
@@ -177,7 +174,7 @@ def _widest(network: nn.Module) -> tuple[int, nn.Module]:
     ]
     if not matrices:
         return 0, network
-    matrix, layer = max(matrices, key=lambda found: found[0].numel())
+    matrix, layer = max(matrices, key=lambda pair: pair[0].numel())
     return min(matrix.shape), layer
 
 
@@ -192,7 +189,7 @@ def _predict(policy: DiffusionPolicy, prompts: Sequence[Prompt]) -> Tensor:
 
 
 def describe_device(device: torch.device) -> str:
-    """Return a device in words: ``cuda:0 (NVIDIA H200)``, ``cpu (8 threads)``, ``cpu (8 threads, oneDNN)``."""
+    """Describe a device: ``cuda:0 (NVIDIA H200)``, ``cpu (8 threads)``, ``cpu (8 threads, oneDNN)``."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     library = ", oneDNN" if matmul_in_use() == "onednn" else ""
@@ -209,20 +206,17 @@ def seed_everything(seed: int) -> None:
 def set_up(settings: TrainerSettings, *, small: bool = False) -> torch.device:
     """Apply the shared settings `threads`, `seed`, `device` and `cpu_matmul`; call it first in `Trainer.prepare`.
 
-    Numbers of a run on the CPU depend on the number of threads in the last bit, so it is fixed when given.
+    Results on the CPU depend on the number of threads in the last bit.
 
     Args:
         settings: The trainer's.
         small: The networks are small; see `set_threads`.
-
-    Raises:
-        MotionkitError: The device is not on this machine, or `cpu_matmul` has no use; see `set_up_matmul`.
     """
     device = resolve_device(settings.device)
     set_threads(settings.threads, device, small=small)
     set_up_matmul(settings, device)
     if device.type == "cuda":
-        # cuBLAS needs it for bit-repeatable products; it is read when the first handle is made.
+        # For bit-repeatable products; cuBLAS reads it when the first handle is created.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     seed_everything(settings.seed)
     return device
@@ -233,6 +227,4 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
 
     Heads, samplers, log-probabilities and losses run outside of it, in float32.
     """
-    if precision == "bf16":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()

@@ -35,17 +35,7 @@ class Outcome:
 
 
 def build_trainer(command: str, component: Component, settings: TrainerSettings) -> Trainer:
-    """Build a trainer and see that it can be run.
-
-    Args:
-        command: Its command, for the message.
-        component: Its entry.
-        settings: Its settings.
-
-    Raises:
-        MotionkitError: A method or attribute of `motionkit.training.base.Trainer` is missing (exit code 2); or as
-            `Component.build`.
-    """
+    """Build the trainer of `command`, which must have the methods and attributes of `training.base.Trainer`."""
     trainer: Trainer = component.build(settings)
     missing = [f"{name}()" for name in ("prepare", "describe", "train") if not callable(getattr(trainer, name, None))]
     missing += [name for name in ("settings", "shape_keys") if not hasattr(trainer, name)]
@@ -53,7 +43,7 @@ def build_trainer(command: str, component: Component, settings: TrainerSettings)
         package = plugins.package_of(component.factory.partition(":")[0])
         raise MotionkitError(
             f"trainer {command!r} has no {plugins.either(missing).replace(' or ', ' and ')}.",
-            why=f"{component.factory} is to follow motionkit.training.base.Trainer, which says what each one does.",
+            why=f"{component.factory} must follow motionkit.training.base.Trainer, which describes each of them.",
             fix=f"add {'it' if len(missing) == 1 else 'them'}{f', or update {package}' if package else ''}; "
             "motionkit plugins new trainer NAME writes one that works.",
         )
@@ -72,7 +62,7 @@ def run_trainer(
 ) -> Outcome:
     """Train in a new run folder, or in the one that ``run.resume`` names.
 
-    Of several processes the main one writes; the others compute with it, stop with it and fail with it.
+    Of several processes the main one writes; all stop and fail together.
 
     Args:
         command: The trainer's command, such as ``pretrain mdm``.
@@ -81,11 +71,8 @@ def run_trainer(
         component: The trainer's entry, for the page that it may name.
         argv: The command line, for the record.
         watch: Makes a context around the training that follows the run, such as a progress bar.
-        page: Makes the page of a finished run from its folder, where `component` names none:
+        page: Makes the page of a finished run from its folder if `component` names none:
             `motionkit.report.page.run_page` is above this package, so the caller passes it in.
-
-    Raises:
-        MotionkitError: The folder is refused (exit code 2), or the training fails (exit code 1); the run says so.
     """
     world, snapshot = world_of(trainer), resolved.snapshot()
 
@@ -106,27 +93,27 @@ def run_trainer(
     with run, watch(run) if watch is not None else nullcontext(), plugins.catching(code=1, log=log):
         run.annotate(cpu_matmul=matmul_in_use(), processes=world.size)
         parts = dict(trainer.train(run))
-        found = parts.pop("table", None)
-        tables = found if isinstance(found, (list, tuple)) else [found]
-        table = [shown for shown in tables if isinstance(shown, Mapping) and {"columns", "rows"} <= shown.keys()]
-        if not table and (rows := results(parts.get("heldout"))):
-            table = [result_table(rows, f"Before and after, {rows[0].n} held out")]
-        run.annotate(tables=[_stored(one) for one in table])
+        value = parts.pop("table", None)
+        values = value if isinstance(value, (list, tuple)) else [value]
+        tables = [table for table in values if isinstance(table, Mapping) and {"columns", "rows"} <= table.keys()]
+        if not tables and (rows := results(parts.get("heldout"))):
+            tables = [result_table(rows, f"Before and after, {rows[0].n} held out")]
+        run.annotate(tables=[_stored(table) for table in tables])
         asked_to_stop(run, world)
         document = run.finish(parts)
-        made = _write_page(component, page, run) if run.status == "done" and world.main else None
-    return Outcome(document, table, run.directory, run.status, run.exit_code, made)
+        written = _write_page(component, page, run) if run.status == "done" and world.main else None
+    return Outcome(document, tables, run.directory, run.status, run.exit_code, written)
 
 
 def _stored(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table as run.json holds it."""
+    """Return a table as stored in run.json."""
     rows = [[cell if isinstance(cell, (int, float, str)) else str(cell) for cell in row] for row in table["rows"]]
     title, columns = str(table.get("title", "")), [str(column) for column in table["columns"]]
     return {"title": title, "columns": columns, "rows": rows, "numbers": list(table.get("numbers", ()))}
 
 
 def _write_page(component: Component | None, page: Callable[[Path], str] | None, run: Run) -> Path | None:
-    """Write the page of a finished run into its folder; if that fails, warn and return None: the run itself is done."""
+    """Write the page of a finished run into its folder; if that fails, warn and return None."""
     named = component.page if component is not None else ""
     if not named and page is None:
         return None

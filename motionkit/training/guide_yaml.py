@@ -1,4 +1,4 @@
-"""Reading the settings files of the reward-model guide: names there to names here. Imports no torch."""
+"""Reads the settings files of the reward-model guide and renames their keys. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from motionkit.errors import did_you_mean
 
 
 def reason_in(table: Mapping[str, str], key: str) -> str:
-    """Return why a dotted key, or the group it is in, does nothing here; empty when `table` has no such key."""
+    """Return why a dotted key, or its group, is ignored; empty if `table` has no such key."""
     return table.get(_group_in(table, key), "")
 
 
 def closed(left_out: Mapping[str, str], keys: Collection[str]) -> set[str]:
-    """Return the groups of which nothing is read."""
+    """Return the groups of which no key is read."""
     return {group for group in left_out if not any(key.startswith(f"{group}.") for key in keys)}
 
 
 def leaves(table: Mapping[str, Any], stop: Collection[str] = (), prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield values by dotted key; a list, an empty group and a group of `stop` are values."""
+    """Yield dotted keys and values; a list, an empty group and a group of `stop` are values."""
     for name, value in table.items():
         key = f"{prefix}{name}"
         if isinstance(value, Mapping) and value and key not in stop:
@@ -38,55 +38,52 @@ def _group_in(table: Mapping[str, str], key: str) -> str:
 
 @dataclass
 class Reading:
-    """Values of the guide while they are given their names here."""
+    """Values of the guide under motionkit's names."""
 
     found: Foreign  # the values
-    read: dict[str, str] = field(default_factory=dict)  # keys that were read, with their names here
-    left: dict[str, str] = field(default_factory=dict)  # keys that were left out, with the reason
-    problems: list[Problem] = field(default_factory=list)  # what is wrong
+    read: dict[str, str] = field(default_factory=dict)  # motionkit's names by the guide's keys that were read
+    left: dict[str, str] = field(default_factory=dict)  # reasons by keys that were ignored
+    problems: list[Problem] = field(default_factory=list)
 
     def rename(
         self, values: Mapping[str, Any], keys: Mapping[str, str], left_out: Mapping[str, str],
         fitted: Callable[[str, Any], Any] = lambda key, value: value,
     ) -> None:  # fmt: skip
-        """Take values over by a table of names.
+        """Add values under motionkit's names.
 
         Args:
             values: By dotted key of the guide.
-            keys: Key of the guide, key here.
-            left_out: Keys and groups that do nothing here, with the reason.
-            fitted: Brings a value into the form that it has here.
+            keys: Motionkit's key by the guide's.
+            left_out: Reasons by keys and groups that are ignored.
+            fitted: Converts a value, given the guide's key.
         """
         for key, value in values.items():
-            here = keys.get(key)
-            if here is None and (group := _group_in(left_out, key)):
+            name = keys.get(key)
+            if name is None and (group := _group_in(left_out, key)):
                 self.left[key if group == key else f"the rest of {group}"] = left_out[group]
-            elif here is None:
+            elif name is None:
                 shown = "" if isinstance(value, (Mapping, list)) else repr(value)
                 fix = did_you_mean(key, keys)
                 self.problems.append(Problem(key, "unknown setting", str(self.found.path), shown, fix))
             elif value is None or value == "":
                 self.left[key] = "it is null" if value is None else "it is empty"
             else:
-                self._put(key, here, fitted(key, value))
+                self._put(key, name, fitted(key, value))
 
-    def _put(self, key: str, here: str, value: Any) -> None:
-        found = self.found
-        if here in found.values and found.values[here] != value:
-            message = f"{found.sources[here]} sets {here} as well"
-            self.problems.append(Problem(key, message, str(found.path), repr(value), "keep one of them"))
+    def _put(self, key: str, name: str, value: Any) -> None:
+        foreign = self.found
+        if name in foreign.values and foreign.values[name] != value:
+            message = f"{foreign.sources[name]} sets {name} as well"
+            self.problems.append(Problem(key, message, str(foreign.path), repr(value), "keep one of them"))
             return
-        found.put(here, value, key)
-        self.read[key] = here
+        foreign.put(name, value, key)
+        self.read[key] = name
 
     def finish(self, head: str) -> Foreign:
-        """Return the values with notes on what was read and what was left out.
-
-        Args:
-            head: Begins the note on what was read; nothing is said of nothing.
+        """Return the values with notes on the keys that were read, which `head` begins, and on those left out.
 
         Raises:
-            SettingsError: Something is wrong.
+            SettingsError: There were problems.
         """
         if self.problems:
             raise SettingsError(self.problems)
@@ -101,5 +98,5 @@ class Reading:
 
 
 def reading(path: Path | str) -> Reading:
-    """Return a reading of a file, or of what was typed."""
+    """Return a new reading of a file, or of an option's text."""
     return Reading(Foreign(Path(path)))

@@ -1,4 +1,4 @@
-"""What torchrun and accelerate launch tell a process that they start. Imports no torch."""
+"""The environment of processes that torchrun or accelerate start, and how they end together. Imports no torch."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _PLANS = {
     "ACCELERATE_USE_MEGATRON_LM": "Megatron-LM",
     "ACCELERATE_USE_PARALLELISM_CONFIG": "a parallelism config",
 }
-"""What accelerate launch sets for ways to share a model that are not ours."""
+"""Variables of accelerate launch for ways to share a model that motionkit does not have."""
 
 TORCHRUN = "torchrun --nproc-per-node 2 -m motionkit ..."
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The place of a process among those that were started together."""
+    """Rank of a process among those that were started together."""
 
     rank: int = 0  # number of this process, from 0
     size: int = 1  # number of processes; 1 without a launcher
@@ -44,9 +44,9 @@ class Launch:
 
 
 def launch_of(environ: Mapping[str, str] = os.environ) -> Launch:
-    """Return what the environment says; a process on its own where no launcher was at work.
+    """Read the environment; without a launcher it is a single process.
 
-    A cluster may set WORLD_SIZE for its own purposes: without RANK and LOCAL_RANK it means nothing here.
+    A cluster may set WORLD_SIZE for other purposes: without RANK and LOCAL_RANK it is ignored.
     """
     size, rank, local = (_number(environ.get(name, "")) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
     if size is None or rank is None or local is None or size < 2 or not rank < size:
@@ -55,27 +55,23 @@ def launch_of(environ: Mapping[str, str] = os.environ) -> Launch:
 
 
 def require_launch(environ: Mapping[str, str] = os.environ) -> None:
-    """Refuse a launch that is incomplete, or that asks for what is not there.
-
-    Raises:
-        MotionkitError: WORLD_SIZE is above 1 and another variable is missing, or a plan of accelerate's is set.
-    """
+    """Refuse a launch with WORLD_SIZE above 1 and a missing variable, or with one of accelerate's other plans."""
     size = _number(environ.get("WORLD_SIZE", ""))
     if size is None or size < 2:
         return
     missing = [name for name in _NEEDED if not environ.get(name)]
     if missing or launch_of(environ).size != size:
-        odd = f"{', '.join(missing)} not set" if missing else "RANK or LOCAL_RANK no number below it"
+        odd = f"{', '.join(missing)} not set" if missing else "RANK or LOCAL_RANK not a number below it"
         raise MotionkitError(
             f"WORLD_SIZE is {size}, with {odd}.",
-            why="a launcher sets all of them, and a process on its own has none.",
+            why="a launcher sets all of them, and a single process has none.",
             fix=f"{TORCHRUN}, or unset WORLD_SIZE.",
         )
     for name, plan in _PLANS.items():
         if environ.get(name, "").lower() in ("1", "true", "yes"):
             raise MotionkitError(
-                f"{plan} is not there: {name} is set.",
-                why="every process holds the whole model; gradients are what the processes share.",
+                f"{plan} is not supported: {name} is set.",
+                why="every process holds the whole model, and gradients are summed over the processes.",
                 fix=f"{TORCHRUN}, or accelerate launch --multi_gpu --num_processes 2 -m motionkit ...",
             )
 
@@ -84,46 +80,40 @@ def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 10 else None
 
 
-# What processes that train together tell each other when one of them ends early.
+# How processes that train together end when one of them ends early.
 #
-# A process that fails writes why into the store that all of them reach. The others look there while they wait for an
-# exchange, and end with the same exit code. One of them says it to the user: the main process, unless it does not
-# answer.
+# A process that fails writes the reason into their common store. The others look there while they wait for an exchange,
+# and end with the same exit code. One of them reports to the user: the main process, unless it does not answer.
 
 
 _END, _TELLER, _GONE = "end", "teller", "gone"
 _LOOK, _PAUSE = 3.0, 0.05  # seconds
 _ANSWER = 20.0
-"""Seconds that the other processes wait until the main one has heard of a failure; then one of them tells the user."""
+"""Seconds that the other processes give the main one to report a failure; then one of them reports it."""
 
-_LAST = 2.0  # seconds a process lets the teller finish: a launcher stops all others once one has ended
+_LAST = 2.0  # seconds a process lets the reporting one finish: a launcher stops all others once one has ended
 
 
 class Words:
-    """The store, as far as the end of a run is concerned; once it is gone, nothing is known of the others.
-
-    Args:
-        launch: Place of this process.
-        store: Shared by all processes.
-    """
+    """Messages in the common store of all processes about how the run ends; calls do nothing once it is gone."""
 
     def __init__(self, launch: Launch, store: Store) -> None:
         self._launch, self._store = launch, store
         self._answer = _ANSWER
 
     def leave(self, error: BaseException, message: str, *, why: str = "", fix: str = "", code: int = 1) -> bool:
-        """Say why this process ends early; the first one that does is believed. Returns whether this one is."""
+        """Write why this process ends early, and return whether it is the first to do so."""
         number = signal_of(error) if isinstance(error, KeyboardInterrupt) else 0
-        said = {
+        end = {
             "rank": self._launch.rank, "signal": number, "message": message, "why": why, "fix": fix, "code": code,
         }  # fmt: skip
-        text = json.dumps(said)
+        text = json.dumps(end)
         return self._put_first(_END, text) in (text, "")
 
     def of_the_others(self) -> MotionkitError | Interrupted:
-        """Return why an exchange has failed: the error of another process, or that one is gone without a word."""
-        said = self._end(_LOOK)
-        if said is None:
+        """Return why an exchange has failed: the error of another process, or that one is gone without a message."""
+        end = self._end(_LOOK)
+        if end is None:
             self._answer = _LAST  # it may be the main process that is gone
             return MotionkitError(
                 f"another of the {self._launch.size} processes has ended, or cannot be reached.",
@@ -132,24 +122,24 @@ class Words:
                 "processes",
                 code=1,
             )
-        if said["signal"]:
-            return Interrupted(int(said["signal"]))
+        if end["signal"]:
+            return Interrupted(int(end["signal"]))
         return MotionkitError(
-            f"process {said['rank']} of {self._launch.size}: {said['message']}",
-            why=said["why"],
-            fix=said["fix"],
-            code=said["code"],
+            f"process {end['rank']} of {self._launch.size}: {end['message']}",
+            why=end["why"],
+            fix=end["fix"],
+            code=end["code"],
         )
 
     @property
     def ended(self) -> bool:
-        """Whether a process has said why it ends early."""
+        """Whether a process has written why it ends early."""
         return self._has(_END)
 
     def may_tell(self) -> bool:
-        """Return whether this process tells the user how the run ended: exactly one does.
+        """Return whether this process reports to the user how the run ended: exactly one does.
 
-        The main process is asked first: the others wait until it has heard of the failure, or until the launcher stops
+        The main process comes first: the others wait until it has read of the failure, or until the launcher stops
         them, which it does when a process is gone.
         """
         if not self._launch.quiet:
@@ -161,12 +151,12 @@ class Words:
             if self._has(_TELLER):
                 return False
             time.sleep(_PAUSE)
-        own = str(self._launch.rank)
-        return self._put_first(_TELLER, own) in (own, "")
+        rank = str(self._launch.rank)
+        return self._put_first(_TELLER, rank) in (rank, "")
 
     def part(self, *, told: bool) -> None:
-        """Wait a moment before this process ends, so that none is stopped in the middle of a word."""
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher's; this process ends by itself
+        """Wait a moment before this process ends, so that the reporting one can finish."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher's; this process ends anyway
         try:
             gone = self._store.add(_GONE, 1)
             if not told:
@@ -198,7 +188,7 @@ class Words:
             return False
 
     def _put_first(self, key: str, value: str) -> str:
-        """Write `value` unless something stands there, and return what does; nothing without a store."""
+        """Write `value` if the key is free, and return the key's value; empty without a store."""
         try:
             return str(self._store.compare_set(key, "", value).decode())
         except RuntimeError:

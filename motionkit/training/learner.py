@@ -1,4 +1,4 @@
-"""What a trainer optimises: the trained parameters with AdamW, their learning rate, clipping and moving average."""
+"""The trained parameters with AdamW, their learning rate, clipping and moving average."""
 
 from __future__ import annotations
 
@@ -16,17 +16,9 @@ from motionkit.nn import EMA, adapter_parameters, has_adapters
 from motionkit.training.steps import AverageState, Learnable, ModelState, OptimizerState, State, Stateful
 from motionkit.training.world import OneProcess, World
 
-# The best weights so far, by a figure of the validation clips; part of a checkpoint.
-
 
 class Best:
-    """Keeps a copy of the weights with the highest value.
-
-    Attributes:
-        value: The highest value; -inf before the first.
-        step: Step of it.
-        tensors: The weights.
-    """
+    """Keeps a copy of the weights with the highest value, such as a validation score; part of a checkpoint."""
 
     def __init__(self) -> None:
         self.value, self.step = -math.inf, 0
@@ -50,39 +42,28 @@ class Best:
         self.tensors = dict(state.tensors)
 
 
-# Updates whose gradient is not finite: left out one by one, an error when they follow one another.
-
-
 IN_A_ROW = 3
 
 _logger = logging.getLogger("motionkit.trainers")
 
 
 class FiniteGradients:
-    """Decides which gradients may move the weights.
+    """Leaves out updates whose gradient is not finite; several in a row are an error.
 
     A single batch whose gradient overflows is left out: the same batch would come again after a resume, so an error
     would end the run for good. Several in a row mean that the weights themselves are out of range.
 
     Args:
         learning_rate: Peak learning rate of the run, for messages.
-
-    Attributes:
-        in_a_row: Updates left out since the last good one; part of a checkpoint's state.
-        left_out: Updates left out since `count` was asked last.
     """
 
     def __init__(self, learning_rate: float) -> None:
         self._rate = learning_rate
-        self.in_a_row = 0
-        self.left_out = 0
+        self.in_a_row = 0  # updates left out since the last good one; part of a checkpoint's state
+        self.left_out = 0  # updates left out since the last `count`
 
     def admit(self, norm: float) -> bool:
-        """Return whether an update with a gradient of this norm may be made.
-
-        Raises:
-            MotionkitError: It is the third in a row that may not (exit code 1); the weights are as they were.
-        """
+        """Return whether an update with a gradient of this norm may be made; the third refusal in a row raises."""
         if math.isfinite(norm):
             self.in_a_row = 0
             return True
@@ -101,18 +82,14 @@ class FiniteGradients:
         return float(result)
 
 
-def out_of_range(message: str, found: str, learning_rate: float) -> MotionkitError:
-    """Return the error for a run whose weights have left the range of numbers.
-
-    Args:
-        message: What is not finite.
-        found: Its value, or where it was met.
-        learning_rate: Peak learning rate of the run.
-    """
+def out_of_range(message: str, value: str, learning_rate: float) -> MotionkitError:
+    """Return the error for weights that are out of range; `value` tells what is not finite, or where."""
     return MotionkitError(
-        message, why=f"{found}: the weights are out of range.",
-        fix=f"start again with a --learning-rate below {learning_rate:.2g}.", code=1,
-    )  # fmt: skip
+        message,
+        why=f"{value}: the weights are out of range.",
+        fix=f"start again with a --learning-rate below {learning_rate:.2g}.",
+        code=1,
+    )
 
 
 Rate = Callable[[int], float]  # ``rate(update) -> learning rate``; updates are counted from 0
@@ -123,19 +100,16 @@ _BUCKET = 2**24  # numbers of a gradient that processes exchange at a time: 64 M
 class Learner:
     """Owns the trained parameters, the optimiser, the learning rate and the moving average, and their state.
 
-    One update is ``zero_grad()``, any number of ``backward()`` calls by others, then `descend`.
+    One update is ``zero_grad()``, any number of ``backward()`` calls by the caller, then `descend`.
 
     Args:
-        model: What is trained. All parameters of its network, or its low-rank adapters where it has some.
+        model: The model. All parameters of its network are trained, or its low-rank adapters if it has some.
         optim: AdamW settings; `grad_clip` 0 never clips.
         rate: Learning rate of each update.
         ema: Decay of the moving average of the trained parameters, with warm-up; 0 keeps none.
         world: The processes whose gradients add up.
         frozen: A part of the network that stays as it is.
         trained: The parameters to train with their names if the rule above does not choose them.
-
-    Attributes:
-        trained: The trained parameters with their names.
     """
 
     def __init__(
@@ -165,18 +139,15 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
 
     def descend(self, update: int, *, move: bool = True, average: bool = True) -> dict[str, float]:
-        """Clip the gradient, do one optimiser step, and move the average.
+        """Clip the gradient, do one optimiser step, and move the average; see `FiniteGradients`.
 
         Args:
             update: Number of the update, from 0; sets the learning rate.
-            move: Whether there was anything to learn from; without it the parameters stay as they are.
+            move: False leaves the parameters as they are, for a batch without anything to learn from.
             average: Whether the average moves too; an update of several optimiser steps moves it once.
 
         Returns:
             ``grad/norm`` (before clipping), ``grad/left_out`` and ``optim/learning_rate``.
-
-        Raises:
-            MotionkitError: The gradient is not finite, several times in a row (exit code 1); see `FiniteGradients`.
         """
         rate = self.rate(update)
         for group in self.optimizer.param_groups:
@@ -195,9 +166,9 @@ class Learner:
     def _add_gradients(self) -> None:
         """Replace every gradient by the sum over the processes, some of the parameters at a time."""
         parameters = [parameter for _, parameter in self.trained]
-        # A parameter that one process had no use for has a gradient where another process had.
-        given = torch.tensor([float(parameter.grad is not None) for parameter in parameters])
-        known = [one for one, count in zip(parameters, self.world.sum(given).tolist(), strict=True) if count]
+        # A parameter without a gradient in this process may have one in another.
+        present = torch.tensor([float(parameter.grad is not None) for parameter in parameters])
+        known = [tensor for tensor, count in zip(parameters, self.world.sum(present).tolist(), strict=True) if count]
         for some in _in_buckets(known):
             flat = torch.cat([_gradient(parameter).flatten() for parameter in some])
             parts = self.world.sum(flat).split([parameter.numel() for parameter in some])
@@ -209,7 +180,7 @@ class Learner:
         return nullcontext() if self.ema is None else self.ema.applied()
 
     def parts(self) -> dict[str, Stateful]:
-        """Return what a checkpoint holds of it; ``ema`` only when there is an average."""
+        """Return the parts of a checkpoint; ``ema`` only if there is an average."""
         parts: dict[str, Stateful] = {
             "model": ModelState(self.model),
             "optimizer": OptimizerState(self.optimizer, self.model.network),
@@ -218,7 +189,7 @@ class Learner:
         return parts if self.ema is None else {**parts, "ema": AverageState(self.ema)}
 
     def state(self) -> State:
-        """Return how many updates in a row had no finite gradient."""
+        """Return the number of updates in a row without a finite gradient."""
         return State(values={"left_out": self.gradients.in_a_row})
 
     def load_state(self, state: State) -> None:
@@ -232,14 +203,7 @@ def constant_rate(peak: float, warmup: int) -> Rate:
 
 
 def cosine_rate(peak: float, warmup: int, total: int, final: float) -> Rate:
-    """Return linear warm-up over `warmup` updates, then half a cosine down to ``final * peak`` at update `total`.
-
-    Args:
-        peak: Highest rate.
-        warmup: Updates of warm-up.
-        total: Updates of the run.
-        final: Rate at the end, as a share of the peak.
-    """
+    """Return linear warm-up over `warmup` updates, then half a cosine down to ``final * peak`` at update `total`."""
 
     def rate(update: int) -> float:
         step = update + 1
@@ -252,7 +216,7 @@ def cosine_rate(peak: float, warmup: int, total: int, final: float) -> Rate:
 
 
 def _trained(network: nn.Module, frozen: nn.Module | None) -> list[tuple[str, nn.Parameter]]:
-    """Return the parameters to train: the adapters if there are some, else all but those of `frozen`."""
+    """Return the parameters to train: the adapters if there are any, else all but those of `frozen`."""
     chosen = adapter_parameters(network) if has_adapters(network) else list(network.parameters())
     wanted = {id(parameter) for parameter in chosen}
     wanted -= {id(parameter) for parameter in frozen.parameters()} if frozen is not None else set()
@@ -267,7 +231,7 @@ def _gradient(parameter: nn.Parameter) -> Tensor:
 
 
 def _in_buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Yield parameters in groups that are sent in one piece: few exchanges, and a copy of a part of the gradient."""
+    """Yield groups of parameters of at most `_BUCKET` numbers, which are exchanged at once."""
     bucket: list[nn.Parameter] = []
     for parameter in parameters:
         if bucket and sum(parameter.numel() for parameter in bucket) + parameter.numel() > _BUCKET:

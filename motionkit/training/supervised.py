@@ -1,4 +1,4 @@
-"""Training that fits a model to data: measured before, in between and after, and continued from a checkpoint."""
+"""Supervised training: measured before, in between and after, and continued from a checkpoint."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _logger = logging.getLogger("motionkit.trainers")
 
 @dataclass(frozen=True)
 class Fit:
-    """A training that is done; the network holds the weights of the last step."""
+    """A finished training; the network holds the weights of the last step."""
 
-    before: Figures  # what `before` returned, in this process or in the one that began the run
-    after: Figures  # what `measure` returned after the last step
-    best: Best = field(compare=False)  # the weights that were worth most; none where nothing says what they are worth
+    before: Figures  # result of `before`, in this process or in the one that began the run
+    after: Figures  # result of `measure` after the last step
+    best: Best = field(compare=False)  # the weights with the highest `worth`; none without it
 
 
 def fit(
@@ -44,25 +44,25 @@ def fit(
     Args:
         run: The open run.
         settings: Gives ``run.num_steps`` and the intervals.
-        learner: Holds the model; its moving average, if there is one, is what is measured.
+        learner: Holds the model; its moving average, if there is one, is measured.
         step: Does step number ``step`` (from 1), `Learner.descend` included, and returns its metrics.
-        measure: Measures the model on held-out data after that step; its figures join the metrics. None: nothing is
-            held out.
+        measure: Measures the model on held-out data after that step; its figures are added to the metrics. None:
+            nothing is held out.
         every: Steps between two measurements; 0 measures after the last step only.
-        worth: What weights with such figures are worth, which says what the best ones are; a checkpoint keeps these
-            under the name ``best``. None: the last ones are kept.
-        before: Measures the model as it starts. A checkpoint keeps the figures under the name ``before``.
-        begin: Called once the state is that of the first step to do, such as to write the model's description.
-        parts: What a checkpoint holds besides the learner.
+        worth: Score of weights with such figures; a checkpoint keeps the best ones under the name ``best``. None: the
+            last ones are kept.
+        before: Measures the model at the start. A checkpoint keeps the figures under the name ``before``.
+        begin: Called before the first step, with the state restored, such as to write the model's description.
+        parts: Parts of a checkpoint besides the learner.
 
     Returns:
         None for a run that was stopped.
     """
     start, after, best = Kept(), dict[str, float](), Best()
-    kept = {**learner.parts(), **(parts or {})} | ({} if before is None else {"before": start})
-    kept |= {} if worth is None else {"best": best}
+    saved = {**learner.parts(), **(parts or {})} | ({} if before is None else {"before": start})
+    saved |= {} if worth is None else {"best": best}
     if (checkpoint := run.checkpoint()) is not None:
-        restore(kept, checkpoint)
+        restore(saved, checkpoint)
     elif before is not None:
         start.values = dict(before())
     if begin is not None:
@@ -84,7 +84,7 @@ def fit(
             metrics |= after
         return metrics
 
-    if not run_steps(run, settings, step_fn, kept, world=learner.world):
+    if not run_steps(run, settings, step_fn, saved, world=learner.world):
         return None
     if not after:  # resumed after the last step
         measured(settings.run.num_steps)

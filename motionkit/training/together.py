@@ -20,23 +20,19 @@ if TYPE_CHECKING:
 
 _START = timedelta(minutes=10)  # how long the first process waits for the last one at the start
 _WAIT = timedelta(hours=2)
-"""How long a process waits for the others: one of them may write a large checkpoint to a slow disk meanwhile."""
+"""How long a process waits for the others: one of them may be writing a large checkpoint to a slow disk."""
 
-_PAUSES = (5e-5, 2e-3)  # seconds between two looks whether an exchange is done: the first, and the longest
-_LOOK = 1.0  # seconds of waiting between two looks whether another process has ended
+_PAUSES = (5e-5, 2e-3)  # seconds between polls of an exchange: the first, and the longest
+_LOOK = 1.0  # seconds between polls whether another process has ended
 
 
 class Processes:
-    """Processes with one model each, which share batches and add up gradients; see `World`.
+    """Processes with one model each, which share batches and sum gradients; see `World`.
 
     Args:
-        launch: Place of this process.
-        device: What it computes on.
-        store: What the processes have in common, for words about how they end.
-
-    Attributes:
-        device: What it computes on.
-        words: What the processes tell each other when one of them ends early.
+        launch: Rank of this process.
+        device: Its device.
+        store: Shared by the processes, for messages when one ends early.
     """
 
     def __init__(self, launch: Launch, device: torch.device, store: Store) -> None:
@@ -65,20 +61,17 @@ class Processes:
         return torch.cat(rows).view(mine.dtype).to(tensor.device)
 
     def close(self) -> None:
-        """Leave the others; what they still ask of this process fails."""
+        """Leave the group; exchanges that the others still begin fail."""
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
 
     def _sent(self, tensor: Tensor) -> Tensor:
-        """Return a tensor where the processes exchange it: on their devices."""
         return tensor.detach().to(self.device)
 
     def _together(self, start: Callable[[], Work | None]) -> None:
-        """Do what all processes do together, and look up now and then: a backend may wait for the dead.
+        """Run an exchange and watch for processes that have ended: a backend may wait for them forever.
 
-        Raises:
-            MotionkitError: Another one has ended (exit code as there).
-            Interrupted: Another one was stopped at once.
+        Raises the error of a process that has ended, with its exit code, or `Interrupted` if it was stopped.
         """
         try:
             work = start()
@@ -97,11 +90,7 @@ class Processes:
 
 
 def own_device(name: str, launch: Launch) -> str:
-    """Return the device of this process for the ``--device`` of all.
-
-    Raises:
-        MotionkitError: One device is named for several processes, or there are fewer devices than processes.
-    """
+    """Return the device of this process for the ``--device`` of all."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if name == "cpu" or (name == "auto" and count == 0):
         return "cpu"
@@ -110,7 +99,7 @@ def own_device(name: str, launch: Launch) -> str:
     if name not in ("auto", "cuda"):
         raise MotionkitError(
             f"--device {name} names one device for {launch.size} processes.",
-            why="each process has a device of its own.",
+            why="each process needs another device.",
             fix="--device cuda takes a CUDA device per process, --device cpu none.",
         )
     if launch.local_rank >= count:
@@ -122,15 +111,7 @@ def own_device(name: str, launch: Launch) -> str:
 
 
 def join(launch: Launch, device: str) -> Processes:
-    """Meet the other processes: NCCL on CUDA devices, gloo on CPUs.
-
-    Args:
-        launch: Place of this process.
-        device: ``cpu`` or ``cuda:N``, as `own_device` returns it.
-
-    Raises:
-        MotionkitError: They do not meet.
-    """
+    """Join the other processes: NCCL on CUDA devices, gloo on CPUs; `device` as `own_device` returns it."""
     from accelerate import PartialState
     from torch.distributed.distributed_c10d import PrefixStore
     from torch.distributed.rendezvous import rendezvous
@@ -138,17 +119,17 @@ def join(launch: Launch, device: str) -> Processes:
     on_cpu = device == "cpu"
     try:
         store, _, _ = next(rendezvous("env://", launch.rank, launch.size, timeout=_START))
-        # A launcher may start all processes again after a failure: what the first ones left says nothing to them.
+        # A launcher may start all processes again after a failure: they must not read the messages of the first ones.
         store = PrefixStore(f"motionkit/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it speaks of OMP_NUM_THREADS, for which there is --threads
+            warnings.simplefilter("ignore")  # about OMP_NUM_THREADS, for which there is --threads
             PartialState(
                 cpu=on_cpu, store=PrefixStore("group", store), rank=launch.rank, world_size=launch.size, timeout=_WAIT
             )
     except (RuntimeError, ValueError, OSError) as error:
-        said = str(error).partition("\n")[0]
+        message = str(error).partition("\n")[0]
         raise MotionkitError(
-            f"process {launch.rank} of {launch.size} did not meet the others: {said}",
+            f"process {launch.rank} of {launch.size} did not meet the others: {message}",
             why=f"they meet at MASTER_ADDR {os.environ['MASTER_ADDR']}, MASTER_PORT {os.environ['MASTER_PORT']}.",
             fix="check that every process was started and that a firewall lets them through.",
         ) from error

@@ -14,18 +14,14 @@ from motionkit.runs import FollowingRun, Run
 
 
 class World(Protocol):
-    """What a process knows of the others.
+    """All processes of a run.
 
-    Whatever depends on the whole batch asks it: which prompts this process samples, statistics of rewards, the
-    gradient, checks that must agree, and who writes the run folder. Every process calls the same methods in the same
-    order.
-
-    Attributes:
-        rank: Number of this process, from 0.
-        size: Number of processes.
+    It is used for everything that depends on the whole batch: which prompts this process samples, statistics of
+    rewards, the gradient, checks that must agree, and who writes the run folder. Every process calls the same methods
+    in the same order.
     """
 
-    rank: int
+    rank: int  # of this process, from 0
     size: int
 
     @property
@@ -43,7 +39,7 @@ class World(Protocol):
 
 
 class OneProcess:
-    """The plain case: a process on its own."""
+    """The `World` of a single process."""
 
     rank = 0
     size = 1
@@ -59,13 +55,13 @@ class OneProcess:
 
 
 def world_of(trainer: object) -> World:
-    """Return the processes that a trainer is shared by; it is on its own where it knows of none."""
+    """Return the processes that share a trainer."""
     world: World | None = getattr(trainer, "world", None)
     return world or OneProcess()
 
 
 def of_main(value: Any, world: World) -> Any:
-    """Return the main process's `value` in every process: what is decided by it is then decided alike.
+    """Return the main process's `value` in every process, so that all decide alike.
 
     Args:
         value: JSON-able; numbers keep their bits, NaN and infinity included.
@@ -75,7 +71,7 @@ def of_main(value: Any, world: World) -> Any:
         return value
     text = json.dumps(value).encode()
     longest = int(world.gather(torch.tensor([len(text)])).max())
-    # [size, longest] bytes: all rows travel, and the first one counts.
+    # [size, longest] bytes, of which the first row is used.
     rows = world.gather(torch.tensor([[*text, *b" " * (longest - len(text))]], dtype=torch.uint8))
     return json.loads(bytes(rows[0].tolist()))
 
@@ -88,7 +84,7 @@ def mean_over(metrics: dict[str, float], world: World) -> dict[str, float]:
 
 
 def sum_over(sums: Mapping[str, float], world: World) -> dict[str, float]:
-    """Return the sums of all processes, each of which holds its share of the means; all have the same names."""
+    """Return the sum of each metric over the processes; all have the same names."""
     if world.size == 1:
         return dict(sums)
     names = sorted(sums)
@@ -97,28 +93,25 @@ def sum_over(sums: Mapping[str, float], world: World) -> dict[str, float]:
 
 
 def share_of(count: int, world: World, *, what: str, flag: str) -> slice:
-    """Return which of `count` rows of a batch are this process's: equal shares, rank by rank.
+    """Return this process's part of the `count` rows of a batch: equal shares, rank by rank.
 
     Args:
         count: Rows of all processes.
         world: The processes.
         what: The rows in words, for the error.
         flag: The flag that sets their number.
-
-    Raises:
-        MotionkitError: They cannot be shared equally.
     """
     if count % world.size:
         raise MotionkitError(
             f"{count} {what} per step cannot be shared by {world.size} processes.",
             fix=f"choose a {flag} that {world.size} divides.",
         )
-    own = count // world.size
-    return slice(world.rank * own, (world.rank + 1) * own)
+    share = count // world.size
+    return slice(world.rank * share, (world.rank + 1) * share)
 
 
 def rows_of(rows: Tensor, world: World) -> tuple[int, slice]:
-    """Return how many rows all processes have, and which of them are this process's ``[N, ...]``."""
+    """Return how many rows all processes have together, and the slice of this process's ``[N, ...]``."""
     count = len(rows)
     return count * world.size, slice(world.rank * count, (world.rank + 1) * count)
 
@@ -126,8 +119,8 @@ def rows_of(rows: Tensor, world: World) -> tuple[int, slice]:
 def joined(rows: Tensor, world: World) -> Tensor:
     """Return the rows of all processes, ``[size * N, ...]`` from ``[N, ...]``, for a loss that compares them.
 
-    Every process computes the same loss of all rows and takes 1 / size of it as its share. The gradient reaches its own
-    rows alone, times `size`: what the processes' gradients add up to is that of the loss.
+    Every process computes the same loss of all rows and takes 1 / size of it as its share. The gradient reaches only
+    its rows, times `size`, so that the sum over the processes is the gradient of the loss.
     """
     if world.size == 1:
         return rows
@@ -136,26 +129,13 @@ def joined(rows: Tensor, world: World) -> Tensor:
     return torch.cat(parts)
 
 
-# One run for several processes: who opens it, and when all of them stop.
-
-
 def open_together(command: str, snapshot: Mapping[str, Any], opened: Callable[[], Run], world: World) -> Run:
-    """Open the run in the main process; the others follow it from the same checkpoint.
-
-    Args:
-        command: The command.
-        snapshot: All settings.
-        opened: Opens the run folder.
-        world: The processes.
-
-    Raises:
-        MotionkitError: The folder is refused, or the checkpoint cannot be read here.
-    """
+    """Open the run in the main process, by `opened`; the others follow it from the same checkpoint."""
     if world.size == 1:
         return opened()
     run = opened() if world.main else None
-    found = run.checkpoint() if run is not None else None
-    place = of_main(None if found is None else str(found.path.absolute()), world)
+    checkpoint = run.checkpoint() if run is not None else None
+    place = of_main(None if checkpoint is None else str(checkpoint.path.absolute()), world)
     return FollowingRun.follow(command, snapshot, place) if run is None else run
 
 

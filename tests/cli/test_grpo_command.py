@@ -385,7 +385,7 @@ def test_export_and_generate(straight: tuple[Path, Result], cli: Cli) -> None:
     run, _ = straight
     exported = cli("export", run, "mdm", "--to", "mdm", "--json")
     assert exported.exit_code == 0, exported.stderr
-    assert "sampled at guidance scale 1, for which the file has no place: --guidance-scale 1" in exported.stderr
+    assert "sampled at guidance scale 1, which the file cannot hold: --guidance-scale 1" in exported.stderr
     document = json.loads(exported.stdout)
     assert Path(document["file"]).name == "model000000003.pt"
     assert Path("mdm/args.json").is_file()

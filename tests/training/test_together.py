@@ -43,8 +43,8 @@ def test_a_process_alone_is_alone(environ: dict[str, str]) -> None:
     [
         ({"RANK": ""}, "RANK not set"),
         ({"LOCAL_RANK": "", "MASTER_PORT": ""}, "LOCAL_RANK, MASTER_PORT not set"),
-        ({"RANK": "4"}, "no number below it"),
-        ({"ACCELERATE_USE_FSDP": "true"}, "FSDP is not there"),
+        ({"RANK": "4"}, "not a number below it"),
+        ({"ACCELERATE_USE_FSDP": "true"}, "FSDP is not supported"),
     ],
 )
 def test_a_launch_that_means_something_else_is_refused(changed: dict[str, str], said: str) -> None:

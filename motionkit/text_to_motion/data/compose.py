@@ -41,40 +41,35 @@ from motionkit.text_to_motion.tmr.model import TMR
 def draw_captions(parts: Sequence[Source], rng: random.Random) -> tuple[tuple[str, ...], bool]:
     """Return a caption of each clip, and whether they are all different.
 
-    Different captions are found whenever they exist (bipartite matching by augmenting paths). Captions that differ only
-    in case, spaces or the full stop are the same.
+    Different captions are found if they exist (bipartite matching by augmenting paths). Captions that differ only in
+    case, spaces or final punctuation are the same.
     """
     offers = [[text for text in part.clip.captions if text.strip()] for part in parts]
     for offer in offers:
         rng.shuffle(offer)
     owners: dict[str, tuple[int, str]] = {}
 
-    def place(part: int, tried: set[str]) -> bool:
+    def assign(part: int, tried: set[str]) -> bool:
         for text in offers[part]:
-            words = same_words(text)
+            words = " ".join(text.lower().split()).rstrip(".,;:!? ")
             if words in tried:
                 continue
             tried.add(words)
-            if words not in owners or place(owners[words][0], tried):
+            if words not in owners or assign(owners[words][0], tried):
                 owners[words] = part, text
                 return True
         return False
 
-    placed = [place(part, set()) for part in rng.sample(range(len(parts)), len(parts))]
-    given = dict(owners.values())
-    return tuple(given.get(part, offers[part][0]) for part in range(len(parts))), all(placed)
-
-
-def same_words(text: str) -> str:
-    """Return a caption without case, extra spaces and final punctuation, for comparison."""
-    return " ".join(text.lower().split()).rstrip(".,;:!? ")
+    assigned = [assign(part, set()) for part in rng.sample(range(len(parts)), len(parts))]
+    captions = dict(owners.values())
+    return tuple(captions.get(part, offers[part][0]) for part in range(len(parts))), all(assigned)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be composed."""
+    """Settings of `compose`."""
 
-    split: Split = "train"  # split the clips come from
+    split: Split = "train"
     k_segments: int = 3  # clips per sample, at least 2
     target_length: int = 196  # longest total in frames
     tolerance: int = 20  # totals are at least ``target_length - tolerance``
@@ -94,8 +89,6 @@ class Plan:
         return max(self.target_length - self.tolerance, 1)
 
 
-# Draws samples: clips that fit the length, their windows, and different captions.
-
 Windows = tuple[tuple[int, int], ...]
 
 ATTEMPTS = 200  # most draws per requested sample, as in the original code
@@ -106,8 +99,8 @@ class Drawn:
     """One drawn sample, before its arrays are computed."""
 
     parts: tuple[Source, ...]  # its clips, in order
-    windows: Windows  # the half-open frame range that is taken of each
-    texts: tuple[str, ...]  # a caption of each
+    windows: Windows  # half-open frame range of each clip
+    texts: tuple[str, ...]  # caption of each clip
 
 
 @dataclass(frozen=True)
@@ -116,15 +109,15 @@ class Drawing:
 
     samples: tuple[Drawn, ...]  # at most as many as requested
     attempts: int  # number of sets examined
-    exhausted: bool  # whether these were all sets that fit
-    repeats: int  # samples in which two segments have one caption, because the clips have no others
+    exhausted: bool  # whether all sets that fit were examined
+    repeats: int  # samples with one caption in two segments, because the clips have no others
 
 
 def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
     """Draw samples uniformly without replacement from all sets of clips that fit.
 
-    Of sets of the same motions (which differ in the captioned part) only the first is taken. Sets whose captions are
-    not all different are used last.
+    Of sets of the same motions (with other captioned parts) only the first is taken. Sets without different captions
+    are used last.
     """
     sets = FittingSets(sources, plan.k_segments, low=plan.low, high=plan.target_length, crop=plan.cuts)
     rng = random.Random(f"compose {plan.seed} {plan.split} {plan.k_segments}")
@@ -152,44 +145,44 @@ def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
 
 
 def _any_order(count: int, rng: random.Random) -> Iterator[int]:
-    """Yield 0 .. count - 1 in random order (a lazy Fisher-Yates shuffle that stores swapped places only)."""
+    """Yield 0 .. count - 1 in random order (a lazy Fisher-Yates shuffle that stores swapped items only)."""
     moved: dict[int, int] = {}
     at = 0
     while at < count:
-        other = rng.randrange(at, count)
-        yield moved.get(other, other)
-        moved[other] = moved.pop(at, at)
+        swap = rng.randrange(at, count)
+        yield moved.get(swap, swap)
+        moved[swap] = moved.pop(at, at)
         at += 1
 
 
 def _cut_windows(parts: Sequence[Source], low: int, high: int, rng: random.Random) -> Windows:
     """Return the half-open frame range of each clip of a set that fits `low` .. `high`.
 
-    Clips are whole unless their total is too long. Then a total is drawn, each clip keeps its minimum, and the other
-    frames are divided among the clips about uniformly; the places of the windows are drawn as well.
+    Clips are whole unless their total is too long. Then a total is drawn, each clip gets its minimum, and the other
+    frames are divided among the clips about uniformly; the starts of the windows are drawn too.
     """
     lengths = [part.frames for part in parts]
-    kept = list(lengths)
+    sizes = list(lengths)
     if sum(lengths) > high:
-        kept = [least_kept(part, crop=True) for part in parts]
-        spare = rng.randint(max(low, sum(kept)), high) - sum(kept)
-        dealt = [1] * len(parts)
+        sizes = [least_kept(part, crop=True) for part in parts]
+        spare = rng.randint(max(low, sum(sizes)), high) - sum(sizes)
+        weights = [1] * len(parts)
         for _ in range(spare):
-            # A Polya urn divides the frames; exactly uniform but for the clips' own lengths.
-            open_ones = [k for k, length in enumerate(lengths) if kept[k] < length]
-            (k,) = rng.choices(open_ones, [dealt[k] for k in open_ones])
-            kept[k] += 1
-            dealt[k] += 1
-    starts = [rng.randint(0, length - frames) for length, frames in zip(lengths, kept, strict=True)]
-    return tuple((start, start + frames) for start, frames in zip(starts, kept, strict=True))
+            # A Polya urn divides the frames, uniformly up to the limits by the clips' lengths.
+            growing = [k for k, length in enumerate(lengths) if sizes[k] < length]
+            (k,) = rng.choices(growing, [weights[k] for k in growing])
+            sizes[k] += 1
+            weights[k] += 1
+    starts = [rng.randint(0, length - frames) for length, frames in zip(lengths, sizes, strict=True)]
+    return tuple((start, start + frames) for start, frames in zip(starts, sizes, strict=True))
 
 
-MDM_LONGEST = 196  # frames of the longest motion that the published MDM and the starter's policy make
+MDM_LONGEST = 196  # longest motion of the published MDM and of the starter's policy, in frames
 BIN = 20  # frames per bin of the histogram of lengths
 
 
 def none_fits(sources: Sequence[Source], plan: Plan, name: str) -> MotionkitError:
-    """Return the error for a plan that no clips fit, with a target length that would work."""
+    """Return the error for a plan that no clips fit, with a target length that some fit."""
     clips, where = plan.k_segments, f"the {plan.split} split of {name}"
     reach = extremes(sources, clips, crop=plan.cuts)
     if reach is None:
@@ -215,9 +208,7 @@ def none_fits(sources: Sequence[Source], plan: Plan, name: str) -> MotionkitErro
     else:
         further = next_total(sources, clips, above=plan.target_length, crop=plan.cuts)
         fixes = [f"--target-length {further} is the next that fits {clips} segments", "a larger --tolerance"]
-    cut = (
-        f"a cut window has at least {MIN_SEGMENT} frames, and clips shorter than that stay whole: " if plan.cuts else ""
-    )
+    cut = f"a cut window has at least {MIN_SEGMENT} frames, and shorter clips stay whole: " if plan.cuts else ""
     return MotionkitError(
         f"no {clips} clips of {where} add up to {plan.low}..{plan.target_length} frames.",
         why=f"{cut}{clips} different clips have {smallest} to {largest} frames together.",
@@ -226,7 +217,7 @@ def none_fits(sources: Sequence[Source], plan: Plan, name: str) -> MotionkitErro
 
 
 def too_few(drawing: Drawing, plan: Plan, sources: Sequence[Source], histogram: dict[int, int]) -> str:
-    """Return the warning that there are fewer samples than were asked for, with the lengths that there are."""
+    """Return the warning that there are fewer samples than requested, with the lengths of the clips."""
     bins = ", ".join(f"{start}-{start + BIN - 1}: {clips}" for start, clips in histogram.items())
     reason = "no other clips fit" if drawing.exhausted else f"the limit of {ATTEMPTS} draws per sample was reached"
     return (
@@ -246,22 +237,20 @@ def alike(drawing: Drawing) -> str:
 def leaks(dataset: TextMotionDataset, split: Split, sources: Sequence[Source]) -> list[str]:
     """Return a warning for each other split that has motions of `sources` too."""
     return [
-        f"{len(groups)} motion(s) of the {split} split are in the {other} split too (such as {groups[0]}): what is "
-        "trained on one would be measured on itself in the other."
-        for other, groups in shared_groups(dataset, split, sources).items()
+        f"{len(groups)} motion(s) of the {split} split are in the {other_split} split too (such as {groups[0]}): a "
+        "model trained on one split would be measured on its training data in the other."
+        for other_split, groups in shared_groups(dataset, split, sources).items()
     ]
 
-
-# Computes the B-matrix of a sample, the similarity of its texts, with any text tower.
 
 _CHUNK = 64
 
 
 class TextTower(Protocol):
-    """Turns texts into vectors that can be compared by cosine."""
+    """Encodes texts as vectors that are compared by cosine, for B-matrices."""
 
-    name: str  # what it is, for the file's metadata
-    fingerprint: str  # changes when a text would get another vector
+    name: str  # for the file's metadata
+    fingerprint: str  # changes if a text would get another vector
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
         """Return ``[N, D]``."""
@@ -269,7 +258,7 @@ class TextTower(Protocol):
 
 
 class TmrTower:
-    """The text side of a TMR."""
+    """The text encoder of a TMR."""
 
     def __init__(self, tmr: TMR, name: str) -> None:
         text_model = tmr.text_model
@@ -298,9 +287,9 @@ class EncoderTower:
 
 
 def similarities(
-    prompts: Sequence[Sequence[str]],  # n times K texts; each distinct text is encoded once
+    prompts: Sequence[Sequence[str]],  # N times K texts; each distinct text is encoded once
     tower: TextTower,
-    progress: Callable[[int], None] | None = None,  # called with the number of texts encoded, chunk after chunk
+    progress: Callable[[int], None] | None = None,  # called with the number of texts in each chunk
 ) -> Tensor:
     """Return the cosines between the texts of each sample, ``[N, K, K]`` float32, 1 on the diagonal."""
     texts = list(dict.fromkeys(text for row in prompts for text in row))
@@ -337,8 +326,8 @@ class Composed:
     arrays: Arrays  # statistics, reference motions and B-matrices
     asked: int  # samples requested
     attempts: int  # number of draws
-    histogram: dict[int, int]  # usable clips by length: lower end of a bin of 20 frames to their number
-    warnings: tuple[str, ...]  # what the user should know
+    histogram: dict[int, int]  # number of usable clips by the lower end of a bin of 20 frames
+    warnings: tuple[str, ...]  # for the user
 
 
 def compose(
@@ -348,12 +337,7 @@ def compose(
     tower: TextTower | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Composed:
-    """Join clips of one split into samples of K actions, the same ones for the same seed.
-
-    Samples are drawn uniformly without replacement from all sets of K clips of different motions whose lengths fit, and
-    no set of motions is taken twice. When fewer fit than requested, all are taken. A caption of each clip is drawn,
-    different for each segment; sets of clips without different captions are used last.
-    """
+    """Join clips of one split into samples of K actions, the same ones for the same seed; see `draw_samples`."""
     if dataset.name == "composite":
         raise MotionkitError("composite data are composed already.", fix="name the dataset of the single clips.")
     sources = read_sources(dataset, plan.split)
@@ -376,7 +360,7 @@ def compose(
     if short:
         warnings.append(
             f"{short} of {len(samples)} samples have a segment under {TMR_LEAST:g} s ({TMR_LEAST * dataset.fps:g} "
-            "frames), which is shorter than what TMR was trained on; outside_tmr_range marks them."
+            "frames), shorter than TMR's training motions; outside_tmr_range marks them."
         )
     metadata = Metadata(
         dataset_name=dataset.name,
@@ -430,15 +414,13 @@ def _motion(drawn: Drawn, dataset: TextMotionDataset) -> Tensor:
 
 
 def _physics(dataset: TextMotionDataset) -> tuple[float, float] | None:
-    """Return the reference of the physics reward, or None for a dataset without training clips."""
+    """Return the reference of the physics reward, or None if the dataset has no training clips."""
     try:
         return dataset.physics_reference()
     except MotionkitError as error:
         _log.warning("the physics reward will have no reference: %s", error.message)
         return None
 
-
-# Writes composite sets: JSON and arrays, and the original code's .npy on request.
 
 _WIDTH = 120
 _LEGACY_SAMPLE = (
@@ -459,25 +441,25 @@ class Written:
 
 
 def planned_files(out: Path, plan: Plan, *, legacy: bool, overwrite: bool) -> Written:
-    """Return where the files will be.
+    """Return the paths of the files.
 
-    An existing file of the original code beside them is written again, requested or not, so that both hold the same
-    set.
+    A file in the original code's format that exists is written again even if it is not requested, so that both have the
+    same set.
     """
     if out.exists() and not out.is_dir():
         raise MotionkitError(f"{out} is a file; OUT is a folder.", fix="choose another OUT.")
     stem = f"composite_k{plan.k_segments}_{plan.split}"
     old = out / f"{stem}.npy"
     files = Written(out / f"{stem}.json", out / f"{stem}.npz", old if legacy or old.exists() else None)
-    there = [path for path in (files.document, files.arrays, files.legacy) if path is not None and path.exists()]
-    if there and not _is_composed(files.document):
+    existing = [path for path in (files.document, files.arrays, files.legacy) if path is not None and path.exists()]
+    if existing and not _is_composed(files.document):
         raise MotionkitError(
-            f"{there[0]} already exists, and compose did not make it.",
+            f"{existing[0]} already exists, and compose did not make it.",
             why="it will not be touched, with or without --overwrite.",
             fix="choose another OUT.",
         )
-    if there and not overwrite:
-        raise MotionkitError(f"{there[0]} already exists.", fix="choose another OUT, or add --overwrite.")
+    if existing and not overwrite:
+        raise MotionkitError(f"{existing[0]} already exists.", fix="choose another OUT, or add --overwrite.")
     for path in (files.document, files.arrays, files.legacy):
         if path is not None:
             require_writable(path, parents=True)
@@ -513,7 +495,7 @@ def write_composed(composed: Composed, files: Written) -> None:
 
 
 def _as_text(value: Any, indent: int = 0) -> str:
-    """Return JSON with short containers on one line, so that people can read a set of a thousand samples."""
+    """Return JSON with short containers on one line."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
     if indent + len(line) <= _WIDTH or not value or not isinstance(value, (dict, list)):
         return line
@@ -529,13 +511,13 @@ def _as_text(value: Any, indent: int = 0) -> str:
 def legacy_bytes(composed: Composed) -> bytes:
     """Return the original code's file: ``np.save`` of a dict, read by ``np.load(allow_pickle=True)[None][0]``.
 
-    A B-matrix goes into each sample as ``B_matrix``, the name its guide gives it.
+    A B-matrix goes into each sample as ``B_matrix``, as in its guide.
     """
     samples: list[dict[str, Any]] = []
     similarity = composed.arrays.similarity
     for number, sample in enumerate(composed.samples):
-        whole = sample.model_dump(mode="json")
-        samples.append({name: whole[name] for name in _LEGACY_SAMPLE})
+        values = sample.model_dump(mode="json")
+        samples.append({name: values[name] for name in _LEGACY_SAMPLE})
         if similarity is not None:
             samples[-1]["B_matrix"] = similarity[number].tolist()
     metadata = composed.metadata.model_dump(mode="json")

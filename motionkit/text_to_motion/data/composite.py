@@ -10,12 +10,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from motionkit.config import Cli, Group, Place
 from motionkit.plugins import Component
 
-# The schema of composite files, of `motionkit compose` and of the original code.
-
 SCHEMA = 1
 KIND = "motionkit composite prompts"
 LIMIT = 128 << 20  # bytes of a document; a sample takes about 600
-TMR_LEAST = 2.0  # shortest motion in seconds that TMR was trained on; scores of shorter segments are extrapolated
+TMR_LEAST = 2.0  # shortest training motion of TMR in seconds; scores of shorter segments are extrapolated
 
 
 class _Record(BaseModel):
@@ -26,14 +24,14 @@ class Sample(_Record):
     """K actions that follow each other."""
 
     id: str = ""  # identity in its file; empty in files of the original code
-    text: str = ""  # the actions in one sentence, as policies read it
-    composite_prompt: str  # the same in the original code's words, "First A, then B, finally C"
+    text: str = ""  # the actions in one sentence, for policies
+    composite_prompt: str  # the same in the original code's form, "First A, then B, finally C"
     sub_prompts: tuple[str, ...] = Field(min_length=2)  # caption of each segment
     durations: tuple[float, ...]  # seconds of each segment
     durations_frames: tuple[int, ...]  # frames of each segment
-    source_ids: tuple[str, ...]  # motion that each segment comes from
+    source_ids: tuple[str, ...]  # motion of each segment
     source_frames: tuple[tuple[int, int], ...] = ()  # half-open frame range of each segment in that motion
-    outside_tmr_range: tuple[bool, ...] = ()  # which segments are shorter than what TMR was trained on
+    outside_tmr_range: tuple[bool, ...] = ()  # whether each segment is shorter than `TMR_LEAST`
     total_frames: int  # sum of `durations_frames`
 
     @model_validator(mode="after")
@@ -52,44 +50,44 @@ class Sample(_Record):
 
 
 class Tower(_Record):
-    """The text tower that a B-matrix was computed with."""
+    """The text tower of a B-matrix."""
 
-    name: str  # what it is
+    name: str
     fingerprint: str  # changes with its weights and its text model
 
 
 class Metadata(_Record):
     """How a file was made."""
 
-    dataset_name: str  # dataset the clips come from
+    dataset_name: str  # dataset of the clips
     split: Literal["train", "val", "test"]
     k_segments: int = Field(ge=2)  # segments of every sample
     target_length: int = Field(ge=1)  # longest total in frames
     tolerance: int = Field(ge=0)  # totals are at least ``target_length - tolerance``
     fps: float = Field(gt=0)
-    num_samples: int = Field(ge=0)  # number of samples
+    num_samples: int = Field(ge=0)
     seed: int | None = None
     crop: bool = False  # whether clips were cut to windows
     skeleton: str = ""  # body of the motions
     source: str = ""  # fingerprint of the clips
-    text_tower: Tower | None = None  # where the B-matrix comes from, if there is one
+    text_tower: Tower | None = None  # of the B-matrix, if there is one
     physics_reference: tuple[float, float] | None = None  # median foot skate and jerk of the dataset's train split
 
 
 class ArraysEntry(_Record):
-    """The file with the arrays, beside the JSON file."""
+    """The file with the arrays, in the folder of the JSON file."""
 
     file: str  # its name, without a folder
-    sha256: str  # hash of its bytes
-    size: int = Field(ge=0)  # its bytes
+    sha256: str
+    size: int = Field(ge=0)  # in bytes
 
 
 class CompositeDocument(_Record):
     """A whole file. The validation context ``{"ours": True}`` also compares redundant entries."""
 
-    metadata: Metadata  # how it was made
+    metadata: Metadata
     samples: tuple[Sample, ...] = Field(min_length=1)
-    arrays: ArraysEntry | None = None  # where the arrays are; files of the original code have none
+    arrays: ArraysEntry | None = None  # none in files of the original code
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> Self:
@@ -128,7 +126,7 @@ def _absolute(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 
 
 class CompositeOptions(Group):
-    """Which files are used, and what they must agree with."""
+    """Options of composite prompt sets."""
 
     path: Annotated[tuple[Path, ...], BeforeValidator(_several), AfterValidator(_absolute), Place()] = Field(
         (),

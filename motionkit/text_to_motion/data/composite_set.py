@@ -29,8 +29,6 @@ from motionkit.text_to_motion.data.humanml import HumanMLOptions, KitOptions, hu
 from motionkit.text_to_motion.data.joined import reference_features, shared_motions
 from motionkit.weights import open_zip, read_array
 
-# Reads composite files, motionkit's and the original code's. Nothing in a file is executed.
-
 _LARGEST = 512 * 2**20  # bytes of a file of the original code
 
 
@@ -39,14 +37,13 @@ class CompositeFile:
     """An opened file."""
 
     path: Path
-    document: CompositeDocument  # its parsed content
+    document: CompositeDocument
 
 
 def find_files(paths: tuple[Path, ...]) -> list[CompositeFile]:
     """Open files, and all composite files of folders.
 
-    In a folder, a ``.npy`` beside a ``.json`` of the same name is the same set in the original code's format, and is
-    skipped.
+    In a folder, a ``.npy`` with the name of a ``.json`` is the same set in the original code's format, and is skipped.
     """
     fix = "motionkit compose --dataset ... --split train OUT makes one; give OUT with --dataset.path OUT"
     if not paths:
@@ -58,11 +55,11 @@ def find_files(paths: tuple[Path, ...]) -> list[CompositeFile]:
             result.append(read_file(path))
             continue
         documents = sorted(path.glob("composite_k*.json"))
-        stems = {each.stem for each in documents}
-        documents += [each for each in sorted(path.glob("composite_k*.npy")) if each.stem not in stems]
+        stems = {file.stem for file in documents}
+        documents += [file for file in sorted(path.glob("composite_k*.npy")) if file.stem not in stems]
         if not documents:
             raise MotionkitError(f"{path} has no composite_k*.json.", fix=fix)
-        result += [read_file(each) for each in documents]
+        result += [read_file(file) for file in documents]
     return result
 
 
@@ -83,10 +80,10 @@ def read_file(path: Path) -> CompositeFile:
         return CompositeFile(path, CompositeDocument.model_validate(value, context={"ours": ours}))
     except ValidationError as error:
         problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"])
+        key = ".".join(str(part) for part in problem["loc"])
         more = f" (and {error.error_count() - 1} more problems)" if error.error_count() > 1 else ""
         raise MotionkitError(
-            f"{path} is damaged: {where + ': ' if where else ''}{problem['msg']}{more}.", fix="compose it again."
+            f"{path} is damaged: {key + ': ' if key else ''}{problem['msg']}{more}.", fix="compose it again."
         ) from error
 
 
@@ -100,7 +97,7 @@ def _ours(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict) or value.get("kind") != KIND:
         raise MotionkitError(
             f"{path} is not a composite prompt set.",
-            why=f'a file of motionkit compose says "kind": "{KIND}".',
+            why=f'a file of motionkit compose has "kind": "{KIND}".',
             fix="motionkit compose --dataset ... OUT makes one; the original code's .npy is read as well.",
         )
     if value.get("schema") != SCHEMA:
@@ -135,8 +132,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# The arrays beside a composite file: statistics, reference motions, B-matrices.
-
 _HEADERS = 4096
 
 
@@ -144,10 +139,10 @@ _HEADERS = 4096
 class Arrays:
     """The arrays of one file."""
 
-    normalizer: Normalizer  # mean and Std of the dataset that the clips come from
+    normalizer: Normalizer  # Mean and Std of the clips' dataset
     joints: tuple[Tensor, ...]  # reference motion of each sample, [T + 1, J, 3] float32 metres
-    # [N, K, K] float32 cosine of each pair of texts (the B-matrix), or None. It belongs to the text tower that the
-    # file names; rewards compute their own with theirs.
+    # [N, K, K] float32 cosine of each pair of texts (the B-matrix) by the file's text tower, or None. Rewards compute
+    # it with their text encoder instead.
     similarity: Tensor | None
 
 
@@ -176,7 +171,7 @@ def read_arrays(file: CompositeFile, skeleton: Skeleton) -> Arrays:
         raise MotionkitError(f"{file.path} has no reference motions and no Mean and Std.")
     if Path(entry.file).name != entry.file or entry.file in ("", ".", ".."):
         raise MotionkitError(
-            f"{file.path} names arrays at {entry.file!r}, outside its own folder.", fix="do not use this file."
+            f"{file.path} names arrays at {entry.file!r}, outside its folder.", fix="do not use this file."
         )
     path = file.path.parent / entry.file
     _check_bytes(file, path)
@@ -193,9 +188,9 @@ def read_arrays(file: CompositeFile, skeleton: Skeleton) -> Arrays:
     for name, shape in wanted.items():
         values = arrays.get(name)
         if not isinstance(values, np.ndarray) or values.dtype != np.float32 or values.shape != tuple(shape):
-            what = f"{values.dtype} {list(values.shape)}" if isinstance(values, np.ndarray) else "missing"
+            problem = f"{values.dtype} {list(values.shape)}" if isinstance(values, np.ndarray) else "missing"
             raise MotionkitError(
-                f"{path}: {name} is {what}, should be float32 {list(shape)} for the {skeleton.name} body.",
+                f"{path}: {name} is {problem}, should be float32 {list(shape)} for the {skeleton.name} body.",
                 fix="compose the set again.",
             )
     tensors = {name: torch.from_numpy(arrays[name]) for name in wanted}
@@ -205,7 +200,7 @@ def read_arrays(file: CompositeFile, skeleton: Skeleton) -> Arrays:
 
 
 def _check_bytes(file: CompositeFile, path: Path) -> None:
-    """Refuse arrays that the file was not written with, before they are unpacked."""
+    """Refuse arrays of another file, before they are unpacked."""
     entry = file.document.arrays
     again = f"compose the set again, or copy {file.path.name} and {path.name} together."
     try:
@@ -254,19 +249,19 @@ def one_skeleton(files: Sequence[CompositeFile]) -> Skeleton:
 
 def one_fps(files: Sequence[CompositeFile], wanted: float | None) -> float:
     """Return the frame rate of all files, and of `wanted` if it is given."""
-    own = files[0].document.metadata.fps
+    fps = files[0].document.metadata.fps
     rates = sorted({file.document.metadata.fps for file in files} | ({wanted} if wanted is not None else set()))
     if len(rates) > 1:
         raise MotionkitError(
             f"frames per second differ: {', '.join(f'{value:g}' for value in rates)}.",
             why="segment lengths are in frames of the rate they were composed at.",
-            fix=f"leave --dataset.fps out, or make it {own:g}.",
+            fix=f"leave --dataset.fps out, or make it {fps:g}.",
         )
-    return own
+    return fps
 
 
 def longest(files: Sequence[CompositeFile], wanted: int | None) -> int:
-    """Return the longest motion in frames: `wanted`, else the files' own target length."""
+    """Return the longest motion in frames: `wanted`, else the files' target length."""
     most = max(sample.total_frames for file in files for sample in file.document.samples)
     if wanted is not None and most > wanted:
         raise MotionkitError(
@@ -277,12 +272,13 @@ def longest(files: Sequence[CompositeFile], wanted: int | None) -> int:
 
 
 def shared_clips(files: Sequence[CompositeFile]) -> list[str]:
-    """Return the source motions that the prompts of two splits have in common, mirrored or not; sorted."""
+    """Return the source motions that two splits share, mirrored or not; sorted."""
     splits: dict[str, set[str]] = {}
     for file in files:
         names = splits.setdefault(file.document.metadata.split, set())
         names.update(name for sample in file.document.samples for name in sample.source_ids)
-    return sorted({name for one, other in combinations(splits.values(), 2) for name in shared_motions(one, other)})
+    pairs = combinations(splits.values(), 2)
+    return sorted({name for first, second in pairs for name in shared_motions(first, second)})
 
 
 _log = logging.getLogger("motionkit.datasets")
@@ -292,8 +288,7 @@ _STATS_FIX = "give the folder of the single clips with --dataset.root DIR, or co
 class Composite:
     """Prompts of K actions with fixed lengths, from the files of `motionkit compose` or of the original code.
 
-    Each file belongs to one split, and a split uses its own files only: prompts made of training clips are never used
-    for measuring.
+    Each file belongs to one split: prompts made of training clips are not used for measuring.
     """
 
     name = "composite"
@@ -303,17 +298,20 @@ class Composite:
         if options.random_crop:
             raise MotionkitError(
                 "composite data cannot be cropped at random.",
-                why="every segment has its own length, which a crop would break.",
-                fix="leave --random-crop out; it is off by itself here.",
+                why="every segment has a fixed length, which a crop would break.",
+                fix="leave --random-crop out.",
             )
         self._files = find_files(options.path)
         refuse_twins(self._files)
         self.skeleton = one_skeleton(self._files)
         self.fps = one_fps(self._files, options.fps)
         self.max_length = longest(self._files, options.max_length)
-        self._source = self._open_source(options)
+        self._source: TextMotionDataset | None = None
+        if options.root is not None:
+            component, kind = (kit, KitOptions) if self.skeleton is KIT else (humanml, HumanMLOptions)
+            self._source = component.build(kind(root=options.root))
         self._arrays: dict[Path, Arrays] = {}
-        self._told = False
+        self._logged = False
         if shared := shared_clips(self._files):
             _log.warning(
                 "%d source motion(s), such as %s, are in the composite prompts of two splits.", len(shared), shared[0]
@@ -324,17 +322,17 @@ class Composite:
 
     @property
     def source_name(self) -> str:
-        """Dataset that the clips come from."""
+        """Name of the clips' dataset."""
         return self._files[0].document.metadata.dataset_name
 
     @property
     def source(self) -> TextMotionDataset | None:
-        """The dataset of the single clips, where ``root`` names its folder."""
+        """The dataset of the single clips, if ``root`` names its folder."""
         return self._source
 
     @cached_property
     def inputs(self) -> Mapping[str, str]:
-        """Fingerprints of the files, and of the statistics of the single clips' dataset; arrays by their own hashes."""
+        """Fingerprints of the files, which contain the hashes of the arrays, and of the statistics in ``root``."""
         result = {"path": fingerprint(*(fingerprint_files(file.path, [file.path]) for file in self._files))}
         if self._source is not None:
             result["root"] = fingerprint(self._source.normalizer.mean, self._source.normalizer.std)
@@ -348,17 +346,17 @@ class Composite:
 
     @cached_property
     def normalizer(self) -> Normalizer:
-        """Mean and Std of the dataset that the clips come from."""
+        """Mean and Std of the clips' dataset."""
         if self._source is not None:
             return self._source.normalizer
-        own = [file for file in self._files if file.document.arrays is not None]
-        if not own:
+        with_arrays = [file for file in self._files if file.document.arrays is not None]
+        if not with_arrays:
             raise MotionkitError(
                 f"{self._files[0].path} has no Mean and Std.",
                 why="the original code's composite files hold prompts only.",
                 fix="add --dataset.root DIR (the folder of the single clips) or --policy.stats DIR.",
             )
-        return self._read(own[0]).normalizer
+        return self._read(with_arrays[0]).normalizer
 
     def caption_tokens(self) -> Mapping[str, Sequence[str]]:
         """Return the stored ``word/POS`` tokens of the captions of the source dataset, none without a ``root``."""
@@ -366,9 +364,9 @@ class Composite:
 
     def clips(self, split: Split) -> Sequence[TextClip]:
         """Return the reference motions of a split, captioned with the whole prompt; none if there is no file."""
-        if not self._told:  # warned here because only motions are cropped, never prompts
-            self._told = True
-            _log.info("composite data: every segment has its own length, so random crops are off.")
+        if not self._logged:  # here, because only motions are cropped, not prompts
+            self._logged = True
+            _log.info("composite data: every segment has a fixed length, so random crops are off.")
         return tuple(
             TextClip(sample.id, reference_features(joints, self.skeleton), (sample.text, sample.composite_prompt))
             for file in self._of(split)
@@ -377,7 +375,7 @@ class Composite:
         )
 
     def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
-        """Return the prompts of a split; `seed` changes nothing, they were drawn when they were composed."""
+        """Return the prompts of a split; `seed` has no effect."""
         file = self._file(split, k_segments)
         return tuple(
             Prompt(
@@ -390,10 +388,7 @@ class Composite:
         )
 
     def similarity(self, split: Split, *, k_segments: int = 0) -> Tensor | None:
-        """Return the stored B-matrices ``[N, K, K]`` of a split's prompts, if there are any.
-
-        They come from the text tower that the file names. Rewards compute B-matrices with their own tower instead.
-        """
+        """Return the stored B-matrices ``[N, K, K]`` of a split's prompts, if there are any; see `Arrays`."""
         file = self._file(split, k_segments)
         return None if file.document.arrays is None else self._read(file).similarity
 
@@ -410,13 +405,13 @@ class Composite:
         return [file for file in self._files if file.document.metadata.split == split]
 
     def _file(self, split: Split, k_segments: int) -> CompositeFile:
-        """Return the file of a split and a number of segments; 0 takes the only one."""
+        """Return the file of a split and a number of segments; 0: the only one."""
         files = self._of(split)
         if not files:
             have = ", ".join(f"{file.path} ({file.document.metadata.split})" for file in self._files)
             raise MotionkitError(
                 f"there are no composite prompts of the {split} split.",
-                why=f"each split has its own file, and prompts of one never stand in for another's; there is {have}.",
+                why=f"each split has a file, and prompts of another split are not used; there is {have}.",
                 fix=f"motionkit compose ... --split {split} into the same folder, and name the folder with "
                 "--dataset.path.",
             )
@@ -442,10 +437,3 @@ class Composite:
         if file.path not in self._arrays:
             self._arrays[file.path] = read_arrays(file, self.skeleton)
         return self._arrays[file.path]
-
-    def _open_source(self, options: CompositeOptions) -> TextMotionDataset | None:
-        if options.root is None:
-            return None
-        chosen, kind = (kit, KitOptions) if self.skeleton is KIT else (humanml, HumanMLOptions)
-        source: TextMotionDataset = chosen.build(kind(root=options.root))
-        return source

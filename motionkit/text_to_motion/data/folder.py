@@ -22,11 +22,9 @@ from motionkit.text_to_motion.data.humanml import HumanMLOptions, KitOptions
 from motionkit.text_to_motion.data.joined import join_prompts, physics_medians
 from motionkit.weights import read_numbers
 
-# Reads a split of a HumanML3D-layout folder into items, by the rules of the public text-to-motion loaders.
-
 TAG_FPS = 20
-"""Frames per second that caption times are multiplied with: HumanML3D's, in every public loader, for KIT-ML too
-(whose motions run at 12.5). Kept, because the published splits and figures depend on it."""
+"""Frames per second for caption times: HumanML3D's in every public loader, for KIT-ML too (whose motions have 12.5),
+because the published splits and figures depend on it."""
 
 _LIMIT = 1 << 20
 _LETTERS = string.ascii_uppercase[:23]
@@ -46,22 +44,20 @@ class Reading:
     """The result of reading a split."""
 
     clips: list[HumanMLClip] = field(default_factory=list)  # items, sorted by length
-    # Ids left out because of their length (whole clips and sub-clips alike).
-    outside: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)  # ids of clips and sub-clips that are too short or too long
     silent: list[str] = field(default_factory=list)  # ids without any caption
-    broken: dict[str, str] = field(default_factory=dict)  # ids that could not be read, with the reason
+    broken: dict[str, str] = field(default_factory=dict)  # reasons by ids that could not be read
 
 
 def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, drop_length: int) -> Reading:
-    """Read all items of a split, sorted by length like the peer's loader.
+    """Read all items of a split by the rules of the public text-to-motion loaders, sorted by length.
 
-    A timed caption makes an item of its own, ``A_<id>``, ``B_<id>``, ... (the peer draws the letter at random); whole
-    captions stay together under the id; an id with timed captions only has no whole item.
+    A timed caption is one item, ``A_<id>``, ``B_<id>``, ... (the original draws the letter at random); the captions of
+    the whole clip are one item under the id.
     """
-    names = read_split_ids(root, split)
     reading = Reading()
     # One after the other: numpy parses a header with ast, which CPython 3.11 cannot do in two threads at once.
-    for name in names:
+    for name in read_split_ids(root, split):
         features, captions, problem = _read_one(root, name, skeleton)
         if features is None:
             reading.broken[name] = problem
@@ -87,7 +83,7 @@ def read_split_ids(root: Path, split: str) -> list[str]:
 
 
 def _read_one(root: Path, name: str, skeleton: Skeleton) -> tuple[Tensor | None, Sequence[Caption], str]:
-    """Return features and captions; without features also the reason."""
+    """Return features and captions, or if they cannot be read, the reason."""
     texts = root / "texts" / f"{name}.txt"
     try:
         captions = read_captions(texts) if texts.exists() else ()
@@ -102,7 +98,7 @@ def _read_one(root: Path, name: str, skeleton: Skeleton) -> tuple[Tensor | None,
 def _add(
     reading: Reading, name: str, features: Tensor, captions: Sequence[Caption], min_length: int, drop_length: int
 ) -> None:
-    """Sort one file's captions into items."""
+    """Add the items of one file."""
     if not min_length <= len(features) < drop_length:
         reading.outside.append(name)
         return
@@ -113,7 +109,7 @@ def _add(
         frame = int((~torch.isfinite(features).all(dim=1)).nonzero()[0])
         reading.broken[name] = f"{name}.npy is not finite (NaN or infinite) from frame {frame} on."
         return
-    whole = [caption for caption in captions if caption.whole]
+    untimed = [caption for caption in captions if caption.whole]
     for number, caption in enumerate(caption for caption in captions if not caption.whole):
         start, stop = (_frame(seconds, len(features)) for seconds in (caption.start, caption.end))
         part = features[start:stop]
@@ -122,13 +118,13 @@ def _add(
             continue
         key = f"{_LETTERS[number % len(_LETTERS)]}{number // len(_LETTERS) or ''}_{name}"
         reading.clips.append(HumanMLClip(key, part, (caption.text,), (caption.tokens,), name, start))
-    if whole:
-        texts, tokens = tuple(caption.text for caption in whole), tuple(caption.tokens for caption in whole)
+    if untimed:
+        texts, tokens = tuple(caption.text for caption in untimed), tuple(caption.tokens for caption in untimed)
         reading.clips.append(HumanMLClip(name, features, texts, tokens, name))
 
 
 def _frame(seconds: float, frames: int) -> int:
-    """Return the frame at a time in seconds, which may be infinite, clamped for use in a slice."""
+    """Return the frame at a time in seconds, clamped because it may be infinite."""
     return int(min(max(seconds * TAG_FPS, -frames), frames))
 
 
@@ -163,11 +159,11 @@ class HumanML:
         return f"HumanML({self.name}, {str(self.root)!r}, {self.fps:g} fps, {self.skeleton.name})"
 
     def clips(self, split: Split) -> Sequence[HumanMLClip]:
-        """Return the items of a split, sorted by length (see `read_split` for what becomes an item)."""
+        """Return the items of a split, sorted by length; see `read_split`."""
         return self.reading(split).clips
 
     def reading(self, split: Split) -> Reading:
-        """Return the items of a split together with what was left out, and why."""
+        """Return the items of a split, and those left out."""
         if split not in self._readings:
             options = self._options
             reading = read_split(
@@ -178,10 +174,7 @@ class HumanML:
         return self._readings[split]
 
     def caption_tokens(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the stored ``word/POS`` tokens of the captions of the train and the val split.
-
-        The text-to-motion evaluator reads them. The test split is not opened for them.
-        """
+        """Return the stored ``word/POS`` tokens of the captions of train and val, for the text-to-motion evaluator."""
         return {
             text: tokens
             for split in _TOKEN_SPLITS
@@ -198,7 +191,7 @@ class HumanML:
     def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
         """Return one prompt per caption, or, from two segments on, `joining.join_prompts` of them.
 
-        A prompt is as long as its clip, cut to a multiple of 4 frames and to ``max_length``.
+        The length is that of the clip, at most ``max_length``, rounded down to a multiple of 4 frames.
         """
         singles = tuple(
             Prompt(
@@ -217,16 +210,12 @@ class HumanML:
     def physics_reference(self) -> tuple[float, float]:
         """Return the median foot skate (m/s) and jerk (m/s^3) over the train split, cached between runs."""
         if self._reference is None:
-            clips = self.clips("train")
-            self._reference = physics_medians(clips, self.skeleton, self.fps)
+            self._reference = physics_medians(self.clips("train"), self.skeleton, self.fps)
         return self._reference
 
     @cached_property
     def evaluator_normalizer(self) -> Normalizer | None:
-        """Statistics of the text-to-motion evaluator (``t2m_mean.npy`` beside the folder), or None without them.
-
-        They differ from the dataset's own statistics and must not replace them.
-        """
+        """Statistics of the text-to-motion evaluator (``../t2m_mean.npy``), not the dataset's; None without them."""
         stem = "kit" if self.skeleton is KIT else "t2m"
         mean, std = (self.root.parent / f"{stem}_{part}.npy" for part in ("mean", "std"))
         if not (mean.is_file() and std.is_file()):
@@ -243,12 +232,12 @@ class HumanML:
         return normalizer
 
     def _judge(self, split: str, reading: Reading) -> None:
-        """Raise for broken or no clips, and log which clips were left out."""
+        """Raise if clips are broken or there are none, and log which were left out."""
         if reading.broken and self._options.broken == "refuse":
             raise MotionkitError(
                 f"{len(reading.broken)} clip(s) of {self.root / split}.txt cannot be used: {_listed(reading.broken)}",
-                why="training on them would fail or go wrong later.",
-                fix="mend them, take them out of the list, or go on without them with --dataset.broken skip.",
+                why="training on them would fail later.",
+                fix="repair them, remove them from the list, or skip them with --dataset.broken skip.",
             )
         if not reading.clips:
             raise MotionkitError(
@@ -280,7 +269,7 @@ def open_kit(options: KitOptions) -> HumanML:
 
 
 def _checked_root(root: Path | None, name: str) -> Path:
-    """Return the folder; raise when a part of the layout is missing."""
+    """Return the folder; raise if a part of the layout is missing."""
     fix = f"motionkit ... --dataset {name} --dataset.root FOLDER; motionkit convert makes one from BVH files."
     if root is None:
         raise MotionkitError(f"dataset.root is not set: the {name} dataset does not know where its folder is.", fix=fix)

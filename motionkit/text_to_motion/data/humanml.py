@@ -12,7 +12,7 @@ from motionkit.plugins import Component
 
 
 class HumanMLOptions(Group):
-    """Where the folder is and which of its clips are used."""
+    """Options of a folder in HumanML3D's layout."""
 
     root: Annotated[Path | None, Place()] = Field(
         None, description="Folder with new_joint_vecs/, texts/, train.txt, Mean.npy and Std.npy (required)."

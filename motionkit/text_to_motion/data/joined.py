@@ -28,7 +28,7 @@ from motionkit.text import Prompt
 
 
 def shared_motions(some: Collection[str], others: Collection[str]) -> list[str]:
-    """Return the motions that two lists of clip ids have in common, as they are or mirrored; sorted."""
+    """Return the motions that two lists of clip ids share, mirrored or not; sorted."""
     names = {*some, *others}
     return sorted({original(name, names) for name in some} & {original(name, names) for name in others})
 
@@ -39,14 +39,13 @@ _BATCH = 64
 
 def physics_medians(
     clips: Sequence[TextClip],  # at least one; clips shorter than 4 frames have no jerk and are not used
-    skeleton: Skeleton,  # body of the features
-    fps: float,  # frames per second
+    skeleton: Skeleton,
+    fps: float,
 ) -> tuple[float, float]:
     """Return the median foot skate (m/s) and median jerk (m/s^3) over clips.
 
-    The result is kept in the user's cache folder (``$MOTIONKIT_CACHE``, ``$XDG_CACHE_HOME/motionkit`` or
-    ``~/.cache/motionkit``), under a hash of the motions themselves, so that a changed dataset gets new figures. A cache
-    that cannot be written is not an error.
+    The result is cached in `motionkit.config.cache_folder`, under a hash of the motions. A cache that cannot be written
+    is not an error.
     """
     path = cache_folder() / f"physics-{_fingerprint(clips, skeleton, fps)}.json"
     if (cached := _load(path)) is not None:
@@ -93,29 +92,27 @@ def _store(path: Path, medians: tuple[float, float]) -> None:
         write_bytes_atomic(path, json.dumps(medians).encode())
 
 
-# Blends two pieces of a motion where they meet, without changing bone lengths.
-
-BLEND = 0.2  # seconds on each side of a seam over which the two poses are blended
+BLEND = 0.2  # seconds on each side of a seam in which poses are blended
 
 
 def blend_seam(
-    before: Tensor,  # [T, J, 3] metres; its last frame is the instant of the first frame of `after`
+    before: Tensor,  # [T, J, 3] metres; its last frame is at the time of the first frame of `after`
     after: Tensor,  # [T', J, 3]
     skeleton: Skeleton,
-    fps: float,  # frames per second
+    fps: float,
 ) -> None:
-    """Let the last pose of one piece and the first of the next meet half-way, in place.
+    """Blend the last pose of one piece and the first of the next, in place.
 
-    Every bone is turned by its part of the smallest rotation between its directions in the two poses, so that limbs
-    keep their lengths; a length that differs between the pieces changes over in the same way. The body is then set
-    down so that its lowest joint is between those of the two pieces: feet that are on the ground before and after stay
-    there. All of it fades out over `BLEND` seconds on both sides.
+    Every bone is turned by a part of the smallest rotation between its directions in the two poses, so that limbs keep
+    their lengths; lengths that differ between the pieces are interpolated. The body is then moved vertically so that
+    its lowest joint is between those of the two pieces: feet that are on the ground before and after stay there. The
+    correction fades out over `BLEND` seconds on both sides.
     """
     import roma
 
     parents = skeleton.parents
     first, second = bones_from_positions(before[-1], parents), bones_from_positions(after[0], parents)
-    # One rotation for both sides: opposite directions have no smallest one, and each side would choose another.
+    # One rotation for both sides: opposite directions have no unique smallest one.
     turn = roma.rotmat_to_rotvec(rotation_between(first, second))
     # [J, 3] rotation vectors from the directions of the bones before the seam to those after it; [J, 1] metres.
     longer = (second.norm(dim=-1) - first.norm(dim=-1))[:, None]
@@ -138,23 +135,19 @@ def blend_seam(
 
 
 def _fading(frames: int) -> Tensor:
-    """Return the share of the correction at a seam and in the frames away from it, from 1 to nearly 0."""
+    """Return the weights of the correction from the seam outwards, from 1 to nearly 0."""
     return 0.5 * (1 + torch.cos(math.pi * torch.arange(frames, dtype=torch.float64) / frames))
-
-
-# The reference motion of a sample: its windows one after the other, with the seams blended.
 
 
 def reference_joints(
     windows: Sequence[Tensor],  # k feature windows [T_k, D], not normalised
     skeleton: Skeleton,
-    fps: float,  # frames per second
+    fps: float,
 ) -> Tensor:
     """Join feature windows into one motion.
 
-    Each window starts at the place and with the heading that the one before it ends with. At the seam the two poses
-    meet half-way (`blend_seam`). There is no ground truth for how a person would have gone from one action to the
-    next: the result is a rough reference, not captured motion.
+    Each window starts at the position and heading where the one before ends, and the seam is blended (`blend_seam`).
+    The transitions are not captured motion: the result is a rough reference.
 
     Returns:
         ``[sum T_k + 1, J, 3]`` float64 metres; one frame more than the features that are computed from it have.
@@ -163,14 +156,14 @@ def reference_joints(
     for window in windows:
         joints = with_frame_after(window.double(), skeleton)
         if pieces:
-            # Of the body itself, not of the features: their heading is smoothed over a second and lags in turns.
+            # The heading of the body, since that of the features is smoothed over a second and lags in turns.
             end = pieces[-1][-1]
             turn = _bearing(end, skeleton) - _bearing(joints[0], skeleton)
             joints = rotate_yaw(joints, turn)
-            # Move on the floor only: heights are the clips' own.
+            # Move horizontally; heights stay.
             joints = joints + (end[0] - joints[0, 0]) * joints.new_tensor([1.0, 0.0, 1.0])
         pieces.append(joints)
-    # The last frame of a piece and the first of the next are the same instant.
+    # The last frame of a piece and the first of the next are at the same time.
     for before, after in pairwise(pieces):
         blend_seam(before, after, skeleton, fps)
     return torch.cat([*(piece[:-1] for piece in pieces[:-1]), pieces[-1]])
@@ -187,17 +180,14 @@ def _bearing(pose: Tensor, skeleton: Skeleton) -> Tensor:
     return heading(pose[right_hip] - pose[left_hip] + pose[right_shoulder] - pose[left_shoulder])
 
 
-# The single clips that composite samples are joined from.
-
-
 @dataclass(frozen=True)
 class Source:
     """One clip that may become a segment."""
 
-    clip: TextClip  # its features and captions
-    file: str  # id of the motion it comes from; several timed captions may share one
+    clip: TextClip
+    file: str  # id of its motion; several timed captions may share one
     start: int  # its first frame in that motion
-    group: str  # clips of one group are never in one sample: a motion, its parts, and its mirror image
+    group: str  # a motion, its parts and its mirror image; clips of one group are not combined
 
     @property
     def frames(self) -> int:
@@ -215,21 +205,18 @@ def read_sources(dataset: TextMotionDataset, split: Split) -> list[Source]:
 
 
 def shared_groups(dataset: TextMotionDataset, split: Split, sources: Sequence[Source]) -> dict[Split, list[str]]:
-    """Return, for each other split, the groups of `sources` that are in it too.
-
-    Such clips would be used for training and for measuring. A split that the dataset lacks shares none.
-    """
+    """Return, for each other split, the groups of `sources` that are in it too, so for training and measuring."""
     result: dict[Split, list[str]] = {}
-    own = {source.group for source in sources}
-    for other in get_args(Split):
-        if other == split:
+    groups = {source.group for source in sources}
+    for other_split in get_args(Split):
+        if other_split == split:
             continue
         try:
-            ids = set(_ids(dataset, other))
+            ids = set(_ids(dataset, other_split))
         except MotionkitError:
             continue
-        if both := shared_motions(own, ids):
-            result[other] = both
+        if both := shared_motions(groups, ids):
+            result[other_split] = both
     return result
 
 
@@ -238,15 +225,15 @@ def fingerprint(dataset: TextMotionDataset, split: Split, sources: Sequence[Sour
     digest = hashlib.sha256(f"{dataset.name} {split} {dataset.skeleton.name} {dataset.fps}\n".encode())
     for source in sources:
         digest.update(f"{source.clip.key} {source.frames} {source.clip.captions}\n".encode())
-    taken = {id(source) for source in used}
+    used_ids = {id(source) for source in used}
     for source in sources:
-        if id(source) in taken:
+        if id(source) in used_ids:
             digest.update(source.clip.features.contiguous().numpy().tobytes())
     return digest.hexdigest()[:32]
 
 
 def _ids(dataset: TextMotionDataset, split: Split) -> Iterable[str]:
-    """Return the motion ids of a split, without reading motions where the dataset can list ids."""
+    """Return the motion ids of a split, without reading motions if the dataset can list ids."""
     if (listed := getattr(dataset, "split_ids", None)) is not None:
         ids: Iterable[str] = listed(split)
         return ids
@@ -257,7 +244,7 @@ def _file(clip: TextClip) -> str:
     return getattr(clip, "source", "") or clip.key
 
 
-MIN_SEGMENT = 36  # shortest segment in frames: the shortest window that TMR and the evaluator were trained on
+MIN_SEGMENT = 36  # shortest segment in frames, the shortest training window of TMR and the evaluator
 
 
 def join_prompts(
@@ -265,18 +252,14 @@ def join_prompts(
     singles: Sequence[Prompt],
     k_segments: int,
     *,
-    seed: int,  # chooses what is joined
+    seed: int,
     max_length: int,  # longest total in frames
     unit: int = 4,  # segment lengths are multiples of it
 ) -> tuple[Prompt, ...]:
     """Join K one-segment prompts into each of ``len(singles)`` prompts, the same ones for the same seed.
 
-    Prompt i begins with ``singles[i]``; the others are drawn from different clips. A segment is as long as
-    its source, unless the total exceeds `max_length`: then the longest are cut to one common length (a multiple of
-    `unit`, at least `MIN_SEGMENT`).
-
-    Returns:
-        Prompts in the order of their first segments.
+    Prompt i begins with ``singles[i]``; the others are drawn from different clips. A segment is as long as its source,
+    unless the total exceeds `max_length`; see `fit_lengths`.
     """
     if k_segments * MIN_SEGMENT > max_length:
         raise MotionkitError(
@@ -293,18 +276,18 @@ def join_prompts(
     rng = random.Random(f"join {seed} {k_segments}")
     joined = []
     for first in usable:
-        parts, taken = [first], {_clip(first)}
+        parts, used = [first], {_clip(first)}
         while len(parts) < k_segments:
-            other = usable[rng.randrange(len(usable))]
-            if _clip(other) not in taken:
-                parts.append(other)
-                taken.add(_clip(other))
+            drawn = usable[rng.randrange(len(usable))]
+            if _clip(drawn) not in used:
+                parts.append(drawn)
+                used.add(_clip(drawn))
         joined.append(_joined(parts, max_length, unit))
     return tuple(joined)
 
 
 def fit_lengths(lengths: Sequence[int], max_length: int, *, unit: int = 4) -> tuple[int, ...]:
-    """Cut the longest of some lengths to a common one, so that all fit into `max_length`; a multiple of `unit`.
+    """Cut the longest lengths to a common one, a multiple of `unit`, so that the sum is at most `max_length`.
 
     Example:
         >>> fit_lengths([60, 120, 100], max_length=196)
@@ -323,7 +306,7 @@ def fit_lengths(lengths: Sequence[int], max_length: int, *, unit: int = 4) -> tu
 def join_texts(texts: Sequence[str]) -> str:
     """Return captions as one sentence: "First a, then b, finally c".
 
-    Punctuation at the end of captions is removed ("kicks.," would result otherwise).
+    Punctuation at the end of captions is removed.
 
     Example:
         >>> join_texts(["a man walks.", "he jumps", "he sits down"])

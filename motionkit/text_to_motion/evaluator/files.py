@@ -1,4 +1,4 @@
-"""Opens an evaluator: the released checkpoints, or one that motionkit trained."""
+"""Opens an evaluator: the released checkpoints, or one that motionkit trained; writes the latter."""
 
 from __future__ import annotations
 
@@ -33,31 +33,29 @@ from motionkit.text_to_motion.evaluator.model import (
 )
 from motionkit.weights import components, describe, located
 
-# Finds and reads what an evaluator needs beside its weights: statistics and word vectors.
-
 _STEMS = {263: "t2m_", 251: "kit_"}
 _META = "Comp_v6_KLD*/meta"
 _VOCABULARY = ("our_vab_data.npy", "our_vab_words.pkl", "our_vab_idx.pkl")
 _ABOVE = 5
 _DATASET_SPREAD = 0.45
-"""Standard deviation of the contacts over sqrt(p (1 - p)) of their mean p: 1 in a dataset's statistics, 0.04 in the
-released evaluators', whose feat_bias of 5 was applied twice (0.2 once)."""
+"""Limit of the contacts' standard deviation over sqrt(p (1 - p)), with their mean p: it is 1 in a dataset's statistics,
+0.04 in the released evaluators', whose feat_bias of 5 was applied twice (0.2 once)."""
 
 
 def read_stats(
-    # Folder that the user names; ``mean.npy`` and ``std.npy``, or ``t2m_mean.npy`` and ``t2m_std.npy`` (``kit_...``),
-    # are in it or in its ``meta``
+    # The user's folder; ``mean.npy`` and ``std.npy``, or ``t2m_mean.npy`` and ``t2m_std.npy`` (``kit_...``), are in it
+    # or in its ``meta``
     named: Path | None,
-    # The checkpoint; ``Comp_v6_KLD01/meta`` and ``dataset/t2m_mean.npy`` are looked for above it when `named` is None
+    # The checkpoint; without `named`, ``Comp_v6_KLD01/meta`` and ``dataset/t2m_mean.npy`` are searched above it
     file: Path,
     width: int,  # features per frame
 ) -> tuple[Tensor, Tensor]:
-    """Return the evaluator's own mean and std ``[width]``."""
+    """Return the evaluator's mean and std ``[width]``."""
     stem = _STEMS.get(width, "")
     if named is not None:
         places = [named, named / "meta", *sorted(named.glob(_META))]
     else:
-        # KLD01 is the one of t2m; sorted() puts KLD005, kit's, before it, and only one of them is in a release.
+        # KLD01 is that of t2m; sorted() puts KLD005, kit's, before it, and a release has only one of them.
         places = [
             place
             for folder in _above(file)
@@ -68,10 +66,10 @@ def read_stats(
             pair = place / f"{prefix}mean.npy", place / f"{prefix}std.npy"
             if all(part.is_file() for part in pair) and (named is not None or prefix or place.name == "meta"):
                 return _checked(*pair, width)
-    where = f"in {named}" if named is not None else f"beside {file}"
+    looked = f"in {named}" if named is not None else f"beside {file}"
     raise MotionkitError(
-        f"no mean and std of the evaluator {where}.",
-        why="it normalises motions with statistics of its own; with the dataset's, its figures mean nothing.",
+        f"no mean and std of the evaluator {looked}.",
+        why="it normalises motions with other statistics than the dataset's, with which its figures are meaningless.",
         fix="name the folder with Comp_v6_KLD01/meta/mean.npy and std.npy of the evaluator's download, or with "
         "t2m_mean.npy and t2m_std.npy of MDM's dataset folder: --reward.stats DIR (eval: --evaluator-stats DIR).",
     )
@@ -81,7 +79,7 @@ def _checked(mean_file: Path, std_file: Path, width: int) -> tuple[Tensor, Tenso
     mean, std = (_vector(path, width) for path in (mean_file, std_file))
     if not bool((std[:-CONTACTS] > 0).all()):
         raise MotionkitError(f"{std_file} holds a standard deviation that is not positive.", fix="copy it again.")
-    # A contact is 0 or 1, so that its mean p tells its standard deviation; the four of them share one, of the mean.
+    # Contacts are 0 or 1, so their standard deviation follows from the mean p; all four have their average.
     share = mean[-CONTACTS:].double().clamp(0.0, 1.0)
     binary = float((share * (1 - share)).sqrt().mean())
     spread = float(std[-CONTACTS:].mean())
@@ -89,15 +87,15 @@ def _checked(mean_file: Path, std_file: Path, width: int) -> tuple[Tensor, Tenso
         stem = _STEMS.get(width, "")
         raise MotionkitError(
             f"{std_file} holds the statistics of the dataset, not the evaluator's.",
-            why=f"its contacts have a standard deviation of {spread:.2g}, which is that of contacts as they are; the "
-            "evaluator's divides root and contacts by 25.",
-            fix=f"name the folder with the evaluator's own meta, or with {stem}mean.npy and {stem}std.npy.",
+            why=f"its contacts have a standard deviation of {spread:.2g}, that of unscaled contacts; in the "
+            "evaluator's, those of root and contacts are divided by 25.",
+            fix=f"name the folder with the evaluator's meta, or with {stem}mean.npy and {stem}std.npy.",
         )
-    return mean, torch.where(std > 0, std, torch.ones_like(std))
+    return mean, torch.where(std > 0, std, 1.0)
 
 
 def _above(file: Path) -> list[Path]:
-    """Return the folders above a checkpoint; of a link first those above the link, then those above its file."""
+    """Return the folders above a checkpoint, and if it is a link, then those above its target."""
     places = Path(os.path.abspath(file)), file.resolve()  # noqa: PTH100 (Path.absolute keeps "..")
     return list(dict.fromkeys(folder for place in places for folder in place.parents[:_ABOVE]))
 
@@ -116,19 +114,19 @@ def _vector(path: Path, width: int) -> Tensor:
 
 
 def read_words(
-    named: Path | None,  # folder that the user names; the files are in it or in its ``glove``
-    file: Path,  # the checkpoint; a folder ``glove`` is looked for above it when `named` is None
+    named: Path | None,  # the user's folder; the files are in it or in its ``glove``
+    file: Path,  # the checkpoint; without `named`, a folder ``glove`` is searched above it
 ) -> WordTable:
     """Read the vocabulary of the released evaluators: ``our_vab_data.npy``, ``our_vab_words.pkl`` and ``_idx.pkl``."""
     above = _above(file) if named is None else [named]
     places = [place for folder in above for place in (folder, folder / "glove")]
-    holding = [place for place in places if any((place / name).is_file() for name in _VOCABULARY)]
-    folder = holding[0] if holding else places[0]
+    folders = [place for place in places if any((place / name).is_file() for name in _VOCABULARY)]
+    folder = folders[0] if folders else places[0]
     missing = [name for name in _VOCABULARY if not (folder / name).is_file()]
     if missing:
-        where = f"beside {file}" if named is None else f"in {named}"
+        looked = f"beside {file}" if named is None else f"in {named}"
         raise MotionkitError(
-            f"the word vectors of the evaluator are not {where}: {', '.join(missing)} missing.",
+            f"the word vectors of the evaluator are not {looked}: {', '.join(missing)} missing.",
             why="it reads captions as GloVe vectors, from our_vab_data.npy, our_vab_words.pkl and our_vab_idx.pkl.",
             fix="unpack glove.zip, which is published with the evaluator, and name its folder: --reward.glove DIR "
             "(eval: --glove DIR).",
@@ -137,7 +135,7 @@ def read_words(
     words, rows = (weights.read(folder / name) for name in _VOCABULARY[1:])
     if not isinstance(words, list) or not isinstance(rows, Mapping) or data.ndim != 2:
         raise MotionkitError(
-            f"the files our_vab_* in {folder} are no vocabulary.",
+            f"the files our_vab_* in {folder} are not a vocabulary.",
             why="a table, a list of words and their rows were expected.",
             fix="unpack glove.zip again.",
         )
@@ -155,8 +153,6 @@ def _row(value: Any) -> int:
         raise TypeError(f"{value!r} is not a row.")
     return int(value)
 
-
-# Finds the files of an evaluator in a released folder, and its three networks in a file.
 
 MOVEMENT, MOTION, TEXT = "movement_encoder", "motion_encoder", "text_encoder"
 NETWORKS = (MOVEMENT, MOTION, TEXT)
@@ -192,14 +188,14 @@ def find_file(root: Path) -> Path:
             why="each dataset has its own: t2m is HumanML3D's, kit is KIT-ML's.",
             fix=f"name one of them: {result[0]} or {result[1]}.",
         )
-    # Files of other models that a folder is likely to hold: `split_file` names them.
+    # Files of other models that a folder may have, for a clear message by `split_file`.
     result = result or [file for name in _OTHERS if (file := root / name).is_file()]
     if result:
         return result[0]
     if (root / "run.json").is_file():
         raise MotionkitError(
             f"the run {root} has no evaluator.",
-            why="only a run of pretrain t2m-evaluator that has come to an end has one.",
+            why="only a finished run of pretrain t2m-evaluator has one.",
             fix=f"motionkit pretrain t2m-evaluator --resume {shlex.quote(str(root))}",
         )
     raise MotionkitError(f"{root} holds no evaluator.", why=f"there is no {_BELOW[-1]}/{_FILE} in it.", fix=FIX)
@@ -208,17 +204,17 @@ def find_file(root: Path) -> Path:
 def split_file(obj: Any, origin: str) -> Mapping[str, Mapping[str, Tensor]]:
     """Return the tensors of the three networks."""
     parts = components(obj) if isinstance(obj, Mapping) else {}
-    what = describe(obj)
+    content = describe(obj)
     if any("TMR" in describe(tensors) for tensors in (parts or {"": weights.find_tensors(obj) or {}}).values()):
         raise MotionkitError(
-            f"{origin} is a TMR, not the text-to-motion evaluator: {what}.",
+            f"{origin} is a TMR, not the text-to-motion evaluator: {content}.",
             why="the two have the same component names, but other networks.",
             fix=f"use it with a TMR reward (--reward tmr-dense --reward.weights {origin}); for an evaluator {FIX}",
         )
     missing = [name for name in NETWORKS if name not in parts]
     if missing:
         raise MotionkitError(
-            f"{origin} is not the text-to-motion evaluator: it is {what}.",
+            f"{origin} is not the text-to-motion evaluator: it is {content}.",
             why=f"it has no {' and no '.join(missing)}.",
             fix=FIX,
         )
@@ -226,7 +222,7 @@ def split_file(obj: Any, origin: str) -> Mapping[str, Mapping[str, Tensor]]:
 
 
 def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
-    """Build and fill the networks; any tensor too many or too few is an error."""
+    """Build and fill the networks; missing and unknown tensors are errors."""
     movement, motion, text = (parts[name] for name in NETWORKS)
     try:
         hidden, channels, _ = movement["main.0.weight"].shape
@@ -240,9 +236,9 @@ def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
             word=text["input_emb.weight"].shape[1],
         )
     except (KeyError, ValueError, IndexError) as error:
-        what = "; ".join(f"{name} = {describe(parts[name])}" for name in NETWORKS)
+        content = "; ".join(f"{name} = {describe(parts[name])}" for name in NETWORKS)
         raise MotionkitError(
-            f"{origin} is not the text-to-motion evaluator: {what}.", why=f"missing or misshaped: {error}", fix=FIX
+            f"{origin} is not the text-to-motion evaluator: {content}.", why=f"missing or misshaped: {error}", fix=FIX
         ) from error
     return Networks(
         weights.build(lambda: MovementEncoder(sizes), movement, origin),
@@ -257,7 +253,7 @@ _AGAIN = "train it again: motionkit pretrain t2m-evaluator"
 
 
 def save_evaluator(
-    folder: Path,  # created when absent
+    folder: Path,  # created if it is missing
     model: T2MEvaluator,
     *,
     extra: Mapping[str, object] | None = None,  # JSON-able additions to the config, such as the training settings
@@ -265,8 +261,8 @@ def save_evaluator(
 ) -> None:
     """Write an evaluator folder: ``model.safetensors`` (weights, statistics, word vectors) and ``config.json``.
 
-    Each file is written aside and renamed. Tensor names are those of the released checkpoint with their network in
-    front.
+    Each file is written aside and renamed. Tensor names are those of the released checkpoint, prefixed with the
+    network's.
     """
     from safetensors.torch import save
 
@@ -280,14 +276,14 @@ def save_evaluator(
     config = {"format": FORMAT, "schema": 1, "tagger": model.tagger, "words": model.words.rows, **dict(extra or {})}
     folder.mkdir(parents=True, exist_ok=True)
     write_bytes_atomic(folder / WEIGHTS, save(stored))
-    # One line for the words, which are many; they stand before `extra`, where another "words" may be.
+    # The many words go on one line; they are before `extra`, which may have another "words".
     words = f'"words": {json.dumps(config["words"])}'
     text = json.dumps({**config, "words": None}, indent=2).replace('"words": null', words, 1)
     write_bytes_atomic(folder / CONFIG, (text + "\n").encode())
 
 
 class Stored(NamedTuple):
-    """What a folder holds: tensors by network, statistics, vocabulary, tagger, the data it was trained on."""
+    """Content of a folder: tensors by network, statistics, vocabulary, tagger, the data it was trained on."""
 
     parts: dict[str, dict[str, Tensor]]
     mean: Tensor
@@ -303,18 +299,18 @@ def is_native(folder: Path) -> bool:
 
 
 def read_native(folder: Path) -> Stored:
-    """Read a folder."""
+    """Read a folder of `save_evaluator`."""
     parts = read_encoder(folder)
     stats, vectors = parts.pop("stats", {}), parts.pop("words", {})
     config = encoder_config(folder)
     words = config.get("words")
-    for what, there in (
+    for name_of, present in (
         *((name, name in parts) for name in NETWORKS),
         ("statistics", {"mean", "std"} <= stats.keys()),
         ("word vectors", "vectors" in vectors),
     ):
-        if not there:
-            raise MotionkitError(f"{folder / WEIGHTS} has no {what}.", fix=_AGAIN)
+        if not present:
+            raise MotionkitError(f"{folder / WEIGHTS} has no {name_of}.", fix=_AGAIN)
     if not isinstance(words, dict) or not all(type(row) is int for row in words.values()):
         raise MotionkitError(f"{folder / CONFIG} has no list of words with their rows.", fix=_AGAIN)
     tagger: Tagger = "built-in" if config.get("tagger") == "built-in" else "auto"
@@ -328,17 +324,14 @@ RUN_PART = "evaluator"  # folder of the model in a run of `pretrain t2m-evaluato
 def load_evaluator(
     path: str | Path, *, glove: Path | None = None, stats: Path | None = None, device: torch.device | str = "cpu"
 ) -> T2MEvaluator:
-    """Open a text-to-motion evaluator strictly: every tensor must be known, and every network complete.
+    """Open a text-to-motion evaluator in eval mode; missing and unknown tensors are errors.
 
     Args:
         path: ``finest.tar``; a folder that holds it, up to the ``checkpoints`` of the release; a folder written by
             motionkit, or the run that wrote it.
-        glove: Folder of the ``our_vab_*`` files; looked for above the checkpoint when None.
-        stats: Folder with the evaluator's own mean and std; looked for above the checkpoint when None.
-        device: Where to put it.
-
-    Returns:
-        The model in eval mode.
+        glove: Folder of the ``our_vab_*`` files; None: searched above the checkpoint.
+        stats: Folder with the evaluator's mean and std; None: searched above the checkpoint.
+        device: Device of the model.
     """
     root = Path(path)
     if not root.exists():
@@ -362,7 +355,7 @@ def _native(folder: Path, glove: Path | None, stats: Path | None) -> T2MEvaluato
     if glove is not None or stats is not None:
         raise MotionkitError(
             f"{folder} has its own {'statistics' if stats is not None else 'words'}.",
-            why="an evaluator only understands those it was trained with.",
+            why="an evaluator needs those it was trained with.",
             fix="leave the option out; it is for the released checkpoints.",
         )
     stored = read_native(folder)

@@ -7,8 +7,8 @@ Source: Guo et al., "Generating Diverse and Natural 3D Human Motions from Text" 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -43,7 +43,7 @@ class EvaluatorSizes:
     text_hidden: int = 512  # width of the text GRU, per direction
     latent: int = 512  # width of the co-embedding
     word: int = 300  # width of a word vector
-    dropout: float = 0.2  # dropout of the convolutions, in training
+    dropout: float = 0.2  # of the convolutions
 
 
 class MovementEncoder(nn.Module):
@@ -63,28 +63,25 @@ class MovementEncoder(nn.Module):
         self.out_net = nn.Linear(width, width)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """Encode ``[N, T, F]`` normalised frames with contacts; frames past ``lengths [N]`` are read as they are.
+        """Encode ``[N, T, F]`` normalised frames with contacts as ``[N, T // 4, M]`` steps, ``lengths // 4`` valid.
 
-        The last step of a motion reads up to three frames past its end. What it finds there does not depend on how far
-        the batch is padded: zeros follow the given frames, and a motion of `WINDOW` frames or more ends where its
-        buffer ends, as in the original, whose buffers hold `WINDOW` frames.
-
-        Returns:
-            ``[N, T // 4, M]``; the first ``lengths // 4`` steps of a motion are its own.
+        The last step of a motion reads up to three frames past its end, as they are given; zeros follow them, whatever
+        the padding of the batch. A motion of `WINDOW` frames or more ends at its last whole step, like the buffers of
+        the original, which hold `WINDOW` frames.
         """
         steps = x.shape[1] // UNIT
-        # Four more frames of zeros: the first convolution then has an output past every motion's end.
+        # Four more frames of zeros, so that the first convolution has an output past every motion's end.
         half = self.main[:3](F.pad(x[..., :-CONTACTS].transpose(1, 2), (0, UNIT)))  # [N, H, T / 2 + 2]
         end = torch.where(lengths < WINDOW, half.shape[2], lengths // UNIT * 2)
         inside = length_mask(end, half.shape[2])
-        half = torch.where(inside[:, None], half, half.new_zeros(()))
+        half = torch.where(inside[:, None], half, 0.0)
         movements = self.main[3:](half).transpose(1, 2)[:, :steps]
         out: Tensor = self.out_net(movements)
         return out
 
 
 class _Recurrent(nn.Module):
-    """A bidirectional GRU with a learned first state; its two last states become one latent."""
+    """A bidirectional GRU with a learned initial state; its two last states become one latent."""
 
     def __init__(self, inputs: int, hidden: int, inner: int, latent: int) -> None:
         super().__init__()
@@ -96,10 +93,11 @@ class _Recurrent(nn.Module):
         )
 
     def run(self, steps: Tensor, counts: Tensor) -> Tensor:
-        """Encode ``[N, S, I]`` steps, of which the first ``counts [N]`` (at least 1 each) are a sequence's own."""
-        # Unsorted packing: the results come in the order of the inputs, for any order of lengths.
+        """Encode ``[N, S, I]`` steps, of which the first ``counts [N]`` (at least 1 each) are valid."""
         packed = pack_padded_sequence(self.input_emb(steps), counts.cpu(), batch_first=True, enforce_sorted=False)
-        with _backward_in_eval(steps, self.training):
+        # cuDNN's GRU has no backward pass in eval mode.
+        cudnn_fails = steps.is_cuda and steps.requires_grad and not self.training
+        with torch.backends.cudnn.flags(enabled=False) if cudnn_fails else nullcontext():
             _, last = self.gru(packed, self.hidden.expand(-1, len(steps), -1).contiguous())
         out: Tensor = self.output_net(torch.cat([last[0], last[1]], -1))
         return out
@@ -112,7 +110,7 @@ class MotionEncoder(_Recurrent):
         super().__init__(sizes.movement, sizes.motion_hidden, sizes.motion_hidden, sizes.latent)
 
     def forward(self, movements: Tensor, counts: Tensor) -> Tensor:
-        """Encode ``[N, S, M]`` movement steps of which ``counts [N]`` count: ``[N, E]``."""
+        """Encode ``[N, S, M]`` movement steps, the first ``counts [N]`` valid: ``[N, E]``."""
         return self.run(movements, counts)
 
 
@@ -124,23 +122,11 @@ class TextEncoder(_Recurrent):
         self.pos_emb = nn.Linear(TAGS, sizes.word)
 
     def forward(self, words: Tensor, parts: Tensor, counts: Tensor) -> Tensor:
-        """Encode ``words [N, L, W]`` and one-hot ``parts [N, L, P]``, of which ``counts [N]`` count: ``[N, E]``."""
+        """Encode ``words [N, L, W]`` and one-hot ``parts [N, L, P]``, the first ``counts [N]`` valid: ``[N, E]``."""
         return self.run(words + self.pos_emb(parts), counts)
 
 
-@contextmanager
-def _backward_in_eval(inputs: Tensor, training: bool) -> Iterator[None]:
-    """Switch cuDNN off where a gradient is wanted in eval mode: its GRU refuses to compute one."""
-    if training or not inputs.is_cuda or not inputs.requires_grad:
-        yield
-        return
-    with torch.backends.cudnn.flags(enabled=False):
-        yield
-
-
-# Words as the evaluator reads them: a vector of the word and a one-hot of its part of speech.
-
-MAX_WORDS = 20  # words of a caption that are read; the rest is cut off
+MAX_WORDS = 20  # words of a caption that are read
 
 # In the order of the one-hot vector.
 PARTS_OF_SPEECH = (
@@ -176,8 +162,8 @@ class WordTable:
     def __init__(
         self,
         vectors: Tensor,  # [V, W]
-        rows: Mapping[str, int],  # word to its row; ``sos``, ``eos`` and ``unk`` must be there
-        origin: str = "new words",  # where it came from, for messages
+        rows: Mapping[str, int],  # row by word, with ``sos``, ``eos`` and ``unk``
+        origin: str = "new words",  # its file, for messages
     ) -> None:
         missing = [word for word in (_START, _END, _UNKNOWN) if word not in rows]
         if missing:
@@ -200,14 +186,14 @@ class WordTable:
         return fingerprint(self.vectors, *(f"{word} {row}" for word, row in sorted(self.rows.items())))
 
     def knows(self, tokens: Sequence[str]) -> bool:
-        """Whether one of the ``word/POS`` tokens that are read is in the vocabulary."""
+        """Whether one of the first `MAX_WORDS` ``word/POS`` tokens is in the vocabulary."""
         return any(token.rpartition("/")[0] in self.rows for token in tokens[:MAX_WORDS])
 
     def look_up(self, captions: Sequence[Sequence[str]]) -> Sentences:
         """Turn ``word/POS`` tokens of N captions, without start and end, into tensors.
 
         A word outside the vocabulary is ``unk``; a word of one of the evaluator's five lists has that list's part of
-        speech whatever its tag says; an unknown tag is ``OTHER``.
+        speech instead of its tag; an unknown tag is ``OTHER``.
         """
         sentences = [[f"{_START}/OTHER", *tokens[:MAX_WORDS], f"{_END}/OTHER"] for tokens in captions]
         counts = torch.tensor([len(tokens) for tokens in sentences], dtype=torch.int64)
@@ -231,7 +217,7 @@ class WordTable:
 
 @lru_cache(maxsize=1)
 def _special() -> dict[str, str]:
-    """Return the part of speech of every listed word; where two lists have a word, the first of `_LISTS` wins."""
+    """Return the part of speech of every listed word; if two lists have a word, that of the first of `_LISTS`."""
     result: dict[str, str] = {}
     for name, part in _LISTS.items():
         for word in evaluator_words(name):
@@ -248,8 +234,8 @@ _BODIES = {263: "HumanML3D", 251: "KIT-ML"}
 class T2MEvaluator(nn.Module):
     """Text and motion encoder of Guo et al. (CVPR 2022) with a euclidean co-embedding.
 
-    Its space is what R-precision, MM-Dist and FID of text-to-motion papers are measured in; latents are not normalised
-    and are compared by euclidean distance.
+    R-precision, MM-Dist and FID of text-to-motion papers are measured in its space; latents are not normalised and are
+    compared by euclidean distance.
     """
 
     mean: Tensor
@@ -260,17 +246,17 @@ class T2MEvaluator(nn.Module):
         movement_encoder: MovementEncoder,  # reads frames without contacts
         motion_encoder: MotionEncoder,  # reads movement steps
         text_encoder: TextEncoder,  # reads words of `words`
-        # [F] the evaluator's own mean (``Comp_v6_KLD01/meta``), not the generator's and not the dataset's.
+        # [F] the evaluator's mean (``Comp_v6_KLD01/meta``), not the generator's or the dataset's.
         mean: Tensor,
-        std: Tensor,  # [F] its own standard deviation
-        words: WordTable,  # the vocabulary
+        std: Tensor,  # [F] the evaluator's standard deviation
+        words: WordTable,
         *,
-        sizes: EvaluatorSizes,  # widths of the three networks
-        # What tags a caption without stored tokens: ``built-in``, the same on every machine, or ``auto``, the best that
+        sizes: EvaluatorSizes,
+        # Tagger of captions without stored tokens: ``built-in``, the same on every machine, or ``auto``, the best that
         # is installed (see `motionkit.motion.tag_caption`).
         tagger: Tagger = "auto",
-        origin: str = "new weights",  # where the weights came from, for messages
-        trained_on: DataRecord | None = None,  # dataset it was trained on; None if that is not known
+        origin: str = "new weights",  # file of the weights, for messages
+        trained_on: DataRecord | None = None,  # dataset it was trained on, if known
     ) -> None:
         super().__init__()
         for name, tensor in (("mean", mean), ("std", std)):
@@ -301,9 +287,9 @@ class T2MEvaluator(nn.Module):
         self._cut = False
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of weights, statistics and words, the same wherever they lie."""
-        own = {"own mean": self.mean, "own std": self.std}
-        return fingerprint(fingerprint_tensors({**self.state_dict(), **own}), self.words.fingerprint())
+        """Return the fingerprint of weights, statistics and words."""
+        statistics = {"own mean": self.mean, "own std": self.std}
+        return fingerprint(fingerprint_tensors({**self.state_dict(), **statistics}), self.words.fingerprint())
 
     @property
     def latent(self) -> int:
@@ -311,15 +297,15 @@ class T2MEvaluator(nn.Module):
         return self.sizes.latent
 
     def normalize(self, features: Tensor) -> Tensor:
-        """Move unnormalised features into the evaluator's own normalised space: ``(x - mean) / std``."""
+        """Normalise features with the evaluator's statistics: ``(x - mean) / std``."""
         return (features - self.mean) / self.std
 
     def encode_motions(self, features: Tensor, lengths: Tensor) -> Tensor:
         """Encode a padded batch of unnormalised features.
 
-        The last movement step reads up to three frames past a motion's end, as given. The original finds zeros of the
-        normalised space there (which is ``mean`` here) after a dataset's clips, and whatever the generator made after
-        generated ones. `encode_crops` always takes zeros.
+        The last movement step reads up to three frames past a motion's end, as given. In the original they are zeros in
+        normalised space (``mean`` here) for a dataset's clips, and the generator's output for generated motions.
+        `encode_crops` always uses zeros.
 
         Args:
             features: ``[N, T, F]``.
@@ -347,13 +333,7 @@ class T2MEvaluator(nn.Module):
     def encode_crops(self, features: Tensor, crops: Sequence[Crop], *, clamp: float = 0.0) -> CropLatents:
         """Encode crops of a batch of motions, with zeros after each; see `TMR.encode_crops`.
 
-        Args:
-            features: ``[N, T, F]`` unnormalised; frames outside all crops may hold anything.
-            crops: S crops inside their motions; one of fewer than four frames is not encoded and not finite.
-            clamp: Cut normalised values to ``[-clamp, clamp]``; 0 leaves them.
-
-        Returns:
-            One row per crop, in order. Differentiable in `features`.
+        A crop of fewer than four frames is not encoded and not finite.
         """
         self.check_width(features)
         return encode_crops(
@@ -373,26 +353,25 @@ class T2MEvaluator(nn.Module):
         return self.encode_sentences(self.words.look_up(tokens).to(self.mean.device))
 
     def encode_sentences(self, sentences: Sentences) -> Tensor:
-        """Encode captions that are tensors already: ``[N, E]``."""
+        """Encode captions given as tensors: ``[N, E]``."""
         latents: Tensor = self.text_encoder(*sentences)
         return latents
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
-        """Return the latent ``[N, E]`` of each text; a text is encoded once in the life of the model.
+        """Return the latent ``[N, E]`` of each text, which is cached.
 
-        Stored tokens are used where `tokens` has them; other texts are tagged. The clauses of a text joined by `` | ``
-        are joined by the word *then*. Texts pass the network one at a time, so that a value never depends on which
-        other texts were new in the same call.
+        Stored tokens are used if `tokens` has them; other texts are tagged. Clauses separated by `` | `` are joined by
+        the word *then*. Texts are encoded one at a time, so that a latent does not depend on the other texts of a call.
         """
         for text in dict.fromkeys(texts):
             if text not in self._texts:
-                # Not inference mode, whose tensors no later gradient may meet.
+                # Not in inference mode, whose tensors cannot be used with gradients later.
                 with torch.inference_mode(False), torch.no_grad():
                     self._texts[text] = self.encode_tokens([self.tokens_of(text)])[0]
         return torch.stack([self._texts[text] for text in texts]) if texts else self.mean.new_zeros(0, self.latent)
 
     def tokens_of(self, text: str) -> tuple[str, ...]:
-        """Return the ``word/POS`` tokens of a text, stored or tagged, with a warning where they say nothing."""
+        """Return the ``word/POS`` tokens of a text, stored or tagged; warn if the evaluator knows none of the words."""
         builtin = self.tagger == "built-in"
         clauses = [self.tokens.get(clause) or tag_caption(clause, builtin=builtin) for clause in text.split(SEPARATOR)]
         tokens = clauses[0]
@@ -401,13 +380,13 @@ class T2MEvaluator(nn.Module):
         if not self.words.knows(tokens):
             _logger.warning(
                 "the evaluator knows no word of %r: it cannot tell this caption from another one; use English words "
-                "of the kind HumanML3D uses",
+                "like HumanML3D's",
                 text,
             )
         elif len(clauses) > 1 and len(tokens) > MAX_WORDS and not self._cut:
             self._cut = True
             _logger.warning(
-                "%r has %d words, of which the evaluator reads %d: the last segments are not seen (a reward per "
+                "%r has %d words, of which the evaluator reads %d: the last segments are ignored (a reward per "
                 "segment, *-dense, reads each)",
                 text,
                 len(tokens),
@@ -416,24 +395,24 @@ class T2MEvaluator(nn.Module):
         return tokens
 
     def use_tokens(self, mapping: Mapping[str, Sequence[str]]) -> None:
-        """Take the stored ``word/POS`` tokens of captions; captions with none are left to the tagger."""
+        """Use stored ``word/POS`` tokens of captions; captions with none are tagged."""
         for text, tokens in mapping.items():
             if tokens:
                 self.tokens[text] = tuple(tokens)
         self._texts.clear()
 
     def whole_text(self, prompt: Prompt) -> str:
-        """Return the text of a whole prompt in the form `encode_texts` reads best: its segments, joined by `` | ``."""
+        """Return the segments of a prompt joined by `` | ``, for `encode_texts`."""
         return SEPARATOR.join(prompt.segments)
 
     def check_width(self, features: Tensor) -> None:
         """Refuse features of another width than the evaluator's."""
-        width, given = len(self.mean), features.shape[-1]
-        if given != width:
-            own, other = (_BODIES.get(size, "another body") for size in (width, given))
+        width, size = len(self.mean), features.shape[-1]
+        if size != width:
+            body, data = (_BODIES.get(number, "another body") for number in (width, size))
             raise MotionkitError(
-                f"the evaluator of {self.origin} reads {width} features per frame ({own}), these motions have {given} "
-                f"({other}).",
+                f"the evaluator of {self.origin} reads {width} features per frame ({body}), these motions have {size} "
+                f"({data}).",
                 why="there is one released evaluator for HumanML3D and one for KIT-ML.",
                 fix="use the evaluator of this data, or train one: motionkit pretrain t2m-evaluator --dataset ...",
             )

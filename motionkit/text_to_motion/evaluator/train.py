@@ -1,8 +1,8 @@
-"""`motionkit pretrain t2m-evaluator`: the trainer."""
+"""`motionkit pretrain t2m-evaluator`: losses, word vectors and trainer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -33,22 +33,17 @@ from motionkit.text_to_motion.pairs.train import Beside, PairTrainer, info_nce, 
 from motionkit.training.device import autocast
 from motionkit.training.world import joined
 
-# The losses of the evaluator, on distances between texts and motions.
-#
-# Source of `hinge`: Guo et al., "Generating Diverse and Natural 3D Human Motions from Text" (CVPR 2022), the loss
-# of its feature extractors, after Hadsell et al. (2006).
-
 
 def distances(text: Tensor, motion: Tensor) -> Tensor:
     """Return ``[B, B]`` euclidean distances, texts in rows, with a gradient at 0.
 
-    By differences: the three-term expansion of `motionkit.metrics.distances` loses the small distances that count here.
+    By differences, since the three-term expansion of `motionkit.metrics.distances` is inexact for small distances.
     """
     return ((text[:, None] - motion[None]).square().sum(-1) + 1e-12).sqrt()
 
 
 def same_caption(tokens: Sequence[Sequence[str]]) -> Tensor:
-    """Return ``[B, B]`` bool, True for two different rows whose captions have the same words: no wrong pair."""
+    """Return ``[B, B]`` bool, True for two different rows whose captions have the same words: false negatives."""
     words = [tuple(row) for row in tokens]
     same = torch.tensor([[a == b for b in words] for a in words])
     return same & ~torch.eye(len(words), dtype=torch.bool)
@@ -58,15 +53,18 @@ def hinge(
     distance: Tensor,  # [B, B]
     shift: int,  # the wrong motion of text i is ``j = (i + shift) mod B``
     *,
-    margin: float,  # distance from which a wrong pair costs nothing
+    margin: float,  # distance from which a wrong pair has loss 0
     same: Tensor,  # see `same_caption`; such a pair is left out
 ) -> Tensor:
-    """Pull pairs together, push one wrong pair per text apart: ``mean d_ii^2 + mean relu(margin - d_ij)^2``."""
+    """Return ``mean d_ii^2 + mean relu(margin - d_ij)^2`` with one wrong pair per text.
+
+    The loss of the feature extractors of Guo et al. (CVPR 2022), after Hadsell et al. (2006).
+    """
     rows = torch.arange(len(distance), device=distance.device)
-    other = (rows + shift) % len(rows)
-    wrong = (margin - distance[rows, other]).relu().square()
-    keep = ~same[rows, other] & (rows != other)
-    return distance.diagonal().square().mean() + torch.where(keep, wrong, wrong.new_zeros(())).mean()
+    wrong_row = (rows + shift) % len(rows)
+    wrong = (margin - distance[rows, wrong_row]).relu().square()
+    keep = ~same[rows, wrong_row] & (rows != wrong_row)
+    return distance.diagonal().square().mean() + torch.where(keep, wrong, 0.0).mean()
 
 
 def nce(
@@ -74,22 +72,22 @@ def nce(
     *,
     temperature: float,  # in units of distance
     same: Tensor,  # see `same_caption`
-    beside: Beside | None = None,  # changed copies as further wrong answers, which are never left out; see `info_nce`
+    beside: Beside | None = None,  # changed copies as further negatives; see `info_nce`
 ) -> Tensor:
     """Symmetric InfoNCE of ``-distance / temperature`` over ``[B, B]``, without the pairs of `same_caption`."""
     return info_nce((-distance / temperature).masked_fill(same, -torch.inf), beside)
 
 
 def copies_apart(beside: Beside, *, temperature: float, margin: float) -> Tensor:
-    """Push changed copies as far away as the published loss pushes wrong pairs: ``mean relu(margin - d)^2``.
+    """Return ``mean relu(margin - d)^2`` of changed copies, the published loss of wrong pairs.
 
-    A copy that only has to score below its clip stays a few units away, where an unrelated pair is `margin` away: the
-    change would cost a third of what a wrong caption costs.
+    With a loss that only ranks copies below their clips they would be a few units away, where unrelated pairs are
+    `margin` away.
 
     Args:
-        beside: Scores of the copies, see `scores`. A row without a copy costs nothing.
+        beside: Scores of the copies, see `scores`.
         temperature: That of the scores.
-        margin: Distance from which a copy costs nothing.
+        margin: Distance from which a copy has loss 0.
     """
     result = [(margin + temperature * copies).relu().square().mean() for copies in beside if copies is not None]
     return torch.stack(result).sum()
@@ -99,8 +97,6 @@ def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
     """Return ``[B]``, minus the distance of each row of two ``[B, D]``, divided by the temperature."""
     return -((text - motion).square().sum(-1) + 1e-12).sqrt() / temperature
 
-
-# The tokens and the word vectors that an evaluator is trained with.
 
 _SPECIAL = ("sos", "eos", "unk")
 
@@ -113,8 +109,8 @@ def caption_tokens(clips: Sequence[TextClip]) -> tuple[dict[str, tuple[str, ...]
     result: dict[str, tuple[str, ...]] = {}
     stored = False
     for clip in clips:
-        own: Sequence[tuple[str, ...]] = getattr(clip, "tokens", ()) or [()] * len(clip.captions)
-        for caption, tokens in zip(clip.captions, own, strict=True):
+        stored_tokens: Sequence[tuple[str, ...]] = getattr(clip, "tokens", ()) or [()] * len(clip.captions)
+        for caption, tokens in zip(clip.captions, stored_tokens, strict=True):
             stored |= bool(tokens)
             if tokens or caption not in result:
                 result[caption] = tokens or tag_caption(caption, builtin=True)
@@ -122,16 +118,14 @@ def caption_tokens(clips: Sequence[TextClip]) -> tuple[dict[str, tuple[str, ...]
 
 
 def starter_words(tokens: Mapping[str, Sequence[str]], width: int) -> WordTable:
-    """Make a table of word vectors from those of the starter's small copy of MiniLM.
+    """Make a table of word vectors from those of the starter's student of MiniLM.
 
-    Its words are reduced to the forms that captions have, as the mean of all words of one form, and to the `width`
-    directions in which they differ most, scaled to a mean square of 1. Words of `tokens` that it lacks get a random
-    vector, the same for a word at any time.
+    Words are reduced to the forms in tagged captions, with the mean of all words of one form, and vectors to their
+    first `width` principal components, scaled to a mean square of 1. Other words of `tokens` get a random vector,
+    seeded by the word.
     """
-    student = StudentEncoder(student_path())
-    known = student.word_vectors()
     forms: dict[str, list[Tensor]] = {}
-    for word, vector in known.items():
+    for word, vector in StudentEncoder(student_path()).word_vectors().items():
         for form in _forms(word):
             forms.setdefault(form, []).append(vector)
     words = list(forms)
@@ -142,22 +136,17 @@ def starter_words(tokens: Mapping[str, Sequence[str]], width: int) -> WordTable:
     vectors = vectors * vectors.gather(0, vectors.abs().argmax(0)[None]).sign()
     table = table @ vectors
     table = table / table.square().mean().sqrt()
-    new = [word for word in (*_SPECIAL, *_words(tokens.values())) if word not in forms]
-    rows = [*table.float(), *(_random(word, width) for word in dict.fromkeys(new))]
-    return WordTable(
-        torch.stack(rows), {word: row for row, word in enumerate((*words, *dict.fromkeys(new)))}, "starter"
-    )
+    used = sorted({token.rpartition("/")[0] for row in tokens.values() for token in row})
+    new = list(dict.fromkeys(word for word in (*_SPECIAL, *used) if word not in forms))
+    rows = [*table.float(), *(_random(word, width) for word in new)]
+    return WordTable(torch.stack(rows), {word: row for row, word in enumerate((*words, *new))}, "starter")
 
 
 def _forms(word: str) -> list[str]:
-    """Return what a tagger may make of a word, as a noun or as a verb."""
+    """Return the forms that the tagger reduces a word to, as a noun or as a verb."""
     contexts = (word, f"a {word}", f"is {word}")
     result = [token.rpartition("/")[0] for text in contexts for token in tag_caption(text, builtin=True)[-1:]]
     return list(dict.fromkeys(result))
-
-
-def _words(tokens: Iterable[Sequence[str]]) -> list[str]:
-    return sorted({token.rpartition("/")[0] for row in tokens for token in row})
 
 
 def _random(word: str, width: int) -> Tensor:
@@ -167,8 +156,8 @@ def _random(word: str, width: int) -> Tensor:
 class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
     """Trains a text-to-motion evaluator from scratch; see `motionkit.training.base.Trainer`.
 
-    The movement encoder is trained together with the other two networks; the original trained it beforehand, as one
-    half of an autoencoder. The loss is the published one plus an InfoNCE of distances (``loss.nce=0`` leaves it out).
+    The movement encoder is trained together with the other two networks; the original trained it before, as a part of
+    an autoencoder. The loss is the published one plus an InfoNCE of distances (``loss.nce=0`` leaves it out).
     Statistics are computed from the training clips. The model becomes ``RUN/evaluator``.
     """
 
@@ -187,7 +176,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
 
     @property
     def model(self) -> T2MEvaluator:
-        """What is trained."""
+        """The trained model."""
         return self.evaluator
 
     def prepare(self) -> None:
@@ -240,7 +229,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         evaluator, loss, device = self.evaluator, self.settings.loss, self.device
         raw, lengths = batch.features.to(device), batch.lengths.to(device)
         mask = length_mask(lengths, raw.shape[1])
-        x = torch.where(mask[..., None], evaluator.normalize(raw), raw.new_zeros(()))
+        x = torch.where(mask[..., None], evaluator.normalize(raw), 0.0)
         if self.settings.train.noise:
             x = torch.where(mask[..., None], self.noisy(x, batch.generator), x)
         tokens = [self._tokens_of(caption) for caption in batch.captions]
@@ -267,17 +256,17 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         x = self.evaluator.normalize(raw)
         if self.settings.train.noise:
             x = self.noisy(x, copies.generator)
-        x = torch.where(mask[..., None], x, raw.new_zeros(()))
+        x = torch.where(mask[..., None], x, 0.0)
         with autocast(self.device, self.settings.precision):
             return self.evaluator.encode_normalized(x, lengths).float()
 
     def encode_changed(self, captions: ChangedCaptions) -> Tensor:
         """Encode changed captions: ``[K, D]``."""
         seed = captions.generator.initial_seed()
-        # What is drawn for a caption follows from its place in the batch, whichever process has it.
+        # Draws for a caption depend on its row in the batch, not on the process.
         rows = [
-            self._disturbed([self._tokens_of(text)], torch.Generator().manual_seed((seed + place) % 2**63))
-            for place, text in zip(captions.places, captions.captions, strict=True)
+            self._disturbed([self._tokens_of(text)], torch.Generator().manual_seed((seed + row_number) % 2**63))
+            for row_number, text in zip(captions.places, captions.captions, strict=True)
         ]
         words, parts = (pad_sequence([row[part][0] for row in rows], batch_first=True) for part in (0, 1))
         sentences = Sentences(words, parts, torch.cat([row[2] for row in rows])).to(self.device)
@@ -289,16 +278,16 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         return scores(texts, motions, temperature=self.settings.loss.temperature)
 
     def _tokens_of(self, caption: str) -> Sequence[str]:
-        """Return the tokens of a caption; one that is not in the data is tagged at its first use."""
+        """Return the tokens of a caption, tagged if it is not in the data."""
         if caption not in self._tokens:
             self._tokens[caption] = tag_caption(caption, builtin=True)
         return self._tokens[caption]
 
     def _disturbed(self, tokens: Sequence[Sequence[str]], generator: torch.Generator) -> Sentences:
-        """Return captions with words left out and noise on the rest, so that other wordings are near."""
+        """Return captions with words dropped and noise on the others, for robustness to other wordings."""
         settings, table = self.settings.words, self.evaluator.words
-        kept = [_thinned(row, settings.dropout, generator) for row in tokens]
-        sentences = table.look_up(kept)
+        thinned = [_thinned(row, settings.dropout, generator) for row in tokens]
+        sentences = table.look_up(thinned)
         if not settings.noise:
             return sentences
         scale = settings.noise * float(table.vectors.square().mean().sqrt())
@@ -307,6 +296,6 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
 
 
 def _thinned(tokens: Sequence[str], share: float, generator: torch.Generator) -> list[str]:
-    """Leave each token out with chance `share`, but not all of them."""
-    kept = torch.rand(len(tokens), generator=generator) >= share
-    return [token for token, keep in zip(tokens, kept.tolist(), strict=True) if keep] or list(tokens)
+    """Drop each token with probability `share`, but not all of them."""
+    keep = (torch.rand(len(tokens), generator=generator) >= share).tolist()
+    return [token for token, keeps in zip(tokens, keep, strict=True) if keeps] or list(tokens)

@@ -1,4 +1,4 @@
-"""Everything a run measures on held-out prompts: before training, on the way, and after it."""
+"""Measurements of a run on held-out prompts: before training, at points during it, and after it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from motionkit.tracking import HELDOUT_TABLES, LEAST_MOVEMENT, MIN_RATIO, MOST_S
 from motionkit.training.steps import Kept, Stateful
 from motionkit.training.world import OneProcess, World, of_main
 
-# Alarms: what a reward curve looks like when something is wrong, in words.
-
 PATIENCE = 20
 _TOLERANCE = 1e-6
-_STILL = 0.3  # share of its jerk that a motion keeps when all that is left of it is trembling
+_STILL = 0.3  # share of the jerk before: below it, only jitter is left of the motions
 _LOST = {"movement": 0.1, "diversity": 0.25, "speed": 0.25, "path": 0.25}  # largest relative loss without an alarm
 
 
@@ -33,10 +31,10 @@ class RewardAlarms:
     def __init__(self, bounds: tuple[float, float] | None = None) -> None:
         self._bounds = bounds
         self._recent: deque[tuple[float, float, float]] = deque(maxlen=PATIENCE)
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
     def look(self, metrics: Mapping[str, float]) -> list[str]:
-        """Take one step's metrics in; return what is new and worth saying."""
+        """Add one step's metrics; return new alarms."""
         self._recent.append((metrics["reward/mean"], metrics["reward/min"], metrics["reward/max"]))
         alarms = []
         if len(self._recent) == PATIENCE:
@@ -49,12 +47,12 @@ class RewardAlarms:
                 alarms += self._pinned(self._bounds)
         alarms += [
             f"the reward {name} gave no sample a finite score; it is left out of such steps (metric reward/left_out)"
-            for name in _dead(metrics)
+            for name in _without_score(metrics)
         ]
         if math.isnan(metrics["reward/mean"]) or metrics.get("reward/nan", 0.0) > 0:
             alarms.append("some samples have no finite reward; they are left out of the update")
-        fresh = [text for text in alarms if text not in self._said]
-        self._said.update(fresh)
+        fresh = [text for text in alarms if text not in self._logged]
+        self._logged.update(fresh)
         return fresh
 
     def _pinned(self, bounds: tuple[float, float]) -> list[str]:
@@ -66,36 +64,36 @@ class RewardAlarms:
         ]
 
 
-def _dead(metrics: Mapping[str, float]) -> list[str]:
-    """Return the names of the rewards whose own mean, ``reward/<name>/mean``, is not a number though they apply."""
+def _without_score(metrics: Mapping[str, float]) -> list[str]:
+    """Return the names of the rewards whose mean, ``reward/<name>/mean``, is NaN although they apply."""
     parts = [(key.split("/"), value) for key, value in metrics.items()]
-    result = [
-        part[1] for part, value in parts if len(part) == 3 and part[::2] == ["reward", "mean"] and math.isnan(value)
+    names = [
+        path[1] for path, value in parts if len(path) == 3 and path[::2] == ["reward", "mean"] and math.isnan(value)
     ]
-    return [name for name in result if metrics.get(f"reward/{name}/applies") != 0.0]
+    return [name for name in names if metrics.get(f"reward/{name}/applies") != 0.0]
 
 
 def drift_alarms(
-    found: Mapping[str, Paired],  # paired quantities by name (``reward``, ``judge``, ``movement``, ``skate``, ``jerk``)
+    compared: Mapping[str, Paired],  # by name: ``reward``, ``judge``, ``movement``, ``skate``, ``jerk``, ...
     *,
-    most: float = 0.3,  # relative rise of jerk or skate that is worth an alarm
+    most: float = 0.3,  # largest relative rise of jerk or skate without an alarm
 ) -> list[str]:
-    """Return what the held-out comparison has to say against the run."""
+    """Return the alarms of a held-out comparison."""
     texts = []
     for name in ("jerk", "skate"):
-        paired = found.get(name)
+        paired = compared.get(name)
         if paired is not None and paired.n and paired.delta > most * paired.before:
             change = f"{name} rose from {paired.before:.3g} to {paired.after:.3g}"
             texts.append(f"{change}: the reward may be paid for with bad physics")
     for name, most_lost in _LOST.items():
-        paired = found.get(name)
+        paired = compared.get(name)
         if paired is not None and paired.n and paired.delta < -most_lost * paired.before:
             texts.append(f"{name} fell from {paired.before:.3g} to {paired.after:.3g}: {_MEANING[name]}")
-    jerk = found.get("jerk")
+    jerk = compared.get("jerk")
     if jerk is not None and jerk.n and jerk.after < _STILL * jerk.before:
         change = f"jerk fell from {jerk.before:.3g} to {jerk.after:.3g}"
         texts.append(f"{change}: the motions have all but stopped, the reward may be won by standing still")
-    reward, judge = found.get("reward"), found.get("judge")
+    reward, judge = compared.get("reward"), compared.get("judge")
     texts += [
         f"no held-out prompt has a finite {name} both before and after: nothing can be said about it"
         for name, paired in (("reward", reward), ("judge", judge))
@@ -113,10 +111,10 @@ def drift_alarms(
     return texts
 
 
-def still_alarms(found: Mapping[str, Paired]) -> list[str]:
-    """Return what is wrong with how much the motions move after training, whatever they did before."""
+def still_alarms(compared: Mapping[str, Paired]) -> list[str]:
+    """Return alarms if the motions after training hardly move, whatever they did before."""
     texts = []
-    movement, statues = found.get("movement"), found.get("statues")
+    movement, statues = compared.get("movement"), compared.get("statues")
     if movement is not None and movement.n and movement.after < LEAST_MOVEMENT:
         texts.append(
             f"movement is {movement.after:.2f} of that of real clips of the same actions (below {LEAST_MOVEMENT}): "
@@ -131,7 +129,7 @@ def still_alarms(found: Mapping[str, Paired]) -> list[str]:
 
 
 def judge_ratio(reward: Paired, judge: Paired) -> float | None:
-    """Return the judge's gain as a share of the reward's; None while the reward has no certain gain."""
+    """Return the judge's gain over the reward's; None unless the reward's interval is above 0."""
     return judge.delta / reward.delta if reward.n and judge.n and reward.ci95[0] > 0 else None
 
 
@@ -144,11 +142,11 @@ _MEANING = {
 
 
 _logger = logging.getLogger("motionkit.grpo")
-_EARLY = 30  # the first point of a run of as many steps comes after this part of it: a new user soon sees one
+_EARLY = 30  # the first point comes after one thirtieth of the run, so that a new user soon sees one
 _KINDS = ("reported", "watched", "all_steps", "generate", "guided")
 _KEYS = {"generate": "heldout_generate", "reported": "heldout", "all_steps": "heldout_all_steps"}
-_MADE = ("generate", "guided")  # measured with the guidance that generate takes
-_ENOUGH = 0.5  # of the gain at the guidance of before, which that of training must have to replace it
+_MADE = ("generate", "guided")  # measured with the guidance of ``motionkit generate``
+_ENOUGH = 0.5  # the guidance of training replaces the one before if it has at least this share of its gain
 _PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
 
 
@@ -156,24 +154,23 @@ _PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
 class Measurements:
     """The held-out measurements of one run."""
 
-    policy: DiffusionPolicy  # what is measured
-    averaged: Callable[[], AbstractContextManager[None]]  # puts the averaged weights into the policy for the duration
-    # Puts the policy as it started back for the duration, where that needs no copy; None elsewhere. What is measured at
-    # the end only is then measured before and after at the end, and training starts sooner.
+    policy: DiffusionPolicy
+    averaged: Callable[[], AbstractContextManager[None]]  # puts the averaged weights into the policy
+    # Restores the policy as it started, if that needs no copy; else None. Most kinds are then measured at the end, both
+    # before and after, so that training starts sooner.
     started: Callable[[], AbstractContextManager[None]] | None
-    # What is measured, any of: ``reported``, the prompts that the table is about; ``watched``, other prompts, measured
-    # at the points on the way; ``all_steps``, the reported prompts with every step of the ancestral sampler;
-    # ``generate``, the first of them as ``motionkit generate`` samples the finished policy; ``guided``, the watched
-    # prompts so, by which `choose_guidance` chooses.
+    # Any of: ``reported``, the prompts of the table; ``watched``, other prompts, measured at points during the run;
+    # ``all_steps``, the reported prompts with every step of the ancestral sampler; ``generate``, the first of them as
+    # ``motionkit generate`` samples the finished policy; ``guided``, the watched prompts like that, for
+    # `choose_guidance`.
     heldout: Mapping[str, HeldOut]
-    points: int  # points on the way, evenly spaced
+    points: int  # points during the run, evenly spaced
     num_steps: int  # updates of the run
-    stop_on_gap: bool  # end the run when the judge no longer follows the reward
-    motions: int = 4  # prompts whose motion is kept at every point; 0 keeps none
-    guidance: float = 2.5  # guidance scale that ``motionkit generate`` samples the policy with as it starts
-    rows: frozenset[str] = frozenset()  # quantities that the rewards are made of; their rows say so
-    # What the policy is trained on, written beside the best one.
-    trained_on: TrainedOn = field(default_factory=TrainedOn)
+    stop_on_gap: bool  # end the run if the judge no longer follows the reward
+    motions: int = 4  # prompts whose motions are kept at every point; 0: none
+    guidance: float = 2.5  # guidance scale of ``motionkit generate`` for the policy before training
+    rows: frozenset[str] = frozenset()  # quantities that the rewards consist of, marked in the table
+    trained_on: TrainedOn = field(default_factory=TrainedOn)  # written beside the best policy
     # The processes that train together. All of them measure, at the same time; the main one's figures decide.
     world: World = field(default_factory=OneProcess)
     _stays: bool = False
@@ -181,11 +178,11 @@ class Measurements:
     _best: Kept = field(default_factory=lambda: Kept(values={"reward": 0.0, "step": 0, "gaps": 0}))
 
     def parts(self) -> dict[str, Stateful]:
-        """Return what a checkpoint holds of it."""
-        return {**{f"before_{name}": kept for name, kept in self._before.items()}, "best": self._best}
+        """Return the parts of a checkpoint."""
+        return {**{f"before_{name}": figures for name, figures in self._before.items()}, "best": self._best}
 
     def before(self, run: Run) -> None:
-        """Measure the policy as it starts, and log it as step 0."""
+        """Measure the policy before training, and log it as step 0."""
         for name, heldout in self.heldout.items():
             if name in ("all_steps", *_MADE) and self.started is not None:
                 continue
@@ -201,7 +198,7 @@ class Measurements:
                     self._keep(0, run, measured)
 
     def at(self, step: int, run: Run) -> dict[str, float]:
-        """Measure after update number `step`, where it is a point; keep the policy if it is the best so far.
+        """Measure after update number `step` if it is a point; keep the policy if it is the best so far.
 
         Returns:
             Metrics of the watched prompts; empty if the step is not a point.
@@ -225,7 +222,7 @@ class Measurements:
                     self.trained_on.write(run.artifact("best"))
         self._keep(step, run, measured)
         self._note(gaps=int(self._best.values["gaps"]) + 1 if gap else 0)
-        _logger.info("step %d: held-out %s, in %.1f s", step, _in_words(result), time.monotonic() - begun)
+        _logger.info("step %d: held-out %s, in %.1f s", step, _summary(result), time.monotonic() - begun)
         return _metrics(result)
 
     def _keep(self, step: int, run: Run, measured: Measured) -> None:
@@ -238,31 +235,31 @@ class Measurements:
 
     @property
     def _curve(self) -> str:
-        """Which prompts are measured on the way."""
+        """Kind of the prompts that are measured during the run."""
         return "watched" if "watched" in self.heldout else "reported"
 
     @property
     def must_stop(self) -> bool:
-        """Whether the judge has stopped following the reward, in a run that ends then."""
+        """Whether the run ends because the judge no longer follows the reward."""
         return self.stop_on_gap and int(self._best.values["gaps"]) >= _PATIENCE
 
     def stopped(self) -> str:
-        """Return why a run ended early, and which policy it kept, in words."""
+        """Return why a run ended early, and which policy it kept."""
         step = int(self._best.values["step"])
-        kept = f"; best/ holds the policy of step {step}, before the gap" if step else ""
-        return f"the judge gained less than {MIN_RATIO} of the reward's gain at {_PATIENCE} points in a row{kept}"
+        note = f"; best/ holds the policy of step {step}, before the gap" if step else ""
+        return f"the judge gained less than {MIN_RATIO} of the reward's gain at {_PATIENCE} points in a row{note}"
 
     @property
     def guidance_after(self) -> float:
-        """Guidance scale that ``motionkit generate`` samples the finished policy with."""
+        """Guidance scale of ``motionkit generate`` for the finished policy."""
         generated = self.heldout.get("generate")
         return self.guidance if self._stays or generated is None else generated.guidance
 
     def choose_guidance(self, run: Run) -> bool:
-        """Return whether ``motionkit generate`` is to sample the finished policy with the guidance of before.
+        """Return whether ``motionkit generate`` samples the finished policy with the guidance it had before training.
 
-        It is where the guidance of training (less, so smoother) has not half of the gain that the guidance of before
-        has, by the reward, on prompts that are not reported: too few updates to make up for the guidance.
+        It does if the guidance of training (lower, so smoother) has less than half of its gain in reward, on prompts
+        that are not reported: there were too few updates to make up for the lower guidance.
         """
         heldout = self.heldout.get("guided")
         if heldout is None:
@@ -272,29 +269,25 @@ class Measurements:
             other = heldout.measure(self.policy, guidance=self.guidance)
         if self.started is not None:
             self._before["guided"].tensors = self._at_start(run, {"guided": heldout}, after)["guided"].tensors()
-        if not self._before["guided"].tensors:  # a run that began before this was measured
+        if not self._before["guided"].tensors:  # resumed from a version that did not measure it
             return False
         start = self._start("guided")
-        own, kept = (compare_measured(start, one)["reward"] for one in (after["guided"], other))
-        (less,) = of_main([kept.delta * _ENOUGH - own.delta], self.world)
+        tuned, unchanged = (compare_measured(start, result)["reward"] for result in (after["guided"], other))
+        (less,) = of_main([unchanged.delta * _ENOUGH - tuned.delta], self.world)
         self._stays = less > 0
         if self._stays:
             _logger.info(
                 "generate samples the policy with guidance %g, as before training (%+.3f on other prompts), not with "
                 "%g, at which it was tuned (%+.3f)",
                 self.guidance,
-                kept.delta,
+                unchanged.delta,
                 heldout.guidance,
-                own.delta,
+                tuned.delta,
             )
         return self._stays
 
     def after(self, run: Run) -> dict[str, object]:
-        """Measure the finished policy.
-
-        Returns:
-            Entries of the run's summary.
-        """
+        """Measure the finished policy, and return entries of the run's summary."""
         summary: dict[str, object] = {}
         if best := int(self._best.values["step"]):
             summary["best"] = {
@@ -303,82 +296,85 @@ class Measurements:
                 "delta": self._best.values["reward"],
             }
             if best < self.num_steps:
-                _logger.info("best/ holds the policy of step %d, the best on the prompts on the way", best)
+                _logger.info("best/ holds the policy of step %d, the best on the prompts measured during the run", best)
         reported = self.heldout.get("reported")
         if reported is None:
             return summary
-        asked = {name: self.heldout[name] for name in _KEYS if name in self.heldout}
+        heldouts = {name: self.heldout[name] for name in _KEYS if name in self.heldout}
         with self.averaged():
-            measured = self._measure(asked, "after", self.guidance_after)
+            measured = self._measure(heldouts, "after", self.guidance_after)
         if self.started is not None:
-            later = {name: one for name, one in asked.items() if name != "reported"}
-            for name, found in self._at_start(run, later, measured).items():
-                self._before[name].tensors = found.tensors()
+            later = {name: heldout for name, heldout in heldouts.items() if name != "reported"}
+            for name, result in self._at_start(run, later, measured).items():
+                self._before[name].tensors = result.tensors()
         real = reported.measure_real(device=self.policy.normalizer.mean.device)
         shown = measured.get("generate", measured["reported"]).shown
-        for name, kept in (("after", shown), ("real", None if real is None else real.shown)):
-            if kept is not None:
-                kept.keep(run, name)
-        pairs = {name: compare_measured(self._start(name), found) for name, found in measured.items()}
+        for name, motions in (("after", shown), ("real", None if real is None else real.shown)):
+            if motions is not None:
+                motions.keep(run, name)
+        pairs = {name: compare_measured(self._start(name), result) for name, result in measured.items()}
         self._warn(pairs)
         tables = []
         for name, paired in pairs.items():
-            own = None if real is None else real.first(len(asked[name].prompts))
+            first_real = None if real is None else real.first(len(heldouts[name].prompts))
             summary[_KEYS[name]] = {
-                key: pair.document() | _real(own, key) | ({"trained_on": True} if key in self.rows else {})
+                key: pair.document() | _real(first_real, key) | ({"trained_on": True} if key in self.rows else {})
                 for key, pair in paired.items()
-            } | _sets(asked[name], self._start(name), measured[name])
-            tables.append(result_table(results(summary[_KEYS[name]]), self._title(name, asked[name])))
+            } | _sets(heldouts[name], self._start(name), measured[name])
+            tables.append(result_table(results(summary[_KEYS[name]]), self._title(name, heldouts[name])))
         return summary | {"table": tables}
 
-    def _measure(self, asked: dict[str, HeldOut], when: str, guidance: float) -> dict[str, Measured]:
-        """Measure the policy as it is, every kind in `asked`; `guidance` is that of what generate makes."""
+    def _measure(self, heldouts: dict[str, HeldOut], when: str, guidance: float) -> dict[str, Measured]:
+        """Measure the policy in its current state, every kind in `heldouts`; `guidance` is that of `_MADE`."""
         result: dict[str, Measured] = {}
-        for name, heldout in reversed(asked.items()):  # all steps first: what generate makes may be known from them
-            own = guidance if name in _MADE else heldout.guidance
-            known = self._known(asked, result, own) if name == "generate" else None
+        for name, heldout in reversed(heldouts.items()):  # all steps first: `generate` may be a part of them
+            scale = guidance if name in _MADE else heldout.guidance
+            known = self._known(heldouts, result, scale) if name == "generate" else None
             if known is None:
                 _logger.info("measuring %s %s training", _asked(name, heldout), when)
-            result[name] = known or heldout.measure(self.policy, guidance=own)
-        return {name: result[name] for name in asked}
+            result[name] = known or heldout.measure(self.policy, guidance=scale)
+        return {name: result[name] for name in heldouts}
 
-    def _known(self, asked: Mapping[str, HeldOut], found: Mapping[str, Measured], guidance: float) -> Measured | None:
-        """Return what generate makes, where all steps are what it takes, at this guidance: same prompts and noise."""
-        if "all_steps" not in found or asked["all_steps"].guidance != guidance or asked["generate"].steps is not None:
+    def _known(self, heldouts: Mapping[str, HeldOut], done: Mapping[str, Measured], guidance: float) -> Measured | None:
+        """Return the measurement of `generate` if it is a part of `all_steps`: same guidance, prompts and noise."""
+        every, generate = heldouts.get("all_steps"), heldouts["generate"]
+        if every is None or "all_steps" not in done or every.guidance != guidance or generate.steps is not None:
             return None
-        return found["all_steps"].first(len(asked["generate"].prompts))
+        return done["all_steps"].first(len(generate.prompts))
 
     def _warn(self, pairs: Mapping[str, Mapping[str, Paired]]) -> None:
-        """Log the alarms of all tables, at most one for each quantity, starting with what generate makes."""
+        """Log the alarms of all tables, at most one for each quantity."""
         warned: set[str] = set()
-        for name, found in pairs.items():
-            where = "" if name == "reported" else f" ({HELDOUT_TABLES[_KEYS[name]]})"
-            for text in drift_alarms(found) + still_alarms(found):
+        for name, compared in pairs.items():
+            title = "" if name == "reported" else f" ({HELDOUT_TABLES[_KEYS[name]]})"
+            for text in drift_alarms(compared) + still_alarms(compared):
                 about = text.removeprefix("the ").split()[0]
                 if about not in warned:
-                    _logger.warning("%s%s", text, where)
+                    _logger.warning("%s%s", text, title)
                     warned.add(about)
 
     def _title(self, name: str, heldout: HeldOut) -> str:
-        """Return what a table is about."""
+        """Return the title of a table."""
         count, steps = len(heldout.prompts), len(self.policy.schedule)
         if name == "reported":
             return f"Held out: {count} prompts x {heldout.samples} samples, same noise before and after"
         if name == "all_steps":
             return f"The same prompts with all {steps} sampling steps, one sample each"
-        own = "" if self.guidance == self.guidance_after else f", then {self.guidance_after:g}"
+        changed = "" if self.guidance == self.guidance_after else f", then {self.guidance_after:g}"
         visited = heldout.steps if isinstance(heldout.steps, Sequence) else ()
-        taken = f"{len(visited)} of {steps}" if visited else f"all {steps}"
-        return f"As motionkit generate samples: {count} prompts, {taken} steps, guidance {self.guidance:g}{own}"
+        steps_text = f"{len(visited)} of {steps}" if visited else f"all {steps}"
+        return (
+            f"As motionkit generate samples: {count} prompts, {steps_text} steps, guidance {self.guidance:g}{changed}"
+        )
 
     def _at_start(self, run: Run, later: dict[str, HeldOut], after: Mapping[str, Measured]) -> Mapping[str, Measured]:
-        """Return the measurements of the policy as it started, which a run that is made longer has already."""
+        """Return the measurements of the policy before training; a run that is made longer has them already."""
         paths = {name: run.artifact("heldout") / f"before_{name}.safetensors" for name in later}
         # Processes that train together measure at the same time, and only one of them has the run folder.
         if self.world.size == 1:
-            kept = {name: Measured.kept(paths[name], after[name]) for name in later}
-            if all(result is not None for result in kept.values()):
-                return {name: result for name, result in kept.items() if result is not None}
+            stored = {name: Measured.kept(paths[name], after[name]) for name in later}
+            if all(result is not None for result in stored.values()):
+                return {name: result for name, result in stored.items() if result is not None}
         assert self.started is not None
         with self.started():
             before = self._measure(later, "before", self.guidance)
@@ -399,20 +395,19 @@ class Measurements:
         return even | {self.num_steps // _EARLY} - {0}
 
 
-def _in_words(found: Mapping[str, Paired]) -> str:
-    """Return a point of the curve in words."""
-    shown = [(name, found[name]) for name in ("reward", "judge") if name in found]
+def _summary(compared: Mapping[str, Paired]) -> str:
+    shown = [(name, compared[name]) for name in ("reward", "judge") if name in compared]
     return ", ".join(f"{name} {paired.after:.3f} ({round(paired.delta, 3) + 0.0:+.3f})" for name, paired in shown)
 
 
 def _real(real: Measured | None, name: str) -> dict[str, float]:
-    """Return the entry of real motions in a document."""
+    """Return the entry ``real`` of a quantity in the summary."""
     mean = float("nan") if real is None or name not in real.quantities else real.mean(name)
     return {"real": mean} if math.isfinite(mean) else {}
 
 
 def _sets(heldout: HeldOut, before: Measured, after: Measured) -> dict[str, dict[str, object]]:
-    """Return the entries of figures that sets of motions have as a whole."""
+    """Return the entries of metrics of whole sets of motions, such as the FID."""
     result = heldout.compare_sets(before, after)
     return {
         name: figure.paired.document() | ({} if figure.real is None else {"real": figure.real})
@@ -427,13 +422,13 @@ def _asked(name: str, heldout: HeldOut) -> str:
         "generate": "held-out prompts as generate samples",
         "guided": "other held-out prompts as generate samples",
     }
-    what = words.get(name, "held-out prompts")
-    return f"{len(heldout.prompts)} {what}"
+    phrase = words.get(name, "held-out prompts")
+    return f"{len(heldout.prompts)} {phrase}"
 
 
-def _metrics(found: Mapping[str, Paired]) -> dict[str, float]:
+def _metrics(compared: Mapping[str, Paired]) -> dict[str, float]:
     metrics: dict[str, float] = {}
-    for name, paired in found.items():
+    for name, paired in compared.items():
         if name in ("reward", "judge"):
             metrics |= {f"heldout/{name}/mean": paired.after, f"heldout/{name}/delta": paired.delta}
         else:

@@ -32,15 +32,15 @@ from motionkit.config import (
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 
-# What ``--algorithm auto`` means: the update rule that suits the options and the rewards.
+# Choice of ``--algorithm auto``: the update rule that suits the options and the rewards.
 
 AUTO = "auto"
-_REMOVED = {"rwr": "awm"}  # what takes its place: the same loss, with weights that add up to zero
+_REMOVED = {"rwr": "awm"}  # replacement: the same loss, with weights that add up to zero
 _GRADIENT, _MIXED = "reward-gradient", "mixed"
 _BLACK_BOX = "awm"  # of the algorithms without a gradient it learns most, see docs/algorithms
-_COMMON = "grpo"  # what the options that several have are known from
+_COMMON = "grpo"  # preferred if several algorithms have the options
 _GROUPS = ("objective", "rollout", "sampler")
-"""Groups of settings that differ from algorithm to algorithm; in the others only defaults do."""
+"""Groups whose settings differ between algorithms; in the other groups only defaults do."""
 
 
 def decide(
@@ -50,11 +50,11 @@ def decide(
 ) -> tuple[str, str]:
     """Resolve ``auto``; every other name stays.
 
-    An option that only some of our algorithms have chooses among those. Then `reward-gradient` is taken if every
-    reward has a gradient, `mixed` if only some have, and `awm`, which needs none, if none has.
+    Only built-in algorithms that have all options that were set are considered: `reward-gradient` if every reward has
+    a gradient, `mixed` if only some have, and `awm`, which needs none, if none has.
 
     Returns:
-        The algorithm, and one line that says why and how to choose.
+        The algorithm, and one line that tells why and how to choose another.
     """
     if name in _REMOVED and not any(entry.name == name for entry in plugins.available("algorithms")):
         raise MotionkitError(
@@ -67,20 +67,20 @@ def decide(
     rewards = chosen.get("reward", ())
     without = [reward for reward in rewards if not _has_gradient(reward)]
     wanted = _GRADIENT if not without else _MIXED if len(without) < len(rewards) else _BLACK_BOX
-    # Only our own: another package is not imported before it is asked for.
+    # Only built-in ones: other packages are not imported unless they are chosen.
     names = {entry.name: _keys(entry.name) for entry in plugins.available("algorithms") if entry.builtin}
-    special = {key for key in keys if 0 < sum(key in own for own in names.values()) < len(names)}
-    able = [algorithm for algorithm, own in names.items() if special <= own]
+    special = {key for key in keys if 0 < sum(key in options for options in names.values()) < len(names)}
+    able = [algorithm for algorithm, options in names.items() if special <= options]
     if not able:
         raise MotionkitError(
             f"no algorithm has all of {', '.join(sorted(special))}.", fix="choose one: --algorithm NAME."
         )
     if wanted not in able:
-        taken = _COMMON if _COMMON in able else able[0]
-        own = sorted(key for key in special if sum(key in keys for keys in names.values()) == 1)
+        algorithm = _COMMON if _COMMON in able else able[0]
+        options = sorted(key for key in special if sum(key in keys for keys in names.values()) == 1)
         lacking = sorted(special - names[wanted])
-        reason = f"only it has {', '.join(own)}" if own else f"{wanted} has no {', '.join(lacking)}"
-        return taken, _line(taken, reason, "")
+        reason = f"only it has {', '.join(options)}" if options else f"{wanted} has no {', '.join(lacking)}"
+        return algorithm, _line(algorithm, reason, "")
     reason = f"{', '.join(without)} has no gradient" if without else "every reward has a gradient"
     if wanted == _MIXED:
         reason += f", {', '.join(reward for reward in rewards if reward not in without)} has one"
@@ -89,8 +89,8 @@ def decide(
 
 def _has_gradient(reward: str) -> bool:
     try:
-        return plugins.get("rewards", reward, typed=True).gradient  # the slot has refused code that was not typed
-    except MotionkitError:  # it is reported with the slot that it was chosen for
+        return plugins.get("rewards", reward, typed=True).gradient  # the slot refuses code from files already
+    except MotionkitError:  # reported by the slot
         return True
 
 
@@ -99,39 +99,39 @@ def _keys(algorithm: str) -> set[str]:
     return {leaf.key for leaf in result if leaf.path[0] in _GROUPS}
 
 
-def _line(taken: str, reason: str, other: str) -> str:
-    choose = f"; --algorithm {other} chooses another" if other and other != taken else ""
-    return f"algorithm {taken} ({reason}){choose}"
+def _line(algorithm: str, reason: str, other: str) -> str:
+    choose = f"; --algorithm {other} chooses another" if other and other != algorithm else ""
+    return f"algorithm {algorithm} ({reason}){choose}"
 
 
-# What ``--preset`` means: sizes that fit what a run computes on. Imports torch only where there is a GPU's driver.
+# ``--preset``: sizes that fit the device. Imports torch only if there is a GPU's driver.
 #
-# The defaults are for a CPU. An algorithm's options hold in `gpu` what takes their place on a CUDA device, where a
-# batch below a hundred samples leaves the device waiting for the host.
+# The defaults are for a CPU. An algorithm's options have other defaults for a CUDA device in `gpu`, since a batch below
+# a hundred samples leaves the device waiting for the host.
 
 
 def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
-    """Return the values of ``gpu`` when it is asked for, or for ``auto`` on a CUDA device; see `Settings.preset_of`."""
-    asked, device = (str(given.get(name, "auto")).strip().lower() for name in ("preset", "device"))
-    if asked not in ("auto", "gpu"):
+    """Return the values of ``gpu`` if it is chosen, or for ``auto`` on a CUDA device; see `Settings.preset_of`."""
+    preset, device = (str(given.get(name, "auto")).strip().lower() for name in ("preset", "device"))
+    if preset not in ("auto", "gpu"):
         return None
     result = _device(device)
-    if result != "cuda" and asked == "gpu":
+    if result != "cuda" and preset == "gpu":
         raise MotionkitError(
             "--preset gpu needs a CUDA device.",
             why=f"the run would be on {result}." if result else f"--device {device} is not on this machine.",
-            fix="--preset cpu, or --preset auto, which takes what is there",
+            fix="--preset cpu, or --preset auto, which chooses by the device",
         )
     values = {key: value for model in options.get("algorithm", ()) for key, value in getattr(model, "gpu", {}).items()}
-    note = "--preset cpu keeps the small sizes" if asked == "auto" else "sizes that were given win"
+    note = "--preset cpu keeps the small sizes" if preset == "auto" else "sizes that were given win"
     return Preset("preset gpu", values, note) if result == "cuda" else None
 
 
 def _device(name: str) -> str:
-    """Return the type of a device, or nothing when it is not on this machine, which is reported where it is opened."""
+    """Return the type of a device; empty if it is not on this machine, which is reported when it is opened."""
     if name in ("cpu", "mps"):
         return name
-    if name == "auto" and not _has_driver():  # what torch would say, without importing it
+    if name == "auto" and not _has_driver():  # avoids the import of torch
         return "cpu"
     from motionkit.contracts.device import resolve_device
 
@@ -142,7 +142,7 @@ def _device(name: str) -> str:
 
 
 def _has_driver() -> bool:
-    """Return whether an NVIDIA driver left its marks: on Linux, in WSL or on Windows. Nothing is loaded."""
+    """Return whether files of an NVIDIA driver exist: on Linux, in WSL or on Windows."""
     windows = Path(os.environ.get("SYSTEMROOT", "C:/Windows")) / "System32" / "nvcuda.dll"
     marks = [windows] if os.name == "nt" else [Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg")]
     return any(mark.exists() for mark in marks)
@@ -206,7 +206,7 @@ class EmaSettings(Group):
 
 
 def refuse_test(split: object) -> object:
-    """Refuse the test split as what a run is measured on: settings would be chosen by it."""
+    """Refuse to measure a run on the test split: settings would be chosen by it."""
     if split == "test":
         raise ValueError(
             "a run is measured on val; motionkit eval text-to-motion RUN --split test opens the test split"

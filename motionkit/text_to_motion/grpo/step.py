@@ -48,11 +48,11 @@ class GRPO:
         self,
         policy: DiffusionPolicy,
         # One reward, or several with weights; each may be a function ``my_reward(motions, prompts)`` that returns a
-        # tensor with a number per motion. A `RewardMix` can say which of them have a gradient.
+        # tensor with a number per motion. A `RewardMix` can declare which of them have a gradient.
         rewards: Reward | Function | Sequence[tuple[Reward | Function, float]] | RewardMix,
         *,
-        reference: DiffusionPolicy | None = None,  # policy that KL is measured to; the policy as it starts when None
-        algorithm: str | Chosen = "grpo",  # update rule by name, or as a settings model holds it, with its options
+        reference: DiffusionPolicy | None = None,  # reference of the KL; None: the policy before training
+        algorithm: str | Chosen = "grpo",  # update rule by name, or from a settings model, with its options
         rollout: Group | None = None,  # options of the algorithm: what is sampled before each update
         sampler: Group | None = None,  # options of the algorithm: how it is sampled
         objective: Group | None = None,  # options of the algorithm: what is maximised
@@ -62,9 +62,8 @@ class GRPO:
         control: ControlSettings | None = None,
         seed: int = 0,
         precision: str = "fp32",  # ``fp32``, or ``bf16`` for the network's body
-        updates: int = 0,  # updates of the whole run, which a falling learning rate needs; 0 keeps the rate at its peak
-        # The processes that train together; each is given its own share of a step's prompts
-        world: World | None = None,
+        updates: int = 0,  # updates of the whole run, for a cosine learning rate; 0 keeps the rate at its peak
+        world: World | None = None,  # the processes that train together; each gets its share of a step's prompts
     ) -> None:
         refuse_blocks(policy)
         self.world = world or OneProcess()
@@ -85,12 +84,12 @@ class GRPO:
                 {name: group for name, group in groups.items() if group is not None},
                 typed=True,
             )
-        own = getattr(algorithm.options, "objective", None)
-        self.reference = Reference(policy, reference, sync_every=getattr(own, "sync_every", 0))
+        options = getattr(algorithm.options, "objective", None)
+        self.reference = Reference(policy, reference, sync_every=getattr(options, "sync_every", 0))
         self.algorithm: Algorithm = algorithm.build(
             **vars(Context(policy, self.reference, rewards, seed, precision, control.shuffle, self.world))
         )
-        if isinstance(policy, StoresGuidance):  # what it is tuned at is what it is meant to be sampled at
+        if isinstance(policy, StoresGuidance):  # sampled later at the guidance it is tuned at
             policy.guidance = getattr(self.algorithm, "guidance", policy.guidance)
         optim = optim or getattr(algorithm.options, "optim", None) or GrpoOptimSettings()
         peak, warmup = optim.learning_rate or (optim.lora_rate if lora.enabled else 1e-4), optim.warmup_steps
@@ -115,15 +114,7 @@ class GRPO:
         return f"GRPO({type(self.algorithm).__name__}, {self.policy!r}, {self.updates} updates)"
 
     def step(self, prompts: Sequence[Prompt]) -> dict[str, float]:
-        """Sample the prompts, score the motions, update the policy.
-
-        Returns:
-            Metrics, all defined in `motionkit.tracking`.
-
-        Raises:
-            MotionkitError: The first-step audit fails, a reward has no finite score in the first step or returns
-                something else than scores, or gradients are not finite several times in a row (exit code 1).
-        """
+        """Sample the prompts, score the motions, update the policy; return metrics, defined in `motionkit.tracking`."""
         require_eval(self.policy.network)
         clock = Clock()
         self.reference.follow(self.updates)
@@ -139,8 +130,8 @@ class GRPO:
             refuse_dead(dead, f"{len(batch.prompts) * self.world.size} motions of the first step")
         metrics = mean_over(scored.metrics | physics, self.world)
         metrics |= mean_over(scored.correlations(batch.groups), self.world)
-        whole, groups = whole_batch(scored, batch.groups, self.world)
-        metrics |= _reward_metrics(whole, groups)
+        gathered, groups = whole_batch(scored, batch.groups, self.world)
+        metrics |= _reward_metrics(gathered, groups)
         if self.rewards.normalize == "group":
             scored = scored.within(batch.groups)
         clock.lap("reward")
@@ -151,7 +142,7 @@ class GRPO:
             self.learner.zero_grad()
             if not update.backward():
                 break
-            metrics |= self.learner.descend(self.updates, move=bool(whole.finite.any()))
+            metrics |= self.learner.descend(self.updates, move=bool(gathered.finite.any()))
             left_out += metrics["grad/left_out"]
         metrics["grad/left_out"] = left_out  # of all passes
         metrics |= update.metrics()
@@ -172,23 +163,23 @@ class GRPO:
         )
 
     def _sampling(self) -> AbstractContextManager[None]:
-        """Put the weights that sample into the policy: the trained ones, or their average."""
+        """Return the context of rollouts: the trained weights, or their average."""
         return self.learner.averaged() if self.algorithm.averaged else nullcontext()
 
     def averaged(self) -> AbstractContextManager[None]:
-        """Put the moving average into the policy for the duration; nothing happens without one."""
+        """Return a context in which the policy has the averaged weights, if there is an average."""
         return self.learner.averaged()
 
     @property
     def started(self) -> Callable[[], AbstractContextManager[None]] | None:
-        """Context that restores the policy as it started; None if that would need a copy."""
+        """Context with the policy before training; None if that would need a copy."""
         network = self.policy.network
         return partial(adapters_off, network) if has_adapters(network) else None
 
     def parts(self) -> dict[str, Stateful]:
-        """Return what a checkpoint holds: model, optimiser, average, reference, what the algorithm keeps, a counter."""
-        own = self.algorithm.parts() if isinstance(self.algorithm, HasParts) else {}
-        return {**self.learner.parts(), "reference": self.reference, **own, "grpo": self}
+        """Return the parts of a checkpoint: model, optimiser, average, reference, the algorithm's state, a counter."""
+        parts = self.algorithm.parts() if isinstance(self.algorithm, HasParts) else {}
+        return {**self.learner.parts(), "reference": self.reference, **parts, "grpo": self}
 
     def state(self) -> State:
         """Return the number of updates."""

@@ -1,4 +1,4 @@
-"""Files of MDM policies: motionkit's own folder, and checkpoints of the original code."""
+"""Files of MDM policies: motionkit's folder, and checkpoints of the original code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KIND = "mdm"
 
 
 class LoraRecord(BaseModel):
-    """Adapters that the tensors hold beside their base, as `motionkit.nn.add_adapters` made them."""
+    """Adapters among a policy's tensors, as `motionkit.nn.add_adapters` made them."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -59,7 +59,7 @@ class PolicyDocument(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         room = (self.settings.pos_embed_max_len - 1) * self.settings.patch_size
-        if self.max_length > room and not self.settings.context_len:  # a position per frame, but in DiP of a block
+        if self.max_length > room and not self.settings.context_len:  # DiP has positions per block alone
             raise ValueError(f"max_length {self.max_length} is more than the {room} frames that have a position")
         if self.sampling_steps is not None and self.sampling_steps > self.settings.diffusion_steps:
             raise ValueError(f"sampling_steps {self.sampling_steps} of {self.settings.diffusion_steps} diffusion_steps")
@@ -96,9 +96,9 @@ def read_released(
 ) -> tuple[MDMSettings, MDMNetwork]:
     """Open a released or fine-tuned MDM checkpoint.
 
-    Layouts: the bare state dict; ``{"model": ...}`` with anything beside it; ``{"model", "model_avg"}``, of which the
-    average is used when args.json says ``use_ema``; LoRA tensors of peft, which are merged. Position tables are
-    recomputed and ``clip_model.*`` (the frozen text model) is dropped.
+    Layouts: the bare state dict; ``{"model": ...}`` with other keys; ``{"model", "model_avg"}``, of which the average
+    is used if args.json sets ``use_ema``; LoRA tensors of peft, which are merged. Position tables are recomputed and
+    ``clip_model.*`` (the frozen text model) is dropped.
     """
     content = weights.read(path)
     args = _read_args(path, content)
@@ -132,18 +132,18 @@ def _read_args(path: Path, content: Any) -> dict[str, Any]:
 
 
 def _refuse_defaults(path: Path, content: Any, args: Mapping[str, Any]) -> None:
-    """Refuse a file of the guides' GRPO code that says 1000 steps.
+    """Refuse a file of the guides' GRPO code with 1000 steps.
 
-    That code writes args.json before it reads the settings of its base model, so the file has the default of an option
-    and not the number of steps it was trained with.
+    That code writes args.json before it reads the settings of its base model, so the file has the default of an option,
+    not the number of steps of training.
     """
     final = path.name == "model_final.pt" and isinstance(content, Mapping) and content.keys() >= _GRPO_FILE
     if args.get("diffusion_steps") != _DEFAULT_STEPS or not (final or args.keys() >= _GRPO_ARGS):
         return
     base = f"its base was {str(args['model_path'])[:200]}; " if args.get("model_path") else ""
     raise MotionkitError(
-        f"{path}: args.json says {_DEFAULT_STEPS} diffusion steps, which is what the guides' GRPO code writes whatever "
-        "its base has.",
+        f"{path}: args.json says {_DEFAULT_STEPS} diffusion steps, which the guides' GRPO code writes whatever its "
+        "base has.",
         why=f"{base}sampled with the wrong number of steps, a model makes noise.",
         fix=f"--policy.diffusion-steps 50, or {_DEFAULT_STEPS} if the base has so many; a 50 in args.json works too.",
     )
@@ -154,7 +154,7 @@ def _tensors(content: Any, args: Mapping[str, Any], path: Path) -> dict[str, Ten
         average = content.get("model_avg")
         if args.get("use_ema") and not isinstance(average, Mapping):
             raise MotionkitError(
-                f"{path} holds no averaged weights, although its args.json says use_ema.",
+                f"{path} holds no averaged weights, although its args.json sets use_ema.",
                 fix="set use_ema to false in args.json to use the raw weights.",
             )
         content = average if args.get("use_ema") else content["model"]
@@ -167,34 +167,34 @@ def _tensors(content: Any, args: Mapping[str, Any], path: Path) -> dict[str, Ten
 def _plain(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
     """Drop buffers and the text model, and merge adapters."""
     names = {name.removeprefix(_PEFT): value for name, value in tensors.items()}
-    kept = {
+    plain = {
         name: value.float()
         for name, value in names.items()
         if not name.startswith("clip_model.") and "sequence_pos_encoder" not in name
     }
     if args.get("multi_target_cond") or args.get("lambda_target_loc"):
-        kept = _without_targets(kept, path)
-    if any(".lora_" in name for name in kept):
-        kept = _merge_lora(kept, args, path)
-    if _FRAMES not in kept or kept[_FRAMES].ndim != 2:
+        plain = _without_targets(plain, path)
+    if any(".lora_" in name for name in plain):
+        plain = _merge_lora(plain, args, path)
+    if _FRAMES not in plain or plain[_FRAMES].ndim != 2:
         raise _not_mdm(path, tensors)
-    return kept
+    return plain
 
 
 def _without_targets(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
-    """Return the tensors of the text-only path of a model that can also be given target joint locations.
+    """Return the tensors of the text-only path of a model that also accepts target joint locations.
 
-    Their embedding is added to that of the timestep, and nothing is added where a request has none.
+    Their embedding is added to that of the timestep; without targets nothing is added.
     """
-    rest = {name: value for name, value in tensors.items() if not name.startswith(_TARGETS)}
-    if len(rest) == len(tensors):
+    others = {name: value for name, value in tensors.items() if not name.startswith(_TARGETS)}
+    if len(others) == len(tensors):
         raise MotionkitError(
             f"{path} has no {_TARGETS}* tensors, although its args.json names target joint locations.",
             why="multi_target_cond or lambda_target_loc is set there.",
             fix="copy the checkpoint and args.json again, from one folder.",
         )
     _log.info("%s can be given target joint locations; it is used without, by text alone", path)
-    return rest
+    return others
 
 
 def _merge_lora(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
@@ -230,24 +230,18 @@ def _not_mdm(path: Path, content: Any) -> MotionkitError:
     )
 
 
-# Writes checkpoints in the layout of the original MDM code.
-
-
 def export_stock(
-    settings: MDMSettings,  # shape of the network
-    network: MDMNetwork,  # what to write
-    folder: Path,  # made when it is missing
+    settings: MDMSettings,
+    network: MDMNetwork,
+    folder: Path,
     *,
-    skeleton: Skeleton,  # body of its features
+    skeleton: Skeleton,
     step: int = 0,  # number in the file's name
     extra: Mapping[str, Any] | None = None,  # further args.json entries; they never override the shape
 ) -> Path:
-    """Write ``model%09d.pt`` and args.json as the original training code would have; adapters are merged.
+    """Write ``model%09d.pt`` and args.json in the layout of the original code, with adapters merged; return the former.
 
     The file loads in the original code unless ``settings.stock_obstacles()`` names an extension; motionkit reads both.
-
-    Returns:
-        The checkpoint.
     """
     table = sinusoidal_table(settings.pos_embed_max_len, settings.latent_dim)[:, None]
     merged = stock_keys(merged_state(network))
@@ -256,7 +250,7 @@ def export_stock(
     tensors["embed_timestep.sequence_pos_encoder.pe"] = table.clone()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"model{step:09d}.pt"
-    aside = folder / f".tmp-{path.name}"  # torch writes the file's name into it: the same bits need the same name
+    aside = folder / f".tmp-{path.name}"  # torch stores the file's name in it, so it must be the same each time
     torch.save(tensors, aside)
     document = {**(extra or {}), **stock_args(settings, skeleton.name)}
     (folder / "args.json").write_text(json.dumps(document, indent=4, sort_keys=True) + "\n", encoding="utf-8")
@@ -265,7 +259,7 @@ def export_stock(
 
 
 def stock_args(settings: MDMSettings, dataset: str) -> dict[str, Any]:
-    """Return the entries of args.json that the original code reads back, and motionkit's own where they differ."""
+    """Return the entries of args.json that the original code reads, and motionkit's if they are not the defaults."""
     args: dict[str, Any] = {
         "dataset": dataset,
         "data_dir": "",
@@ -306,27 +300,20 @@ STATS = "normalizer."  # prefix of the statistics among a policy's tensors
 
 
 def write_policy(folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> Path:
-    """Write a policy.
+    """Write a policy, and return `folder`.
 
     Args:
-        folder: Made when it is missing.
+        folder: Made if it is missing.
         document: Content of policy.json, see `PolicyDocument`.
         tensors: The network's tensors, and the statistics under the prefix `STATS`. With None only policy.json is
             written, for a run whose checkpoints hold the tensors.
-
-    Returns:
-        `folder`.
     """
     write_model(folder, DOCUMENT, document, tensors)
     return folder
 
 
 def read_policy(document: Path, tensors: Path) -> tuple[PolicyDocument, MDMNetwork, Normalizer]:
-    """Read a policy; adapters are merged into the weights.
-
-    Returns:
-        The document, the network and the statistics.
-    """
+    """Read a policy: its document, its network with adapters merged, and its statistics."""
     content = read_document(document)
     loaded = weights.read(tensors)
     stats = {name: loaded.pop(STATS + name, None) for name in ("mean", "std")}
@@ -362,5 +349,5 @@ def skeleton_of(features: int, origin: str) -> Skeleton:
             return skeleton
     raise MotionkitError(
         f"{origin} has {features} features per frame.",
-        why="motionkit knows 263 (HumanML3D, 22 joints) and 251 (KIT-ML, 21 joints).",
+        why="motionkit supports 263 (HumanML3D, 22 joints) and 251 (KIT-ML, 21 joints).",
     )

@@ -76,18 +76,14 @@ class MDMNetwork(nn.Module):
         text: Tensor,  # [N, L, F] text features: one vector, one per clause, or one per word
         text_mask: Tensor,  # [N, L] bool
         *,
-        windows: Tensor | None = None,  # [N, L, 2] first and past-the-last frame of each clause (clause_frames only)
-        # [N, T] bool; frames outside are zeroed and not attended to. None = all attend.
+        windows: Tensor | None = None,  # [N, L, 2] half-open frame range of each clause (clause_frames only)
+        # [N, T] bool; other frames are zeroed and not attended to. None = all valid.
         frame_mask: Tensor | None = None,
         drop: Tensor | None = None,  # [N] bool, True = without text
-        # [N, C, D] clean, normalised frames before x, which are attended to and not predicted (DiP)
+        # [N, C, D] clean, normalised frames before x, which are attended to but not predicted (DiP)
         prefix: Tensor | None = None,
     ) -> Tensor:
-        """Predict x0.
-
-        Returns:
-            ``[N, T, D]`` float32.
-        """
+        """Predict x0, ``[N, T, D]`` float32."""
         settings, frames = self.settings, x.shape[1]
         if prefix is not None:
             # DiP (arXiv:2410.03441, section 3): one sequence [N, C + T, D], of which the last T frames are noisy.
@@ -122,18 +118,18 @@ class MDMNetwork(nn.Module):
             x = F.pad(x, (0, 0, 0, spare))
             frame_mask = None if frame_mask is None else F.pad(frame_mask, (0, spare))
         if patch > 1:
-            # [N, S p, D] -> [N, S, p D]; a token is valid when it has a valid frame.
+            # [N, S p, D] -> [N, S, p D]; a token is valid if it has a valid frame.
             x = x.reshape(x.shape[0], -1, patch * x.shape[2])
             frame_mask = None if frame_mask is None else frame_mask.view(x.shape[0], -1, patch).any(-1)
         return self.input_process["poseEmbedding"](x), frame_mask
 
     def _positions(self, count: int) -> Tensor:
-        # Row 0 belongs to the prefix (or, in the decoder without one, to the first frame as in the original).
+        # Row 0 is the prefix's (in the decoder without one the first frame's, as in the original).
         first = 1 if self.settings.arch == "trans_enc" or self.settings.emb_trans_dec else 0
         return self.pe[first : first + count]
 
     def _per_frame(self, condition: Tensor, text_mask: Tensor, windows: Tensor | None, count: int) -> Tensor:
-        """Give each token ``[N, S, d]`` the text of the clause that its first frame belongs to."""
+        """Return the clause features of each token's first frame, ``[N, S, d]``."""
         if windows is None:
             raise ValueError("a network with clause_frames needs windows")
         # within[n, l, s]: token s begins inside the window of clause l.
@@ -174,15 +170,15 @@ class MDMNetwork(nn.Module):
         return out[:, :frames]
 
     def _overlapped(self, out: Tensor, token_mask: Tensor | None) -> Tensor:
-        """Add up what tokens write, ``[N, S, 2 p D]`` -> ``[N, S, p D]``: half a patch before and after their own.
+        """Sum overlapping outputs, ``[N, S, 2 p D]`` -> ``[N, S, p D]``: tokens cover half a patch on either side too.
 
-        Two neighbours write every frame then, so a motion has no seams where one patch ends and the next begins.
+        Every frame is the sum of two tokens, so a motion has no seams between patches.
         """
         if token_mask is not None:
-            # Whether there are tokens past a motion's end depends on the rest of the batch.
+            # Otherwise the last frames would depend on the padding, hence on the rest of the batch.
             out = out.masked_fill(~token_mask[..., None], 0.0)
         early, middle, late = out.split([out.shape[-1] // 4, out.shape[-1] // 2, out.shape[-1] // 4], dim=-1)
-        # [N, S, p D / 2] each: what the token before wrote past its patch, and the token after before its own.
+        # [N, S, p D / 2] each: the token before beyond its patch, and the token after ahead of its patch.
         before, after = F.pad(late[:, :-1], (0, 0, 1, 0)), F.pad(early[:, 1:], (0, 0, 0, 1))
         joined: Tensor = middle + torch.cat((before, after), dim=-1)
         return joined

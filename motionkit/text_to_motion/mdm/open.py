@@ -1,4 +1,4 @@
-"""Builds an MDM policy from its options."""
+"""Opens MDM policies by their options, makes new ones, and exports them."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class _Parts:
 
 
 def open_policy(
-    options: MDMOptions,  # checkpoint, statistics, text model, padding mode
+    options: MDMOptions,
     *,
     device: torch.device | str = "cpu",
     # Gives the statistics that a released checkpoint lacks, and must have the policy's body. Without one, prompts are
-    # typed ones, for which a student of MiniLM may stand in (see `open_encoder`).
+    # typed by the user, and a student of MiniLM may encode them (see `open_encoder`).
     dataset: TextMotionDataset | None = None,
 ) -> MDMPolicy:
     """Open the policy that `options` names.
@@ -72,14 +72,14 @@ def open_policy(
     if options.reference:
         raise MotionkitError(
             f"the reference {options.reference!r} has no effect here.",
-            why="a policy is opened on its own; grpo opens a second one, which it measures KL to.",
+            why="one policy is opened; grpo opens a second one as the reference of its KL.",
             fix="leave policy.reference out.",
         )
     parts = _read(options.checkpoint, options.diffusion_steps)
     if options.prefix is not None and not parts.settings.context_len:
         raise MotionkitError(
             "--policy.prefix has no effect here.",
-            why=f"{options.checkpoint} makes whole motions; DiP alone continues one.",
+            why=f"{options.checkpoint} makes whole motions; only DiP continues one.",
             fix="leave it out.",
         )
     if dataset is not None and dataset.skeleton.name != parts.skeleton.name:
@@ -105,17 +105,15 @@ def open_policy(
     }
     if not parts.settings.context_len:
         return MDMPolicy(parts.settings, parts.network, **common).to(device)
-    prefixes = _prefixes(parts, options.prefix, dataset)
-    return DiPPolicy(parts.settings, parts.network, prefixes=prefixes, **common).to(device)
-
-
-def _prefixes(parts: _Parts, file: Path | None, dataset: TextMotionDataset | None) -> Prefixes:
     _log.info("%s is DiP: its authors sample it with --guidance-scale 7.5", parts.origin)
-    body = parts.skeleton
-    given = None if file is None else read_prefix(file, body)
-    return Prefixes(
-        parts.settings.context_len, skeleton=body, fps=parts.fps, given=given, clips=getattr(dataset, "clips", None)
+    prefixes = Prefixes(
+        parts.settings.context_len,
+        skeleton=parts.skeleton,
+        fps=parts.fps,
+        given=None if options.prefix is None else read_prefix(options.prefix, parts.skeleton),
+        clips=getattr(dataset, "clips", None),
     )
+    return DiPPolicy(parts.settings, parts.network, prefixes=prefixes, **common).to(device)
 
 
 def new_policy(
@@ -123,10 +121,10 @@ def new_policy(
     settings: MDMSettings,
     *,
     dataset: TextMotionDataset,  # gives body, statistics, fps and longest motion
-    encoder: CachedEncoder,  # text encoder
+    encoder: CachedEncoder,
     seed: int = 0,  # draws the weights, independently of the global generator
     padding: Padding = "exact",  # see `MDMPolicy`
-    device: torch.device | str = "cpu",  # where it goes
+    device: torch.device | str = "cpu",
 ) -> MDMPolicy:
     """Make an untrained policy for a dataset."""
     settings = settings.model_copy(
@@ -155,9 +153,9 @@ def open_encoder(
     *,
     local: bool = False,  # never use the network
     device: torch.device | str = "cpu",  # where the model runs
-    typed: bool = False,  # prompts are typed by a person: where MiniLM is not installed its student may stand in for it
+    typed: bool = False,  # prompts are typed by the user: without MiniLM its student may encode them
 ) -> CachedEncoder:
-    """Open a text encoder; ``stored`` is the starter pack's table with MiniLM behind it."""
+    """Open a text encoder; ``stored`` is the starter pack's table, with MiniLM for other texts."""
     table, student = (starter.table_path(), starter.student_path()) if name == "stored" else (None, None)
     student = student if typed else None
     return load_encoder(name, model=model, table=table, student=student, local=local, device=device)
@@ -174,12 +172,12 @@ def _open_text(parts: _Parts, chosen: str, device: torch.device | str, *, typed:
 
 def _statistics(checkpoint: str, dataset: TextMotionDataset | None) -> Normalizer:
     """Return the dataset's statistics for a checkpoint that has none."""
-    made = getattr(dataset, "source_name", getattr(dataset, "name", ""))
-    if dataset is not None and made != STARTER:
+    source = getattr(dataset, "source_name", getattr(dataset, "name", ""))
+    if dataset is not None and source != STARTER:
         return dataset.normalizer
     raise MotionkitError(
         f"{checkpoint} holds no feature statistics"
-        + ("." if dataset is None else ", and those of the starter dataset are not those it was trained with."),
+        + ("." if dataset is None else ", and it was not trained with those of the starter dataset."),
         why="released MDM checkpoints rely on the Mean.npy and Std.npy of their dataset.",
         fix="--dataset humanml --dataset.root DIR, or --policy.stats DIR (with Mean.npy and Std.npy).",
     )
@@ -188,12 +186,12 @@ def _statistics(checkpoint: str, dataset: TextMotionDataset | None) -> Normalize
 def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
     """Write a policy, run or checkpoint in the original MDM layout; no text model is needed.
 
-    Mean.npy and Std.npy go beside it when the policy carries statistics; export.json lists the files.
+    Mean.npy and Std.npy are written too if the policy has statistics; export.json lists the files.
 
     Args:
         checkpoint: As ``MDMOptions.checkpoint``.
-        folder: Made when it is missing.
-        overwrite: Replace what an earlier export wrote into `folder`; other files in it are never changed.
+        folder: Made if it is missing.
+        overwrite: Replace the files of an earlier export in `folder`; other files in it are never changed.
 
     Returns:
         The file, and the settings that keep it from loading in the original code (empty: it loads).
@@ -209,7 +207,7 @@ def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False)
     place.settle(part, {"schema": 1, "to": "mdm", "checkpoint": checkpoint})
     if parts.guidance not in (None, GUIDANCE):
         _log.info(
-            "the policy is meant to be sampled at guidance scale %g, for which the file has no place: "
+            "the policy is meant to be sampled at guidance scale %g, which the file cannot hold: "
             "--guidance-scale %g, in the original MDM code --guidance_param %g",
             *[parts.guidance] * 3,
         )
@@ -229,7 +227,7 @@ def _read(checkpoint: str, steps: int | None = None) -> _Parts:
             raise MotionkitError(
                 f"--policy.diffusion-steps {steps} has no effect: {checkpoint} has "
                 f"{document.settings.diffusion_steps} steps.",
-                why="its own description says so; the option is for files whose args.json is wrong.",
+                why="its description says so; the option is for files whose args.json is wrong.",
                 fix="leave it out; --inference-timesteps samples with fewer.",
             )
         return _Parts(

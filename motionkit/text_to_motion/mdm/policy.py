@@ -32,22 +32,20 @@ class MDMPolicy(TextToMotionPolicy):
 
     def __init__(
         self,
-        settings: MDMSettings,  # shape of the network and its diffusion
-        network: MDMNetwork,  # the network; put into eval mode here
+        settings: MDMSettings,
+        network: MDMNetwork,  # put into eval mode
         *,
         normalizer: Normalizer,  # statistics of its feature space
         skeleton: Skeleton,  # body of its features
         encoder: TextEncoder,  # text encoder of width ``settings.text_width``
         fps: float,
         max_length: int = 196,  # longest motion in frames
-        # ``exact`` masks keys beyond a sample's own length, ``full`` lets padded frames attend and runs at
-        # `max_length`; without effect on networks trained with mask_frames, which are always ``exact``.
+        # ``exact`` masks keys beyond a sample's length, ``full`` lets padded frames attend and runs at `max_length`;
+        # without effect on networks trained with mask_frames, which are always ``exact``.
         padding: Padding = "exact",
-        trained_on: DataRecord | None = None,  # dataset it was trained on; None if that is not known
-        # Guidance scale that it is meant to be sampled with, such as that of the run of ``grpo`` that tuned it; None if
-        # there is none.
-        guidance: float | None = None,
-        sampling_steps: int | None = None,  # in how many steps it is meant to be sampled; None takes all
+        trained_on: DataRecord | None = None,  # dataset it was trained on, if known
+        guidance: float | None = None,  # recommended guidance scale, such as that of the ``grpo`` run that tuned it
+        sampling_steps: int | None = None,  # recommended number of sampling steps; None: all
     ) -> None:
         if encoder.width != settings.text_width:
             raise MotionkitError(
@@ -100,23 +98,18 @@ class MDMPolicy(TextToMotionPolicy):
         }
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return everything a checkpoint needs: the network's tensors (adapters beside their base), the statistics."""
+        """Return the tensors of a checkpoint: the network's, with adapters separate, and the statistics."""
         return {**self.network.state_dict(), f"{STATS}mean": self.normalizer.mean, f"{STATS}std": self.normalizer.std}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back the network's part of what `tensors` returned, in place."""
-        own = {name: value for name, value in tensors.items() if not name.startswith(STATS)}
-        weights.load_strict(self.network, own, "the checkpoint")
+        """Restore the network from the result of `tensors`, in place."""
+        network_tensors = {name: value for name, value in tensors.items() if not name.startswith(STATS)}
+        weights.load_strict(self.network, network_tensors, "the checkpoint")
 
     def save(self, folder: Path, *, tensors: bool = True) -> Path:
-        """Write the policy as a folder that `motionkit.load_policy` opens.
+        """Write the policy to a folder that `motionkit.load_policy` opens, and return the folder.
 
-        Args:
-            folder: Made when it is missing.
-            tensors: False writes policy.json only, for a run whose checkpoints hold the tensors.
-
-        Returns:
-            `folder`.
+        Without `tensors` only policy.json is written, for a run whose checkpoints hold the tensors.
         """
         return write_policy(folder, self.document(), self.tensors() if tensors else None)
 
@@ -136,7 +129,7 @@ class MDMPolicy(TextToMotionPolicy):
         return result | ({"text_model": text} if text else {})
 
     def known_texts(self) -> KnownTexts | None:
-        """Return the texts that it was trained on; None if they are not known, which is so but for the starter's."""
+        """Return the texts that it was trained on; known for the starter's policy only, else None."""
         known = self.trained_on is not None and self.trained_on.name == "starter" and self.encoder.name == "stored"
         return KnownTexts(*starter.embeddings(), self.encoder) if known else None
 
@@ -182,17 +175,13 @@ class MDMPolicy(TextToMotionPolicy):
         self,
         x: Tensor,  # [N, T, D] float32, normalised; in ``exact`` mode padding may hold anything
         timestep: Tensor,  # [N] int64 indices into `schedule`
-        condition: Condition,  # n rows
+        condition: Condition,  # N rows, of `condition`
         lengths: Tensor,  # [N] int64 on x's device
         *,
         guidance: float = 1.0,  # classifier-free guidance scale; both passes share one batch unless it is 1
     ) -> Tensor:
-        """Predict x0 for noisy motions.
-
-        Returns:
-            ``[N, T, D]`` float32.
-        """
-        assert isinstance(condition, MDMCondition), "a policy reads what its own `condition` returns"
+        """Predict x0 for noisy motions, ``[N, T, D]`` float32."""
+        assert isinstance(condition, MDMCondition), "the condition is that of this policy"
         mask = self._frame_mask(x, lengths)
         if guidance == 1.0:
             return self._run(x, timestep, condition, mask, None)
@@ -201,9 +190,9 @@ class MDMPolicy(TextToMotionPolicy):
         drop = torch.arange(2 * count, device=x.device) >= count
         both = None if mask is None else mask.repeat(2, 1)
         out = self._run(x.repeat(2, 1, 1), timestep.repeat(2), condition.repeat(2), both, drop)
-        with_text, without = out[:count], out[count:]
+        with_text, plain = out[:count], out[count:]
         # Classifier-free guidance (Ho and Salimans 2022) on x0: G(x) = x_uncond + s (x_cond - x_uncond).
-        return without + guidance * (with_text - without)
+        return plain + guidance * (with_text - plain)
 
     def _frame_mask(self, x: Tensor, lengths: Tensor) -> Tensor | None:
         # [N, T], True = valid; in full mode padding is attended to, as in the original's evaluation.
@@ -237,19 +226,16 @@ class MDMPolicy(TextToMotionPolicy):
         return self
 
 
-# The frames that the first block of DiP continues.
-
 _SPLITS = ("test", "val", "train")
-_OFFSETS = 5  # frames of a clip that the prefix may begin at, from the first on; drawn in the original's evaluation
-_STANDING = "bow/slight"  # A movement of the starter that begins upright, arms down
+_OFFSETS = 5  # a prefix begins at one of the first 5 frames of a clip, as in the original's evaluation
+_STANDING = "bow/slight"  # a movement of the starter that begins upright, arms down
 
 
 class Prefixes:
-    """Chooses the prefix of each prompt.
+    """Chooses the prefix of each prompt: the frames that the first block of DiP continues.
 
-    In this order: the frames that were given; the start of the motion that the prompt describes if the dataset has
-    it; a person who stands still. The start is one of the first 5 frames, as in the original's evaluation; which one is
-    a function of the prompt's key.
+    They are the given frames, else the start of the motion that the prompt describes if the dataset has it, else a
+    person who stands still. The start is at one of the first 5 frames, chosen by the prompt's key.
     """
 
     def __init__(
@@ -258,15 +244,14 @@ class Prefixes:
         *,
         skeleton: Skeleton,
         fps: float,
-        given: Tensor | None = None,  # [T >= C, D] features, not normalised, whose last C frames are everybody's prefix
-        # The dataset's ``clips(split)``, the motions that prompts describe.
-        clips: Callable[[Any], Sequence[TextClip]] | None = None,
+        given: Tensor | None = None,  # [T >= C, D] features, not normalised; the last C are the prefix of all prompts
+        clips: Callable[[Any], Sequence[TextClip]] | None = None,  # the dataset's ``clips(split)``
     ) -> None:
         self._frames, self._fps, self._skeleton, self._clips = frames, fps, skeleton, clips
         self._given = given
         if given is not None and (len(given) < frames or not bool(given[-frames:].isfinite().all())):
             raise MotionkitError(
-                f"the prefix has {len(given)} frames, or some that are not finite; the policy continues {frames}.",
+                f"the prefix has {len(given)} frames, or values that are not finite; the policy continues {frames}.",
                 fix="give --policy.prefix a longer motion.",
             )
         if given is None and clips is None:
@@ -280,24 +265,24 @@ class Prefixes:
         return torch.stack([self._start(prompt) for prompt in prompts])
 
     def _start(self, prompt: Prompt) -> Tensor:
-        # A caption of a clip has the key "clip#number"; a prompt joined from clips begins like the first of them.
+        # A caption of a clip has the key "clip#number"; a prompt joined from clips starts like the first of them.
         names = [prompt.key, prompt.key.rpartition("#")[0], *prompt.source_ids[:1]]
         if self._clips is not None and prompt.source_ids:
             for split in _SPLITS:
                 known = self._split(split)
                 for name in names:
                     if name in known:
-                        begin = stable_hash(f"prefix {prompt.key}") % min(_OFFSETS, len(known[name]) - self._frames + 1)
-                        return known[name][begin : begin + self._frames]
+                        start = stable_hash(f"prefix {prompt.key}") % min(_OFFSETS, len(known[name]) - self._frames + 1)
+                        return known[name][start : start + self._frames]
         return self._standing()
 
     def _split(self, split: str) -> Mapping[str, Tensor]:
-        """Return the starts of a split's clips by id; read when it is first asked for."""
+        """Return the starts of a split's clips by id, read once."""
         if split not in self._known:
             starts: dict[str, Tensor] = {}
             try:
                 clips = self._clips(split) if self._clips is not None else ()
-            except MotionkitError:  # the prompts are not of this split, or they would not be there
+            except MotionkitError:  # a dataset without this split, so the prompts are of another one
                 clips = ()
             for clip in clips:
                 if len(clip.features) >= self._frames:
@@ -308,10 +293,9 @@ class Prefixes:
         return self._known[split]
 
     def _standing(self) -> Tensor:
-        """Return a person who stands still."""
         if self._skeleton is not HUMANML:
             raise MotionkitError(
-                f"the policy continues a motion, and there is none to begin with for the {self._skeleton.name} body.",
+                f"the policy continues a motion, and has no motion to start from for the {self._skeleton.name} body.",
                 fix="--policy.prefix FILE.npy (features, not normalised), or a dataset.",
             )
         return standing(self._frames, self._fps)
@@ -332,22 +316,20 @@ def read_prefix(path: Path, skeleton: Skeleton) -> Tensor:
     return read_features(path, skeleton)
 
 
-# DiP: an MDM that makes a motion block by block, each block the continuation of the last (arXiv:2410.03441).
-
-LONGEST = 100_000  # frames; there is no limit in the model, whose positions start again with every block
+LONGEST = 100_000  # frames; the model has no limit, since its positions start again with every block
 
 
 class DiPPolicy(MDMPolicy):
-    """A policy that `motionkit.contracts.generating.sample` asks for one block at a time.
+    """DiP: an MDM that makes a motion block by block, each continuing the last (arXiv:2410.03441).
 
-    The network reads C clean frames and T noisy ones as one sequence. The first C come from `prefixes`, those of later
-    blocks are the last C frames of the block before; they are not part of the motion. Blocks are always made whole, as
-    in training, and the last one is cut.
+    The network reads C clean frames and T noisy ones as one sequence. The C frames are not part of the motion; those of
+    the first block come from `prefixes`, those of later blocks are the last C frames of the block before. Blocks have
+    always T frames, as in training, and the last one is cut.
 
     Args:
         settings: As `MDMPolicy`, with context_len and pred_len.
         network: As `MDMPolicy`.
-        prefixes: Chooses what the first block continues.
+        prefixes: Chooses the prefixes of the first block.
         **rest: As `MDMPolicy`; `padding` has no effect.
     """
 
@@ -361,19 +343,18 @@ class DiPPolicy(MDMPolicy):
         return -(-int(lengths.max()) // self.block) * self.block
 
     def condition(self, prompts: Sequence[Prompt]) -> MDMCondition:
-        """Encode prompts, with the frames that each of them starts from."""
-        # [N, C, D], the frames that the first block continues.
+        """Encode prompts, with the prefix ``[N, C, D]`` of the first block."""
         prefix = self.prefixes.of(prompts).to(self.device)
         return replace(super().condition(prompts), prefix=self.normalizer.normalize(prefix))
 
     def continued(
         self,
-        condition: Condition,  # of the block that was made
-        x0: Tensor,  # [N, T, D] that block, normalised
+        condition: Condition,  # of the block before
+        x0: Tensor,  # [N, T, D] the block before, normalised
     ) -> MDMCondition:
         """Return the condition of the next block."""
-        assert isinstance(condition, MDMCondition), "a policy reads what its own `condition` returns"
-        assert condition.prefix is not None, "the condition of a DiP has a prefix"
-        # A block may be shorter than the prefix: then part of the old one stays.
+        assert isinstance(condition, MDMCondition)
+        assert condition.prefix is not None
+        # A block may be shorter than the prefix, which then keeps some of its frames.
         both = torch.cat((condition.prefix, x0), dim=1)
         return replace(condition, prefix=both[:, -self.settings.context_len :])

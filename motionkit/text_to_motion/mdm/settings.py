@@ -16,11 +16,11 @@ Padding = Literal["exact", "full"]
 
 
 class MDMSettings(Group):
-    """Everything that fixes an MDM network, independent of its weights.
+    """Architecture and diffusion of an MDM network.
 
     With ``patch_size=1`` and ``clause_frames=False`` this is the published model (Tevet et al. 2022, arXiv:2209.14916);
-    the other two are motionkit's extensions. The upper bounds are far above any model in use: a description from a file
-    must not cause any amount of memory or time.
+    other values are motionkit's extensions. The upper bounds are far above any model in use, and limit the memory that
+    an untrusted file can ask for.
     """
 
     arch: Literal["trans_enc", "trans_dec"] = Field(
@@ -90,13 +90,7 @@ _STEMS = {"clip": ("clip", 512), "bert": ("distilbert", 768)}
 
 
 def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
-    """Read the flat args.json of the original code.
-
-    Args:
-        args: Parsed file. Keys that old files lack take the original code's defaults; keys that do not concern the
-            network are ignored.
-        origin: File, for messages.
-    """
+    """Read the flat args.json of the original code, with its defaults for missing keys; other keys are ignored."""
     arch = str(args.get("arch", "trans_enc"))
     if arch == "gru":
         raise MotionkitError(
@@ -129,20 +123,20 @@ def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
     if encoder == "distilbert" and arch == "trans_enc":
         raise MotionkitError(f"{origin}: trans_enc with a BERT encoder does not exist in MDM.")
     names = MDMSettings.model_fields.keys() - {"text_encoder", "text_width", "features"}
-    given = {key: args[key] for key in names if key in args}
-    given["arch"] = arch
+    values = {key: args[key] for key in names if key in args}
+    values["arch"] = arch
     if args.get("context_len") and not args.get("pred_len"):
-        given["pred_len"] = args["context_len"]  # as the original code reads it
-    given |= {"text_encoder": encoder, "text_width": args.get("text_width") or width or 512}
+        values["pred_len"] = args["context_len"]  # as the original code reads it
+    values |= {"text_encoder": encoder, "text_width": args.get("text_width") or width or 512}
     try:
-        return MDMSettings.model_validate(given)
+        return MDMSettings.model_validate(values)
     except ValidationError as error:
         problem = first_problem(error)
         raise MotionkitError(f"{origin}: args.json: {problem}.", fix="mend args.json, or copy it again.") from error
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return the first thing that is wrong, with the name of the setting."""
+    """Return the message of the first error, with the name of the setting."""
     problem = error.errors()[0]
     name = ".".join(str(part) for part in problem["loc"])
     text = problem["msg"].removeprefix("Value error, ")
@@ -279,7 +273,7 @@ class PretrainMDMSettings(TrainerSettings):
 
 
 class MDMOptions(Group):
-    """Where an MDM policy comes from."""
+    """Options of an MDM policy."""
 
     checkpoint: Annotated[str, Place(("starter",), hub=True)] = Field(
         default="starter",

@@ -1,4 +1,4 @@
-"""`motionkit pretrain mdm`: the trainer."""
+"""`motionkit pretrain mdm`: batches, losses and trainer."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 
-# Which clips, captions, noise and timesteps a step sees: a function of seed and step alone.
-
 _NEIGHBOURS = 2
 _LONGEST = 64  # frames of one neighbour; longer ones would only make batches longer
 
@@ -47,39 +45,37 @@ class MdmBatch:
     """One step's data."""
 
     x0: Tensor  # [B, T, D] normalised, zeros past the end
-    own: Tensor  # [B, T] bool, the frames of the clip itself: where the loss is taken. The rest is clutter.
+    own: Tensor  # [B, T] bool, the frames of the clip, on which the loss is taken; the others are clutter
     lengths: Tensor  # [B] int64, clutter included
-    prompts: list[Prompt]  # conditions, one per row; clauses over clutter have nothing to do with it
+    prompts: list[Prompt]  # one per row; clauses of clutter do not describe it
     timestep: Tensor  # [B] int64
     noise: Tensor  # [B, T, D] standard normal
     drop: Tensor  # [B] bool, True = without text
 
     def rows(self, share: slice) -> MdmBatch:
-        """Return some of the rows, as wide as they are."""
-        return MdmBatch(
-            self.x0[share], self.own[share], self.lengths[share], self.prompts[share], self.timestep[share],
-            self.noise[share], self.drop[share],
-        )  # fmt: skip
+        """Return some of the rows, with the same padding."""
+        values = (self.x0, self.own, self.lengths, self.prompts, self.timestep, self.noise, self.drop)
+        return MdmBatch(*(value[share] for value in values))  # type: ignore[arg-type]  # one type for all
 
 
 class MdmBatches:
-    """Endless batches of similar lengths."""
+    """Endless batches of similar lengths, a function of seed and step alone."""
 
     def __init__(
         self,
         clips: Sequence[TextClip],
         normalizer: Normalizer,  # the dataset's statistics
         *,
-        batch_size: int,  # clips per batch; fewer when there are fewer clips
+        batch_size: int,  # clips per batch; fewer if there are fewer clips
         steps: int,  # length of the noise schedule
         max_length: int,  # longer clips are cropped
-        seed: int,  # fixes everything
+        seed: int,
         random_crop: bool = True,  # crop at a random place, not at the first frame
         cond_drop: float = 0.0,  # share without text
-        # Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the rest uniformly.
+        # Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the others uniformly.
         early: float = 0.0,
-        # Share of batches whose clips are put among pieces of other clips that carry yet other clips' texts. No loss is
-        # taken on those, so the network sees single actions only, but learns that a clause speaks about its own frames.
+        # Share of batches whose clips are put among pieces of other clips with texts of yet other clips. These have no
+        # loss, so the network is trained on single actions only, but learns that a clause describes its frames alone.
         # Whole batches, because one long row would make all rows of its batch as long.
         clutter: float = 0.0,
         grid: int = 1,  # pieces of clutter are multiples of this many frames
@@ -105,7 +101,7 @@ class MdmBatches:
         return self._make(self._epoch[1][position].tolist(), self._generator("step", step))
 
     def fixed(self) -> list[MdmBatch]:
-        """Return all clips once in batches with whole captions, no text dropped: the same data every time."""
+        """Return all clips once, with their first captions and no text dropped: the same data every time."""
         rows = torch.split(torch.argsort(self._lengths, stable=True), self._size)
         return [self._make(row.tolist(), self._generator("fixed", i), plain=True) for i, row in enumerate(rows)]
 
@@ -124,7 +120,8 @@ class MdmBatches:
     def _make(self, rows: list[int], generator: torch.Generator, *, plain: bool = False) -> MdmBatch:
         texts = [self._caption(row, generator, plain=plain) for row in rows]
         clips = [self._crop(row, int(self._lengths[row]), generator) for row in rows]
-        neighbours = _NEIGHBOURS if not plain and self._happens(self._clutter, generator) else 0
+        clutter = not plain and self._clutter > 0 and float(torch.rand((), generator=generator)) < self._clutter
+        neighbours = _NEIGHBOURS if clutter else 0
         timelines, prompts = [], []
         for clip, text in zip(clips, texts, strict=True):
             parts = [(clip, text, True)]
@@ -137,15 +134,15 @@ class MdmBatches:
             prompts.append(Prompt(tuple(part[1] for part in parts), tuple(len(part[0]) for part in parts)))
         # [B, T, D]: a row is its clip with the clutter around it; zeros past its end.
         x0 = pad_sequence([torch.cat([part[0] for part in parts]) for parts in timelines], batch_first=True)
-        # [B, T]: True in the clip's own frames, the only ones that a loss is taken of.
-        own = pad_sequence(
+        # [B, T]: True in the frames of the clip.
+        in_clip = pad_sequence(
             [torch.cat([torch.full((len(part[0]),), part[2]) for part in parts]) for parts in timelines],
             batch_first=True,
         )
         lengths = torch.tensor([prompt.length for prompt in prompts])
         drop = torch.rand(len(rows), generator=generator) < (0.0 if plain else self._drop)
         noise = torch.randn(x0.shape, generator=generator)
-        return MdmBatch(x0, own, lengths, prompts, self._timesteps(len(rows), generator), noise, drop)
+        return MdmBatch(x0, in_clip, lengths, prompts, self._timesteps(len(rows), generator), noise, drop)
 
     def _caption(self, row: int, generator: torch.Generator, *, plain: bool) -> str:
         captions = self._clips[row].captions
@@ -163,15 +160,11 @@ class MdmBatches:
         start = below(len(clip) - length + 1, generator)
         return clip[start : start + length]
 
-    @staticmethod
-    def _happens(share: float, generator: torch.Generator) -> bool:
-        return share > 0 and float(torch.rand((), generator=generator)) < share
-
     def _timesteps(self, count: int, generator: torch.Generator) -> Tensor:
         uniform = torch.randint(self._steps, (count,), generator=generator)
         if not self._early:
             return uniform
-        # u near 0 gives the noisiest steps: the density of t grows towards the last one.
+        # u near 0 gives the noisiest steps, where the density of t is highest.
         noisy = ((self._steps - 1) * (1 - torch.rand(count, generator=generator).square())).round().long()
         return torch.where(torch.rand(count, generator=generator) < self._early, noisy, uniform)
 
@@ -181,11 +174,7 @@ def diffusion_loss(
     x0: Tensor,  # [B, T, D] normalised
     mask: Tensor,  # [B, T] bool, at least one True per row
 ) -> Tensor:
-    """Return the mean squared error of x0 over valid entries, per sample (Tevet et al. 2022, eq. 2).
-
-    Returns:
-        ``[B]`` float32: sum of squares over valid frames / (D * number of valid frames).
-    """
+    """Return the mean squared error of x0 over valid entries, ``[B]`` float32 (Tevet et al. 2022, eq. 2)."""
     squares = (predicted.float() - x0).square().sum(-1).masked_fill(~mask, 0.0)
     return squares.sum(1) / (mask.sum(1) * x0.shape[-1])
 
@@ -195,13 +184,10 @@ def velocity_loss(
     x0: Tensor,  # [B, T, D] normalised
     mask: Tensor,  # [B, T] bool
 ) -> Tensor:
-    """Return the mean squared error of frame-to-frame differences over valid pairs, per sample (MDM, eq. 5).
+    """Return the mean squared error of frame-to-frame differences over valid pairs, ``[B]`` float32 (MDM, eq. 5).
 
-    An error that alternates between frames costs four times its square here and one that is constant costs nothing,
-    so this is what keeps a small network from jittering. Taken in feature space, where it needs no body.
-
-    Returns:
-        ``[B]`` float32; 0 for motions of one frame.
+    An error that alternates between frames costs four times its square and a constant one costs nothing, which keeps a
+    small network from jittering. It is in feature space, so no body is needed. 0 for motions of one frame.
     """
     # A difference is valid if both of its frames are.
     pairs = mask[:, 1:] & mask[:, :-1]
@@ -215,15 +201,15 @@ def joint_velocity_loss(
     x0: Tensor,  # [B, T, D] normalised
     mask: Tensor,  # [B, T] bool
     *,
-    normalizer: Normalizer,  # statistics of the features
-    skeleton: Skeleton,  # body of the features
-    fps: float,  # frames per second
+    normalizer: Normalizer,
+    skeleton: Skeleton,
+    fps: float,
 ) -> Tensor:
     """Return the mean squared error of the joints' velocities over valid pairs of frames, per sample.
 
     MDM's geometric losses (eq. 3 to 5) in one: a foot that slides, a limb that moves too little and a frame that jumps
-    are errors of velocity. Each pair is seen from the heading of its later frame: the speeds are those in the world,
-    but an error of heading does not add up over the frames behind it.
+    are errors of velocity. Velocities are relative to the world, in axes of the later frame's heading, so that errors
+    of heading do not accumulate over time.
 
     Returns:
         ``[B]`` float32, (m/s)^2 averaged over pairs, joints and the three axes; 0 for motions of one frame.
@@ -244,22 +230,22 @@ def _steps(features: Tensor) -> Tensor:
     """Return the joints' displacements ``[B, T - 1, J, 3]`` in the heading of each pair's later frame.
 
     ``features`` are ``[B, T, 4 + 3 (J - 1)]``, not normalised: half the turn per frame, the root's step (x and z) in
-    the next frame's heading, its height, the positions of the other joints in the frame's own heading.
+    the next frame's heading, its height, the positions of the other joints in the frame's heading.
     """
     turn, step, height = features[:, :-1, 0], features[:, :-1, 1:3], features[..., 3]
     local = features[..., 4:].unflatten(-1, (-1, 3))
     ground = torch.stack((step[..., 0], torch.zeros_like(turn), step[..., 1]), dim=-1)
-    # The heading turns by -2 turn, so what stands still turns by 2 turn in the eyes of the later frame.
-    others = local[:, 1:] - rotate_yaw(local[:, :-1], 2 * turn[..., None]) + ground[..., None, :]
+    # The heading turns by -2 turn, so a joint at rest turns by 2 turn in the later frame's axes.
+    limbs = local[:, 1:] - rotate_yaw(local[:, :-1], 2 * turn[..., None]) + ground[..., None, :]
     root = torch.stack((step[..., 0], height[:, 1:] - height[:, :-1], step[..., 1]), dim=-1)
-    return torch.cat((root[..., None, :], others), dim=-2)
+    return torch.cat((root[..., None, :], limbs), dim=-2)
 
 
 _logger = logging.getLogger("motionkit.pretrain")
 _MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_shift")
 """Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
 
-_SAMPLING_STEPS = 20  # steps in which a policy is sampled where nothing is said
+_SAMPLING_STEPS = 20  # default number of sampling steps
 
 
 class PretrainMDM:
@@ -298,8 +284,8 @@ class PretrainMDM:
         self._items = trained_on_clips(dataset, self._train_clips)
         if settings.init:
             self._items |= trained_on(settings.init)
-        found, self._note = held_out_clips(dataset, settings.dataset.label, self._items, least=1)
-        self._val_clips = found[: settings.train.val_clips]
+        val_clips, self._note = held_out_clips(dataset, settings.dataset.label, self._items, least=1)
+        self._val_clips = val_clips[: settings.train.val_clips]
         self.inputs = clip_inputs(settings.dataset, dataset, self._train_clips, self._val_clips)
         self._judge, self._real = None, RealMotions(dataset, "val")
         if settings.train.samples:
@@ -323,31 +309,30 @@ class PretrainMDM:
             self.inputs["text.model"] = mark
         self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
         _scale_text(self.policy, self._train_clips)
-        steps = settings.train.sampling_steps
-        steps = _SAMPLING_STEPS if steps is None else steps
+        steps = _SAMPLING_STEPS if settings.train.sampling_steps is None else settings.train.sampling_steps
         if 0 < steps < len(self.policy.schedule):
             self.policy.sampling_steps = steps
         if settings.init:
             self._start_from(settings.init, dataset)
         self._weight = self.policy.schedule.snr.clamp(1.0, settings.train.max_weight)
-        asked = [_first_prompt(clip, self.policy.max_length) for clip in self._train_clips[:8]]
-        settle_matmul(settings, cast(DiffusionPolicy, self.policy), asked, samples=settings.train.batch_size)
+        prompts = [_first_prompt(clip, self.policy.max_length) for clip in self._train_clips[:8]]
+        settle_matmul(settings, cast(DiffusionPolicy, self.policy), prompts, samples=settings.train.batch_size)
 
     def _start_from(self, checkpoint: str, dataset: TextMotionDataset) -> None:
         options = MDMOptions(checkpoint=checkpoint, text_model=self.settings.text.model)
-        given = open_policy(options, device=self.device, dataset=dataset)
-        refuse_blocks(cast(DiffusionPolicy, given))
-        self.inputs["init"] = fingerprint_tensors(given.tensors())
-        mine, theirs = self.policy.settings.model_dump(), given.settings.model_dump()
+        start = open_policy(options, device=self.device, dataset=dataset)
+        refuse_blocks(cast(DiffusionPolicy, start))
+        self.inputs["init"] = fingerprint_tensors(start.tensors())
+        mine, theirs = self.policy.settings.model_dump(), start.settings.model_dump()
         if odd := [key for key in mine if mine[key] != theirs[key] and key not in _MAY_DIFFER]:
             raise MotionkitError(
                 f"{checkpoint} is another model: its {odd[0]} is {theirs[odd[0]]}, not {mine[odd[0]]}.",
                 fix=f"--set model.{odd[0]}={theirs[odd[0]]}, or start from another policy.",
             )
-        TextRecord.of(given.encoder).require(self.policy.encoder, origin=checkpoint, option="--text.model")
-        # Weights only mean something together with the statistics they were trained with.
-        self.policy.normalizer = given.normalizer
-        self.policy.network.load_state_dict(given.network.state_dict())
+        TextRecord.of(start.encoder).require(self.policy.encoder, origin=checkpoint, option="--text.model")
+        # The weights need the statistics that they were trained with.
+        self.policy.normalizer = start.normalizer
+        self.policy.network.load_state_dict(start.network.state_dict())
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -406,9 +391,9 @@ class PretrainMDM:
             rows = [
                 ("FID in the judge's space", f"{quality.fid:.2f}", "0"),
                 ("judge", f"{quality.score:.3f}", f"{quality.real:.3f}"),
-                *((name, f"{made:.3f}", f"{real:.3f}") for name, (made, real) in quality.moving.items()),
+                *((name, f"{generated:.3f}", f"{real:.3f}") for name, (generated, real) in quality.moving.items()),
             ]
-            metrics |= {f"heldout/{name}": made for name, (made, _) in quality.moving.items()}
+            metrics |= {f"heldout/{name}": generated for name, (generated, _) in quality.moving.items()}
             title = f"{quality.count} held-out captions, sampled as motionkit generate does"
             tables.append({"title": title, "columns": ["", "generated", "real clips"], "rows": rows, "numbers": [1, 2]})
         return {"heldout": heldout, "metrics": metrics, "table": tables}
@@ -457,7 +442,7 @@ class PretrainMDM:
     def _step(self, batch: MdmBatch, learner: Learner, step: int) -> dict[str, float]:
         learner.zero_grad()
         self.policy.network.train()
-        # Of a batch that processes share, each adds its part of the mean.
+        # Each process adds its part of the batch's mean.
         losses = self._losses(batch)
         parts = {name: values.mean() / self.world.size for name, values in losses.items()}
         train = self.settings.train
@@ -480,10 +465,10 @@ class PretrainMDM:
     def _losses(self, batch: MdmBatch) -> dict[str, Tensor]:
         """Return the unweighted losses of each sample, ``[B]``."""
         policy, device = self.policy, self.device
-        x0, own, lengths = batch.x0.to(device), batch.own.to(device), batch.lengths.to(device)
+        x0, in_clip, lengths = batch.x0.to(device), batch.own.to(device), batch.lengths.to(device)
         timestep, noise = batch.timestep.to(device), batch.noise.to(device)
         mask = length_mask(lengths, x0.shape[1])
-        # The network sees the clutter too (`mask`); the losses see the clip's own frames only (`own`).
+        # The network reads the clutter too (`mask`); losses are taken on the clip's frames only (`in_clip`).
         condition = policy.condition(batch.prompts)
         with autocast(device, self.settings.precision):
             predicted = policy.network(
@@ -495,16 +480,19 @@ class PretrainMDM:
                 frame_mask=mask,
                 drop=batch.drop.to(device),
             )
-        losses = {"diffusion": diffusion_loss(predicted, x0, own), "velocity": velocity_loss(predicted, x0, own)}
+        losses = {
+            "diffusion": diffusion_loss(predicted, x0, in_clip),
+            "velocity": velocity_loss(predicted, x0, in_clip),
+        }
         if self.settings.train.joint_velocity:
             losses["joint_velocity"] = joint_velocity_loss(
-                predicted, x0, own, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps
+                predicted, x0, in_clip, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps
             )
         return losses
 
 
 def _require_space(chosen: Chosen, judge: Reward) -> None:
-    """Refuse a judge that puts motions into no space in which FID could be measured."""
+    """Refuse a judge without a space of motions."""
     if getattr(judge, "space", None) is None:
         raise MotionkitError(
             f"--judge {chosen.name} has no space of motions, in which FID is measured.",
@@ -518,10 +506,10 @@ def _first_prompt(clip: TextClip, frames: int = 1) -> Prompt:
 
 @torch.no_grad()
 def _scale_text(policy: MDMPolicy, clips: Sequence[TextClip]) -> None:
-    """Divide the text projection by the size of the features it will read; also loads the text model.
+    """Divide the text projection by the root mean square of its inputs; also loads the text model.
 
-    Unit-norm sentence vectors have values near 0.05: the default initialisation would bury them under the time
-    embedding, and the text would be learnt long after everything else.
+    Unit-norm sentence vectors have values near 0.05, much smaller than the time embedding: with the default
+    initialisation the text would be learnt long after everything else.
     """
     prompts = [_first_prompt(clip) for clip in clips[:: max(1, len(clips) // 256)]]
     condition = policy.condition(prompts)

@@ -1,4 +1,4 @@
-"""Which clips, captions and crops a step sees: a function of seed and step alone."""
+"""Clips, captions and crops of each training step, a function of seed and step alone."""
 
 from __future__ import annotations
 
@@ -25,11 +25,9 @@ from motionkit.runs import TrainedOn, fingerprint
 from motionkit.text import mirror_text
 from motionkit.training.base import dataset_inputs
 
-# The clips that a model of texts and motions is trained on, and those that it is measured on.
-
 
 def usable_clips(dataset: TextMotionDataset, split: Split, label: str, *, least: int) -> Sequence[TextClip]:
-    """Return the clips of a split."""
+    """Return the clips of a split, after checking each."""
     clips = dataset.clips(split)
     if len(clips) < least:
         raise MotionkitError(
@@ -47,7 +45,7 @@ def usable_clips(dataset: TextMotionDataset, split: Split, label: str, *, least:
 
 
 def trained_on_clips(dataset: TextMotionDataset, clips: Sequence[TextClip]) -> TrainedOn:
-    """Return what a model is trained on by clips; nothing of data that are made by code, whose splits share nothing."""
+    """Return the record of training on clips; empty for generated data, whose splits never share a clip."""
     return TrainedOn() if is_generated(dataset) else TrainedOn.of(map(clip_fingerprint, clips))
 
 
@@ -57,19 +55,19 @@ def held_out_clips(
     """Return the validation clips that a model was not trained on.
 
     Returns:
-        The clips, and what was left out, as a sentence; empty if nothing was. Where too few would be left, all
-        clips, and a sentence that says so.
+        The clips, and a sentence about those left out; empty if there are none. If too few would be left, all clips,
+        and a sentence that tells so.
     """
     clips = usable_clips(dataset, "val", label, least=least)
-    kept = leave_out_clips(trained, dataset, clips)
-    if not kept.left_out:
+    held_out = leave_out_clips(trained, dataset, clips)
+    if not held_out.left_out:
         return clips, ""
-    if len(kept.places) < least:
+    if len(held_out.places) < least:
         return clips, (
-            f"{kept.left_out} of the {kept.total} validation clips of {label} are trained on too, and are measured "
-            "all the same: the figures of this run are not held out."
+            f"{held_out.left_out} of the {held_out.total} validation clips of {label} are trained on too, and are "
+            "measured all the same: the figures of this run are not held out."
         )
-    return [clips[place] for place in kept.places], kept.sentence("validation clips")
+    return [clips[place] for place in held_out.places], held_out.sentence("validation clips")
 
 
 def clip_inputs(
@@ -89,55 +87,54 @@ class PairBatch:
     features: Tensor  # [B, T, F] not normalised, zeros past a clip's end
     lengths: Tensor  # [B] int64
     captions: list[str]  # one per clip
-    generator: torch.Generator  # draws whatever else the step needs
-    step: int = 1  # number of the step, from 1
-    epoch: int = 0  # number of the pass over the clips, from 0
-    rows: tuple[int, ...] = ()  # ``B`` numbers of the clips
-    chosen: tuple[int, ...] = ()  # ``B`` numbers of the captions, among their clips'
-    # How clips were varied, so that copies of them can be varied alike; None if none was.
-    varied: Variation | None = None
+    generator: torch.Generator  # for further draws of the step
+    step: int = 1  # from 1
+    epoch: int = 0  # from 0
+    rows: tuple[int, ...] = ()  # B indices of the clips
+    chosen: tuple[int, ...] = ()  # B indices of the captions, among those of their clips
+    varied: Variation | None = None  # augmentation, to be applied to changed copies too
 
 
 @dataclass(frozen=True)
 class Variation:
-    """Changes of clips that their captions do not mind, or that their captions follow."""
+    """Augmentation of a batch under which captions stay true."""
 
     mirrored: Tensor  # [B] bool, whether clip and caption are mirrored
-    sizes: Tensor  # [B] sizes of the bodies, 1 as they were
+    sizes: Tensor  # [B] scale of the bodies
     skeleton: Skeleton
 
     def motions(self, features: Tensor, places: Sequence[int]) -> Tensor:
-        """Return motions ``[K, T, F]``, varied as the clips at `places` are."""
+        """Return motions ``[K, T, F]``, augmented like the batch's rows `places`."""
         features, rows = features.clone(), self.mirrored[list(places)].nonzero()[:, 0]
         features[rows] = mirror_features(features[rows], self.skeleton)
         return resize_features(features, self.skeleton, self.sizes[list(places), None, None])
 
     def captions(self, captions: Sequence[str]) -> list[str]:
-        """Return the captions of the batch, of mirrored clips mirrored."""
+        """Return the captions of the batch, mirrored for mirrored clips."""
         pairs = zip(captions, self.mirrored.tolist(), strict=True)
-        return [mirror_text(text) if turned else text for text, turned in pairs]
+        return [mirror_text(text) if mirrored else text for text, mirrored in pairs]
 
 
 class PairBatches:
     """Endless shuffled batches; each clip once per pass with one of its captions.
 
-    Batches are not sorted by length: clips of one length tend to show one action, and an easy reader of lengths
-    would need no motion to tell a batch's texts apart.
+    Batches are not sorted by length: clips of one length tend to show one action, so lengths alone would identify the
+    texts of a mixed batch less.
     """
 
     def __init__(
         self,
         clips: Sequence[TextClip],
         *,
-        batch_size: int,  # clips per batch; fewer when there are fewer clips
+        batch_size: int,  # clips per batch; fewer if there are fewer clips
         max_length: int,  # longer clips are cropped
-        seed: int,  # fixes everything
+        seed: int,
         random_crop: bool = True,  # crop at a random place, not at the first frame
         crop_share: float = 0.0,  # share of clips that are cropped to a random length
-        crop_min: int = 32,  # shortest such crop; shorter clips stay whole
-        name: str = "tmr",  # keeps the draws of one trainer apart from those of another
+        crop_min: int = 32,  # shortest such crop; shorter clips are not cropped
+        name: str = "tmr",  # random stream of the trainer
         mirror: float = 0.0,  # share of clips that are mirrored, their captions too
-        unmirrored: Set[str] = frozenset(),  # captions whose clips are left as they are
+        unmirrored: Set[str] = frozenset(),  # captions whose clips are not mirrored
         resize: float = 0.0,  # largest change of a body's size, as a share of it
         skeleton: Skeleton = HUMANML,  # body of the clips
     ) -> None:
@@ -161,12 +158,12 @@ class PairBatches:
             order = torch.randperm(len(self._clips), generator=self._generator("epoch", epoch))
             self._epoch = (epoch, order.tolist())
         rows = self._epoch[1][position * self._size : (position + 1) * self._size]
-        made = self._make([self._clips[row] for row in rows], self._generator("step", step))
-        made = replace(made, step=step, epoch=epoch, rows=tuple(rows))
-        return self._varied(made, step) if self._mirror or self._resize else made
+        batch = self._make([self._clips[row] for row in rows], self._generator("step", step))
+        batch = replace(batch, step=step, epoch=epoch, rows=tuple(rows))
+        return self._varied(batch, step) if self._mirror or self._resize else batch
 
     def _varied(self, batch: PairBatch, step: int) -> PairBatch:
-        """Mirror and resize clips; the draws are apart from the others, which stay as they were."""
+        """Mirror and resize clips, by another random stream."""
         generator, count = self._generator("varied", step), len(batch.rows)
         turned = torch.rand(count, generator=generator) < self._mirror
         varied = Variation(
@@ -199,8 +196,8 @@ def crop_of(
     frames: int,  # length of the clip
     generator: torch.Generator,
     *,
-    longest: int,  # a longer clip is cropped
-    shortest: int,  # shortest crop to a random length; a clip that is not longer stays whole
+    longest: int,  # longest crop
+    shortest: int,  # shortest crop to a random length; shorter clips are not cropped
     share: float,  # share of clips that are cropped to a random length
     random: bool = True,  # begin at a random frame, not at the first
 ) -> tuple[int, int]:

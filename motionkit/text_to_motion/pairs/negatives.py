@@ -1,6 +1,6 @@
-"""Changed copies of the clips of a batch, and of their captions: what a pair is told from besides other pairs.
+"""Hard negatives: changed copies of the clips of a batch, and of their captions.
 
-A copy depends on the seed, its clip and its number alone, so that it can be kept: every clip gets a few, which take
+A copy depends on the seed, its clip and its number alone, so that it can be cached: every clip gets a few, which take
 turns from pass to pass.
 """
 
@@ -22,11 +22,11 @@ from motionkit.text import CAPTION_CHANGES, is_english
 from motionkit.text_to_motion.pairs.data import PairBatch, below, crop_of
 from motionkit.text_to_motion.pairs.settings import FAMILIES
 
-_COPIES = 6  # copies of a clip at most, under all its captions; under each caption at least one
+_COPIES = 6  # most copies of a clip, over all its captions; at least one per caption
 _MEMORY = 1 << 30
-"""Bytes that the kept copies of all clips may take; where not even one per clip fits, each step makes its own."""
+"""Largest cache of copies, in bytes; if not even one per clip fits, each step makes new ones."""
 
-_TRIES = 8  # draws of another clip that says something else
+_TRIES = 8  # draws of a clip with another caption
 _OTHER = "lively-statue"  # the change that needs another clip
 
 Copy = tuple[int, int, int]  # number of the clip, of its caption and of the copy
@@ -37,16 +37,16 @@ class ChangedMotions(NamedTuple):
 
     features: Tensor  # [K, T, F], not normalised, zeros past an end
     lengths: Tensor  # [K] int64
-    places: list[int]  # ``K`` places in the batch
-    generator: torch.Generator  # draws whatever else the copies need
+    places: list[int]  # K rows of the batch
+    generator: torch.Generator  # for further draws
 
 
 class ChangedCaptions(NamedTuple):
     """Changed captions of some clips of a batch."""
 
-    captions: list[str]  # ``K`` texts
-    places: list[int]  # ``K`` places in the batch
-    generator: torch.Generator  # draws whatever else they need
+    captions: list[str]  # K texts
+    places: list[int]  # K rows of the batch
+    generator: torch.Generator  # for further draws
 
 
 class Negatives:
@@ -59,16 +59,15 @@ class Negatives:
         # the clip, or to the caption.
         kinds: Mapping[str, float],
         *,
-        # Share of the clips of a batch that are shown changed as well; captions are changed wherever they can be.
-        share: float,
-        skeleton: Skeleton,  # body of the clips
+        share: float,  # share of the clips of a batch with a changed copy; captions are changed whenever possible
+        skeleton: Skeleton,
         fps: float,
         max_length: int,  # longest copy in frames
-        seed: int,  # fixes everything
-        random_crop: bool = True,  # as for the clips, see `PairBatches`
-        crop_share: float = 0.0,  # likewise
-        crop_min: int = 32,  # likewise
-        name: str = "tmr",  # keeps the draws of one trainer apart from those of another
+        seed: int,
+        random_crop: bool = True,  # as in `PairBatches`, like the next ones
+        crop_share: float = 0.0,
+        crop_min: int = 32,
+        name: str = "tmr",
     ) -> None:
         self._clips = clips
         self.kinds = _known(kinds)  # weight of each kind
@@ -79,10 +78,10 @@ class Negatives:
         self._seed, self._name = seed, name
         size = sum(clip.features.numel() * clip.features.element_size() for clip in clips)
         captions = max((len(clip.captions) for clip in clips), default=1)
-        # Copies under each caption: clips with more captions than copies have one under each, if there is room.
+        # Copies per caption, at least one if the cache is large enough.
         self._count = min(max(_COPIES // captions, 1), _MEMORY // max(size * captions, 1))
-        self._kept: dict[Copy, Tensor | None] = {}
-        # Changed captions that the text side of the model cannot read; see `settle`
+        self._cache: dict[Copy, Tensor | None] = {}
+        # Changed captions that the text model cannot encode; see `settle`
         self.unreadable: Set[str] = frozenset()
 
     @property
@@ -96,41 +95,38 @@ class Negatives:
         return bool(self._text)
 
     def settle(self, captions: Sequence[str], label: str, readable: Callable[[Sequence[str]], Set[str]]) -> list[str]:
-        """Find the kinds and captions that cannot be changed.
+        """Find the kinds and captions that cannot be changed, and return notes about them.
 
         Args:
             captions: All captions of training, mirrored ones included.
             label: The dataset's name for messages.
-            readable: Returns those of many texts that the text side of the model can read.
-
-        Returns:
-            What a reader should know, as sentences.
+            readable: Returns those of the texts that the text model can encode.
         """
         if len(captions) < 2:
             raise MotionkitError(
                 f"the training clips of {label} have one caption, {captions[0]!r}; negatives need several.",
-                why="with one, a model learns what is no real motion, not what a caption asks for.",
+                why="with one, a model learns whether a motion is real, not whether it fits a caption.",
                 fix="--negatives none, or a dataset of several actions.",
             )
         absent = [name for name in self._motion if not self._applies_somewhere(name)]
-        made = {name: self._changed_captions(name, captions) for name in self._text}
-        absent += [name for name, texts in made.items() if not texts]
+        changed = {name: self._changed_captions(name, captions) for name in self._text}
+        absent += [name for name, texts in changed.items() if not texts]
         if len(absent) == len(self.kinds):
             raise MotionkitError(
                 f"no change of --negatives applies to a clip of {label}: {', '.join(absent)}.",
-                why="clips are too short or hardly move, or captions name none of it (words are read in English).",
+                why="clips are too short or hardly move, or captions name nothing of the kind (in English).",
                 fix="choose other kinds, or --negatives none.",
             )
-        texts = list(dict.fromkeys(text for found in made.values() for text in found))
-        there = readable(texts)
-        self.unreadable = frozenset(texts) - there
+        texts = list(dict.fromkeys(text for texts_of_kind in changed.values() for text in texts_of_kind))
+        known = readable(texts)
+        self.unreadable = frozenset(texts) - known
         notes = []
         if absent:
             notes.append(f"changes that apply to no clip of {label} are left out: {', '.join(absent)}.")
         if foreign := sum(not is_english(text) for text in captions):
             notes.append(
-                f"{foreign} of {len(captions)} captions are not in English: of what they name only the side is read, "
-                "in Chinese; clips with captions in other languages are not mirrored."
+                f"{foreign} of {len(captions)} captions are not in English: only sides are recognised in them, in "
+                "Chinese; clips with captions in other languages are not mirrored."
             )
         if self.unreadable:
             notes.append(
@@ -149,15 +145,15 @@ class Negatives:
         change = CAPTION_CHANGES[name]
         return [change.make(text) for text in captions if change.applies(text)]
 
-    def motions(self, batch: PairBatch, own: slice) -> ChangedMotions | None:
-        """Return copies of clips at the places `own` of a batch; None if there is none."""
+    def motions(self, batch: PairBatch, rows: slice) -> ChangedMotions | None:
+        """Return changed copies of clips in `rows` of a batch; None if there is none."""
         if not self.of_motions:
             return None
         generator = self._generator("motions", batch.step)
         drawn = (torch.rand(len(batch.rows), generator=generator) < self._share).tolist()
         keys = {
             place: (batch.rows[place], batch.chosen[place], self._number(batch.epoch))
-            for place in range(len(batch.rows))[own]
+            for place in range(len(batch.rows))[rows]
             if drawn[place]
         }
         copies = self._copies(list(keys.values()))
@@ -170,35 +166,35 @@ class Negatives:
             padded = batch.varied.motions(padded, list(result))
         return ChangedMotions(padded, lengths, list(result), generator)
 
-    def captions(self, batch: PairBatch, own: slice) -> ChangedCaptions | None:
-        """Return changed captions of clips at the places `own` of a batch; None if there is none."""
+    def captions(self, batch: PairBatch, rows: slice) -> ChangedCaptions | None:
+        """Return changed captions of clips in `rows` of a batch; None if there is none."""
         generator = self._generator("captions", batch.step)
         drawn = [self._changed_caption(caption, generator) for caption in batch.captions]
-        result = {place: text for place in range(len(drawn))[own] if (text := drawn[place])}
+        result = {place: text for place in range(len(drawn))[rows] if (text := drawn[place])}
         return ChangedCaptions(list(result.values()), list(result), generator) if result else None
 
     def _changed_caption(self, caption: str, generator: torch.Generator) -> str:
-        """Return a changed caption; empty if no kind applies, or where it cannot be read."""
+        """Return a changed caption; empty if no kind applies, or if the text model cannot encode it."""
         weights = {name: weight for name, weight in self._text.items() if CAPTION_CHANGES[name].applies(caption)}
         if not weights:
             return ""
-        made = CAPTION_CHANGES[_drawn(weights, generator)].make(caption)
-        return "" if made in self.unreadable else made
+        changed = CAPTION_CHANGES[_drawn(weights, generator)].make(caption)
+        return "" if changed in self.unreadable else changed
 
     def _number(self, epoch: int) -> int:
         return epoch % self._count if self._count else epoch
 
     def _copies(self, keys: Sequence[Copy]) -> dict[Copy, Tensor | None]:
-        """Return copies, each ``[T, F]``, or None if no kind applies; those that are not kept are made together."""
-        result = {key: self._kept[key] for key in keys if key in self._kept}
+        """Return copies, each ``[T, F]``, or None if no kind applies; those not in the cache are made together."""
+        result = {key: self._cache[key] for key in keys if key in self._cache}
         joints = {key: self._change(*key) for key in keys if key not in result}
-        changed = {key: own for key, own in joints.items() if own is not None}
+        changed = {key: value for key, value in joints.items() if value is not None}
         rows = clip_features(list(changed.values()), self._skeleton)
-        # float32, as the clips are: another precision would mark the copies.
-        made = dict.fromkeys(joints) | {key: own.float().clone() for key, own in zip(changed, rows, strict=True)}
+        # float32 like the clips: another precision would give the copies away.
+        copies = dict.fromkeys(joints) | {key: value.float().clone() for key, value in zip(changed, rows, strict=True)}
         if self._count:
-            self._kept |= made
-        return result | made
+            self._cache |= copies
+        return result | copies
 
     def _change(self, row: int, chosen: int, number: int) -> Tensor | None:
         """Return the joints of copy `number` of a clip under one of its captions; None if no kind applies."""
@@ -212,7 +208,6 @@ class Negatives:
         return None
 
     def _scene(self, row: int, chosen: int, number: int) -> Scene:
-        """Return a crop of a clip under one of its captions, to be changed."""
         clip = self._clips[row]
         generator = self._generator(f"copy {row} {chosen}", number)
         start, length = crop_of(
@@ -234,7 +229,7 @@ class Negatives:
         )
 
     def _other(self, clip: TextClip, generator: torch.Generator) -> Tensor | None:
-        """Return the joints of a clip that says something else; None if there is hardly one."""
+        """Return the joints of a clip with other captions; None if none was drawn."""
         for _ in range(_TRIES):
             other = self._clips[below(len(self._clips), generator)]
             if not set(other.captions) & set(clip.captions):
@@ -247,7 +242,7 @@ class Negatives:
 
 
 def _known(kinds: Mapping[str, float]) -> dict[str, float]:
-    """Refuse kinds that are unknown or that make no caption untrue."""
+    """Refuse kinds that are unknown or that leave captions true."""
     useful = {name for name, change in CHANGES.items() if change.family != "harmless"} | CAPTION_CHANGES.keys()
     names = [*FAMILIES, *sorted(useful)]
     if odd := [name for name in kinds if name not in useful]:
@@ -262,5 +257,5 @@ def _known(kinds: Mapping[str, float]) -> dict[str, float]:
 
 def _drawn(weights: Mapping[str, float], generator: torch.Generator) -> str:
     """Draw a name by weight."""
-    place = torch.multinomial(torch.tensor(list(weights.values())), 1, generator=generator)
-    return list(weights)[int(place)]
+    index = torch.multinomial(torch.tensor(list(weights.values())), 1, generator=generator)
+    return list(weights)[int(index)]

@@ -9,8 +9,6 @@ from pydantic import Field, field_validator
 
 from motionkit.config import Chosen, Cli, Group, OptimSettings, RunSettings, TrainerSettings, slot
 
-# Which changed copies a model is trained against, as settings name them.
-
 AUTO, NONE, ALL = "auto", "none", "all"
 
 FAMILIES: Mapping[str, Mapping[str, float]] = {
@@ -21,8 +19,8 @@ FAMILIES: Mapping[str, Mapping[str, float]] = {
     "side": {"mirrored": 12},
     "text": {"text-side": 1, "text-tempo": 3, "text-direction": 1, "text-order": 1},
 }
-"""The kinds of each family in the starter's recipe, with their weights. Few captions ask for a tempo: a kind that
-seldom applies is drawn nearly always where it does."""
+"""The kinds of each family in the starter's recipe, with their weights. Few captions name a tempo, so its large weight
+makes it the usual choice for them."""
 
 
 def kinds_of(text: str, *, starter: bool) -> dict[str, float]:
@@ -33,9 +31,6 @@ def kinds_of(text: str, *, starter: bool) -> dict[str, float]:
             ``NAME[=WEIGHT],...`` of kinds and of families of the recipe; a family's weight multiplies those of its
             kinds.
         starter: Whether the dataset is the starter's.
-
-    Raises:
-        ValueError: It is none of these; says why.
 
     Example:
         >>> kinds_of("side=2,swing-0.6", starter=False)
@@ -120,7 +115,7 @@ class PairTrainSettings(Group):
 
 
 class PairSettings(TrainerSettings):
-    """What the trainers of TMR and of the evaluator share; each has its own model, losses and rate."""
+    """Settings of the trainers of both TMR and the evaluator."""
 
     run: RunSettings = RunSettings(num_steps=2000)
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
@@ -133,11 +128,7 @@ _LARGEST = 2 * 10**9
 
 
 def refuse_size(layers: int, width: int, ff_size: int) -> None:
-    """Refuse a transformer that no machine at hand holds, before memory is taken for it.
-
-    Raises:
-        ValueError: Attention and feed-forward have more than two billion weights (8 GB, and three times that to train).
-    """
+    """Raise a ValueError for a transformer of over two billion weights (8 GB, and three times that to train)."""
     count = layers * (4 * width * width + 2 * width * ff_size)
     if count > _LARGEST:
         raise ValueError(f"{layers} layers of width {width} and {ff_size} have {count:.1e} weights, too many to train")

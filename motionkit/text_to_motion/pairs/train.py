@@ -1,4 +1,4 @@
-"""Training on pairs of a text and a motion, measured by retrieval: what TMR and the evaluator have in common."""
+"""Training on pairs of a text and a motion, measured by retrieval; base of the trainers of TMR and the evaluator."""
 
 from __future__ import annotations
 
@@ -37,76 +37,70 @@ from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, joined, share_of, sum_over
 
-# InfoNCE over a batch of pairs, with changed copies of a pair as further wrong answers.
-
 
 class Beside(NamedTuple):
-    """Scores of changed copies, in units of the temperature; ``-inf`` if a row has none, None if no row has one."""
+    """Scores of changed copies, over the temperature; ``-inf`` if a row has none, None if no row has one."""
 
     motions: Tensor | None = None  # [B], of text i and the changed copy of motion i
     captions: Tensor | None = None  # [B], of motion i and the changed copy of text i
 
 
 def info_nce(
-    logits: Tensor,  # scores in units of the temperature, ``-inf`` for a pair that is left out
-    # The copy of a motion is a further column of its own text's row, the copy of a caption one of its own motion's
+    logits: Tensor,  # scores over the temperature, ``-inf`` for a pair that is left out
+    # The copy of a motion is a further negative of its text, the copy of a caption one of its motion
     beside: Beside | None = None,
 ) -> Tensor:
     """Symmetric InfoNCE of ``[B, B]`` logits, texts in rows; row i belongs to column i."""
     texts, motions = logits, logits.T
-    # Copies widen the rows to [B, B + 1]: one more wrong answer for each text, and for each motion.
+    # With copies the rows are [B, B + 1]: one more negative for each text, and for each motion.
     if beside is not None and beside.motions is not None:
         texts = torch.cat([texts, beside.motions[:, None]], 1)
     if beside is not None and beside.captions is not None:
         motions = torch.cat([motions, beside.captions[:, None]], 1)
-    # The right answer of row i is column i.
     target = torch.arange(len(logits), device=logits.device)
     return (F.cross_entropy(texts, target) + F.cross_entropy(motions, target)) / 2
 
 
 def above_copies(
-    own: Tensor,  # [B] scores of the pairs, in units of the temperature
-    beside: Beside,  # scores of the copies. A row without one costs nothing.
+    own: Tensor,  # [B] scores of the pairs, over the temperature
+    beside: Beside,  # scores of the copies; a row without one has loss 0
 ) -> Tensor:
     """``softplus(score of the copy - score of the pair)``, summed over both kinds of copies and averaged over B."""
     result = [F.softplus(copies - own).mean() for copies in beside if copies is not None]
     return torch.stack(result).sum() if result else own.new_zeros(())
 
 
-# Statistics that a model of motions keeps for itself, beside its weights.
-
-
 def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and std ``[F]``: per feature, over all frames of `clips`.
 
-    A feature that hardly moves in the data would turn a generator's smallest error into many sigmas, so a std is at
-    least `floor` (``[F]``), and 1 where that is 0 too.
+    In a feature that hardly moves in the data a generator's smallest error would be many sigmas, so a std is at least
+    `floor` (``[F]``), and 1 if that is 0 too.
     """
-    # In float64: sums over all frames, of which there may be millions.
+    # In float64, since there may be millions of frames.
     count = sum(len(clip.features) for clip in clips)
     mean = torch.stack([clip.features.double().sum(0) for clip in clips]).sum(0) / count
     spread = torch.stack([(clip.features.double() - mean).square().sum(0) for clip in clips]).sum(0) / count
     std = torch.maximum(spread.sqrt(), floor.double())
-    return mean.float(), torch.where(std > 0, std, torch.ones_like(std)).float()
+    return mean.float(), torch.where(std > 0, std, 1.0).float()
 
 
 @dataclass(frozen=True)
 class WithStatistics:
-    """A network as a `Learner` trains it: its checkpoint also holds ``mean`` and ``std``, which are not parameters."""
+    """A network for a `Learner`, whose checkpoint also has the buffers ``mean`` and ``std``."""
 
     network: nn.Module
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights and statistics."""
-        own = {"stats.mean": self.network.get_buffer("mean"), "stats.std": self.network.get_buffer("std")}
-        return {**self.network.state_dict(), **own}
+        statistics = {"stats.mean": self.network.get_buffer("mean"), "stats.std": self.network.get_buffer("std")}
+        return {**self.network.state_dict(), **statistics}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore them."""
-        own = dict(tensors)
+        rest = dict(tensors)
         for name in ("mean", "std"):
-            self.network.get_buffer(name).copy_(own.pop(f"stats.{name}"))
-        self.network.load_state_dict(own)
+            self.network.get_buffer(name).copy_(rest.pop(f"stats.{name}"))
+        self.network.load_state_dict(rest)
 
 
 _logger = logging.getLogger("motionkit.pretrain")
@@ -119,14 +113,11 @@ class PairTrainer(ABC, Generic[Settings]):
     """Trains a model of texts and motions; see `motionkit.training.base.Trainer`.
 
     AdamW with warm-up and cosine decay, one random caption per motion, random crops. A subclass opens its model in
-    `prepare`, after `open_clips`.
-
-    Attributes:
-        items: What the model is trained on; known after `open_clips`, as is ``inputs``, which a subclass adds to.
+    `prepare`, after `open_clips`, which sets ``items`` (the record of the training data) and ``inputs``.
     """
 
     figures: ClassVar[tuple[Figure, ...]] = (LOSS, Figure("R@3", (_HEADLINE,)))
-    stream: ClassVar[str]  # keeps the random draws of one trainer apart from those of another
+    stream: ClassVar[str]  # name of the trainer's random stream
     folder: ClassVar[str]  # name of the model's folder in the run
     renamed: ClassVar[Mapping[str, str]] = {}  # names of losses in metrics if they differ from those in the settings
 
@@ -140,7 +131,7 @@ class PairTrainer(ABC, Generic[Settings]):
     @property
     @abstractmethod
     def model(self) -> nn.Module:
-        """What is trained."""
+        """The trained model."""
 
     @abstractmethod
     def save(self, run: Run, provenance: Mapping[str, object]) -> None:
@@ -152,10 +143,7 @@ class PairTrainer(ABC, Generic[Settings]):
 
     @abstractmethod
     def losses(self, batch: PairBatch) -> dict[str, Tensor]:
-        """Return the unweighted losses by their names in the settings, of several processes this one's share.
-
-        A process encodes the rows `share` of the batch.
-        """
+        """Return the unweighted losses by their names in the settings; this process encodes the rows `share`."""
 
     @abstractmethod
     def encode_copies(self, copies: ChangedMotions) -> Tensor:
@@ -167,12 +155,12 @@ class PairTrainer(ABC, Generic[Settings]):
 
     @abstractmethod
     def score(self, texts: Tensor, motions: Tensor) -> Tensor:
-        """Return ``[B]`` scores of ``[B, D]`` texts and motions, in units of the temperature."""
+        """Return ``[B]`` scores of ``[B, D]`` texts and motions, over the temperature."""
 
     def beside(
         self,
-        batch: PairBatch,  # the step's data
-        texts: Tensor,  # [B, D] latents of the captions, those of all processes
+        batch: PairBatch,
+        texts: Tensor,  # [B, D] latents of the captions of all processes
         motions: Tensor,  # [B, D] latents of the motions
     ) -> Beside | None:
         """Return the scores of the changed copies of a batch; None in training without them."""
@@ -181,37 +169,32 @@ class PairTrainer(ABC, Generic[Settings]):
         copies, captions = self.negatives.motions(batch, self.share), self.negatives.captions(batch, self.share)
         result = Beside()
         if self.negatives.of_motions:
-            rows, there = self._of_all(copies and self.encode_copies(copies), copies and copies.places, texts)
-            result = result._replace(motions=self.score(texts, rows).masked_fill(~there, -torch.inf))
+            rows, mask = self._of_all(copies and self.encode_copies(copies), copies and copies.places, texts)
+            result = result._replace(motions=self.score(texts, rows).masked_fill(~mask, -torch.inf))
         if self.negatives.of_captions:
-            rows, there = self._of_all(captions and self.encode_changed(captions), captions and captions.places, texts)
-            result = result._replace(captions=self.score(rows, motions).masked_fill(~there, -torch.inf))
+            rows, mask = self._of_all(captions and self.encode_changed(captions), captions and captions.places, texts)
+            result = result._replace(captions=self.score(rows, motions).masked_fill(~mask, -torch.inf))
         return result
 
     def _of_all(self, latents: Tensor | None, places: Sequence[int] | None, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Put latents of this process's rows at their places among those of all processes.
+        """Scatter this process's latents ``[K, D]`` to their rows `places` of the batch, and gather all processes'.
 
-        Args:
-            latents: ``[K, D]``, or None if this process has no copy; it takes part all the same.
-            places: ``K`` places in the batch.
-            like: ``[B, D]``.
-
-        Returns:
-            ``[B, D]``, zeros where there is no copy, and ``[B]`` bool, whether there is one.
+        Returns ``[B, D]`` like `like`, zeros for rows without a copy, and the ``[B]`` bool mask of rows with one.
         """
-        # Every process gives as many rows, with or without copies, or `joined` would wait forever.
+        # Every process takes part, with or without copies, or the exchange would wait forever.
         rows = like.new_zeros(len(like) // self.world.size, like.shape[1])
-        there = torch.zeros(len(rows), dtype=torch.uint8, device=like.device)
+        present = torch.zeros(len(rows), dtype=torch.uint8, device=like.device)
         if latents is not None and places is not None:
             index = torch.tensor(places, device=like.device) - self.share.start
             rows = rows.index_copy(0, index, latents)
-            there[index] = 1
-        return joined(rows, self.world), self.world.gather(there).bool()
-
-        # Model that training goes on from: what it was trained on is held out neither.
+            present[index] = 1
+        return joined(rows, self.world), self.world.gather(present).bool()
 
     def open_clips(self, init: str = "") -> tuple[TextMotionDataset, Tensor, Tensor]:
-        """Open the dataset and choose its clips; returns it with mean and std ``[F]`` of the training clips."""
+        """Open the dataset and choose its clips; return it with mean and std ``[F]`` of the training clips.
+
+        Clips that the model `init`, from which training starts, was trained on are not held out.
+        """
         settings, train = self.settings, self.settings.train
         self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
@@ -235,22 +218,17 @@ class PairTrainer(ABC, Generic[Settings]):
         return dataset, mean, std
 
     def open_negatives(self, dataset: TextMotionDataset, readable: Callable[[Sequence[str]], Set[str]]) -> None:
-        """Prepare the changed copies that the settings ask for.
-
-        Args:
-            dataset: Where the clips are from.
-            readable: Returns those of many texts that the text side of the model can read.
-        """
+        """Prepare augmentation and changed copies; `readable` returns the texts that the text model can encode."""
         settings, train = self.settings, self.settings.train
         kinds = kinds_of(train.negatives, starter=dataset.name == "starter")
         self.mirror = train.mirror if train.mirror is not None else 0.5 * bool(kinds)
         self.resize = train.resize if train.resize is not None else 0.15 * bool(kinds)
         captions = list(dict.fromkeys(text for clip in self.train_clips for text in clip.captions))
         if self.mirror:
-            there = readable([mirror_text(text) for text in captions])
-            # A caption in another language may name a side, which the mirror image would not show.
+            known = readable([mirror_text(text) for text in captions])
+            # A caption in another language may name a side, which would be wrong for the mirror image.
             self.unmirrored = frozenset(
-                text for text in captions if not reads_sides(text) or mirror_text(text) not in there
+                text for text in captions if not reads_sides(text) or mirror_text(text) not in known
             )
             captions = list(dict.fromkeys([*captions, *(mirror_text(text) for text in captions)]))
         if not kinds:
@@ -270,7 +248,7 @@ class PairTrainer(ABC, Generic[Settings]):
         )
         self.notes += self.negatives.settle(captions, settings.dataset.label, readable)
         if self.negatives.unreadable:
-            # With another text model at hand, other captions would be read: a resumed run is told.
+            # Another text model may encode other captions: then resuming is refused.
             self.inputs["train.negatives"] = fingerprint("\n".join(sorted(self.negatives.unreadable)))
 
     def plan(self) -> dict[str, object]:
@@ -335,7 +313,7 @@ class PairTrainer(ABC, Generic[Settings]):
         )
 
     def noisy(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """Return normalised motions with the noise of the settings; the caller masks what is past an end."""
+        """Add the noise of the settings to normalised motions; the caller masks padding."""
         noise: Tensor = torch.randn(x.shape, generator=generator).to(x.device)
         return x + float(self.settings.train.noise) * noise
 
@@ -360,7 +338,7 @@ class PairTrainer(ABC, Generic[Settings]):
     def _provenance(self, metrics: Mapping[str, float]) -> dict[str, object]:
         shown = {"dataset", "model", "words", "loss", "train", "seed"} & type(self.settings).model_fields.keys()
         settings = self.settings.model_dump(mode="json", include=shown)
-        # What "auto" came to: an audit marks the kinds that a model was trained against.
+        # The kinds in use, "auto" resolved: an audit marks the kinds that a model was trained against.
         kinds = {} if self.negatives is None else dict(self.negatives.kinds)
         settings["train"] |= {"negatives": kinds, "mirror": self.mirror, "resize": self.resize}
         return {
@@ -369,8 +347,6 @@ class PairTrainer(ABC, Generic[Settings]):
             "retrieval": {name: round(value, 3) for name, value in metrics.items()},
         }
 
-
-# Retrieval figures of a joint space of texts and motions, on held-out clips.
 
 _SHOWN = {"R01": "r1", "R02": "r2", "R03": "r3", "R10": "r10", "MedR": "medr"}
 
@@ -384,9 +360,9 @@ def retrieval_figures(whole: Tensor, short: Tensor, *, sentences: Tensor | None 
         sentences: ``[N, F]`` unit-norm sentence embeddings, for the figures that end in ``_same``.
 
     Returns:
-        ``retrieval/t2m/r1`` ... among all clips; ``..._same`` counts clips whose caption says the same (cosine of the
-        sentences above 0.9) as right too; ``..._32`` in batches of 32, ``..._32_short`` the same on short crops;
-        ``..._chance`` what guessing would reach.
+        ``retrieval/t2m/r1`` ... among all clips; ``..._same`` also counts clips with an equivalent caption (cosine of
+        the sentences above 0.9) as right; ``..._32`` in batches of 32, ``..._32_short`` the same on short crops;
+        ``..._chance`` the expectation of random guesses.
     """
     count = len(whole)
     result = _named(retrieval(whole), "")
@@ -404,14 +380,14 @@ def retrieval_figures(whole: Tensor, short: Tensor, *, sentences: Tensor | None 
 
 def _named(values: dict[str, float], tag: str) -> dict[str, float]:
     return {
-        f"retrieval/{way}/{short}{tag}": values[f"{way}/{name}"]
-        for way in ("t2m", "m2t")
+        f"retrieval/{direction}/{short}{tag}": values[f"{direction}/{name}"]
+        for direction in ("t2m", "m2t")
         for name, short in _SHOWN.items()
     }
 
 
 def short_crops(clips: Sequence[TextClip], frames: int) -> list[Crop]:
-    """Return a crop of at most `frames` frames of each clip, at a place that its key decides; all rows are 0."""
+    """Return a crop of at most `frames` frames of each clip, at a place chosen by its key; all rows are 0."""
     crops = []
     for clip in clips:
         spare = max(0, len(clip.features) - frames)

@@ -1,4 +1,4 @@
-"""Asking rewards: most at once, slow ones in threads; samples and rewards keep their order."""
+"""Calls rewards, slow ones in threads, and checks their scores."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from motionkit.errors import MotionkitError
 from motionkit.rl import length_mask
 from motionkit.text import Prompt
 
-# Check of what a reward returned, before anything is computed with it; `motionkit.testing` asks the same.
-
 
 def checked(scores: object, reward: Reward, valid: Tensor) -> RewardScores:
     """Return `scores` if they are valid, see `motionkit.contracts.reward.RewardScores`."""
@@ -38,27 +36,9 @@ def checked(scores: object, reward: Reward, valid: Tensor) -> RewardScores:
 
 
 def fault_of(scores: object, valid: Tensor) -> str:
-    """Return what is wrong with `scores`, after "returned"; empty when nothing is."""
+    """Return what is wrong with `scores`, to follow "returned"; empty if they are valid."""
     if not isinstance(scores, RewardScores):
         return "None" if scores is None else f"a {type(scores).__name__}, not RewardScores"
-    return _wrong(scores, valid)
-
-
-def place_of(reward: Reward) -> str:
-    """Return the package and the place of a reward's code: `` (package motionkit-reward-x, reward.py:27)``."""
-    reward = getattr(reward, "inner", reward)  # of one that lives on another device
-    package = plugins.package_of(type(reward).__module__)
-    try:
-        code = inspect.unwrap(type(reward).score).__code__
-        place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
-    except AttributeError:
-        place = ""
-    words = [f"package {package}" if package and not plugins.is_file(package) else "", place]
-    shown = ", ".join(word for word in words if word)
-    return f" ({shown})" if shown else ""
-
-
-def _wrong(scores: RewardScores, valid: Tensor) -> str:
     if fault := _fault(scores.total, (len(valid),), valid):
         return f"total {fault}"
     if not isinstance(scores.parts, Mapping):
@@ -76,6 +56,20 @@ def _wrong(scores: RewardScores, valid: Tensor) -> str:
     return f"segments {fault}" if fault else ""
 
 
+def place_of(reward: Reward) -> str:
+    """Return package, file and line of a reward's code: `` (package motionkit-reward-x, reward.py:27)``."""
+    reward = getattr(reward, "inner", reward)  # `Elsewhere` wraps it
+    package = plugins.package_of(type(reward).__module__)
+    try:
+        code = inspect.unwrap(type(reward).score).__code__
+        place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    except AttributeError:
+        place = ""
+    words = [f"package {package}" if package and not plugins.is_file(package) else "", place]
+    shown = ", ".join(word for word in words if word)
+    return f" ({shown})" if shown else ""
+
+
 def _fault(value: object, shape: tuple[int, ...], like: Tensor, *, bools: bool = False) -> str:
     if not isinstance(value, Tensor):
         return f"as a {type(value).__name__}; it must be a tensor"
@@ -86,7 +80,7 @@ def _fault(value: object, shape: tuple[int, ...], like: Tensor, *, bools: bool =
     return "" if value.device == like.device else f"on {value.device}; the samples are on {like.device}"
 
 
-Answer = Callable[[], RewardScores]  # waits for the scores of a reward that was asked
+Answer = Callable[[], RewardScores]  # waits for the scores of a call
 
 
 def is_async(reward: Reward) -> bool:
@@ -95,29 +89,29 @@ def is_async(reward: Reward) -> bool:
 
 
 def threads_of(reward: Reward) -> int:
-    """Return how many threads a reward wants its samples to be shared among; 1 for most."""
+    """Return the number of threads that share the samples of a reward, its ``threads``; 1 by default."""
     return max(1, int(getattr(reward, "threads", 1)))
 
 
 def valid_segments(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
-    """Return ``[N, K]`` bool, which segments each prompt has; K is that of the longest."""
+    """Return the ``[N, K]`` bool mask of the prompts' segments, K that of the longest prompt."""
     counts = torch.tensor([len(prompt.segments) for prompt in prompts], device=device)
     return length_mask(counts, int(counts.max()))
 
 
 def answer_of(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> object:
-    """Return what one call of `score` returns, be it scores or not."""
+    """Return the unchecked result of one call of `score`."""
     return _awaited(reward, samples, prompts) if is_async(reward) else reward.score(samples, prompts)
 
 
 def ask(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> RewardScores:
-    """Score N samples by one reward, however it wants to be asked."""
+    """Score N samples by one reward, in threads if it is slow."""
     with asking([reward]) as start:
         return start(reward, samples, prompts)()
 
 
 def try_reward(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> None:
-    """Score a few samples to see that the reward returns scores, before anything is started."""
+    """Score a few samples, to refuse a reward that does not return scores before a run (exit code 2)."""
     if not isinstance(getattr(reward, "name", None), str):
         raise MotionkitError(
             f"{type(reward).__name__}{place_of(reward)} has no name.",
@@ -135,8 +129,8 @@ def try_reward(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> No
 def asking(rewards: Iterable[Reward]) -> Iterator[Callable[[Reward, Record, Sequence[Prompt]], Answer]]:
     """Yield ``start(reward, samples, prompts) -> Answer`` for some rewards.
 
-    A reward with ``async def score``, or with ``threads`` above 1, begins at once in a thread, without a graph; any
-    other one is scored when its answer is waited for, so that the slow ones are under way meanwhile.
+    A reward with ``async def score``, or with ``threads`` above 1, starts at once in a thread, without a graph; any
+    other one is scored when its answer is waited for, while the slow ones run.
     """
     slow = sum(threads_of(reward) if not is_async(reward) else 1 for reward in rewards if is_slow(reward))
     pool = ThreadPoolExecutor(slow, "reward") if slow else None
@@ -165,8 +159,8 @@ def _start(pool: ThreadPoolExecutor | None, reward: Reward, samples: Record, pro
     def joined() -> RewardScores:
         result = []
         for part, future in zip(parts, futures, strict=True):
-            own = valid[part]
-            result.append(checked(future.result(), reward, own[:, : int(own.sum(1).max())]))
+            part_valid = valid[part]
+            result.append(checked(future.result(), reward, part_valid[:, : int(part_valid.sum(1).max())]))
         return _joined(result, valid.shape[1])
 
     return joined
@@ -178,26 +172,26 @@ def _plain(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> object
 
 
 def _awaited(reward: Any, samples: Record, prompts: Sequence[Prompt]) -> object:
-    # A loop of its own, in a thread of its own: the caller may be inside a loop, as in a notebook.
+    # Another loop, in another thread: the caller may be inside a loop, as in a notebook.
     with torch.no_grad():
         return asyncio.run(reward.score(samples, prompts))
 
 
-def _joined(found: Sequence[RewardScores], columns: int) -> RewardScores:
-    """Put the scores of consecutive samples together; a part that only some of them have is NaN for the others."""
-    names = dict.fromkeys(name for scores in found for name in scores.parts)
+def _joined(results: Sequence[RewardScores], columns: int) -> RewardScores:
+    """Concatenate the scores of consecutive samples; a part that only some of them have is NaN for the others."""
+    names = dict.fromkeys(name for scores in results for name in scores.parts)
     segments = None
-    if all(scores.segments is not None for scores in found):
-        own = [scores.segments[:, :columns] for scores in found if scores.segments is not None]
-        segments = torch.cat([pad(each, (0, columns - each.shape[1])) for each in own])
+    if all(scores.segments is not None for scores in results):
+        parts = [scores.segments[:, :columns] for scores in results if scores.segments is not None]
+        segments = torch.cat([pad(part, (0, columns - part.shape[1])) for part in parts])
     applies = None
-    if any(scores.applies is not None for scores in found):
-        applies = torch.cat([scores.applying for scores in found])
+    if any(scores.applies is not None for scores in results):
+        applies = torch.cat([scores.applying for scores in results])
     return RewardScores(
-        torch.cat([scores.total for scores in found]),
+        torch.cat([scores.total for scores in results]),
         segments=segments,
         parts={
-            name: torch.cat([scores.parts.get(name, torch.full_like(scores.total, torch.nan)) for scores in found])
+            name: torch.cat([scores.parts.get(name, torch.full_like(scores.total, torch.nan)) for scores in results])
             for name in names
         },
         applies=applies,
@@ -205,9 +199,9 @@ def _joined(found: Sequence[RewardScores], columns: int) -> RewardScores:
 
 
 class Elsewhere:
-    """A reward whose samples are moved to its device, and its scores back to theirs; gradients cross with them.
+    """A reward on another device: moves samples to it and scores back, with gradients.
 
-    Everything else, such as ``name`` and ``bounds``, is the reward's own.
+    Other attributes, such as ``name`` and ``bounds``, are the reward's.
     """
 
     name: str
@@ -229,7 +223,7 @@ class Elsewhere:
 
 
 def _back(scores: object, device: torch.device) -> object:
-    """Move scores to `device`; anything that is not a score is returned as it is, and `checked` refuses it."""
+    """Move scores to `device`; anything else is returned as it is, and `checked` refuses it."""
 
     def home(value: Any) -> Any:
         return value.to(device) if isinstance(value, Tensor) else value

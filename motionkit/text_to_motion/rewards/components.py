@@ -11,23 +11,18 @@ from pydantic import Field, model_validator
 from motionkit.config import Group, Place
 from motionkit.plugins import Component
 
-# What rewards that compare a motion with a text in a joint space have in common.
-#
-# TMR and the T2M evaluator map texts and motions to one space. The rewards of both differ in the network only: options,
-# formulas and segments are here.
-
 _DISTANCE_ONLY = "it acts with similarity = euclidean only"
 
 
 class JointSpaceOptions(Group):
-    """What every reward of a joint space has."""
+    """Options of rewards in a joint space of texts and motions, by TMR or the T2M evaluator."""
 
     clamp: float = Field(20.0, ge=0.0, description="Cut normalised features to this many sigmas; 0 never cuts.")
     device: str = Field("", description="Device of the network, such as cuda:1; empty: that of the policy.")
 
 
 class ScoreOptions(JointSpaceOptions):
-    """How two latents become a score; the same for the positive and the negative term of a dense reward."""
+    """Score of two latents, for the positive and the negative term of a dense reward alike."""
 
     similarity: Literal["cosine", "euclidean"] = Field("cosine", description="How latents are compared.")
     normalization: Literal["linear", "exponential", "sigmoid"] = Field(
@@ -55,7 +50,7 @@ class ScoreOptions(JointSpaceOptions):
 
 
 class PlainCosineOptions(ScoreOptions):
-    """`ScoreOptions` of a reward that is the cosine and nothing else; the default of each option is accepted."""
+    """`ScoreOptions` of a reward that is the cosine; other options must have their defaults."""
 
     def idle(self) -> Mapping[str, str]:
         """Return all options but `range`."""
@@ -107,7 +102,7 @@ physics = Component(
 
 
 class TmrOptions(Group):
-    """What every TMR reward needs."""
+    """Options of all TMR rewards."""
 
     weights: Annotated[str, Place(("starter",), hub=True)] = Field(
         "starter", description="Folder or file of the network, its id on the Hugging Face hub, or 'starter'."

@@ -1,4 +1,4 @@
-"""Two rewards for any network with a joint space of texts and motions: whole motion, and segment by segment."""
+"""Rewards by a network with a joint space of texts and motions: whole motion, and segment by segment."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from motionkit.text_to_motion.rewards.components import (
 from motionkit.text_to_motion.tmr.files import open_tmr
 from motionkit.text_to_motion.tmr.model import TMR
 
-_SMALLEST = 1e-24  # squared distance below which a gradient is 0: that of a root has no limit there
+_SMALLEST = 1e-24  # squared distance below which the gradient is 0: that of the root is unbounded there
 
 
 @dataclass(frozen=True)
 class Similarity:
-    """How latents are compared, and how that becomes a score."""
+    """Score of two latents."""
 
     kind: Literal["cosine", "euclidean"] = "cosine"  # ``cosine``, or ``euclidean`` distance d
-    # What d becomes: ``linear`` ``1 - min(d / max_distance, 1)``, ``exponential`` ``exp(-d / scale)`` or ``sigmoid``
+    # Score of d: ``linear`` ``1 - min(d / max_distance, 1)``, ``exponential`` ``exp(-d / scale)`` or ``sigmoid``
     # ``1 / (1 + exp(d / scale))``.
     normalization: Literal["linear", "exponential", "sigmoid"] = "linear"
     max_distance: float = 10.0  # distance that scores 0
@@ -42,7 +42,7 @@ class Similarity:
 
     @classmethod
     def of(cls, options: ScoreOptions) -> Similarity:
-        """Return what the options of a reward say."""
+        """Read the options of a reward."""
         return cls(options.similarity, options.normalization, options.max_distance, options.scale)
 
     @property
@@ -56,7 +56,7 @@ class Similarity:
         return 0.5 if self.kind == "euclidean" and self.normalization == "sigmoid" else 1.0
 
     def prepare(self, latents: Tensor) -> Tensor:
-        """Return latents ``[..., D]`` as `paired` and `crossed` take them."""
+        """Return latents ``[..., D]`` for `paired` and `crossed`."""
         return functional.normalize(latents, dim=-1) if self.kind == "cosine" else latents
 
     def paired(self, first: Tensor, second: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ class Similarity:
         return -_distance(first[:, :, None] - second[:, None])
 
     def score(self, closeness: Tensor) -> Tensor:
-        """Turn what `paired` or `crossed` returned into a score between `lowest` and `highest`."""
+        """Turn results of `paired` or `crossed` into scores between `lowest` and `highest`."""
         if self.kind == "cosine":
             return closeness
         if self.normalization == "linear":
@@ -90,26 +90,25 @@ class DenseTerms(NamedTuple):
 def dense_terms(
     motion: Tensor,  # [N, K, D] latents of the segments
     text: Tensor,  # [N, K, D] latents of the texts
-    valid: Tensor,  # [N, K] bool, the segments a prompt has
+    valid: Tensor,  # [N, K] bool, the segments of each prompt
     similarity: Similarity,  # the score s
 ) -> DenseTerms:
     """Compare every segment of a motion with every text of its prompt.
 
     With ``S[k,j] = s(m_k, t_j)`` and ``B[k,j] = s(t_k, t_j)``: positive is ``S[k,k]``, negative is
-    ``max_{j != k} relu(S[k,j] - B[k,j])``, the worst excess of a wrong text over what the two texts share anyway;
-    correct is 1 where no wrong text is closer than the segment's own.
+    ``max_{j != k} relu(S[k,j] - B[k,j])``, the largest excess of a wrong text's score over that of the two texts;
+    correct is 1 if no wrong text is closer than the segment's text.
     """
     m, t = similarity.prepare(motion), similarity.prepare(text)
-    own = torch.eye(valid.shape[1], dtype=torch.bool, device=valid.device)
+    same = torch.eye(valid.shape[1], dtype=torch.bool, device=valid.device)
     near = similarity.paired(m, t)
-    # The batched product differs from the sum above in the last bit: S only serves the wrong pairs.
-    wrong = valid[:, :, None] & valid[:, None, :] & ~own
+    # The batched product differs from the sum above in the last bit, so it is used for the wrong pairs alone.
+    wrong = valid[:, :, None] & valid[:, None, :] & ~same
     cross, shared = similarity.crossed(m, t), similarity.crossed(t, t)
-    zero = cross.new_zeros(())
     excess = (similarity.score(cross) - similarity.score(shared)).relu()
-    negative = torch.where(wrong, excess, zero).amax(-1)
-    rival = torch.where(wrong, cross, cross.new_full((), -torch.inf)).amax(-1)
-    positive = torch.where(valid, similarity.score(near), zero)
+    negative = torch.where(wrong, excess, 0.0).amax(-1)
+    rival = torch.where(wrong, cross, -torch.inf).amax(-1)
+    positive = torch.where(valid, similarity.score(near), 0.0)
     return DenseTerms(positive, negative, (valid & (near >= rival)).to(cross.dtype))
 
 
@@ -127,9 +126,6 @@ def segment_crops(prompts: Sequence[Prompt], lengths: Sequence[int]) -> list[lis
 
     Bounds are clipped to the motion; the last segment is extended to its end. A segment that starts at or after the
     end has length 0.
-
-    Returns:
-        One list of crops per motion.
     """
     crops = []
     for row, (prompt, length) in enumerate(zip(prompts, lengths, strict=True)):
@@ -139,12 +135,7 @@ def segment_crops(prompts: Sequence[Prompt], lengths: Sequence[int]) -> list[lis
     return crops
 
 
-def whole_crops(lengths: Sequence[int]) -> list[Crop]:
-    """Return one crop per motion that covers all of it."""
-    return [Crop(row, 0, length) for row, length in enumerate(lengths)]
-
-
-_PLACES = ("weights", "text_encoder", "motion_encoder", "motion_decoder", "stats", "glove")
+_PATHS = ("weights", "text_encoder", "motion_encoder", "motion_decoder", "stats", "glove")
 """Options that name files of a network."""
 
 
@@ -194,31 +185,30 @@ class JointSpaceReward(Generic[_Any]):
         self,
         options: _Any,  # settings of the reward
         *,
-        dataset: object = None,  # its body must have the features that the network reads; otherwise not needed
-        device: torch.device | str = "cpu",  # where to score
-        space: JointSpace | None = None,  # a network to use instead of the one the options name
+        dataset: object = None,  # to check that the network reads its features
+        device: torch.device | str = "cpu",
+        space: JointSpace | None = None,  # the network, in place of the one that options name
     ) -> None:
         self.options = options
         self.space = (space or self.open_space(options, dataset, device)).to(device).eval().requires_grad_(False)
         if isinstance(skeleton := getattr(dataset, "skeleton", None), Skeleton):
-            # Before a run exists rather than at its first score.
             self.space.check_width(torch.empty(0, skeleton.width))
 
     @property
     def inputs(self) -> dict[str, str]:
-        """What was found at the places that options name: by option, a fingerprint that is the same anywhere."""
+        """Fingerprints of the files that options name, by option."""
         model, mark = getattr(self.space, "text_model", None), getattr(self.space, "fingerprint", None)
         text = proof(model.fingerprint) if model is not None else ""
         result = {"text_model": text} if text else {}
-        if mark is not None:  # of all places together: where single files are named, there is no folder
-            places = [name for name in _PLACES if getattr(self.options, name, None)]
-            places = [name for name in places if name != "weights" or "motion_encoder" not in places]
-            result |= dict.fromkeys(places, mark())
+        if mark is not None:  # one of all files together; `weights` is ignored if single files are named
+            names = [name for name in _PATHS if getattr(self.options, name, None)]
+            names = [name for name in names if name != "weights" or "motion_encoder" not in names]
+            result |= dict.fromkeys(names, mark())
         return result
 
     def whole(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> tuple[CropLatents, Tensor]:
         """Encode N whole motions, and their whole texts as ``[N, D]``."""
-        crops = whole_crops(motions.lengths.tolist())
+        crops = [Crop(row, 0, length) for row, length in enumerate(motions.lengths.tolist())]
         latents = self.space.encode_crops(motions.features, crops, clamp=self.options.clamp)
         return latents, self.space.encode_texts([self.space.whole_text(prompt) for prompt in prompts])
 
@@ -230,8 +220,8 @@ class _ScoredReward(JointSpaceReward[_Options]):
     """Similarity, range and bounds."""
 
     def __repr__(self) -> str:
-        given = self.options.model_dump(mode="json", exclude_defaults=True)
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+        options = self.options.model_dump(mode="json", exclude_defaults=True)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in options.items())})"
 
     @property
     def similarity(self) -> Similarity:
@@ -270,7 +260,7 @@ class MatchingReward(_ScoredReward[_Options]):
 
 def unscored(values: Tensor, motion: CropLatents) -> Tensor:
     """Return ``[N]`` values with NaN for motions that could not be encoded."""
-    return torch.where(motion.finite, values, values.new_full((), torch.nan))
+    return torch.where(motion.finite, values, torch.nan)
 
 
 _Segment = TypeVar("_Segment", bound=SegmentOptions)
@@ -302,13 +292,12 @@ class DenseReward(_ScoredReward[_Segment]):
         count = valid.sum(1).clamp(min=1)
         terms = dense_terms(spread(crops.mu), spread(texts), valid, self.similarity)
         raw = self._unit(terms.positive - self.options.alpha * terms.negative)
-        nan = raw.new_full((), torch.nan)
-        segments = torch.where(finite[:, None], torch.where(valid, raw, raw.new_zeros(())), nan)
+        segments = torch.where(finite[:, None], torch.where(valid, raw, 0.0), torch.nan)
         parts = {"positive": terms.positive, "negative": terms.negative, "correct": terms.correct}
         return RewardScores(
             segments.sum(1) / count,
             segments=segments,
-            parts={name: torch.where(finite, value.sum(1) / count, nan) for name, value in parts.items()}
+            parts={name: torch.where(finite, value.sum(1) / count, torch.nan) for name, value in parts.items()}
             | {"clamped": spread(crops.clamped).sum(1) / count},
         )
 

@@ -1,7 +1,6 @@
 """Rewards of the text-to-motion evaluator: matching, R-precision, both, and per segment. Light half, no torch.
 
-``mdm`` is what the training guides call them: the evaluator (Guo et al., CVPR 2022) is the one that MDM is measured
-with.
+The name ``mdm`` is that of the training guides: MDM is measured with this evaluator (Guo et al., CVPR 2022).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _MODULE = "motionkit.text_to_motion.rewards.ranked"
 
 
 class EvaluatorOptions(Group):
-    """What every reward of the evaluator needs."""
+    """Options of all rewards of the evaluator."""
 
     weights: Annotated[str, Place(("starter",), hub=True)] = Field(
         "starter", description="Folder or file of the network, its id on the Hugging Face hub, or 'starter'."
@@ -28,12 +27,12 @@ class EvaluatorOptions(Group):
         None, description="Folder with our_vab_data.npy, our_vab_words.pkl and our_vab_idx.pkl."
     )
     stats: Annotated[Path | None, Place()] = Field(None, description="Folder with the network's own mean and std.")
-    # In its statistics the root's features are 25 times those of other networks: 20 of their sigmas are 500 here.
+    # In its statistics the root's sigmas are 25 times smaller than those of other networks: 20 of those are 500 here.
     clamp: float = Field(500.0, ge=0.0, description="Cut normalised features to this many sigmas; 0 never cuts.")
 
 
 class OtherTexts(Group):
-    """Which texts a motion's own text is ranked among."""
+    """The texts among which a motion's text is ranked."""
 
     graded: bool = Field(False, description="1 - rank / 31 in place of the hits, so that groups keep their variance.")
     split: Literal["train", "val"] = Field("train", description="Split that the 31 other texts are drawn from.")
@@ -65,7 +64,7 @@ matching = Component(
     "T2M evaluator: distance of whole motion and whole text", MatchingOptions, f"{_MODULE}:MdmMatching", gradient=True
 )
 precision = Component(
-    "T2M evaluator: rank of the own text among 31 others", PrecisionOptions, f"{_MODULE}:MdmRPrecision"
+    "T2M evaluator: rank of the motion's text among 31 others", PrecisionOptions, f"{_MODULE}:MdmRPrecision"
 )
 combined = Component("T2M evaluator: matching and R-precision", CombinedOptions, f"{_MODULE}:MdmCombined")
 dense = Component(

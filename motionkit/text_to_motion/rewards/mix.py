@@ -18,19 +18,17 @@ from motionkit.rl import group_std
 from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.ask import asking, valid_segments
 
-# Rewards within their groups: brought to one scale, and compared with each other.
-
 
 def standardised(
     scores: RewardScores,  # scores of N samples
     groups: Tensor,  # [N] int64 group ids
-    valid: Tensor,  # [N, K] bool, which segments a sample has
+    valid: Tensor,  # [N, K] bool, the segments of each sample
     usable: Tensor,  # [N] bool, False leaves a sample out of mean and deviation; it becomes 0
 ) -> RewardScores:
     """Centre a reward within each group and divide by its standard deviation there.
 
-    The total by the total's own mean and deviation, and each column of segments by its own: so the total is no longer
-    the mean of the segments. A group (of a segment) whose scores do not differ becomes 0.
+    Total and segments have separate means and deviations, so the total is no longer the mean of the segments. A group
+    (of a segment) whose scores do not differ becomes 0.
 
     Source: GDPO (Liu et al. 2026, arXiv:2601.05242), the step before the weighted sum.
     """
@@ -38,17 +36,17 @@ def standardised(
     total = group_std(scores.total, groups, valid=usable, clip=None).values
     if scores.segments is None:
         return RewardScores(total)
-    own = scores.segments[:, : valid.shape[1]]
-    return RewardScores(total, group_std(own, groups, valid=valid & usable[:, None], clip=None).values)
+    segments = scores.segments[:, : valid.shape[1]]
+    return RewardScores(total, group_std(segments, groups, valid=valid & usable[:, None], clip=None).values)
 
 
 def correlations(totals: dict[str, tuple[Tensor, Tensor]], groups: Tensor) -> dict[tuple[str, str], float]:
-    """Return Pearson's correlation of each pair of rewards within groups, which is where they are compared.
+    """Return Pearson's correlation of each pair of rewards within groups.
 
-    Every reward is centred within its group; groups count as they are, one with a wide spread more than a narrow one.
+    Every reward is centred within its group; groups are not weighted, so one with a wide spread counts more.
 
     Args:
-        totals: By the name of the reward, ``[N]`` scores and ``[N]`` bool, the samples that it could score.
+        totals: By the name of the reward, ``[N]`` scores and the ``[N]`` bool mask of scored samples.
         groups: ``[N]`` int64 group ids.
 
     Returns:
@@ -72,9 +70,9 @@ def correlations(totals: dict[str, tuple[Tensor, Tensor]], groups: Tensor) -> di
 def _centred(total: Tensor, groups: Tensor, usable: Tensor) -> Tensor:
     """Return scores minus the mean of their group, 0 where not usable."""
     member = ((torch.unique(groups)[:, None] == groups) & usable).double()  # [P, N]
-    plain = torch.where(usable, total.detach(), total.new_zeros(())).double()
+    plain = torch.where(usable, total.detach(), 0.0).double()
     mean = (member @ plain) / member.sum(1).clamp(min=1)
-    return torch.where(usable, plain - mean @ member, plain.new_zeros(()))
+    return torch.where(usable, plain - mean @ member, 0.0)
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class Term:
 
     name: str
     weight: float
-    scores: RewardScores  # what it returned
+    scores: RewardScores
     gradient: bool  # whether the scores carry a graph
 
 
@@ -92,11 +90,11 @@ class Scored:
     """Rewards of N samples."""
 
     total: Tensor  # [N] weighted reward; 0 where `finite` is False
-    # [N, K] weighted reward per segment; its mean over a sample's own segments is `total`. A reward that has no
-    # segments counts fully for each of them.
+    # [N, K] weighted reward per segment; its mean over a sample's segments is `total`. A reward without segments counts
+    # fully for each of them.
     segments: Tensor
-    valid: Tensor  # [N, K] bool, which segments a sample has
-    finite: Tensor  # [N] bool, False where some reward could not be computed
+    valid: Tensor  # [N, K] bool, the segments of each sample
+    finite: Tensor  # [N] bool, False if a reward could not be computed
     metrics: dict[str, float]  # means of every reward and part, by metric name
     dead: tuple[str, ...] = ()  # names of the rewards that gave no sample a finite score
     terms: tuple[Term, ...] = field(default=(), repr=False)  # scores of each reward
@@ -109,7 +107,7 @@ class Scored:
         return replace(_added(terms, self.valid, self.metrics, leave_out=True), finite=self.finite, dead=self.dead)
 
     def correlations(self, groups: Tensor) -> dict[str, float]:
-        """Return how the rewards of the mix go together within groups, by metric name; nothing for one reward."""
+        """Return the correlations of the rewards within groups, by metric name; empty for one reward."""
         totals = {term.name: (term.scores.total, self.finite & term.scores.applying) for term in self.terms}
         result = correlations(totals, groups) if len(totals) > 1 else {}
         return {f"reward/correlation/{first}/{second}": value for (first, second), value in result.items()}
@@ -117,8 +115,8 @@ class Scored:
     def part(self, *, gradient: bool) -> Scored:
         """Return the sum of the rewards with a gradient alone, or of those without.
 
-        A sample is finite in one part whatever the rewards of the other part gave it. A reward that gave no sample a
-        finite score is left out of its part, as long as the part has another.
+        `finite` depends on the rewards of the part alone. A reward that gave no sample a finite score is left out of
+        its part if the part has another.
         """
         terms = tuple(term for term in self.terms if term.gradient is gradient)
         return _added(terms, self.valid, self.metrics, leave_out=True)
@@ -138,11 +136,11 @@ class RewardMix:
 
     def __init__(
         self,
-        # Rewards, or functions that are (`FunctionReward`), with their weights, in the order they are summed
+        # Rewards or functions (see `FunctionReward`) with their weights, in the order of summation
         terms: Sequence[tuple[Reward | Function, float]],
         *,
-        # Whether each of them can be differentiated in what it scores. One that cannot is scored without a graph. None
-        # takes every reward as it is: one has a gradient where its scores carry a graph.
+        # Whether each of them is differentiable. Those that are not are scored without a graph. None: a reward has a
+        # gradient if its scores carry a graph.
         gradient: Sequence[bool] | None = None,
         # ``group`` standardises each reward within its group before it is weighted, in training; see `Scored.within`.
         # `score` returns the plain sum either way.
@@ -154,30 +152,27 @@ class RewardMix:
 
     @property
     def without_gradient(self) -> list[str]:
-        """Names of the rewards that cannot be differentiated; none is known of where `gradient` was not given."""
+        """Names of the rewards that are not differentiable; empty if `gradient` was not given."""
         able = self.gradient or (True,) * len(self.terms)
         return [reward.name for (reward, _), gradient in zip(self.terms, able, strict=True) if not gradient]
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Lowest and highest total of the mix, or None when a reward has no bounds."""
+        """Lowest and highest total of the mix, or None if a reward has no bounds."""
         ends = [(getattr(reward, "bounds", None), weight) for reward, weight in self.terms]
-        if any(own is None for own, _ in ends):
+        if any(bounds is None for bounds, _ in ends):
             return None
-        spans = [sorted(weight * end for end in own) for own, weight in ends if own is not None]
+        spans = [sorted(weight * end for end in bounds) for bounds, weight in ends if bounds is not None]
         return sum(low for low, _ in spans), sum(high for _, high in spans)
 
     def score(self, samples: Record, prompts: Sequence[Prompt], *, leave_out: bool = False) -> Scored:
-        """Score N samples; ``prompts[i]`` belongs to sample i. Gradients flow where the caller leaves them on.
+        """Score N samples; ``prompts[i]`` belongs to sample i. Differentiable unless the caller disables gradients.
 
         Args:
-            samples: What is scored: the one record that all rewards of the mix read.
-            prompts: What was asked.
-            leave_out: Leave a reward that gives no sample a finite score out of the sum, as long as another one
-                remains; otherwise no sample is finite.
-
-        Raises:
-            MotionkitError: A reward returns something else than scores (exit code 1).
+            samples: The record that all rewards of the mix read.
+            prompts: N prompts.
+            leave_out: Leave a reward that gives no sample a finite score out of the sum, if another one remains;
+                otherwise no sample is finite.
         """
         valid = valid_segments(prompts, samples.device)
         plain = samples.detach() if isinstance(samples, MotionBatch) else samples  # other records have no graph
@@ -210,7 +205,7 @@ def _metrics(term: Term) -> dict[str, float]:
 
 
 def _is_dead(scores: RewardScores) -> bool:
-    """Return whether a reward has no finite score of the samples that it applies to, of which there is one."""
+    """Return whether a reward applies to samples and gives none of them a finite score."""
     applying = scores.applying
     return bool(applying.any()) and not bool(scores.total[applying].isfinite().any())
 
@@ -224,17 +219,17 @@ def _added(terms: tuple[Term, ...], valid: Tensor, metrics: dict[str, float], *,
         if term.name in without:
             continue
         scores = term.scores
-        own = scores.total[:, None] if scores.segments is None else scores.segments[:, : valid.shape[1]]
+        columns = scores.total[:, None] if scores.segments is None else scores.segments[:, : valid.shape[1]]
         plain = scores.total
         if scores.applies is not None:
-            plain = torch.where(scores.applies, plain, plain.new_zeros(()))
-            own = torch.where(scores.applies[:, None], own, own.new_zeros(()))
+            plain = torch.where(scores.applies, plain, 0.0)
+            columns = torch.where(scores.applies[:, None], columns, 0.0)
         total = total + term.weight * plain
-        segments = segments + term.weight * own
+        segments = segments + term.weight * columns
     finite = total.isfinite()
     return Scored(
-        total=torch.where(finite, total, total.new_zeros(())),
-        segments=torch.where(valid & finite[:, None], segments, segments.new_zeros(())),
+        total=torch.where(finite, total, 0.0),
+        segments=torch.where(valid & finite[:, None], segments, 0.0),
         valid=valid,
         finite=finite,
         metrics=metrics | {"reward/left_out": float(len(without))},

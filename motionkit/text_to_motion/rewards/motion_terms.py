@@ -19,18 +19,18 @@ from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.components import MovementOptions, PhysicsOptions
 
 BANDS = ((0.5, 1.25), (1.25, 2.5), (2.5, 5.0))  # hz
-_QUIET = 1e-4  # square metres, a swing of 1 cm: less is as good as none
+_QUIET = 1e-4  # square metres, a swing of 1 cm: added to all energies
 
 
 class Movement:
-    """Of each segment ``exp(-mean d)``, in (0, 1], over four limbs and `BANDS`; the total is the mean over segments.
+    """Mean over segments of ``exp(-mean d)``, in (0, 1], with d averaged over four limbs and `BANDS`.
 
-    The energy of a limb in a band is `motionkit.metrics.band_power` of its last joint, and x its logarithm, energies of
-    up to a swing of 1 cm counting as that. ``d = max(0, low - x) + max(0, x - high)``, where low and high are the least
-    and the greatest x of the training clips of the action (see `motionkit.motion.RealActions`): within what real clips
-    do, nothing is asked for, so that the reward pulls neither to more movement nor to less. Differentiable.
+    The energy of a limb in a band is `motionkit.metrics.band_power` of its last joint, plus that of a swing of 1 cm,
+    and x its logarithm. ``d = max(0, low - x) + max(0, x - high)`` with the least and the greatest x of the training
+    clips of the action (see `motionkit.motion.RealActions`): within the range of real clips the gradient is zero.
+    Differentiable.
 
-    A segment of less than a second, or of an action without a real clip, says nothing; where no segment does, the
+    A segment of less than a second, or of an action without a real clip, is left out; without any other segment the
     reward does not apply.
     """
 
@@ -40,15 +40,15 @@ class Movement:
 
     def __init__(
         self,
-        options: MovementOptions,  # none so far
+        options: MovementOptions,
         *,
-        dataset: TextMotionDataset | None = None,  # gives the real clips of its train split
-        device: torch.device | str = "cpu",  # not needed; every reward factory is given it
+        dataset: TextMotionDataset | None = None,  # gives the real clips, of its train split
+        device: torch.device | str = "cpu",  # unused; every reward factory gets it
     ) -> None:
         source: TextMotionDataset | None = getattr(dataset, "source", None) or dataset
         if source is None or (source is dataset and hasattr(dataset, "splits")):
             raise MotionkitError(
-                "the movement reward knows no real clips of single actions.",
+                "the movement reward has no real clips of single actions.",
                 why="motions are compared with clips whose captions are like the prompt's.",
                 fix="give a dataset of single clips; of composite data --dataset.root DIR.",
             )
@@ -60,7 +60,7 @@ class Movement:
             source.fps,
             action=source.action if isinstance(source, HasActions) else None,
         )
-        self._known: dict[str, Tensor] = {}
+        self._spans: dict[str, Tensor] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self._real.clips)} real clips)"
@@ -70,15 +70,15 @@ class Movement:
         parts = segments_of(motions, prompts)
         energies = self._energies(parts.joints, parts.headings, parts.lengths)  # [M, limbs x bands]
         low, high = torch.stack([self._span(text) for text in parts.texts]).to(energies).unbind(1)
-        silent = ~low.isfinite().all(1) | (parts.lengths < self._fps)
+        unknown = ~low.isfinite().all(1) | (parts.lengths < self._fps)
         away = (low - energies).clamp(min=0.0) + (energies - high).clamp(min=0.0)
-        values = torch.exp(-torch.where(silent[:, None], 0.0, away).mean(1))
-        told, most = (~silent).to(values), max(len(prompt.segments) for prompt in prompts)
+        values = torch.exp(-torch.where(unknown[:, None], 0.0, away).mean(1))
+        known, most = (~unknown).to(values), max(len(prompt.segments) for prompt in prompts)
         number = torch.cat([torch.arange(len(prompt.segments)) for prompt in prompts]).to(motions.device)
-        count = values.new_zeros(len(prompts)).index_add(0, parts.owner, told)
-        # A silent segment takes the mean of the others, so that the mean of all is that of those which say something.
-        mean = values.new_zeros(len(prompts)).index_add(0, parts.owner, values * told) / count.clamp(min=1)
-        filled = torch.where(silent, mean[parts.owner], values)
+        count = values.new_zeros(len(prompts)).index_add(0, parts.owner, known)
+        # An unknown segment gets the mean of the known ones, so that the mean of all is that of the known ones.
+        mean = values.new_zeros(len(prompts)).index_add(0, parts.owner, values * known) / count.clamp(min=1)
+        filled = torch.where(unknown, mean[parts.owner], values)
         segments = values.new_zeros(len(prompts), most).index_put((parts.owner, number), filled)
         return RewardScores(mean, segments=segments, applies=count > 0)
 
@@ -89,8 +89,8 @@ class Movement:
         return torch.log(torch.cat(result, dim=1) + _QUIET)
 
     def _span(self, text: str) -> Tensor:
-        """Return the least and the greatest energies of real clips of an action, ``[2, limbs x bands]``; else NaN."""
-        if text not in self._known:
+        """Return the least and the greatest energies of an action's real clips, ``[2, limbs x bands]``; NaN if none."""
+        if text not in self._spans:
             span = torch.full((2, len(self._ends) * len(BANDS)), torch.nan)
             features = [self._real.clips[number].features.float() for number in self._real.of(text).clips]
             if features:
@@ -99,8 +99,8 @@ class Movement:
                 energies = self._energies(clips.joints, clips.headings, lengths)
                 if len(energies := energies[energies.isfinite().all(1)]):
                     span = torch.stack([energies.amin(0), energies.amax(0)])
-            self._known[text] = span
-        return self._known[text]
+            self._spans[text] = span
+        return self._spans[text]
 
 
 _JERK_FLOOR = 1e-3
@@ -109,8 +109,8 @@ _JERK_FLOOR = 1e-3
 class Physics:
     """``exp(-lambda_skate skate/r_s - lambda_jerk J)``, in (0, 1].
 
-    With shape ``reward`` ``J = |log((jerk + 1e-3) / r_j)|``: a motion far smoother than real ones is as wrong as one
-    far rougher, so a frozen pose scores below a real clip. With shape ``guide`` ``J = jerk / r_j``.
+    With shape ``reward`` ``J = |log((jerk + 1e-3) / r_j)|``: motions that are smoother than real ones are penalised
+    like rougher ones, so a frozen pose scores below a real clip. With shape ``guide`` ``J = jerk / r_j``.
     """
 
     name = "physics"
@@ -119,10 +119,10 @@ class Physics:
 
     def __init__(
         self,
-        options: PhysicsOptions,  # weights, shape, contact heights and references
+        options: PhysicsOptions,
         *,
         dataset: TextMotionDataset | None = None,  # gives the references that the options leave at 0
-        device: torch.device | str = "cpu",  # not needed; every reward factory is given it
+        device: torch.device | str = "cpu",  # unused; every reward factory gets it
     ) -> None:
         self.options = options
         self.r_s, self.r_j = options.r_s, options.r_j
@@ -145,7 +145,7 @@ class Physics:
         return f"{type(self).__name__}(r_s={self.r_s:.3g}, r_j={self.r_j:.3g})"
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        """Score N motions; the prompts play no part. Differentiable in the motions' features."""
+        """Score N motions, whatever the prompts. Differentiable in the motions' features."""
         skate, jerk = self.measure(motions)
         total = torch.exp(self.log_reward(skate, jerk))
         return RewardScores(total, parts={"skate": skate, "jerk": jerk})
@@ -168,7 +168,7 @@ class Physics:
         On a CUDA device joint recovery and its terms are one kernel launch each, forward and backward.
 
         Returns:
-            ``[N]``, at least 0 for shape ``reward``; NaN, without a gradient, where a motion is not finite.
+            ``[N]``, at least 0 for shape ``reward``; NaN, without a gradient, for motions that are not finite.
         """
         joints = features_to_joints(features, skeleton, lengths, normalizer=normalizer)
         return -self.log_reward(*self._measure(joints, lengths, skeleton, fps))

@@ -34,16 +34,14 @@ from motionkit.text_to_motion.rewards.mdm import (
     PrecisionOptions,
 )
 
-# The texts that a motion's own text is ranked among.
-
-OTHERS = 31  # texts beside the own one: R-precision is measured among 32
+OTHERS = 31  # wrong texts: R-precision is measured among 32
 
 
 class OtherTexts:
-    """Draws 31 texts for each prompt, of as many segments, by seed and by the prompt's own text.
+    """Draws 31 texts with as many segments for each prompt, by seed and by the prompt's text.
 
-    So all samples of a group are ranked among the same texts, whatever else is in the batch. Texts that say the same as
-    the prompt (but for case, spaces and a full stop) are not drawn, and no text is drawn twice.
+    All samples of a group are ranked among the same texts, whatever else is in the batch. Texts equal to the prompt's
+    (up to case, spaces and a full stop) are not drawn, and no text is drawn twice.
     """
 
     def __init__(
@@ -59,7 +57,7 @@ class OtherTexts:
                 why=f"a motion's own text is ranked among {OTHERS} others of a split.",
                 fix='give one: --dataset NAME; from Python load_reward("mdm-r-precision", dataset=load_dataset(...)).',
             )
-        self._dataset: TextMotionDataset = dataset  # type: ignore[assignment]  # it has prompts, which is all that is asked
+        self._dataset: TextMotionDataset = dataset  # type: ignore[assignment]  # only its `prompts` is called
         self._split = split
         self._seed = seed
         self._whole_text = whole_text
@@ -67,26 +65,26 @@ class OtherTexts:
         self._drawn: dict[str, tuple[str, ...]] = {}
         try:
             self._usual = list(self._dataset.prompts(split))
-        except MotionkitError:  # a dataset that must be told how many segments are meant
+        except MotionkitError:  # composite data needs k_segments
             self._usual = []
         for segments in {len(prompt.segments) for prompt in self._usual}:
             self.pool(segments)
 
     def of(self, prompt: Prompt) -> tuple[str, ...]:
         """Return the 31 texts for a prompt."""
-        own = self._whole_text(prompt)
-        if own not in self._drawn:
+        text = self._whole_text(prompt)
+        if text not in self._drawn:
             pool = self.pool(len(prompt.segments))
-            digest = hashlib.sha256(f"{self._seed} {_plain(own)}".encode()).digest()
+            digest = hashlib.sha256(f"{self._seed} {_plain(text)}".encode()).digest()
             order = np.random.default_rng(int.from_bytes(digest[:16], "big")).permutation(len(pool))[: OTHERS + 1]
-            self._drawn[own] = tuple(pool[i] for i in order if _plain(pool[i]) != _plain(own))[:OTHERS]
-        return self._drawn[own]
+            self._drawn[text] = tuple(pool[i] for i in order if _plain(pool[i]) != _plain(text))[:OTHERS]
+        return self._drawn[text]
 
     def pool(self, segments: int) -> list[str]:
-        """Return the split's different texts of so many segments."""
+        """Return the split's different texts with so many segments."""
         if segments not in self._pools:
-            own = [prompt for prompt in self._usual if len(prompt.segments) == segments]
-            prompts = own or self._dataset.prompts(self._split, k_segments=segments)
+            prompts_of = [prompt for prompt in self._usual if len(prompt.segments) == segments]
+            prompts = prompts_of or self._dataset.prompts(self._split, k_segments=segments)
             texts = list({_plain(text): text for text in map(self._whole_text, prompts)}.values())
             if len(texts) <= OTHERS:
                 raise MotionkitError(
@@ -100,14 +98,14 @@ class OtherTexts:
 
 
 class Place(NamedTuple):
-    """Where a motion's own text stands among the others."""
+    """Rank of a motion's text among the others."""
 
     nearer: Tensor  # [N] how many other texts are nearer
-    tied: Tensor  # [N] how many texts are at the own one's distance, itself included
+    tied: Tensor  # [N] how many texts are at the right one's distance, itself included
 
     @property
     def rank(self) -> Tensor:
-        """``[N]`` in [0, M], from 0: the mean over all orders of the tied."""
+        """``[N]`` in [0, M], from 0: the mean over all orders of tied texts."""
         return self.nearer + (self.tied - 1) / 2
 
     def precision(self, *, graded: bool) -> Tensor:
@@ -130,10 +128,10 @@ def place(
     own: Tensor,  # [N, D]
     others: Tensor,  # [N, M, D]
 ) -> Place:
-    """Return where a motion's own text stands among the others by euclidean distance."""
-    mine = (motion - own).square().sum(-1, keepdim=True)
-    theirs = (motion[:, None] - others).square().sum(-1)
-    nearer, tied = (theirs < mine).sum(1), 1 + (theirs == mine).sum(1)
+    """Rank each motion's text among the others by euclidean distance."""
+    right = (motion - own).square().sum(-1, keepdim=True)
+    wrong = (motion[:, None] - others).square().sum(-1)
+    nearer, tied = (wrong < right).sum(1), 1 + (wrong == right).sum(1)
     return Place(nearer.to(motion.dtype), tied.to(motion.dtype))
 
 
@@ -162,7 +160,7 @@ class MdmDense(DenseReward[DenseOptions]):
 
 
 class MdmRPrecision(JointSpaceReward[PrecisionOptions]):
-    """R-precision of a motion: its own text is ranked among 31 others by euclidean distance (Guo et al. 2022).
+    """R-precision of a motion: its text is ranked among 31 others by euclidean distance (Guo et al. 2022).
 
     The mean of hit@1, hit@2 and hit@3, which is 0, 1/3, 2/3 or 1 but for ties; graded, ``1 - rank / 31``. A tie counts
     by its expectation, as in `motionkit.metrics.r_precision`. No gradient.
@@ -217,6 +215,6 @@ class MdmCombined(MatchingReward[CombinedOptions]):
 
 
 def _place(space: JointSpace, others: OtherTexts, motion: CropLatents, own: Tensor, prompts: Sequence[Prompt]) -> Place:
-    """Return where each motion's own text stands among the others."""
+    """Encode the other texts, and rank each motion's text among them."""
     texts = [text for prompt in prompts for text in others.of(prompt)]
     return place(motion.mu, own, space.encode_texts(texts).view(len(prompts), OTHERS, -1))

@@ -1,4 +1,4 @@
-"""Opens a TMR from any layout in which its weights are published."""
+"""Opens a TMR from any layout in which its weights are published, and writes motionkit's."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ from motionkit.text import TextEncoder, TextRecord
 from motionkit.text_to_motion.tmr.model import TMR, ActorDecoder, ActorEncoder, ActorSizes, open_text_model
 from motionkit.weights import components, describe, located
 
-# Finds the tensors of TMR's three networks in a foreign file.
-
 TEXT, MOTION, DECODER = "text_encoder", "motion_encoder", "motion_decoder"
 # Some releases file the motion decoder under the name of the Guo evaluator's convolution.
 _ALIASES = {"movement_encoder": DECODER}
@@ -37,21 +35,21 @@ _FIX = (
 
 @dataclass(frozen=True)
 class Parts:
-    """The networks of one TMR as flat tensors, with where each came from."""
+    """The networks of one TMR as flat tensors, and the files they came from, by network."""
 
     tensors: Mapping[str, Mapping[str, Tensor]]
     origins: Mapping[str, str]
 
 
 def split_file(obj: Any, origin: str) -> Parts:
-    """Find TMR's networks in one file, whatever wrapping it has."""
+    """Find TMR's networks in one file, in any nesting."""
     networks = components(obj) if isinstance(obj, Mapping) else {}
     parts = {_ALIASES.get(name, name): tensors for name, tensors in networks.items()}
     if not {TEXT, MOTION} <= parts.keys():
-        what = describe(obj)
-        alone = "TMR motion encoder" in what or "TMR text encoder" in what or "TMR encoder" in what
+        content = describe(obj)
+        alone = "TMR motion encoder" in content or "TMR text encoder" in content or "TMR encoder" in content
         raise MotionkitError(
-            f"{origin} is not a complete TMR: it is {what}.",
+            f"{origin} is not a complete TMR: it is {content}.",
             why="scoring needs the text and the motion encoder." if alone else "TMR is two transformer encoders.",
             fix="name both files with --reward.text-encoder and --reward.motion-encoder." if alone else _FIX,
         )
@@ -75,10 +73,10 @@ def read_one(path: Path, role: str) -> Mapping[str, Tensor]:
 
 def _check_encoder(tensors: Mapping[str, Tensor], obj: Any, origin: str) -> None:
     if "projection.weight" not in tensors or "tokens" not in tensors:
-        what = describe(obj)
-        guo = "Guo" in what
+        content = describe(obj)
+        guo = "Guo" in content
         raise MotionkitError(
-            f"{origin} is not a TMR encoder: it is {what}.",
+            f"{origin} is not a TMR encoder: it is {content}.",
             why="the two have the same component names, but other networks; loading one into the other would leave "
             "every weight random."
             if guo
@@ -91,7 +89,7 @@ def _check_encoder(tensors: Mapping[str, Tensor], obj: Any, origin: str) -> None
 
 
 def encoder_sizes(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorSizes:
-    """Read every size but the number of heads off the shapes."""
+    """Infer all sizes from the shapes, except the number of heads."""
     try:
         latent, features = tensors["projection.weight"].shape
         ff = tensors["seqTransEncoder.layers.0.linear1.weight"].shape[0]
@@ -116,18 +114,18 @@ def decoder_sizes(tensors: Mapping[str, Tensor], heads: int, origin: str) -> Act
 
 
 def check_heads(heads: int, latent: int, origin: str) -> int:
-    """Return `heads` when it divides the width."""
+    """Return `heads`, which must divide the width."""
     if heads < 1 or latent % heads:
         raise MotionkitError(
             f"{heads} attention heads do not divide the latent width {latent} of {origin}.",
-            why="a weight file does not say how many heads it was trained with.",
+            why="a weight file does not contain the number of heads.",
             fix="give the right number with --reward.heads, or put the run's config.json beside the weights.",
         )
     return heads
 
 
 def _layers(tensors: Mapping[str, Tensor], origin: str) -> int:
-    """Return how many layers there are; gaps in their numbers are refused, since a large number takes any memory."""
+    """Return the number of layers; gaps in their numbers are refused, since a large number would take any memory."""
     result = {name.split(".")[2] for name in tensors if name.startswith("seqTrans") and ".layers." in name}
     if result != {str(number) for number in range(len(result))}:
         raise MotionkitError(f"the layers of {origin} are not numbered from 0 on.", fix="copy or download it again.")
@@ -135,7 +133,7 @@ def _layers(tensors: Mapping[str, Tensor], origin: str) -> int:
 
 
 def build_encoder(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorEncoder:
-    """Build and fill an encoder; any tensor too many or too few is an error."""
+    """Build and fill an encoder; missing and unknown tensors are errors."""
     sizes = encoder_sizes(tensors, heads, origin)
     return weights.build(lambda: ActorEncoder(sizes), native_keys(tensors), origin)
 
@@ -146,17 +144,14 @@ def build_decoder(tensors: Mapping[str, Tensor], heads: int, origin: str) -> Act
     return weights.build(lambda: ActorDecoder(sizes), native_keys(tensors), origin)
 
 
-# TMR's own mean and standard deviation.
-
 _PAIRS = (("mean.pt", "std.pt"), ("mean.npy", "std.npy"), ("Mean.npy", "Std.npy"))
 _BELOW = ("", "stats", "stats/motion")
 _SETS = ("stats/humanml3d/guoh3dfeats", "stats/kitml/guoh3dfeats")
 
 
 def find_stats(
-    folders: Sequence[Path],  # where to look, nearest first
-    # The place that the weights' own config.json names (``normalizer.base_dir``). Statistics of a dataset that it does
-    # not name are not taken.
+    folders: Sequence[Path],  # searched in this order
+    # The folder in the weights' config.json (``normalizer.base_dir``); statistics of other datasets are not taken.
     named: str = "",
 ) -> Path | None:
     """Return the first folder at or below `folders` that holds a mean and a std file."""
@@ -166,7 +161,7 @@ def find_stats(
         of_sets = [folder / below for below in sets if _has_stats(folder / below)]
         if not result and len(of_sets) > 1:
             raise MotionkitError(
-                f"{folder} holds the statistics of {len(of_sets)} datasets, and nothing says which belong to this TMR.",
+                f"{folder} holds the statistics of {len(of_sets)} datasets, and it is unknown which are this TMR's.",
                 why="with those of another dataset, scores are meaningless.",
                 fix=f"--reward.stats {of_sets[0]} or {of_sets[1]}; or put the run's config.json beside the weights.",
             )
@@ -185,7 +180,7 @@ def read_stats(folder: Path, width: int, named: str = "") -> tuple[Tensor, Tenso
     if place is None:
         raise MotionkitError(
             f"{folder} holds no mean.pt/std.pt and no mean.npy/std.npy.",
-            why="TMR's own statistics differ from a generator's by up to 11 times.",
+            why="TMR's statistics differ from a generator's by up to 11 times.",
             fix=f"point --reward.stats at TMR's {named or _SETS[0]}.",
         )
     names = next(pair for pair in _PAIRS if (place / pair[0]).is_file() and (place / pair[1]).is_file())
@@ -197,7 +192,7 @@ def read_stats(folder: Path, width: int, named: str = "") -> tuple[Tensor, Tenso
             f"{place} holds the statistics of a generator, not TMR's.",
             why=f"its {width} values have {len(set(std.tolist()))} distinct standard deviations: "
             "HumanML3D averages them by group, TMR keeps one per feature.",
-            fix="point --reward.stats at TMR's own stats/humanml3d/guoh3dfeats.",
+            fix="point --reward.stats at TMR's stats/humanml3d/guoh3dfeats.",
         )
     return mean, std
 
@@ -215,8 +210,6 @@ def _vector(value: Any, path: Path, width: int) -> Tensor:
     return tensor.reshape(width).float()
 
 
-# TMR folders that motionkit writes: safetensors and one config.json.
-
 FORMAT = "motionkit-tmr"
 _COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder")
 
@@ -224,12 +217,12 @@ _COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder")
 def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = None, half: bool = False) -> None:
     """Write a TMR folder: ``model.safetensors`` (weights and statistics) and ``config.json``.
 
-    Each file is written aside and renamed. Tensor names are those of the released three files with their component
-    in front.
+    Each file is written aside and renamed. Tensor names are those of the three released files, prefixed with the
+    component's.
 
     Args:
-        folder: Created when absent.
-        model: The model; its decoder is kept when it has one.
+        folder: Created if it is missing.
+        model: The model, with its decoder if it has one.
         extra: JSON-able additions to the config, such as the training settings.
         half: Store weights as float16 (statistics stay float32).
     """
@@ -259,11 +252,11 @@ def is_native(folder: Path) -> bool:
 
 
 def text_record(config: Mapping[str, Any], origin: str) -> TextRecord:
-    """Return the record of the text model in a config.json that motionkit wrote."""
+    """Return the record of the text model in motionkit's config.json."""
     try:
         return TextRecord.model_validate(config.get("text") or {})
     except ValidationError as error:
-        raise MotionkitError(f"{origin}: text is no text model.", fix="copy the folder again.") from error
+        raise MotionkitError(f"{origin}: text is not a text model.", fix="copy the folder again.") from error
 
 
 def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], Mapping[str, Any]]:
@@ -290,17 +283,13 @@ def load_tmr(
     text_encoder: Path | None = None,  # file of the text encoder, with `motion_encoder`, instead of `path`
     motion_encoder: Path | None = None,
     motion_decoder: Path | None = None,  # file of the decoder; optional
-    stats: Path | None = None,  # folder with TMR's mean and std; looked for beside the weights when None
-    # See `motionkit.text_to_motion.tmr.model.open_text_model`, or an encoder that is already open
-    text_model: str | TextEncoder = "",
-    table: Path | None = None,  # stored embeddings that the text model ``stored`` stands for
+    stats: Path | None = None,  # folder with TMR's mean and std; None: searched near the weights
+    text_model: str | TextEncoder = "",  # see `open_text_model`, or an open encoder
+    table: Path | None = None,  # table of the text model ``stored``
     heads: int = 0,  # attention heads; 0 reads them from config.json, else 4
     device: torch.device | str = "cpu",
 ) -> TMR:
-    """Open a TMR strictly: every tensor must be known, and every network complete.
-
-    Returns:
-        The model in eval mode.
+    """Open a TMR in eval mode; missing and unknown tensors are errors.
 
     Example:
         >>> from motionkit import starter
@@ -344,7 +333,7 @@ def load_tmr(
             f"the motion encoder reads {motion.sizes.features}."
         )
     if stats is not None or mean_std is None:
-        # A motion encoder of ours may read several frames per token; its own statistics tell the width of one.
+        # motionkit's motion encoders may read several frames per token; their statistics have the width of one.
         width = motion.sizes.features if mean_std is None else len(mean_std[0])
         mean_std = read_stats(stats or _missing_stats(origin, named), width, named)
     if isinstance(text_model, str):
@@ -370,7 +359,7 @@ def load_tmr(
 
 
 def _holds(folder: Path, asked: Path) -> bool:
-    """Whether `folder` is the motionkit TMR that `asked` names: a run that contains it, or a file inside it."""
+    """Whether `folder` is the motionkit TMR of the path `asked`: a run that contains it, or a file in it."""
     return is_native(folder) and (folder.parent == asked or asked == folder / WEIGHTS)
 
 
@@ -400,7 +389,7 @@ def _folder(root: Path) -> Parts:
     single += [
         file for file in sorted(root.iterdir()) if file.suffix in {".ckpt", ".pt", ".pth", ".tar"} and file.is_file()
     ]
-    # Files of an evaluator and of other models of ours: `split_file` names them.
+    # Files of an evaluator and of motionkit's other models, for a clear message by `split_file`.
     single += [root / name for name in ("text_mot_match/model/finest.tar", "evaluator/model.safetensors", WEIGHTS)]
     for file in single:
         if file.is_file() and file.name not in {"mean.pt", "std.pt"}:
@@ -408,13 +397,13 @@ def _folder(root: Path) -> Parts:
     if (root / "run.json").is_file():
         raise MotionkitError(
             f"the run {root} has no TMR.",
-            why="only a run of pretrain tmr that has come to an end has one.",
+            why="only a finished run of pretrain tmr has one.",
             fix=f"motionkit pretrain tmr --resume {shlex.quote(str(root))}",
         )
     raise MotionkitError(
         f"{root} holds no TMR.",
-        why="neither text_encoder.pt and motion_encoder.pt, nor last_weights, nor one checkpoint file, nor a motionkit "
-        "TMR is there.",
+        why="it has neither text_encoder.pt and motion_encoder.pt, nor last_weights, nor one checkpoint file, nor a "
+        "motionkit TMR.",
         fix="give the folder with TMR's last_weights, one checkpoint file, or a folder of motionkit pretrain tmr.",
     )
 
@@ -431,26 +420,25 @@ def _named(folder: Path, name: str) -> Path | None:
 
 
 def _nearby(start: Path) -> list[Path]:
-    """Return the folders in which config.json and stats may lie: that of the weights and two above it."""
+    """Return the folders that may have config.json and stats: that of the weights and two above it."""
     first = start if start.is_dir() else start.parent
-    above = first.parents
-    return [first, *list(above)[:2]]
+    return [first, *list(first.parents)[:2]]
 
 
 def _dig(config: Mapping[str, Any], *keys: str) -> Any:
-    """Return what stands at a path of keys; None if one is missing."""
+    """Return the value at a path of keys; None if one is missing."""
     value: Any = config
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
-def _heads(found: Any, origin: Path | None) -> int:
-    if isinstance(found, int) and not isinstance(found, bool):
-        return found
+def _heads(heads: Any, origin: Path | None) -> int:
+    if isinstance(heads, int) and not isinstance(heads, bool):
+        return heads
     _logger.info(
-        "%s: no config.json says how many attention heads it has; %d are assumed, as in the released TMR "
-        "(--reward.heads N says otherwise)",
+        "%s: no config.json has its number of attention heads; %d are assumed, as in the released TMR "
+        "(--reward.heads N sets another number)",
         origin,
         _DEFAULT_HEADS,
     )
@@ -458,7 +446,7 @@ def _heads(found: Any, origin: Path | None) -> int:
 
 
 def _token_model(config: Mapping[str, Any], text: Mapping[str, Tensor]) -> str:
-    """Return the name of our encoder that makes the tokens a foreign TMR reads; empty when there is none."""
+    """Return the name of motionkit's encoder for the tokens of a foreign TMR; empty if there is none."""
     name = _dig(config, "data", "text_to_token_emb", "modelname")
     return "distilbert" if name == "distilbert-base-uncased" and text["projection.weight"].shape[-1] == 768 else ""
 
@@ -484,7 +472,7 @@ def _missing_stats(origin: str, named: str) -> Path:
     raise MotionkitError(
         f"no mean and std found beside {origin}"
         + (f", neither in {named}, which its config.json names." if named else "."),
-        why="TMR normalises motions with statistics of its own; with a generator's, scores are meaningless.",
+        why="TMR normalises motions with other statistics than a generator; with the latter scores are meaningless.",
         fix=f"point --reward.stats at TMR's {named or 'stats/humanml3d/guoh3dfeats'} (mean.pt and std.pt).",
     )
 
@@ -499,19 +487,19 @@ def text_table() -> Path | None:
 
 
 def open_tmr(
-    # ``starter``, ``starter:<name>`` for another network of the pack (``starter:judge``), or a path; see
-    # `motionkit.text_to_motion.tmr.files.load_tmr`. Ignored when single files are given.
+    # ``starter``, ``starter:<name>`` for another network of the pack (``starter:judge``), or a path. Ignored if single
+    # files are given.
     weights: str | Path = STARTER,
     *,
-    text_encoder: Path | None = None,  # single file, with `motion_encoder`
-    motion_encoder: Path | None = None,  # single file
-    motion_decoder: Path | None = None,  # single file, optional
-    heads: int = 0,  # attention heads; 0 reads config.json, else takes 4
-    stats: Path | None = None,  # folder with TMR's own statistics
-    text_model: str = "",  # see `motionkit.text_to_motion.tmr.model.open_text_model`
+    text_encoder: Path | None = None,
+    motion_encoder: Path | None = None,
+    motion_decoder: Path | None = None,
+    heads: int = 0,
+    stats: Path | None = None,
+    text_model: str = "",
     device: torch.device | str = "cpu",
 ) -> TMR:
-    """Open a TMR by name or path."""
+    """Open a TMR by name or path; other arguments as `load_tmr`."""
     return load_tmr(
         None if motion_encoder is not None or text_encoder is not None else _resolve(weights),
         text_encoder=text_encoder,

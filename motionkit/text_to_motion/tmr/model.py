@@ -37,10 +37,10 @@ class ActorSizes:
     features: int  # width F of the sequence
     latent: int = 256  # width D of the transformer and of the latent
     feedforward: int = 1024  # hidden width of the feed-forward blocks
-    layers: int = 6  # number of blocks
-    heads: int = 4  # attention heads; a weight file does not reveal them
+    layers: int = 6
+    heads: int = 4  # attention heads, which cannot be inferred from weights
     variational: bool = True  # two summary tokens (mean and log-variance) instead of one
-    dropout: float = 0.1  # dropout while training
+    dropout: float = 0.1
 
 
 class Latent(NamedTuple):
@@ -56,7 +56,7 @@ class Latent(NamedTuple):
 
 
 class _Positioned(nn.Module):
-    """Adds positions; the table is rebuilt when a longer sequence comes and is never part of the weights."""
+    """Adds positions, from a table that grows with the longest sequence and is not saved."""
 
     table: Tensor
 
@@ -73,7 +73,7 @@ class _Positioned(nn.Module):
 
 
 class ActorEncoder(nn.Module):
-    """Sequence to latent: summary tokens in front of the projected frames, read off after the last block."""
+    """Sequence to latent: the outputs of summary tokens in front of the projected frames."""
 
     def __init__(self, sizes: ActorSizes) -> None:
         super().__init__()
@@ -88,16 +88,11 @@ class ActorEncoder(nn.Module):
         )
 
     def forward(self, x: Tensor, mask: Tensor) -> Latent:
-        """Encode N sequences.
+        """Encode N sequences ``[N, T, F]`` with ``mask [N, T]`` (True = valid); padding may hold anything.
 
-        Args:
-            x: ``[N, T, F]``; masked frames may hold anything.
-            mask: ``[N, T]`` bool, True = valid.
-
-        Returns:
-            The latent of each sequence. A row does not depend on the rest of the batch.
+        A row does not depend on the rest of the batch.
         """
-        x = torch.where(mask[..., None], x, torch.zeros_like(x))
+        x = torch.where(mask[..., None], x, 0.0)
         count = self.tokens.shape[0]
         # [N, c + T, D]: c = 1 or 2 learned summary tokens (mu, logvar) in front of the projected frames as in ACTOR.
         sequence = torch.cat([self.tokens.expand(len(x), -1, -1), self.projection(x)], 1)
@@ -125,12 +120,11 @@ class ActorDecoder(nn.Module):
         queries = self.sequence_pos_encoding(latent.new_zeros(*mask.shape, latent.shape[1]))
         out = self.seqTransDecoder(queries, latent[:, None], mask)
         features: Tensor = self.final_layer(out)
-        return torch.where(mask[..., None], features, torch.zeros_like(features))
+        return torch.where(mask[..., None], features, 0.0)
 
 
-# Joins several frames into one token, which makes the same network several times cheaper.
-#
-# A released TMR reads one frame per token. A motion encoder whose input is p times as wide as a frame reads p frames.
+# Several frames per token make the same network several times cheaper. A released TMR reads one frame per token; a
+# motion encoder whose input is p times as wide as a frame reads p frames.
 
 
 def fold(
@@ -138,10 +132,10 @@ def fold(
     mask: Tensor,  # [N, T] bool, True = valid, valid frames first
     patch: int,  # frames per token
 ) -> tuple[Tensor, Tensor]:
-    """Join `patch` frames into one token; a last token that is not full is filled with zeros.
+    """Join `patch` frames into one token; the last token is padded with zeros.
 
     Returns:
-        ``[N, ceil(T / patch), patch * F]`` and its mask; a token is valid when it has a valid frame.
+        ``[N, ceil(T / patch), patch * F]`` and its mask; a token is valid if it has a valid frame.
     """
     if patch == 1:
         return x, mask
@@ -155,7 +149,7 @@ def fold(
 
 
 def unfold(x: Tensor, mask: Tensor, patch: int) -> Tensor:
-    """Undo `fold` on decoded tokens ``[N, S, patch * F]``: ``[N, T, F]``, zeros where ``mask [N, T]`` is False."""
+    """Undo `fold` on decoded tokens ``[N, S, patch * F]``: ``[N, T, F]``, zeros outside ``mask [N, T]``."""
     frames = x.reshape(x.shape[0], -1, x.shape[2] // patch)[:, : mask.shape[1]]
     return frames.masked_fill(~mask[..., None], 0.0)
 
@@ -174,15 +168,14 @@ class TMR(nn.Module):
         self,
         motion_encoder: ActorEncoder,  # reads features normalised with `mean` and `std`
         text_encoder: ActorEncoder,  # reads the token features of `text_model`
-        # [F] TMR's own mean, not the generator's. An encoder that reads p * F features takes p frames a token.
+        # [F] TMR's mean, not the generator's. An encoder that reads p * F features has p frames per token.
         mean: Tensor,
-        std: Tensor,  # [F] TMR's own standard deviation
+        std: Tensor,  # [F] TMR's standard deviation
         *,
-        # Turns texts into token features; None for a model that only gets features.
-        text_model: TextEncoder | None = None,
+        text_model: TextEncoder | None = None,  # encodes texts as token features; None if only features are given
         motion_decoder: ActorDecoder | None = None,  # needed for training only
-        origin: str = "new weights",  # where the weights came from, for messages
-        trained_on: DataRecord | None = None,  # dataset it was trained on; None if that is not known
+        origin: str = "new weights",  # file of the weights, for messages
+        trained_on: DataRecord | None = None,  # dataset it was trained on, if known
     ) -> None:
         super().__init__()
         width = motion_encoder.sizes.features
@@ -196,7 +189,7 @@ class TMR(nn.Module):
             raise MotionkitError(
                 f"the text model {text_model.name!r} gives {text_model.width} features per token, "
                 f"the TMR text encoder of {origin} reads {text_encoder.sizes.features}.",
-                why="a TMR text encoder only understands the text model it was trained with.",
+                why="a TMR text encoder reads only the features of the text model it was trained with.",
                 fix="choose that model with --reward.text-model (768 features: distilbert; 384: minilm or stored).",
             )
         self.patch = width // len(mean)
@@ -211,7 +204,7 @@ class TMR(nn.Module):
         self._texts: dict[str, Tensor] = {}
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of weights and statistics, the same wherever they lie; not of the text model."""
+        """Return the fingerprint of weights and statistics, without the text model."""
         return fingerprint_tensors({**self.state_dict(), "own mean": self.mean, "own std": self.std})
 
     @property
@@ -220,7 +213,7 @@ class TMR(nn.Module):
         return self.motion_encoder.sizes.latent
 
     def normalize(self, features: Tensor) -> Tensor:
-        """Move unnormalised features into TMR's own normalised space: ``(x - mean) / (std + 1e-12)``."""
+        """Normalise features with TMR's statistics: ``(x - mean) / (std + 1e-12)``."""
         return (features - self.mean) / (self.std + _STD_EPS)
 
     def denormalize(self, features: Tensor) -> Tensor:
@@ -238,7 +231,7 @@ class TMR(nn.Module):
         return latent
 
     def decode(self, latent: Tensor, mask: Tensor) -> Tensor:
-        """Decode ``[N, D]`` latents into ``[N, T, F]`` normalised features, 0 where ``mask [N, T]`` is False."""
+        """Decode ``[N, D]`` latents into ``[N, T, F]`` normalised features, 0 outside ``mask [N, T]``."""
         if self.motion_decoder is None:
             raise MotionkitError(f"the TMR of {self.origin} has no motion decoder.")
         tokens = fold(mask[..., None].to(latent.dtype), mask, self.patch)[1]
@@ -250,10 +243,10 @@ class TMR(nn.Module):
         return latent
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
-        """Return the latent mean ``[N, D]`` of each text; a text is encoded once in the life of the model.
+        """Return the latent mean ``[N, D]`` of each text, which is cached.
 
-        Texts pass the network one at a time: a value then never depends on which other texts were new in the same
-        call, which a run that resumes half-way needs to come to the same bits.
+        Texts are encoded one at a time, so that a latent does not depend on the other texts of a call: a resumed run
+        then has the same bits.
         """
         for text in dict.fromkeys(texts):
             if text not in self._texts:
@@ -268,7 +261,7 @@ class TMR(nn.Module):
 
     @staticmethod
     def _tokens(text: str, model: TextEncoder) -> TextFeatures:
-        """Split the text into clauses for a model of one vector per sentence; other models read it whole."""
+        """Encode the clauses of a text for a model of one vector per sentence, the whole text for other models."""
         clauses = text.split(SEPARATOR)
         if model.name not in _SENTENCE_MODELS or len(clauses) == 1:
             return model.encode([text])
@@ -277,20 +270,17 @@ class TMR(nn.Module):
         return TextFeatures(tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device))
 
     def whole_text(self, prompt: Prompt) -> str:
-        """Return the text of a whole prompt in the form this TMR's text model reads best."""
+        """Return the text of a whole prompt, in the form for this TMR's text model."""
         sentence = self.text_model is not None and self.text_model.name in _SENTENCE_MODELS
         return SEPARATOR.join(prompt.segments) if sentence else prompt.text
 
     def encode_crops(self, features: Tensor, crops: Sequence[Crop], *, clamp: float = 0.0) -> CropLatents:
-        """Encode crops of a batch of motions, all together in length buckets; positions restart in each crop.
+        """Encode crops of a batch of motions in length buckets; differentiable in `features`.
 
         Args:
             features: ``[N, T, F]`` unnormalised; frames outside all crops may hold anything.
-            crops: S crops inside their motions; one of length 0 is not encoded.
-            clamp: Cut normalised values to ``[-clamp, clamp]``; 0 leaves them.
-
-        Returns:
-            One row per crop, in order. Differentiable in `features`.
+            crops: S crops; one of length 0 is not encoded.
+            clamp: Clamp normalised values to ``[-clamp, clamp]``; 0 does not.
         """
         self.check_width(features)
 
@@ -313,16 +303,16 @@ class TMR(nn.Module):
 
 
 def new_tmr(
-    sizes: ActorSizes,  # sizes of the motion side; the text side takes its input width from `text_model`
+    sizes: ActorSizes,  # of the motion encoder; the text encoder's input width is that of `text_model`
     mean: Tensor,  # [F] mean of the training features
     std: Tensor,  # [F] their standard deviation
-    text_model: TextEncoder,  # the text model it will be trained with
+    text_model: TextEncoder,
     *,
-    decoder: bool = False,  # also build the motion decoder that the reconstruction loss needs
-    # Root mean square of the text model's features. Unit-norm sentence vectors have values of 0.05, which the default
-    # initialisation would bury under the summary tokens; the text projection is divided by this.
+    decoder: bool = False,  # also build the motion decoder, for the reconstruction loss
+    # Root mean square of the text model's features, by which the text projection is divided. Unit-norm sentence vectors
+    # have values of 0.05, too small beside the summary tokens with the default initialisation.
     text_scale: float = 1.0,
-    seed: int = 0,  # fixes the weights; the global generator is left as it was
+    seed: int = 0,  # of the weights; the global generator is not used
 ) -> TMR:
     """Build a TMR with random weights."""
     with torch.random.fork_rng(devices=[]):
@@ -336,7 +326,7 @@ def new_tmr(
 
 
 def sentence_embeddings(texts: TextFeatures) -> Tensor:
-    """Return ``[B, F]`` unit-norm means over a text's valid tokens, as sentence transformers pool them."""
+    """Return ``[B, F]`` unit-norm means over valid tokens, the pooling of sentence transformers."""
     weight = texts.mask[..., None].to(texts.tokens.dtype)
     return F.normalize((texts.tokens * weight).sum(1) / weight.sum(1).clamp(min=1), dim=-1)
 
@@ -360,9 +350,6 @@ def encode_clips(
     return F.normalize(_crops.encode_clips(tmr, clips, crops, progress=progress), dim=-1)
 
 
-# Precomputed token embeddings, in TMR's folder layout.
-
-
 def find_token_tables(folder: Path) -> list[Path]:
     """Return the ``<model>_slice.npy`` files at or below `folder`/token_embeddings (or `folder` itself)."""
     inner = folder / "token_embeddings"
@@ -373,7 +360,7 @@ _LIMIT = 64 << 20  # bytes of the index; a text takes about 60
 
 
 class TokenFolder:
-    """Looks token features up by the exact text.
+    """Precomputed token embeddings in TMR's folder layout, looked up by the exact text.
 
     Layout: ``<model>.npy`` ``[sum L, F]``, ``<model>_slice.npy`` ``[N, 2]`` (begin, end), ``<model>_index.json``
     (text to row), below ``token_embeddings`` or in `folder` itself.
@@ -393,7 +380,7 @@ class TokenFolder:
         index_file = tables[0].parent / f"{stem}_index.json"
         index = read_json(index_file, dict, limit=_LIMIT, fix="copy it again.")
         if not all(type(row) is int for row in index.values()):  # bool is an int
-            raise MotionkitError(f"{index_file} is not an index of texts.", why="the value of each is a row number.")
+            raise MotionkitError(f"{index_file} is not an index of texts.", why="its values must be row numbers.")
         fits = values.ndim == 2 and values.dtype.kind == "f"
         if not fits or slices.dtype.kind not in "iu" or slices.shape[1:] != (2,):
             raise MotionkitError(f"{self._origin} and its slices are not a table of token embeddings.")
@@ -430,11 +417,11 @@ def open_text_model(
     # embeddings, or a hub id; empty for the one that fits `width` (768 distilbert, 384 minilm).
     name: str,
     *,
-    width: int = 0,  # features per token of the TMR text encoder, which chooses the encoder when `name` is empty
-    kind: str = "",  # encoder that a folder or hub id is for; empty goes by `width`
-    table: Path | None = None,  # table that the name ``stored`` stands for
+    width: int = 0,  # features per token of the TMR text encoder
+    kind: str = "",  # encoder of a folder or hub id; empty: chosen by `width`
+    table: Path | None = None,  # table of the encoder ``stored``
     local: bool = False,  # never use the network, not even for a hub id
-    device: torch.device | str = "cpu",  # where the model runs
+    device: torch.device | str = "cpu",
 ) -> TextEncoder:
     """Open a text model for a text encoder that reads `width` features per token."""
     by_width = {768: "distilbert", 384: "stored" if table is not None else "minilm"}

@@ -1,4 +1,4 @@
-"""`motionkit pretrain tmr`: the trainer."""
+"""`motionkit pretrain tmr`: losses and trainer."""
 
 from __future__ import annotations
 
@@ -50,25 +50,25 @@ def text_scale(text_model: TextEncoder, clips: Sequence[TextClip]) -> float:
 def readable(text_model: TextEncoder, texts: Sequence[str]) -> frozenset[str]:
     """Return those of `texts` that a text model can encode: a table of stored embeddings lacks others."""
 
-    def can(some: Sequence[str]) -> bool:
+    def encodes(some: Sequence[str]) -> bool:
         try:
             text_model.encode(some)
         except MotionkitError:
             return False
         return True
 
-    if not texts or can(texts):
+    if not texts or encodes(texts):
         return frozenset(texts)
     table = text_model.encoder if isinstance(text_model, CachedEncoder) else text_model
-    if isinstance(table, StoredEncoder) and table.alone:  # the same, without an error for each text
+    if isinstance(table, StoredEncoder) and table.alone:  # faster than an error for each text
         return frozenset(text for text in texts if text in table)
-    return frozenset(text for text in texts if can([text]))
+    return frozenset(text for text in texts if encodes([text]))
 
 
 def differing(model: TmrModelSettings, tmr: TMR, typed: Collection[str] = ()) -> tuple[str, object] | None:
-    """Return the first setting that was given and that a TMR does not have, with the TMR's value; None: it fits.
+    """Return the first setting that was given and differs from a TMR's, with the TMR's value; None if all agree.
 
-    A value that is the default asks for nothing, unless it was typed: a run's ``config.json`` holds every setting.
+    A default value counts only if it was typed: a run's ``config.json`` contains every setting.
     """
     sizes = tmr.motion_encoder.sizes
     theirs = {
@@ -82,23 +82,17 @@ def differing(model: TmrModelSettings, tmr: TMR, typed: Collection[str] = ()) ->
     }
     defaults = TmrModelSettings()
     for name, value in theirs.items():
-        asked = getattr(model, name)
-        if asked != value and (f"model.{name}" in typed or asked != getattr(defaults, name)):
+        wanted = getattr(model, name)
+        if wanted != value and (f"model.{name}" in typed or wanted != getattr(defaults, name)):
             return name, value
     return None
 
 
 @torch.no_grad()
 def retrieval_metrics(tmr: TMR, clips: Sequence[TextClip], *, short: int) -> dict[str, float]:
-    """Measure retrieval with latent means, each clip with its first caption.
+    """Return `retrieval_figures` by latent means, of each clip with its first caption.
 
-    Args:
-        tmr: The model, in eval mode.
-        clips: Held-out clips; their order matters for the batches of 32.
-        short: Frames of the crops behind the figures that end in ``_short``.
-
-    Returns:
-        See `retrieval_figures`, with ``_same``.
+    The order of the clips matters for the batches of 32; `short` is the length of the short crops in frames.
     """
     texts, sentences = encode_captions(tmr, [clip.captions[0] for clip in clips])
     motions = [clip.features for clip in clips]
@@ -107,10 +101,7 @@ def retrieval_metrics(tmr: TMR, clips: Sequence[TextClip], *, short: int) -> dic
     return retrieval_figures(whole, cut, sentences=sentences)
 
 
-# The losses of TMR, as pure functions of latents and decoded motions.
-#
-# Source: Petrovich et al., "TMR: Text-to-Motion Retrieval" (ICCV 2023), section 3; the filter is its equation for false
-# negatives.
+# The losses of TMR: Petrovich et al., "TMR: Text-to-Motion Retrieval" (ICCV 2023), section 3.
 
 
 def reconstruction(
@@ -118,9 +109,9 @@ def reconstruction(
     decoded_from_motion: Tensor,  # [B, T, F], 0 in padded frames
     target: Tensor,  # [B, T, F] normalised motions, 0 in padded frames
     *,
-    elements: int = 0,  # number to divide by when this is part of a batch; 0 takes the elements of `target`
+    elements: int = 0,  # divisor, for a part of a batch; 0: the elements of `target`
 ) -> Tensor:
-    """Sum of both Smooth L1 (beta 1) means over all elements of ``[B, T, F]``; padding is 0 against 0 and counts."""
+    """Sum of both Smooth L1 (beta 1) means over all elements of ``[B, T, F]``, padding included."""
     both = (decoded_from_text, decoded_from_motion)
     total = torch.stack([F.smooth_l1_loss(decoded, target, reduction="sum") for decoded in both]).sum()
     return total / (elements or target.numel())
@@ -144,16 +135,15 @@ def contrastive(
     motion: Tensor,  # [B, D] latents, row i belongs to text i
     *,
     temperature: float,  # divides the cosines
-    # [B, F] unit-norm sentence embeddings; a pair i != j with a dot product above ``2 threshold - 1`` is left out of
-    # both directions. None filters nothing.
+    # [B, F] unit-norm sentence embeddings; a pair i != j with a dot product above ``2 threshold - 1`` is a false
+    # negative and left out. None: all pairs are negatives.
     sentences: Tensor | None = None,
     threshold: float = 0.8,  # see `sentences`
-    beside: Beside | None = None,  # changed copies as further wrong answers, which no filter leaves out; see `info_nce`
+    beside: Beside | None = None,  # changed copies as further negatives, which are not filtered; see `info_nce`
 ) -> Tensor:
-    """Symmetric InfoNCE of cosines, without the pairs whose sentences say the same."""
+    """Symmetric InfoNCE of cosines, without the pairs whose sentences are equivalent."""
     logits = F.normalize(text, dim=-1) @ F.normalize(motion, dim=-1).T / temperature
-    # A pair whose sentences say the same is no wrong answer: -inf takes it out of both softmaxes.
-    if sentences is not None:
+    if sentences is not None:  # -inf takes a pair out of both softmaxes
         same = (sentences @ sentences.T > 2 * threshold - 1) & ~torch.eye(
             len(text), dtype=torch.bool, device=text.device
         )
@@ -174,7 +164,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
     """Trains a TMR, from scratch or from another one; see `motionkit.training.base.Trainer`.
 
     Losses of TMR with filtered negatives, AdamW with warm-up and cosine decay, one random caption per motion, random
-    crops. TMR's own statistics are computed from the training clips. The model becomes ``RUN/tmr``.
+    crops. TMR's statistics are computed from the training clips. The model becomes ``RUN/tmr``.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -195,7 +185,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
 
     @property
     def model(self) -> TMR:
-        """What is trained."""
+        """The trained model."""
         return self.tmr
 
     def prepare(self) -> None:
@@ -210,7 +200,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         self.open_negatives(dataset, self._readable)
 
     def _new(self, dataset: str, mean: Tensor, std: Tensor) -> TMR:
-        """Build a TMR with random weights for a dataset with these statistics."""
+        """Build a TMR with random weights."""
         settings, model = self.settings, self.settings.model
         name = settings.text.encoder
         if name == "auto":
@@ -236,25 +226,25 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         ).to(self.device)
 
     def _given(self, init: str) -> TMR:
-        """Open the TMR that training goes on from, with its own shape, text model and statistics."""
+        """Open the TMR from which training starts, with its shape, text model and statistics."""
         settings = self.settings
         text = settings.text.model or settings.text.encoder
         try:
             tmr = open_tmr(init, text_model="" if text == "auto" else text, device=self.device)
             tmr.check_width(self.train_clips[0].features)
         except MotionkitError as error:
-            # The messages name the options of rewards.
+            # The messages name options of rewards.
             fix = error.fix.rpartition("for a TMR ")[2].replace("leave --reward.weights at 'starter'", "'starter'")
             fix = fix.replace("--reward.text-model", "--text.model").replace("--reward.weights", "--init")
             if "--reward.stats" in fix:
-                fix = "put TMR's own mean.pt and std.pt into the folder of the weights."
+                fix = "put TMR's mean.pt and std.pt into the folder of the weights."
             raise MotionkitError(error.message, why=error.why, fix=fix) from error
         self.inputs["init"] = tmr.fingerprint()
         if odd := differing(settings.model, tmr, self.typed):
             name, theirs = odd
             raise MotionkitError(
                 f"--init {init}: the {name} of this TMR is {theirs}, not {getattr(settings.model, name)}.",
-                why="training goes on with its own shape.",
+                why="training keeps its shape.",
                 fix=f"leave model.{name} out, or train from random weights.",
             )
         if settings.loss.recons and tmr.motion_decoder is None:
@@ -262,11 +252,10 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
                 f"--init {init}: this TMR has no decoder, which loss.recons needs.", fix="--set loss.recons=0"
             )
         if not settings.loss.recons:
-            tmr.motion_decoder = None  # it would stay behind the encoders
+            tmr.motion_decoder = None  # it would not be trained with the encoders
         return tmr
 
     def _readable(self, texts: Sequence[str]) -> Set[str]:
-        """Return those of the texts that the text model can read: a table of stored embeddings may lack some."""
         assert self.tmr.text_model is not None
         return readable(self.tmr.text_model, texts)
 
@@ -288,17 +277,15 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         tmr, loss, device = self.tmr, self.settings.loss, self.device
         raw, lengths = batch.features.to(device), batch.lengths.to(device)
         mask = length_mask(lengths, raw.shape[1])
-        # [B, T, F], padding exactly 0, as the decoder writes it.
-        target = torch.where(mask[..., None], tmr.normalize(raw), raw.new_zeros(()))
-        seen = target
-        if self.settings.train.noise:
-            seen = self.noisy(target, batch.generator)
+        # [B, T, F], padding exactly 0 like the decoder's.
+        target = torch.where(mask[..., None], tmr.normalize(raw), 0.0)
+        seen = self.noisy(target, batch.generator) if self.settings.train.noise else target
         elements, count = target.numel(), len(target)
-        own, size = self.share, self.world.size
-        # This process encodes its own rows; the contrastive loss compares those of all processes.
-        seen, target, mask = seen[own], target[own], mask[own]
-        texts = self._encode_captions(batch.captions[own])
-        groups, sizes = _groups(batch.lengths[own], device)
+        share, size = self.share, self.world.size
+        # This process encodes its share; the contrastive loss compares the rows of all processes.
+        seen, target, mask = seen[share], target[share], mask[share]
+        texts = self._encode_captions(batch.captions[share])
+        groups, sizes = _groups(batch.lengths[share], device)
         motion = self._encode_motions(seen, mask, groups, sizes)
         with autocast(device, self.settings.precision):
             text = _single(tmr.encode_tokens(texts))
@@ -332,7 +319,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         """Encode normalised motions ``[b, T, F]`` group by group (`_groups`)."""
         with autocast(self.device, self.settings.precision):
             encoded = [self.tmr.encode_normalized(x[g, :t], mask[g, :t]) for g, t in zip(groups, sizes, strict=True)]
-        # Groups are sorted by length: the inverse permutation brings their rows back into the batch's order.
+        # Groups are sorted by length: the inverse permutation restores the batch's order.
         back = torch.argsort(torch.cat(list(groups)))
         return _single(Latent(*(torch.cat(rows)[back] for rows in zip(*encoded, strict=True))))
 
@@ -341,7 +328,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         device = self.device
         raw, lengths = copies.features.to(device), copies.lengths.to(device)
         mask = length_mask(lengths, raw.shape[1])
-        x = torch.where(mask[..., None], self.tmr.normalize(raw), raw.new_zeros(()))
+        x = torch.where(mask[..., None], self.tmr.normalize(raw), 0.0)
         if self.settings.train.noise:
             x = self.noisy(x, copies.generator)
         return self._sample_all(self._encode_motions(x, mask, *_groups(copies.lengths, device)), copies.generator)
@@ -358,7 +345,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         return scores(texts, motions, temperature=self.settings.loss.temperature)
 
     def _sample_all(self, latent: Latent, generator: torch.Generator) -> Tensor:
-        """Sample latents that no other process has."""
+        """Sample latents of changed copies, which only this process has."""
         if not self.variational:
             return latent.mu
         noise = torch.randn(latent.mu.shape, generator=generator).to(latent.mu.device)
@@ -377,10 +364,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
 
 
 def _groups(lengths: Tensor, device: torch.device) -> tuple[list[Tensor], list[int]]:
-    """Return the rows of each group that is encoded together, and its longest length.
-
-    Clips of similar length are encoded together: the same numbers for half the padding.
-    """
+    """Return groups of rows of similar length, and the longest length of each: encoding them saves half the padding."""
     groups = torch.argsort(lengths, stable=True).chunk(_GROUPS)
     return [group.to(device) for group in groups], [int(lengths[group].max()) for group in groups]
 

@@ -147,7 +147,7 @@ def test_words_missing(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("our_vab_words.pkl", {"a": 1}, "no vocabulary"),
+        ("our_vab_words.pkl", {"a": 1}, "not a vocabulary"),
         ("our_vab_words.pkl", ["sos", "eos"], "has no unk"),
         ("our_vab_words.pkl", [*WORDS, "zebra"], "does not fit"),
         ("our_vab_idx.pkl", {word: row + 9 for row, word in enumerate(WORDS)}, "do not fit its vectors"),

@@ -272,7 +272,7 @@ def test_where_the_first_block_starts(
         open_policy(MDMOptions(checkpoint=str(path), prefix=file), dataset=source)
     with pytest.raises(MotionkitError, match=r"nowhere\.npy does not exist"):
         open_policy(MDMOptions(checkpoint=str(path), prefix=tmp_path / "nowhere.npy"), dataset=source)
-    with pytest.raises(MotionkitError, match="none to begin with for the kit body"):
+    with pytest.raises(MotionkitError, match="no motion to start from for the kit body"):
         Prefixes(20, skeleton=KIT, fps=12.5)
     with pytest.raises(MotionkitError, match=r"--policy\.prefix has no effect"):
         open_policy(MDMOptions(prefix=file))

@@ -322,7 +322,7 @@ def test_the_text_model_it_was_trained_with(with_clip, clip, other_clip, tmp_pat
 
 def test_a_damaged_config_is_no_traceback(with_clip):
     (with_clip / "config.json").write_text('{"format": "motionkit-tmr", "text": 3}')
-    with pytest.raises(MotionkitError, match="text is no text model"):
+    with pytest.raises(MotionkitError, match="text is not a text model"):
         load_tmr(with_clip)
 
 

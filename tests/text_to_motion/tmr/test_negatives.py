@@ -218,7 +218,7 @@ def test_what_does_not_fit_into_memory_is_made_anew(starter: Starter, monkeypatc
     batch = batches(clips, 16)(1)
     one = negatives(clips, "mean-pose")
     made = one.motions(batch, slice(0, 16))
-    assert not one._kept
+    assert not one._cache
     assert torch.equal(one.motions(batch, slice(0, 16)).features, made.features)
 
 
@@ -228,9 +228,9 @@ def test_a_clip_with_many_captions_does_not_undo_what_is_kept_of_all(starter: St
     one = negatives([wordy, *clips[1:]], "mean-pose")
     batch = batches([wordy, *clips[1:]], 16)(1)
     first = one.motions(batch, slice(0, 16))
-    assert len(one._kept) == 16
+    assert len(one._cache) == 16
     assert torch.equal(one.motions(replace(batch, epoch=1), slice(0, 16)).features, first.features)
-    assert len(one._kept) == 16
+    assert len(one._cache) == 16
 
 
 def test_batches_are_the_same_with_and_without(starter: Starter) -> None:

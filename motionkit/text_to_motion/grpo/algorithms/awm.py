@@ -4,9 +4,9 @@ Samples are noised again, and the denoising error to each is weighted by its adv
 
     mean_i mean_f A_f |f(x_t, t) - x|_f^2 / sg(mean_f |f(x_t, t) - x|_f^2)
 
-where f runs over frames. Predictions move towards the better samples of a group and away from the worse ones. That is
-a policy gradient in which the Gaussian N(f(x_t, t), v) stands for the density of a sample given x_t. Its variance v is
-the present error, which makes all timesteps weigh alike.
+with frames f. Predictions move towards the better samples of a group and away from the worse ones. It is a policy
+gradient in which the Gaussian N(f(x_t, t), v) is the density of a sample given x_t. Its variance v is the current
+error, so that all timesteps have the same weight.
 """
 
 from __future__ import annotations
@@ -49,18 +49,14 @@ class AWM(Matching):
 
 
 def weighted_errors(
-    noised: Noised,  # where the states come from
+    noised: Noised,
     weights: Tensor,  # [N, T] weight of each frame
     mask: Tensor,  # [N, T] bool, True = valid
     kl_coef: float,  # weight of the KL to the reference, ``|f - f_ref|^2 / (2 v)`` per value; at 0 it is not computed
     sample: Tensor,  # [M] rows of the batch
     draw: Tensor,  # [M] numbers of the draws
 ) -> dict[str, Tensor]:
-    """Return the weighted error of noised samples.
-
-    Returns:
-        ``[M]`` values by metric name.
-    """
+    """Return the weighted error of noised samples, ``[M]`` values by metric name."""
     states = noised.at(sample, draw)
     x0 = noised.predict(states)
     errors, valid = noised.errors(x0, states), mask[sample]  # [M, T]

@@ -29,10 +29,7 @@ class Update(Protocol):
         """Add the gradient of one pass over the batch to the trained parameters.
 
         Returns:
-            False when the policy has moved far enough and this and further passes must be left out.
-
-        Raises:
-            MotionkitError: A check of the algorithm fails (exit code 1).
+            False if the policy has moved far enough, so that this and further passes must be left out.
         """
         ...
 
@@ -44,15 +41,15 @@ class Update(Protocol):
 class Algorithm(Protocol):
     """How scored samples become a gradient.
 
-    The engine samples along `plan`, scores the motions, asks for an `Update`, and descends once per pass.
+    `GRPO.step` samples along `plan`, scores the motions, calls `update`, and descends once per pass.
     """
 
     plan: StepPlan  # the reverse steps of a rollout; of the first one if they change
-    graph: bool  # whether gradients stay on while sampling and scoring
+    graph: bool  # whether sampling and scoring keep a graph
     passes: int  # most optimiser steps per batch
     samples: int  # samples per prompt
-    averaged: bool  # whether the moving average of the weights samples, not the trained weights themselves
-    noise: NoiseSource  # where the noise of rollouts comes from
+    averaged: bool  # whether rollouts use the moving average of the weights
+    noise: NoiseSource  # noise of rollouts
     guidance: float  # classifier-free guidance scale of rollouts
 
     def rollout(
@@ -62,7 +59,7 @@ class Algorithm(Protocol):
         noise: StepNoise,
         number: int,  # updates completed before this one
     ) -> Rollout:
-        """Go from noise to motion along `plan`, and keep of it what `update` needs."""
+        """Sample along `plan`, and keep what `update` needs."""
         ...
 
     def update(
@@ -71,30 +68,29 @@ class Algorithm(Protocol):
         scored: Scored,
         number: int,  # updates completed before this one
     ) -> Update:
-        """Turn rewards into credit, or take them with their graph; called with the weights that sampled."""
+        """Turn rewards into credit, or keep their graph; called with the weights of the rollout."""
         ...
 
 
 @runtime_checkable
 class HasParts(Protocol):
-    """An algorithm with a state of its own."""
+    """An algorithm with a state."""
 
     def parts(self) -> dict[str, Stateful]:
-        """Return what a checkpoint holds of it, by names that the learner does not use."""
+        """Return its parts of a checkpoint, by names that the learner does not use."""
         ...
 
 
 class Reference:
     """Predictions of the reference policy at the states of a rollout.
 
-    Three kinds, in the order they are preferred: another policy that was given; the trained network with its adapters
-    off, which costs no memory; a frozen copy of the network as it starts. With `sync_every` it follows the policy in
-    steps, which costs a copy of what is trained: the adapters, or the network.
+    It is another policy if one is given, else the trained network without its adapters, which costs no memory, else a
+    frozen copy of the network. With `sync_every` the policy (its adapters, or the network) is copied into it again.
 
     Args:
         policy: The policy that is trained, before its first update.
-        other: A reference of its own.
-        sync_every: Updates between two copies of the policy; 0 keeps the reference as it starts.
+        other: Another policy as the reference.
+        sync_every: Updates between two copies of the policy; 0 never copies.
     """
 
     def __init__(self, policy: DiffusionPolicy, other: DiffusionPolicy | None = None, *, sync_every: int = 0) -> None:
@@ -106,7 +102,7 @@ class Reference:
         if other is not None and sync_every:
             raise MotionkitError(
                 "a reference that was given cannot follow the policy.",
-                why="objective.sync_every puts a copy of the policy in its place.",
+                why="objective.sync_every replaces the reference by a copy of the policy.",
                 fix="leave out --reference, or set objective.sync_every to 0.",
             )
         if other is not None:
@@ -116,15 +112,15 @@ class Reference:
             self._frozen.network = copy.deepcopy(policy.network).requires_grad_(False)
 
     def condition(self, prompts: Sequence[Prompt], own: Condition) -> Condition:
-        """Return the reference's encoding of N prompts; `own` is the trained policy's, shared unless it has its own."""
+        """Return the reference's encoding of N prompts; `own` is the trained policy's, used if both are one network."""
         return own if self._given is None else self._given.condition(prompts)
 
     @torch.no_grad()
     def predict(self, x: Tensor, timestep: Tensor, condition: Condition, lengths: Tensor, *, guidance: float) -> Tensor:
         """Predict x0; arguments as `DiffusionPolicy.predict`."""
-        other = self._given or self._frozen
-        if other is not None:
-            return other.predict(x, timestep, condition, lengths, guidance=guidance)
+        model = self._given or self._frozen
+        if model is not None:
+            return model.predict(x, timestep, condition, lengths, guidance=guidance)
         with self._swapped() if self._adapters else adapters_off(self._policy.network):
             return self._policy.predict(x, timestep, condition, lengths, guidance=guidance)
 
@@ -141,21 +137,21 @@ class Reference:
     @contextmanager
     def _swapped(self) -> Iterator[None]:
         """Use the copied adapters in the policy's network inside the block."""
-        own = adapter_parameters(self._policy.network)
-        kept = [parameter.data for parameter in own]
-        for parameter, value in zip(own, self._adapters, strict=True):
+        parameters = adapter_parameters(self._policy.network)
+        trained = [parameter.data for parameter in parameters]
+        for parameter, value in zip(parameters, self._adapters, strict=True):
             parameter.data = value
         try:
             yield
         finally:
-            for parameter, value in zip(own, kept, strict=True):
+            for parameter, value in zip(parameters, trained, strict=True):
                 parameter.data = value
 
     def state(self) -> State:
-        """Return the copy; nothing when the reference never follows."""
+        """Return the copy; nothing without `sync_every`."""
         if self._every and self._frozen is not None:
             return State(self._frozen.network.state_dict())
-        return State({f"{place:05d}": value for place, value in enumerate(self._adapters)})
+        return State({f"{number:05d}": value for number, value in enumerate(self._adapters)})
 
     def load_state(self, state: State) -> None:
         """Restore it."""
@@ -167,14 +163,14 @@ class Reference:
 
 @dataclass(frozen=True)
 class Context:
-    """What every algorithm is built with, beside its options: ``Context(**given)`` holds its factory's keywords."""
+    """Keyword arguments of every algorithm's factory: ``Context(**given)``."""
 
-    policy: DiffusionPolicy  # the one that is trained
-    reference: Reference  # what the KL and the hold are measured to
+    policy: DiffusionPolicy  # the trained policy
+    reference: Reference  # of KL and hold
     rewards: RewardMix = field(default_factory=lambda: RewardMix(()))
     seed: int = 0  # of all noise
-    precision: str = "fp32"  # or bf16: what the network computes in
-    shuffle: bool = False  # negative control: credit is dealt out at random
+    precision: str = "fp32"  # of the network; or bf16
+    shuffle: bool = False  # negative control: credit is random
     world: World = field(default_factory=OneProcess)  # the processes that train together
 
 
@@ -191,21 +187,23 @@ def _require_same_space(policy: DiffusionPolicy, other: DiffusionPolicy) -> None
         policy.schedule.alphas_cumprod, other.schedule.alphas_cumprod
     ):
         problems.append(f"{len(other.schedule)} diffusion steps, not {len(policy.schedule)}, or another noise schedule")
-    # Adapters are not part of the architecture: what counts is the plain network they stand for.
+    # Networks are compared with adapters merged: these are not part of the architecture.
     ours, theirs = (
         {name: tuple(value.shape) for name, value in merged_state(side.network).items()} for side in (policy, other)
     )
     if not problems and ours != theirs:
         problems.append("a network of another size")
-    # What stands at the same option, such as the text model; a policy may have nothing to compare. Weights may differ.
-    marks, others = (
+    # Fingerprints by option, such as of the text model; a policy may have none. Weights may differ.
+    marks, other_marks = (
         {name: mark for name, mark in getattr(side, "inputs", {}).items() if name not in ("checkpoint", "stats")}
         for side in (policy, other)
     )
-    problems += [f"another {name.replace('_', ' ')}" for name in marks if marks[name] != others.get(name, marks[name])]
+    problems += [
+        f"another {name.replace('_', ' ')}" for name in marks if marks[name] != other_marks.get(name, marks[name])
+    ]
     if problems:
         raise MotionkitError(
             f"the reference does not match the policy: it has {' and '.join(problems)}.",
-            why="KL compares two predictions of the same state, so both must speak of the same space.",
+            why="KL compares two predictions of the same state, so both must be in the same space.",
             fix="give --reference a checkpoint of the same architecture, statistics and text model, or leave it out.",
         )

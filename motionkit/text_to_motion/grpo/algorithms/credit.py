@@ -21,25 +21,21 @@ def whole_batch(
     groups: Tensor,  # [N] group of each, counted from 0 in every process
     world: World,  # the processes; each has N samples and the same number of groups
 ) -> tuple[Scored, Tensor]:
-    """Gather the scores of every process.
-
-    Returns:
-        Scores of all ``size * N`` samples, rank by rank, and their groups, which no two processes share.
-    """
+    """Return the scores of all ``size * N`` samples, rank by rank, and their groups, with different ids per process."""
     if world.size == 1:
         return scored, groups
-    # Prompts of one process may have fewer segments than another's: every table gets as many columns as the widest.
+    # Prompts of one process may have fewer segments than another's: tables are padded to the most columns.
     columns = int(world.gather(torch.tensor([scored.valid.shape[1]], device=groups.device)).max())
     missing = (0, columns - scored.valid.shape[1])
     per_process = int(groups.max()) + 1
-    whole = Scored(
+    gathered = Scored(
         total=world.gather(scored.total),
         segments=world.gather(pad(scored.segments, missing)),
         valid=world.gather(pad(scored.valid, missing)),
         finite=world.gather(scored.finite),
         metrics=scored.metrics,
     )
-    return whole, world.gather(groups + world.rank * per_process)
+    return gathered, world.gather(groups + world.rank * per_process)
 
 
 def dead_everywhere(names: Sequence[str], scored: Scored, world: World) -> list[str]:
@@ -50,7 +46,7 @@ def dead_everywhere(names: Sequence[str], scored: Scored, world: World) -> list[
 
 @dataclass(frozen=True, eq=False)
 class Credit:
-    """Advantages as the objective takes them."""
+    """Advantages for an objective."""
 
     values: Tensor  # [N], or [N, K] with `bounds`
     bounds: Tensor | None  # [N, K, 2] frame ranges when credit is given by segment
@@ -73,19 +69,19 @@ def assign_credit(
     options = {"std_floor": settings.std_floor, "clip": settings.advantage_clip}
     count, columns = scored.valid.shape
     scored, groups = whole_batch(scored, batch.groups, world)
-    whole = estimate(scored.total, groups, valid=scored.finite, **options)
+    totals = estimate(scored.total, groups, valid=scored.finite, **options)
     if settings.credit == "sample":
-        values, valid, bounds, counted = whole.values, None, None, whole
+        values, valid, bounds, counted = totals.values, None, None, totals
     else:
         valid = scored.valid & scored.finite[:, None]
         counted = estimate(scored.segments, groups, valid=valid, **options)
         values, bounds = counted.values, segment_bounds(batch.prompts, batch.lengths.device)
         if settings.credit_share > 0:
-            values = torch.where(valid, mix_credit(values, whole.values, settings.credit_share), 0.0)
+            values = torch.where(valid, mix_credit(values, totals.values, settings.credit_share), 0.0)
     if shuffle_seed is not None:
         values = shuffled(values, shuffle_seed, number, valid=valid)
-    own = values[world.rank * count : (world.rank + 1) * count]
-    return Credit(own if own.ndim == 1 else own[:, :columns], bounds, _measured(values, counted))
+    mine = values[world.rank * count : (world.rank + 1) * count]
+    return Credit(mine if mine.ndim == 1 else mine[:, :columns], bounds, _measured(values, counted))
 
 
 def reward_credit(
@@ -98,19 +94,19 @@ def reward_credit(
     # Permute the advantages over the batch (negative control); None leaves them in place
     shuffle_seed: int | None = None,
 ) -> Credit:
-    """Return advantages in units of the reward, one per sample: nothing is divided by their spread, nothing clipped.
+    """Return advantages in units of the reward, one per sample, neither divided by their spread nor clipped.
 
-    Their policy gradient has the mean of the gradient of the expected reward, so that it can be added to another one.
+    Their policy gradient is an unbiased gradient of the expected reward, so that it can be added to another one.
     """
     count, size = len(scored.total), int((batch.groups == 0).sum())
     scored, groups = whole_batch(scored, batch.groups, world)
     estimate = leave_one_out(scored.total, groups, valid=scored.finite, clip=None, scale="none")
     values = estimate.values
     if antithetic:
-        # The mean of the other G - 1 samples is independent of a sample's noise eps but for its mirror image, whose
+        # The mean of the other G - 1 samples is independent of a sample's noise eps except for its mirror image, whose
         # share 1 / (G - 1) adds E[r(-eps) eps] = -E[r(eps) eps]: the estimate is G / (G - 1) times too large.
-        place = torch.arange(len(values), device=values.device) % size
-        values = torch.where((place ^ 1) < size, values * (size - 1) / size, values)
+        number_in_group = torch.arange(len(values), device=values.device) % size
+        values = torch.where((number_in_group ^ 1) < size, values * (size - 1) / size, values)
     if shuffle_seed is not None:
         values = shuffled(values, shuffle_seed, number)
     return Credit(values[world.rank * count : (world.rank + 1) * count], None, _measured(values, estimate))
@@ -129,13 +125,9 @@ def frame_weights(
     bounds: Tensor | None,  # [N, K, 2] int64 frame ranges of the segments, or None
     mask: Tensor,  # [N, T] bool, True = valid
 ) -> Tensor:
-    """Spread one value per sample or segment over its frames.
-
-    Returns:
-        ``[N, T]``; 0 at padding and on frames of no segment.
-    """
+    """Spread one value per sample or segment over its frames, ``[N, T]``; 0 at padding and outside segments."""
     if bounds is None:
         return values[:, None] * mask
-    # [N, K, T]: which frames a segment owns.
+    # [N, K, T]: the frames of each segment.
     owned = segment_frames(bounds, mask.shape[1]) & mask[:, None]
     return torch.einsum("nk,nkt->nt", values, owned.to(values.dtype))

@@ -1,13 +1,13 @@
 """Semi-online Diffusion-DPO (Wallace et al. 2023, arXiv:2311.12908, eq. 14), for a policy that predicts x0.
 
-The best sample w and the worst sample l of each group are a pair (as in SoPo, arXiv:2412.05095, samples are the
-policy's own), for each segment or for the whole motion. Both get the same timestep and noise:
+The best sample w and the worst sample l of each group are a pair (samples are the policy's, as in SoPo,
+arXiv:2412.05095), for each segment or for the whole motion. Both get the same timestep and noise:
 
     -log sigmoid(-beta ((e_w - e_w_ref) - (e_l - e_l_ref)) / v),    e = mean_f |f(x_t, t) - x|_f^2
 
-with v the present mean error of the pair, so that beta means the same for all timesteps and lengths. A pair that the
-policy tells apart better than the reference, by more than about v / beta, is left alone: the policy stays near the
-reference. With ``objective.sync_every`` the reference follows the policy.
+with v the current mean error of the pair, so that beta means the same for all timesteps and lengths. The gradient of a
+pair vanishes once the policy prefers w by about v / beta more than the reference does, which keeps the policy near it.
+With ``objective.sync_every`` the reference follows the policy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from motionkit.text_to_motion.grpo.algorithms.matching import Matching, Matching
 from motionkit.text_to_motion.grpo.algorithms.options import DpoObjective
 from motionkit.text_to_motion.rewards.mix import Scored
 
-_SWAP = -7  # a stream of noise of its own
+_SWAP = -7  # noise stream, used for nothing else
 _FLAT = 1e-6  # a gap below this share of the scores is rounding
 
 
@@ -48,29 +48,25 @@ class DPO(Matching):
     def update(self, batch: Samples, scored: Scored, number: int) -> MatchingUpdate:
         """Find the pairs."""
         settings, world = self.settings, self.world
+        scores, valid, owned = scored.total[:, None], scored.finite[:, None], batch.mask[:, None]
         if settings.credit == "segment":
             bounds = segment_bounds(batch.prompts, batch.lengths.device)
-            owned = segment_frames(bounds, batch.mask.shape[1]) & batch.mask[:, None]
-            pairs = find_pairs(
-                scored.segments, scored.valid & scored.finite[:, None], owned, self.samples, settings.min_gap
-            )
-        else:
-            pairs = find_pairs(
-                scored.total[:, None], scored.finite[:, None], batch.mask[:, None], self.samples, settings.min_gap
-            )
+            scores, valid = scored.segments, scored.valid & valid
+            owned = segment_frames(bounds, batch.mask.shape[1]) & owned
+        pairs = find_pairs(scores, valid, owned, self.samples, settings.min_gap)
         if self.shuffle_seed is not None:
             pairs = _swapped(pairs, batch, self.shuffle_seed, number)
         present = pairs.mask.any(-1)  # [U]: a prompt may have fewer segments than another
         counts = torch.stack([pairs.weight.sum(), (pairs.weight * pairs.gap).sum(), present.sum().to(pairs.gap.dtype)])
-        kept, gap, asked = (world.sum(counts) if world.size > 1 else counts).tolist()
+        count, gap, possible = (world.sum(counts) if world.size > 1 else counts).tolist()
         return MatchingUpdate(
             self,
             batch,
             number,
             partial(preference, self.noised(batch, number), pairs, settings.dpo_beta),
             units=len(pairs.best),
-            total=max(1.0, kept),
-            metrics={"pair/gap": gap / max(1.0, kept), "pair/left_out": 1 - kept / max(1.0, asked)},
+            total=max(1.0, count),
+            metrics={"pair/gap": gap / max(1.0, count), "pair/left_out": 1 - count / max(1.0, possible)},
             states=2,
         )
 
@@ -78,7 +74,7 @@ class DPO(Matching):
 def find_pairs(
     scores: Tensor,  # [N, K], group after group
     valid: Tensor,  # [N, K] bool
-    owned: Tensor,  # [N, K, T] bool, the frames that a score is about; the same for all samples of a group
+    owned: Tensor,  # [N, K, T] bool, the frames of each score; the same for all samples of a group
     group_size: int,
     min_gap: float,  # pairs whose scores differ by no more have weight 0
 ) -> Pairs:
@@ -101,40 +97,36 @@ def find_pairs(
 
 
 def preference(
-    noised: Noised,  # where the states come from
+    noised: Noised,
     pairs: Pairs,
     beta: float,
     unit: Tensor,  # [M] numbers of pairs
     draw: Tensor,  # [M] numbers of the draws
 ) -> dict[str, Tensor]:
-    """Return the loss of pairs.
-
-    Returns:
-        ``[M]`` values by metric name; 0 for a pair that is left out.
-    """
+    """Return the loss of pairs, ``[M]`` values by metric name; 0 for a pair that is left out."""
     states = noised.at(torch.cat([pairs.best[unit], pairs.worst[unit]]), draw.repeat(2))
     valid = pairs.mask[unit].repeat(2, 1)
 
     def error(x0: Tensor) -> Tensor:
         return mean_frames(noised.errors(x0, states) * valid, valid)  # [2 M], over the frames of the pair
 
-    own = error(noised.predict(states))
-    better, worse = (own - error(noised.predict_reference(states))).chunk(2)
-    level = (own.detach()[: len(unit)] + own.detach()[len(unit) :]) / 2
-    apart = (better - worse) / level.clamp(min=1e-8)
+    errors = error(noised.predict(states))
+    better, worse = (errors - error(noised.predict_reference(states))).chunk(2)
+    level = (errors.detach()[: len(unit)] + errors.detach()[len(unit) :]) / 2
+    margin = (better - worse) / level.clamp(min=1e-8)
     weight = pairs.weight[unit]
     return {
-        "loss/policy": -logsigmoid(-beta * apart) * weight,
+        "loss/policy": -logsigmoid(-beta * margin) * weight,
         "match/error": level * weight,
-        "pair/accuracy": (apart.detach() < 0) * weight,
+        "pair/accuracy": (margin.detach() < 0) * weight,
     }
 
 
 def _swapped(pairs: Pairs, batch: Samples, seed: int, number: int) -> Pairs:
     """Swap best and worst in half of the pairs, chosen by the seed."""
     keys = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=pairs.best.device)
-    # Pair p K + k belongs to group p: k tells the segments of a prompt apart.
+    # Pair p K + k is that of segment k of group p.
     columns = torch.arange(len(pairs.best), device=keys.device) % (len(pairs.best) // len(batch.groups.unique()))
-    turn = noise_key(seed, number, _SWAP, keys[pairs.best], columns) % 2 == 0
-    best, worst = torch.where(turn, pairs.worst, pairs.best), torch.where(turn, pairs.best, pairs.worst)
+    swap = noise_key(seed, number, _SWAP, keys[pairs.best], columns) % 2 == 0
+    best, worst = torch.where(swap, pairs.worst, pairs.best), torch.where(swap, pairs.best, pairs.worst)
     return Pairs(best, worst, pairs.mask, pairs.weight, pairs.gap)

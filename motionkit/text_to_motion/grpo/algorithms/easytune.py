@@ -1,11 +1,10 @@
-"""EasyTune: the gradient of the reward of each step's own prediction, with the chain stopped between the steps.
+"""EasyTune: the gradient of the reward of each step's prediction, with no gradient between the steps.
 
 Source: EasyTune (arXiv:2602.07967). A rollout visits x_1 .. x_K without a graph. At each of them the network predicts
 the finished motion, ``x0_k = f(sg(x_k), t_k; theta)``. The loss is ``-sum_k w_k R(x0_k)``; the weights sum to 1.
 The steps share no graph and are differentiated one after another, so memory is that of one step, whatever their number,
-without computing any twice. It is for networks whose chain does not fit into memory: on the starter `reward-gradient`
-gains more for the same time, and more of it is seen by the judge, since a step here is not credited for what the later
-steps make of it.
+and no step is computed twice. It is for networks whose chain does not fit into memory: on the starter `reward-gradient`
+gains more in the same time, by the judge too, since here a step gets no credit for its effect on later steps.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class EasyTune:
         self.terms = GradientTerms(options.objective, context, guidance=self.guidance)
         steps = policy.schedule.visited(sampler.spacing, sampler.train_timesteps)
         self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
-        # [K], sums to 1. alpha-bar is the share of signal in x_k, so of what the prediction is sure of.
+        # [K], sums to 1. alpha-bar is the share of signal in x_k.
         signal = policy.schedule.alphas_cumprod[self.plan.timesteps]
         weights = signal if options.objective.step_weight == "signal" else torch.ones_like(signal)
         self.weights: list[float] = (weights / weights.sum()).tolist()
@@ -70,7 +69,7 @@ class EasyTune:
         return Rollout(done.x0, None, Visited(torch.stack(states), self.plan.timesteps.to(done.x0.device)))
 
     def update(self, batch: Samples, scored: Scored, number: int) -> StepwiseUpdate:
-        """Take the visited states; the scores of the finished motions are for the record."""
+        """Keep the visited states; the scores of the finished motions are for the metrics."""
         result = StepwiseUpdate(self, batch, number)
         if number == 0:
             x0, motions = result.predicted(len(self.plan) - 1)  # the nearest to a finished motion
@@ -90,16 +89,12 @@ class StepwiseUpdate:
         self._losses: dict[str, float] = {}
 
     def predicted(self, position: int) -> tuple[Tensor, MotionBatch]:
-        """Return the motions predicted at a step, with the graph of that step alone.
-
-        They come normalised, ``[N, T, D]``, and as a reward takes them.
-        """
+        """Return the motions predicted at a step with its graph: normalised ``[N, T, D]``, and as rewards read them."""
         rule, batch, visited = self._rule, self._batch, self._batch.rollout.rest
         assert visited is not None, "the rollout keeps its states"
-        asked = visited.timesteps[position].expand(len(batch.lengths))
-        x = visited.x_t[position]
-        x0 = rule.policy.predict(x, asked, batch.condition, batch.lengths, guidance=rule.guidance).to(torch.float32)
-        policy = rule.policy
+        timestep = visited.timesteps[position].expand(len(batch.lengths))
+        x, policy = visited.x_t[position], rule.policy
+        x0 = policy.predict(x, timestep, batch.condition, batch.lengths, guidance=rule.guidance).to(torch.float32)
         features = policy.normalizer.denormalize(x0)
         return x0, MotionBatch(features, batch.lengths, skeleton=policy.skeleton, fps=policy.fps)
 

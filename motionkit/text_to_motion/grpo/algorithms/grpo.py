@@ -51,13 +51,13 @@ _LIMITS = (1e-6, 1e6)
 
 
 class KLCoefficient:
-    """What the KL is multiplied by in the loss: PPO's adaptive penalty (Schulman et al. 2017, arXiv:1707.06347, 4).
+    """Weight of the KL in the loss: PPO's adaptive penalty (Schulman et al. 2017, arXiv:1707.06347, section 4).
 
     After an update whose KL is above 1.5 times the target the coefficient doubles, below the target over 1.5 it halves.
-    The paper measures the KL to the policy before the update; this is the KL to the reference, over the whole run.
+    The paper measures the KL to the policy before the update; here it is the KL to the reference.
 
     Args:
-        coefficient: The fixed value, or with a target the first one; 0 starts at 1 then.
+        coefficient: The fixed value, or with a target the first one (0: 1).
         target: Nats per valid value and step; 0 keeps the coefficient.
     """
 
@@ -82,18 +82,18 @@ class KLCoefficient:
 
 
 class Plans:
-    """The plan of every update. The update's number alone decides, so that a resumed run goes on with the same ones.
+    """The plan of every update, a function of its number.
 
     A ``sliding`` window (MixGRPO, Li et al. 2025, arXiv:2507.21802) moves `window_shift` steps towards the clean end
-    every `window_every` updates and starts over when the next place would not fit. An ``snr`` window takes the noisiest
-    steps whose information, summed, stays within `window_share` of all steps'. The information of a step is
-    ``s^2 = (c_x0 / sigma)^2``: twice the KL, in nats, that moving its prediction by one costs.
+    every `window_every` updates and starts over if it would not fit. An ``snr`` window takes the noisiest steps whose
+    summed information is at most `window_share` of that of all steps. The information of a step is
+    ``s^2 = (c_x0 / sigma)^2``: twice the KL in nats of a change of its prediction by one.
 
     Args:
         schedule: The policy's schedule.
-        sampler: How stochastic steps are taken.
+        sampler: Sampler of the stochastic steps.
         settings: Steps and window.
-        ode_steps: How many steps at the clean end are deterministic in any case; the last one always is.
+        ode_steps: Steps at the clean end that are always deterministic; at least the last one is.
     """
 
     def __init__(self, schedule: Schedule, sampler: Sampler, settings: WindowSampler, *, ode_steps: int = 1) -> None:
@@ -111,7 +111,7 @@ class Plans:
         return self._plans[number // self._every % len(self._plans)]
 
     def __iter__(self) -> Iterator[StepPlan]:
-        """Go through the different plans, in the order of updates."""
+        """Iterate over the different plans, in the order of updates."""
         return iter(self._plans)
 
     def _plan(self, window: Iterable[int]) -> StepPlan:
@@ -154,7 +154,7 @@ class Plans:
         )
 
 
-_MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log how far the policy has moved
+_MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log the KL
 
 
 def grpo(options: GrpoOptions, **given: Any) -> Clipped:
@@ -167,7 +167,7 @@ def grpo(options: GrpoOptions, **given: Any) -> Clipped:
 class Clipped:
     """The algorithms ``grpo`` and ``flow-grpo``; see `motionkit.text_to_motion.grpo.algorithms.base.Algorithm`.
 
-    Losses are additive over micro-batches, so their size never changes the update. The negative control permutes the
+    Losses are additive over micro-batches, so their size does not change the update. The negative control permutes the
     advantages.
     """
 
@@ -211,7 +211,7 @@ class Clipped:
         return ClippedUpdate(self, batch, credit, number)
 
     def parts(self) -> dict[str, Stateful]:
-        """Return what a checkpoint holds of it: the coefficient of the KL where that is adapted."""
+        """Return its part of a checkpoint: the coefficient of the KL if it is adapted."""
         return {"kl": self.kl} if self.kl.adaptive else {}
 
 
@@ -220,8 +220,7 @@ class ClippedUpdate:
 
     def __init__(self, rule: Clipped, batch: Samples, credit: Credit, number: int) -> None:
         self._rule = rule
-        if batch.rollout.trajectory is None:
-            raise AssertionError("the rollout was not recorded")
+        assert batch.rollout.trajectory is not None, "the rollout is recorded"
         self._batch = batch
         self._trajectory, self._rest = batch.rollout.trajectory, batch.rollout.rest
         self._credit = credit
@@ -293,7 +292,7 @@ class ClippedUpdate:
         )
 
     def metrics(self) -> dict[str, float]:
-        """Return the means of the last pass, from which the coefficient of the KL is adapted."""
+        """Return the means of the last pass, and adapt the coefficient of the KL to them."""
         sums, kl = dict(self._sums), self._rule.kl
         adapted = {"kl/coefficient": kl.value} if kl.adaptive else {}
         if kl.adaptive:
@@ -307,11 +306,10 @@ class ClippedUpdate:
 
     @torch.no_grad()
     def _divergence(self) -> dict[str, float]:
-        """Measure the KL to the reference on every 8th pair, where the objective itself does not need it.
+        """Measure the KL to the reference on every 8th pair, if it is not part of the loss.
 
-        Returns:
-            ``kl_per_dim``, ``kl_nats`` and ``reference_ratio_per_dim`` (log-probability under the reference minus that
-            under the policy that sampled), means over the measured pairs.
+        Returns ``kl_per_dim``, ``kl_nats`` and ``reference_ratio_per_dim`` (log-probability under the reference minus
+        that under the policy that sampled), means over the measured pairs.
         """
         rule, batch = self._rule, self._batch
         pairs = torch.arange(0, self._trajectory.num_pairs, _MEASURE_EVERY, device=batch.lengths.device)
@@ -328,7 +326,7 @@ class ClippedUpdate:
             )
             for name in ("kl_per_dim", "kl_nats"):
                 sums[name] += float(terms.sums[name])
-            # Noise levels differ in log-probability by more than policies do: only the difference carries over.
+            # Log-probabilities differ more between noise levels than between policies: only the difference is used.
             ratio = terms.sums["logp_reference_per_dim"] - terms.sums["logp_current_per_dim"]
             sums["reference_ratio_per_dim"] += float(ratio)
         return sum_over(sums, rule.world)
@@ -350,7 +348,7 @@ def _loss_metrics(sums: Mapping[str, float]) -> dict[str, float]:
 
 
 def _moved(sums: Mapping[str, float]) -> float:
-    """Estimate KL(old || new) per dimension: minus the mean log-ratio of the old policy's own samples."""
+    """Estimate KL(old || new) per dimension: minus the mean log-ratio of samples of the old policy."""
     return -sums["log_ratio_per_dim"]
 
 

@@ -1,7 +1,7 @@
-"""What the algorithms on finished samples share: sampling, passes in micro-batches, the hold, metrics.
+"""Base of the algorithms on finished samples: sampling, passes in micro-batches, the hold, metrics.
 
-They need no log-probability and no particular sampler: samples x are drawn by the deterministic one, and losses compare
-predictions at ``x_t = noised(x, t, eps)`` with x.
+They need no log-probability and work with any sampler, here the deterministic one: losses compare predictions at
+``x_t = noised(x, t, eps)`` with the samples x.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ from motionkit.text_to_motion.grpo.algorithms.options import MatchingOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import roughness
 from motionkit.training.world import sum_over
 
-# Finished samples, noised again: the states at which algorithms without a solver compare predictions.
-
-
-# Streams of noise that no sampler uses: its own are the trained timesteps, -1 (start) and -2 (shuffled advantages).
+# Streams of noise that no sampler uses: those are the trained timesteps, -1 (start) and -2 (shuffled advantages).
 _STREAMS = {"match": (-3, -4), "hold": (-5, -6)}
 
 
@@ -46,35 +43,34 @@ class States:
 
     x: Tensor  # [M, T, D] states
     timestep: Tensor  # [M] int64
-    sample: Tensor  # [M] int64 row of the batch that each was made of
+    sample: Tensor  # [M] int64 row of the batch
 
 
 class Noised:
     """Noised states of a batch, ``x_t = sqrt(abar_t) x + sqrt(1 - abar_t) eps`` (Ho et al. 2020, eq. 4).
 
-    All samples of a group get the same timestep and noise in a draw. Only the samples then tell their losses apart, so
-    that their differences, which is what a group is for, hold less noise. A draw depends on the seed, the update, the
-    prompt and its own number: not on micro-batches or processes.
+    In a draw all samples of a group get the same timestep and noise, so that differences of their losses have less
+    variance. A draw depends on the seed, the update, the prompt and its number, not on micro-batches or processes.
     """
 
     def __init__(
         self,
-        batch: Samples,  # finished samples; what is not finite in them counts as 0
-        policy: DiffusionPolicy,  # the policy that is trained
-        reference: Reference,  # what it is compared to
+        batch: Samples,  # finished samples; values that are not finite count as 0
+        policy: DiffusionPolicy,
+        reference: Reference,
         *,
         seed: int,  # run seed
         number: int,  # number of the update
         window: tuple[int, int],  # first timestep and the one after the last
         draws: int,  # draws in the whole update. Their timesteps lie evenly over the window, from a random start.
         guidance: float,  # guidance scale of predictions
-        stream: Literal["match", "hold"] = "match",  # what the states are for; each purpose has noise of its own
+        stream: Literal["match", "hold"] = "match",  # use of the states; each has another noise stream
     ) -> None:
         x0 = batch.rollout.x0.detach()
         # [N, T, D] normalised samples, 0 at padding
         self.clean = torch.where(batch.mask[..., None] & x0.isfinite(), x0, 0.0)
         self._batch, self._policy, self._reference = batch, policy, reference
-        self._other = reference.condition(batch.prompts, batch.condition)
+        self._reference_condition = reference.condition(batch.prompts, batch.condition)
         self._seed, self._number = seed, number
         self._window, self._draws, self._guidance = window, draws, guidance
         self._eps, self._time = _STREAMS[stream]
@@ -84,8 +80,8 @@ class Noised:
         """Return the states of draw ``draw[m]`` of sample ``sample[m]``, both ``[M]`` int64."""
         prompts, (first, end) = self._prompts[sample], self._window
         start = noise_key(self._seed, self._number, self._time, prompts, torch.zeros_like(draw))
-        apart = torch.div(draw * (end - first), self._draws, rounding_mode="floor")
-        timestep = first + torch.remainder(torch.remainder(start, end - first) + apart, end - first)
+        offset = torch.div(draw * (end - first), self._draws, rounding_mode="floor")
+        timestep = first + torch.remainder(torch.remainder(start, end - first) + offset, end - first)
         eps = gaussian(noise_key(self._seed, self._number, self._eps, prompts, draw), tuple(self.clean.shape[1:]))
         return States(self._policy.schedule.noised(self.clean[sample], timestep, eps), timestep, sample)
 
@@ -101,7 +97,7 @@ class Noised:
         """Return the reference's predictions, ``[M, T, D]``, without a graph."""
         rows, lengths = states.sample, self._batch.lengths[states.sample]
         return self._reference.predict(
-            states.x, states.timestep, self._other.select(rows), lengths, guidance=self._guidance
+            states.x, states.timestep, self._reference_condition.select(rows), lengths, guidance=self._guidance
         ).to(states.x.dtype)
 
     def errors(self, x0: Tensor, states: States) -> Tensor:
@@ -115,11 +111,11 @@ def square_frames(moved: Tensor, mask: Tensor) -> Tensor:
 
 
 def mean_frames(frames: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean over the frames where `mask` is True, ``[M, T]`` to ``[M]``; `frames` is 0 elsewhere."""
+    """Return the mean over valid frames, ``[M, T]`` to ``[M]``; `frames` is 0 at padding."""
     return frames.sum(-1) / mask.sum(-1).clamp(min=1)
 
 
-_HELD = 4  # every fourth sample is held in an update, another quarter each time
+_HELD = 4  # the hold uses every fourth sample in an update, another quarter each time
 
 Terms = Callable[[Tensor, Tensor], Mapping[str, Tensor]]
 """``terms(unit [M], draw [M]) -> values [M]`` by metric name; those named ``loss/...`` carry a graph and are added."""
@@ -128,7 +124,7 @@ Terms = Callable[[Tensor, Tensor], Mapping[str, Tensor]]
 class Matching:
     """The part of an algorithm that does not depend on its loss; see `motionkit.text_to_motion.grpo.algorithms.base`.
 
-    The negative control deals out credit at random.
+    In the negative control credit is random.
     """
 
     graph = False
@@ -155,7 +151,7 @@ class Matching:
         return rollout(predict, self.plan, start, noise, record=False)
 
     def noised(self, batch: Samples, number: int, *, hold: bool = False) -> Noised:
-        """Return the states of an update: those that are matched, or those that are held."""
+        """Return the states of an update: for matching, or for the hold."""
         return Noised(
             batch,
             self.policy,
@@ -183,8 +179,8 @@ class MatchingUpdate:
         terms: Terms,  # the losses of (unit, draw) pairs; a unit is a sample, or a pair of them
         *,
         units: int,  # units of this process
-        total: float,  # units of all processes that count: what the means divide by
-        metrics: Mapping[str, float],  # metrics that are known beforehand
+        total: float,  # divisor of the means: units of all processes, without those left out
+        metrics: Mapping[str, float],  # further metrics
         states: int = 1,  # forward passes per (unit, draw), which the micro-batch counts
     ) -> None:
         self._rule, self._batch, self._number = rule, batch, number
@@ -198,7 +194,7 @@ class MatchingUpdate:
         """Add the gradient of all draws of one pass, a micro-batch at a time, and of the hold."""
         rule, draws = self._rule, self._rule.settings.draws
         sums: dict[str, float] = defaultdict(float)
-        # Row r is draw r // U of unit r % U; each pass has draws of its own.
+        # Row r is draw r // U of unit r % U; each pass has other draws.
         rows = torch.arange(self._units * draws, device=self._batch.lengths.device)
         for chunk in rows.split(max(1, rule.micro_batch // self._states)):
             draw = self._passes * draws + torch.div(chunk, self._units, rounding_mode="floor")
@@ -212,18 +208,18 @@ class MatchingUpdate:
         return True
 
     def _hold(self, sums: dict[str, float]) -> None:
-        """Add the gradient of what keeps predictions near the reference's, at one state of every fourth sample.
+        """Add the gradient of anchor and hold at one state of every fourth sample.
 
-        The states are those of all timesteps, because samplers visit more than the noisy ones that are matched. As in
-        `reward-gradient` the distance is weighted by alpha-bar: early steps may change what a motion shows, late ones
-        keep the reference's details.
+        Timesteps are drawn from all, because samplers visit more than the noisy ones that are matched. As in
+        `reward-gradient` the distance is weighted by alpha-bar: early steps may change the content of a motion, late
+        ones keep the reference's details.
         """
         rule, count = self._rule, len(self._batch.lengths)
         device = self._batch.lengths.device
-        # Numbers of the samples over all processes, so that the quarter is theirs together.
+        # Numbers of the samples over all processes, of which a quarter is used.
         everyone = torch.arange(self._number % _HELD, count * rule.world.size, _HELD, device=device)
         mine = everyone[torch.div(everyone, count, rounding_mode="floor") == rule.world.rank] % count
-        # A process without a sample in this quarter adds nothing, under the same names.
+        # A process without a sample in this quarter has the same metrics.
         for name in ("loss/anchor", "loss/hold"):
             sums[name] += 0.0
         for sample in mine.split(rule.micro_batch) if len(mine) else ():

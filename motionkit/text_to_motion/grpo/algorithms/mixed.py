@@ -1,11 +1,11 @@
 """Mixed: rewards with a gradient by their gradient, the others by the policy gradient, summed.
 
-The sampler adds noise, ``x_{k+1} = a_k f(x_k; theta) + b_k x_k + sigma_k eps_k``, and the graph stays on through the
-whole chain. With eps held fixed the derivative of a differentiable reward is an unbiased gradient of its expectation
-(Kingma and Welling 2013, arXiv:1312.6114, section 2.4). The same steps are Gaussian actions, so at the same samples
+The sampler adds noise, ``x_{k+1} = a_k f(x_k; theta) + b_k x_k + sigma_k eps_k``, with a graph through the whole chain.
+With eps fixed the derivative of a differentiable reward is an unbiased gradient of its expectation (Kingma and Welling
+2013, arXiv:1312.6114, section 2.4). The same steps are Gaussian actions, so at the same samples
 ``A_i sum_k s_k <eps_k, d f / d theta>`` is the policy gradient of all other rewards (see `grpo`). Its advantages A_i
-keep the units of the reward: then the weights of the rewards mean the same in both halves, and the sum is the gradient
-of the expected total, as far as the noisy steps can see it.
+keep the units of the reward, so that the weights of the rewards mean the same in both parts, and the sum is the
+gradient of the expected total with respect to the noisy steps.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Mixed:
         context, objective = Context(**given), options.objective
         self.policy, self.rewards, self.world = context.policy, context.rewards, context.world
         self.antithetic = options.rollout.antithetic
-        # Steps are left as they are: a weight of their own would take the sum off the gradient of the expected reward.
-        # The hold is that of the terms.
+        # ratio_norm none: with other weights of the steps the sum would not be the gradient of the expected reward.
+        # The anchor is among the terms.
         self.clipped = grpo(
             GrpoOptions(
                 rollout=GrpoRollout(**options.rollout.model_dump()),
@@ -57,7 +57,7 @@ class Mixed:
         self.samples, self.guidance = self.clipped.samples, self.clipped.guidance
         self.terms = GradientTerms(objective, context, guidance=self.guidance)
         self.save_memory = saves_memory(objective.save_memory, self.policy, self.plan)
-        _say_if_not_mixed(self.rewards)
+        _log_if_not_mixed(self.rewards)
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
         """Sample with the graph on; the noisy steps are kept."""
@@ -69,7 +69,7 @@ class Mixed:
         return done
 
     def update(self, batch: Samples, scored: Scored, number: int) -> MixedUpdate:
-        """Split the scores into those with a graph and those without, and give credit for the latter."""
+        """Split the scores into those with a graph and those without, which become advantages."""
         declared = self.rewards.gradient or (False,) * len(scored.terms)
         for (reward, _), term, able in zip(self.rewards.terms, scored.terms, declared, strict=True):
             if number == 0 and (able or term.gradient):
@@ -88,8 +88,8 @@ class Mixed:
             world=self.world,
             shuffle_seed=self.clipped.shuffle_seed,
         )
-        # The surrogate is a mean over the S scored steps of log-ratios over the root of the motion's D_i values: back
-        # to their sum, the log-ratio of the trajectory.
+        # The surrogate is a mean over the S scored steps of log-ratios over the root of the motion's D_i values; times
+        # S sqrt(D_i) it is their sum, the log-ratio of the trajectory.
         trajectory = batch.rollout.trajectory
         assert trajectory is not None, "the rollout is recorded"
         dims = valid_dims(batch.mask, trajectory.x_t.shape[-1])
@@ -97,7 +97,7 @@ class Mixed:
 
 
 class MixedUpdate:
-    """Two updates at the same samples; see `motionkit.text_to_motion.grpo.algorithms.base.Update`."""
+    """Two updates on the same samples; see `motionkit.text_to_motion.grpo.algorithms.base.Update`."""
 
     def __init__(self, gradient: GradientUpdate, surrogate: ClippedUpdate | None) -> None:
         self._gradient = gradient
@@ -120,7 +120,7 @@ class MixedUpdate:
         return surrogate | gradient | {"loss/total": surrogate["loss/total"] + gradient["loss/total"]}
 
 
-def _say_if_not_mixed(rewards: RewardMix) -> None:
+def _log_if_not_mixed(rewards: RewardMix) -> None:
     if rewards.gradient is None:
         return
     if all(rewards.gradient):

@@ -8,8 +8,8 @@ A frame of a sample is matched by x+ with weight r, its probability of being goo
 
     (r |x+ - x|^2 + (1 - r) |x- - x|^2) / (beta v),    r = 1/2 + clip(A, -1, 1) / 2
 
-with v the present error of f, as in `awm`. Where f is f_old the gradient is that of AWM with A clipped to +-1; away
-from it both errors hold f back. The paper samples from a moving average of the weights: ``rollout.averaged``.
+with v the current error of f, as in `awm`. At f = f_old the gradient is that of AWM with A clipped to +-1; farther away
+both errors pull f back. The paper samples from a moving average of the weights: ``rollout.averaged``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class NFT(Matching):
     settings: NftObjective
 
     def update(self, batch: Samples, scored: Scored, number: int) -> MatchingUpdate:
-        """Turn advantages into probabilities of being good, and keep the predictions of the policy that samples."""
+        """Turn advantages into probabilities of being good, and predict with the policy that sampled."""
         credit = assign_credit(scored, batch, self.settings, number, world=self.world, shuffle_seed=self.shuffle_seed)
         good = 0.5 + frame_weights(credit.values.clamp(-1, 1), credit.bounds, batch.mask) / 2
         noised = self.noised(batch, number)
-        # With one pass and the trained weights sampling, f_old is f.
+        # With one pass, and rollouts by the trained weights, f_old is f.
         old = self._old(noised, len(batch.lengths)) if self.averaged or self.passes > 1 else None
         return MatchingUpdate(
             self,
@@ -61,19 +61,15 @@ class NFT(Matching):
 
 
 def contrast(
-    noised: Noised,  # where the states come from
+    noised: Noised,
     good: Tensor,  # [N, T] probability of each frame of being good
     mask: Tensor,  # [N, T] bool, True = valid
     old: Tensor | None,  # [draws, N, T, D] predictions of the policy that samples; None if it is the trained one
-    beta: float,  # how far the two lie from it
+    beta: float,  # step from f_old to the two policies, as a share of f - f_old
     sample: Tensor,  # [M] rows of the batch
     draw: Tensor,  # [M] numbers of the draws
 ) -> dict[str, Tensor]:
-    """Return the errors of the better and the worse policy.
-
-    Returns:
-        ``[M]`` values by metric name.
-    """
+    """Return the errors of the better and the worse policy, ``[M]`` values by metric name."""
     states = noised.at(sample, draw)
     x0 = noised.predict(states)
     before = x0.detach() if old is None else old[draw, sample]

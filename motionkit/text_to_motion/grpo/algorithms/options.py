@@ -1,7 +1,7 @@
 """The algorithms as plugins, and their options. Imports no torch.
 
-The groups of an algorithm take the place of the settings' groups of the same name, which they extend, so that its
-options are reached as ``rollout.group_size``, ``sampler.window_size`` and ``objective.clip_range``.
+The groups of an algorithm extend and replace the settings' groups of the same name, so that its options are
+``rollout.group_size``, ``sampler.window_size``, ``objective.clip_range`` and so on.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from motionkit.config import Cli, Group, RunSettings, SamplerSettings
 from motionkit.plugins import Component
 from motionkit.text_to_motion.grpo.settings import GrpoOptimSettings, ObjectiveSettings, RolloutSettings
 
-# Groups of options that several algorithms have.
-
 _SAMPLES = 2**17  # samples per update; each takes up to 200 KB
 
 
 GROUPS_ON_GPU: Mapping[str, Any] = {"rollout.prompts": 32, "rollout.group_size": 16, "rollout.micro_batch": 512}
-"""What ``--preset gpu`` sets where groups are compared: more and larger groups, forwards of 512 motions."""
+"""Values of ``--preset gpu`` for algorithms that compare groups: more and larger groups, forwards of 512 motions."""
 
 
 class GroupRollout(RolloutSettings):

@@ -2,8 +2,8 @@
 
 Sources: Clark et al. 2023 (DRaFT, arXiv:2309.17400), Prabhudesai et al. 2023 (AlignProp, arXiv:2310.03739). A sample
 ``x_0 = ODE(x_T; theta)`` is a function of the parameters, so the gradient of ``-mean_i R(x_0^i)`` is exact: there are
-no advantages and no log-probabilities. A prompt is sampled more than once only to keep its motions apart, by the
-gradient of their spread through the same chain.
+no advantages and no log-probabilities. A prompt is sampled more than once only for `objective.diversity`, the gradient
+of the spread of its motions through the same chain.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from motionkit.text_to_motion.grpo.algorithms.terms import (
 from motionkit.text_to_motion.rewards.mix import Scored
 from motionkit.training.world import sum_over
 
-_LARGE = 5_000_000  # parameters from which a step's activations are computed twice rather than kept
-_LONG = 10  # steps from which they are
+_LARGE = 5_000_000  # more parameters: activations are recomputed in the backward pass
+_LONG = 10  # more steps: the same
 
 
 class RewardGradient:
     """The algorithm ``reward-gradient``; see `motionkit.text_to_motion.grpo.algorithms.base.Algorithm`.
 
-    With a physics reward the options' own jerk and skate terms are off unless they are set. The negative control draws
-    the sign of each sample's reward at random; physics and diversity are off.
+    With a physics reward the options' jerk and skate terms are off unless they are set. The negative control draws the
+    sign of each sample's reward at random; physics and diversity are off.
     """
 
     graph = True
@@ -62,7 +62,7 @@ class RewardGradient:
             objective,
             context,
             guidance=self.guidance,
-            # A network small enough to keep its activations is small enough for merging to pay.
+            # Merging is faster for small networks only.
             merge=not self.save_memory and not is_large(policy),
         )
         if objective.chain != "all" and objective.chain_steps > len(self.plan):
@@ -78,7 +78,7 @@ class RewardGradient:
         self.diversity = 0.0 if context.shuffle else objective.diversity
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
-        """Sample with the graph on, at timesteps of its own: then what is learnt is not for five of them only."""
+        """Sample with the graph on; with `jitter` at other timesteps each time, so that all of them are trained."""
         plan = self.plan
         if self.jitter:
             draw = np.random.default_rng((self.noise.seed, number, 1))
@@ -99,25 +99,22 @@ class RewardGradient:
         return done
 
     def update(self, batch: Samples, scored: Scored, number: int) -> GradientUpdate:
-        """Take the scores, which carry the graph."""
+        """Keep the scores, which carry the graph."""
         if number == 0:
             for reward, _ in self.rewards.terms:
                 require_gradient(reward, batch.motions, batch.prompts, batch.rollout.x0, "reward-gradient")
-        apart = self.diversity * log_spread(batch, self.samples).mean() if self.diversity else None
-        return GradientUpdate(self.terms, batch, scored, number, apart)
+        diversity = self.diversity * log_spread(batch, self.samples).mean() if self.diversity else None
+        return GradientUpdate(self.terms, batch, scored, number, diversity)
 
 
 class GradientUpdate:
     """One update by the gradient of scores that carry a graph; see `base.Update`."""
 
     def __init__(
-        self, terms: GradientTerms, batch: Samples, scored: Scored, number: int, apart: Tensor | None = None
+        self, terms: GradientTerms, batch: Samples, scored: Scored, number: int, diversity: Tensor | None = None
     ) -> None:
-        self._terms = terms
-        self._apart = apart
-        self._batch = batch
-        self._scored = scored
-        self._number = number
+        self._terms, self._batch, self._scored, self._number = terms, batch, scored, number
+        self._diversity = diversity
         self._losses: dict[str, float] = {}
 
     def backward(self) -> bool:
@@ -126,12 +123,12 @@ class GradientUpdate:
         losses = {"policy": terms.negative_reward(self._scored, self._number)}
         if terms.jerk or terms.skate:
             losses["physics"] = terms.physics(self._batch.motions)
-        if self._apart is not None:
-            losses["diversity"] = -self._apart
-        # The hold has a graph of its own; freeing the chain's first keeps the peak at one of the two.
+        if self._diversity is not None:
+            losses["diversity"] = -self._diversity
+        # The hold has another graph; differentiating the chain's first keeps the peak memory at one of the two.
         losses = {name: value / terms.world.size for name, value in losses.items()}
         total = torch.stack(list(losses.values())).sum()
-        if total.requires_grad:  # there may be no reward to follow, and no physics
+        if total.requires_grad:  # not without a reward with a gradient and without physics
             total.backward()
         losses["anchor"], losses["hold"] = terms.hold(self._batch, self._number)
         torch.add(losses["anchor"], losses["hold"]).backward()
@@ -145,10 +142,10 @@ class GradientUpdate:
 
 
 def saves_memory(choice: str, policy: DiffusionPolicy, plan: StepPlan) -> bool:
-    """Return whether each step is computed twice and one is kept in memory; `choice` is ``on``, ``off`` or ``auto``."""
+    """Return whether steps are recomputed in the backward pass; `choice` is ``on``, ``off`` or ``auto``."""
     return is_large(policy) or len(plan) > _LONG if choice == "auto" else choice == "on"
 
 
 def is_large(policy: DiffusionPolicy) -> bool:
-    """Return whether the network has more parameters than it pays to keep the activations of."""
+    """Return whether the network is too large to store the activations of a chain."""
     return sum(parameter.numel() for parameter in policy.network.parameters()) > _LARGE

@@ -1,4 +1,4 @@
-"""What an algorithm that follows a reward's gradient minimises, whatever the gradient goes through."""
+"""Loss terms of algorithms that follow a reward's gradient; the anchor that keeps predictions smooth."""
 
 from __future__ import annotations
 
@@ -21,49 +21,44 @@ from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
-# A term that keeps the predictions as smooth over time as the reference's.
-
 _EVERY = 4
 
 
 def add_hold(
-    context: Context,  # the policy, and what it is compared to
+    context: Context,
     batch: Samples,
-    trajectory: Trajectory,  # the stochastic states they passed through
-    rest: Visited,  # the deterministic ones
+    trajectory: Trajectory,  # the stochastic states of the samples
+    deterministic: Visited,  # the deterministic ones
     weight: float,  # weight of the roughness of the difference
     number: int,  # number of the update; chooses the quarter
     *,
     guidance: float,  # guidance scale of the rollout
     micro_batch: int,  # pairs per forward and backward pass
 ) -> float:
-    """Add the gradient of ``weight * roughness(x0 - x0_reference)`` at all visited states.
+    """Add the gradient of ``weight * roughness(x0 - x0_reference)`` at visited states; return this process's loss.
 
-    The noise of the policy's gradient makes motions jitter long before it changes what they show. It does so at the
-    deterministic steps too, which neither the reward nor the KL sees. The policy may move away from the reference,
-    but only smoothly over time. A quarter of the (sample, step) pairs per update, another quarter each time, is enough.
-
-    Returns:
-        The loss; those of all processes add up.
+    The noise of the policy gradient makes motions jitter long before it changes their content, at the deterministic
+    steps too, which reward and KL do not measure. With this term the policy may move away from the reference, but only
+    smoothly over time. A quarter of the (sample, step) pairs per update, another quarter each time, is enough.
     """
     policy, reference, world = context.policy, context.reference, context.world
     # [S, N, T, D]: the scored steps first, then the deterministic ones.
-    states = torch.cat([trajectory.x_t, rest.x_t])
-    timesteps = torch.cat([trajectory.timesteps, rest.timesteps])
+    states = torch.cat([trajectory.x_t, deterministic.x_t])
+    timesteps = torch.cat([trajectory.timesteps, deterministic.timesteps])
     samples = len(batch.lengths)
-    other = reference.condition(batch.prompts, batch.condition)
-    # Pair p is step p // N of sample p % N, N counted over all processes, so that the quarter is theirs together.
+    reference_condition = reference.condition(batch.prompts, batch.condition)
+    # Pair p is step p // N of sample p % N, with N samples of all processes, of which a quarter is used.
     everyone = samples * world.size
     pairs = torch.arange(number % _EVERY, len(timesteps) * everyone, _EVERY, device=batch.lengths.device)
     total = len(pairs)
     pairs = pairs[torch.div(pairs % everyone, samples, rounding_mode="floor") == world.rank]
     loss = 0.0
-    for chunk in pairs.split(micro_batch) if len(pairs) else ():  # a process may have none of a quarter
+    for chunk in pairs.split(micro_batch) if len(pairs) else ():  # a process may have no pair of a quarter
         step, sample = torch.div(chunk, everyone, rounding_mode="floor"), chunk % samples
         x, timestep, lengths = states[step, sample], timesteps[step], batch.lengths[sample]
         x0 = policy.predict(x, timestep, batch.condition.select(sample), lengths, guidance=guidance)
-        aim = reference.predict(x, timestep, other.select(sample), lengths, guidance=guidance)
-        part = weight * roughness(x0 - aim, batch.mask[sample]).sum() / total
+        target = reference.predict(x, timestep, reference_condition.select(sample), lengths, guidance=guidance)
+        part = weight * roughness(x0 - target, batch.mask[sample]).sum() / total
         part.backward()
         loss += float(part.detach())
     return loss
@@ -72,14 +67,14 @@ def add_hold(
 def roughness(moved: Tensor, mask: Tensor) -> Tensor:
     """Return the mean squared second difference over time of ``[M, T, D]``, ``[M]``; padding does not count."""
     moved = moved.masked_fill(~mask[..., None], 0.0)
-    # A second difference is valid where all three of its frames are.
+    # A second difference is valid if all three of its frames are.
     valid = mask[:, 2:] & mask[:, 1:-1] & mask[:, :-2]
     bend = (moved[:, 2:] - 2 * moved[:, 1:-1] + moved[:, :-2]).square().sum(-1).masked_fill(~valid, 0.0)
     return bend.sum(1) / valid_dims(valid, moved.shape[-1])
 
 
-_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a motion that stands still finite
-_SPEED_FLOOR = 1e-2  # m/s; a motion that stands still has no ratio
+_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a still motion finite
+_SPEED_FLOOR = 1e-2  # m/s; the same
 _SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
 
 
@@ -92,10 +87,6 @@ class GradientTerms:
             are set. The negative control draws the sign of each sample's reward at random; jerk and skate are off then.
         guidance: Guidance scale of the rollout.
         merge: Call the network with adapters merged, which is faster at small widths.
-
-    Attributes:
-        jerk: Weight of the logarithm of the jerk per speed.
-        skate: Weight of the skate in m/s.
     """
 
     def __init__(self, objective: HoldObjective, context: Context, *, guidance: float, merge: bool = False) -> None:
@@ -113,11 +104,11 @@ class GradientTerms:
         )
 
     def merged(self) -> AbstractContextManager[None]:
-        """Context in which the network is called, with adapters merged if that is faster."""
+        """Return the context for calls of the network: with adapters merged if `merge`."""
         return adapters_merged(self.policy.network) if self._merge else nullcontext()
 
     def negative_reward(self, scored: Scored, number: int) -> Tensor:
-        """Return ``-mean_i R_i`` over this process's samples that could be scored; `number` is that of the update."""
+        """Return ``-mean_i R_i`` over this process's scored samples; `number` is that of the update."""
         total = scored.total[scored.finite]
         if self.shuffle:
             draws = np.random.default_rng((self.noise.seed, number)).choice((-1.0, 1.0), len(total))
@@ -127,9 +118,9 @@ class GradientTerms:
     def physics(self, motions: MotionBatch) -> Tensor:
         """Return ``w_j mean log(jerk / speed) + w_s mean skate``.
 
-        The ratio stays when a motion is made larger or smaller, as the dimensionless jerk does (Hogan and Sternad
-        2009): the logarithm of the jerk alone is lowered most easily by moving less. The speed is that of the joints
-        relative to the root; with the root's in it, walking farther would do.
+        The ratio does not change with the size of a motion, like the dimensionless jerk (Hogan and Sternad 2009): the
+        jerk alone is lowered most easily by moving less. The speed is that of the joints relative to the root, so that
+        walking faster does not lower the ratio.
         """
         joints, lengths, fps = motions.joints, motions.lengths, motions.fps
         skate, jerk = physics_sums(joints, lengths, fps=fps, feet=motions.skeleton.feet)
@@ -142,47 +133,42 @@ class GradientTerms:
     def hold(self, batch: Samples, number: int) -> tuple[Tensor, Tensor]:
         """Return the roughness of ``d = x0 - x0_ref`` and ``abar_t mean d^2``, weighted, at one state of some samples.
 
-        alpha-bar is the share of signal in x_t: near 0 where a motion is decided and near 1 where its details are
-        made. The early steps are free to change what a motion shows, the late ones keep the reference's details.
-        Every second sample takes part, the others in the next update, at half the cost. Both numbers are this process's
-        share of the mean over the samples of all processes.
+        alpha-bar is the share of signal in x_t: near 0 at early steps, which may change the content of a motion, and
+        near 1 at late ones, which keep the reference's details. Every second sample is used, the others in the next
+        update. Both values are this process's share of the mean over the samples of all processes.
         """
         count = len(batch.lengths)
         total = count * self.world.size
         everyone = torch.arange(number % 2 if total > 1 else 0, total, 2, device=batch.lengths.device)
         rows = everyone[torch.div(everyone, count, rounding_mode="floor") == self.world.rank] % count
-        if len(rows) == 0:  # one sample per process, and it is the others' turn
-            return self._nothing(), self._nothing()
+        if len(rows) == 0:  # one sample per process, and not in this update
+            return torch.zeros((), requires_grad=True), torch.zeros((), requires_grad=True)
         x, timestep = self._noised(batch, rows, number)
         lengths, mask = batch.lengths[rows], batch.mask[rows]
-        other = self.reference.condition(batch.prompts, batch.condition).select(rows)
+        condition = self.reference.condition(batch.prompts, batch.condition).select(rows)
         with self.merged():
             x0 = self.policy.predict(x, timestep, batch.condition.select(rows), lengths, guidance=self.guidance)
-        aim = self.reference.predict(x, timestep, other, lengths, guidance=self.guidance)
-        moved = x0 - aim  # d, [M, T, D]
-        # [M]: alpha-bar of each sample's own timestep, then the mean of d^2 over its valid frames and features.
+        target = self.reference.predict(x, timestep, condition, lengths, guidance=self.guidance)
+        moved = x0 - target  # d, [M, T, D]
+        # [M]: alpha-bar of each sample's timestep, then the mean of d^2 over its valid frames and features.
         signal = self.policy.schedule.gather("alphas_cumprod", timestep, 1)
         square = moved.square().sum(-1).masked_fill(~mask, 0.0).sum(1) / valid_dims(mask, moved.shape[-1])
         rough = self.settings.anchor * roughness(moved, mask)
         return rough.sum() / len(everyone), (self.settings.hold * signal * square).sum() / len(everyone)
 
-    def _nothing(self) -> Tensor:
-        """Return a zero that can be differentiated."""
-        return torch.zeros((), requires_grad=True)
-
     def _noised(self, batch: Samples, rows: Tensor, number: int) -> tuple[Tensor, Tensor]:
         """Return the finished motions `rows` (``[M]``) noised to a timestep drawn for each, and the timesteps.
 
-        States at all timesteps, not the few of the rollout, so that what other samplers visit is held too.
+        Timesteps are drawn from all, not from the few of the rollout, since other samplers visit others.
         """
         clean = batch.rollout.x0.detach()[rows]
         schedule, count = self.policy.schedule, len(batch.lengths)
         keys = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=clean.device)[rows]
         draws = np.random.default_rng((self.noise.seed, number)).integers(len(schedule), size=count * self.world.size)
-        # Numbers of the samples over all processes, so that several draw what one does.
+        # Numbers of the samples over all processes, so that draws do not depend on the number of processes.
         numbers = rows + self.world.rank * count
         timestep = torch.as_tensor(draws, device=clean.device)[numbers]
-        # Training steps count from 0 and a held-out measurement is step -1: steps from -2 down are free.
+        # Training has the steps from 0 and a held-out measurement step -1: steps from -2 down are unused.
         noise = self.noise.start(-2 - number, keys, numbers, tuple(clean.shape[1:]))
         signal = schedule.gather("alphas_cumprod", timestep, clean.ndim)
         # q(x_t | x_0) = N(sqrt(abar_t) x_0, (1 - abar_t) I), Ho et al. 2020, eq. 4.
@@ -190,14 +176,14 @@ class GradientTerms:
 
 
 def require_declared(rewards: RewardMix, algorithm: str) -> None:
-    """Refuse rewards that are known to have no gradient."""
+    """Refuse rewards without a gradient."""
     if without := rewards.without_gradient:
         some = len(without) < len(rewards.terms)
         follows = "mixed follows the gradient of the others and uses the values of this one"
         raise MotionkitError(
             f"the reward {' and the reward '.join(without)} has no gradient.",
             why=f"{algorithm} differentiates every reward, and a plugin has to declare that it can be "
-            "(Component(gradient=True)).",
+            "differentiated (Component(gradient=True)).",
             fix=f"--algorithm {follows}." if some else "--algorithm awm or grpo needs no gradient.",
         )
 
@@ -207,7 +193,7 @@ def _require_plain(rewards: RewardMix) -> None:
     if rewards.normalize != "off":
         raise MotionkitError(
             "reward_mix.normalize = group has no meaning for an algorithm that follows the gradient of rewards.",
-            why="it compares no samples: the mean of standardised rewards is 0 in every group.",
+            why="the mean of standardised rewards is 0 in every group.",
             fix="--algorithm awm or grpo; or give the rewards weights that suit their scales (reward_mix.calibrate).",
         )
 
@@ -229,8 +215,8 @@ def log_spread(
 ) -> Tensor:
     """Return ``log s`` of each of the P prompts, s the spread of its S motions around their mean, ``[P]``.
 
-    ``s^2 = sum_i |x_i - mean_j x_j|^2 / ((S - 1) L D)`` over L valid frames and D normalised features. What is added to
-    the gradient of a motion is along its difference to the others, so that it is as smooth as they are.
+    ``s^2 = sum_i |x_i - mean_j x_j|^2 / ((S - 1) L D)`` over L valid frames and D normalised features. A motion's
+    gradient is along its difference to the others, hence as smooth as they are.
     """
     motions = batch.rollout.x0.unflatten(0, (-1, samples))  # [P, S, T, D]
     mask = batch.mask[::samples]  # [P, T]: motions of one prompt are equally long
@@ -242,21 +228,21 @@ def log_spread(
 
 def require_gradient(
     reward: Reward,
-    motions: MotionBatch,  # what it scores, with a graph that leads to `x0`
-    prompts: list[Prompt],  # what was asked
+    motions: MotionBatch,  # with a graph that leads to `x0`
+    prompts: list[Prompt],
     x0: Tensor,  # [N, T, D] normalised features of the motions
     algorithm: str,  # name of the algorithm that needs the gradient
 ) -> None:
-    """Differentiate a reward once, to see that it can be."""
+    """Refuse a reward whose gradient is missing, zero or not finite."""
     total = reward.score(motions, prompts).total
     known = total[total.isfinite()].sum()
     gradients = torch.autograd.grad(known, x0, retain_graph=True, allow_unused=True) if known.requires_grad else ()
     gradient = next((part for part in gradients if part is not None), None)
     if gradient is None or not bool((gradient.isfinite() & (gradient != 0)).any()):
-        what = "no" if gradient is None else "a zero" if bool(gradient.isfinite().all()) else "no finite"
+        kind = "no" if gradient is None else "a zero" if bool(gradient.isfinite().all()) else "no finite"
         raise MotionkitError(
-            f"the reward {reward.name} has {what} gradient in any of the {len(total)} motions of the first step.",
-            why=f"{algorithm} follows the gradient of the reward; nothing can be learnt from this one.",
+            f"the reward {reward.name} has {kind} gradient in any of the {len(total)} motions of the first step.",
+            why=f"{algorithm} follows the gradient of the reward, so nothing can be learnt from this one.",
             fix="--algorithm awm or grpo uses the values of the reward alone.",
             code=1,
         )
