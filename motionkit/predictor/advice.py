@@ -43,7 +43,7 @@ class PredictorAdvisor:
 
     def suggest(self, profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[Suggestion, ...]:
         """Return settings with reasons, see `suggest`; none for clips without rotations, on which it is not trained."""
-        rigs = [one.rig for one in profile.skeletons.values()]
+        rigs = [skeleton.rig for skeleton in profile.skeletons.values()]
         turns = profile.bone_angle.count > 0 or any(rig.rotations for rig in rigs)
         if not self._starter and not turns:
             return ()
@@ -51,9 +51,11 @@ class PredictorAdvisor:
 
     def problems(self, kept: Mapping[str, Any], suggestions: Sequence[Suggestion]) -> tuple[str, ...]:
         """Return the faults of a stage schedule that stays in a settings file; see `schedule_problems`."""
-        have = kept.get("freerun_stage_schedule")
-        epochs = kept.get("epochs", next((one.value for one in suggestions if one.key == "epochs"), None))
-        return schedule_problems(have, epochs) if isinstance(have, list) and isinstance(epochs, int) else ()
+        stages = kept.get("freerun_stage_schedule")
+        epochs = kept.get(
+            "epochs", next((suggestion.value for suggestion in suggestions if suggestion.key == "epochs"), None)
+        )
+        return schedule_problems(stages, epochs) if isinstance(stages, list) and isinstance(epochs, int) else ()
 
 
 def suggest(

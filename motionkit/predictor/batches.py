@@ -33,22 +33,23 @@ class WindowBatch:
 
     def map(self, change: Callable[..., Tensor], *others: WindowBatch) -> WindowBatch:
         """Return windows with each tensor changed; `change` also gets that of `others`."""
-        every = self, *others
+        batches = self, *others
 
-        known = self.known.map(change, *(one.known for one in others))
-        truth = self.truth.map(change, *(one.truth for one in others))
+        known = self.known.map(change, *(batch.known for batch in others))
+        truth = self.truth.map(change, *(batch.truth for batch in others))
         valid, offsets, sure, told = (
-            change(*(getattr(one, name) for one in every)) for name in ("valid", "offsets", "contacts_known", "told")
+            change(*(getattr(batch, name) for batch in batches))
+            for name in ("valid", "offsets", "contacts_known", "told")
         )
         return WindowBatch(known, truth, valid, offsets, sure, told, self.future)
 
     def later(self, shift: Tensor, frames: int) -> WindowBatch:
         """Return windows that begin `shift` (``[N]``) frames later and predict `frames`; P stays."""
-        whole = self.known.then(self.truth)
+        motion = self.known.then(self.truth)
         past = self.known.frames
         rows = torch.arange(len(shift), device=shift.device)[:, None]
         places = shift[:, None] + torch.arange(past + frames, device=shift.device)
-        moved = whole.map(lambda values: values[rows, places])
+        moved = motion.map(lambda values: values[rows, places])
         return WindowBatch(
             moved.part(0, past), moved.part(past), (self.valid - shift).clamp(0, frames), self.offsets,
             self.contacts_known, self.told, frames,
@@ -195,22 +196,22 @@ def resampled(batch: WindowBatch, speed: Tensor) -> WindowBatch:
     Rotations are interpolated in 6D and made orthonormal again, steps so that the path stays where it was. What a
     faster window would need of frames before its first one stands still there; it ends earlier.
     """
-    whole, past = batch.known.then(batch.truth), batch.known.frames
-    frames = whole.frames
+    motion, past = batch.known.then(batch.truth), batch.known.frames
+    frames = motion.frames
     now = past - 1
     places = now + (torch.arange(frames, device=speed.device) - now) * speed[:, None]  # [N, T] in old frames
     inside = places.clamp(0, frames - 1)
     low = inside.floor().long().clamp_max(frames - 2)
     part = inside - low
     rows = torch.arange(len(speed), device=speed.device)[:, None]
-    poses = matrix_to_6d(whole.rotations).flatten(2)
-    poses = torch.cat([poses, whole.heights[..., None], whole.contacts], dim=-1).flatten(0, 1)
+    poses = matrix_to_6d(motion.rotations).flatten(2)
+    poses = torch.cat([poses, motion.heights[..., None], motion.contacts], dim=-1).flatten(0, 1)
     at = (rows * frames + low).flatten()
     mixed = torch.lerp(poses.index_select(0, at), poses.index_select(0, at + 1), part.flatten()[:, None])
     six, heights, contacts = mixed.view(*low.shape, -1).split([poses.shape[1] - 3, 1, 2], dim=-1)
     # Steps up to any place: the whole ones, and a part of the next.
-    before = torch.cat([torch.zeros_like(whole.steps[:, :1]), whole.steps.cumsum(1)], dim=1)
-    reached = before[rows, low + 1] + part[..., None] * whole.steps[rows, low + 1]
+    before = torch.cat([torch.zeros_like(motion.steps[:, :1]), motion.steps.cumsum(1)], dim=1)
+    reached = before[rows, low + 1] + part[..., None] * motion.steps[rows, low + 1]
     steps = torch.cat([reached[:, :1] - before[:, :1], reached.diff(dim=1)], dim=1)
     steps[:, 0] = steps[:, 1]
     rotations = matrix_from_6d(six.unflatten(-1, (-1, 6)))
@@ -233,9 +234,9 @@ def bent(
     past = batch.known.frames
     time = torch.arange(1 - past, batch.truth.frames + 1, device=curvature.device) * (2 * torch.pi / period)
     curve = curvature[0, :, None] * time.cos() + curvature[1, :, None] * time.sin()
-    whole = batch.known.then(batch.truth)
-    turn = curve * whole.steps[..., :2].norm(dim=-1)
-    steps = torch.cat([whole.steps[..., :2], whole.steps[..., 2:] + turn[..., None]], dim=-1)
+    motion = batch.known.then(batch.truth)
+    turn = curve * motion.steps[..., :2].norm(dim=-1)
+    steps = torch.cat([motion.steps[..., :2], motion.steps[..., 2:] + turn[..., None]], dim=-1)
     return replace(
         batch, known=replace(batch.known, steps=steps[:, :past]), truth=replace(batch.truth, steps=steps[:, past:])
     )

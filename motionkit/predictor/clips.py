@@ -72,11 +72,11 @@ class ClipSet:
 
     def split(self, split: Split) -> tuple[StateClip, ...]:
         """Return the clips of a split."""
-        if found := tuple(clip for clip in self.clips if clip.split == split):
-            return found
+        if clips := tuple(clip for clip in self.clips if clip.split == split):
+            return clips
         counts = Counter(clip.split for clip in self.clips)
-        held = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise MotionkitError(f"{self.name} has no {split} clip.", why=f"clips per split: {held}.")
+        counted = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise MotionkitError(f"{self.name} has no {split} clip.", why=f"clips per split: {counted}.")
 
     def gait_of(self, clip: StateClip) -> Tensor:
         """Return how much of each gait the frames of a clip are, ``[T, 4]`` in the order of `motionkit.rigs.GAITS`.
@@ -86,13 +86,13 @@ class ClipSet:
         """
         state = clip.state
         leg = leg_length(self.names, self.parents, clip.offsets)
-        found = state.steps.new_zeros(state.frames, len(GAITS))
+        measured = state.steps.new_zeros(state.frames, len(GAITS))
         if leg > 0:
             contacts = state.contacts if clip.contacts_known else None
-            found = soft_gait(state.steps, contacts, self.fps, leg).to(found)
+            measured = soft_gait(state.steps, contacts, self.fps, leg).to(measured)
         if clip.gait is None:
-            return found
-        return torch.where(clip.gait.sum(-1, keepdim=True) > 0, clip.gait.to(found), found)
+            return measured
+        return torch.where(clip.gait.sum(-1, keepdim=True) > 0, clip.gait.to(measured), measured)
 
 
 def motion_state(motion: Motion) -> tuple[MotionState, bool]:
@@ -135,12 +135,12 @@ def common_fps(name: str, motions: Iterable[tuple[str, Motion | JointMotion]]) -
         near = next((rate for rate in rates if math.isclose(rate, motion.fps, rel_tol=1e-4)), motion.fps)
         rates.setdefault(near, []).append(key)
     if len(rates) != 1:
-        held = "; ".join(f"{rate:g} fps: {len(keys)} clips ({keys[0]}, ...)" for rate, keys in sorted(rates.items()))
+        counted = "; ".join(f"{rate:g} fps: {len(keys)} clips ({keys[0]}, ...)" for rate, keys in sorted(rates.items()))
         raise MotionkitError(
             f"{name} has clips at {len(rates)} frame rates, and --fps 0 keeps the clips' own."
             if rates
             else f"{name} has no clip.",
-            why=f"{held}." if rates else "",
+            why=f"{counted}." if rates else "",
             fix="--fps 30 brings them to one." if rates else "",
         )
     return next(iter(rates))
@@ -156,7 +156,7 @@ def clip_set(name: str, clips: Iterable[tuple[str, Clip]], fps: float, *, notes:
         fps: Frames per second to bring them to; 0 keeps the one that they all have.
         notes: What is known already.
     """
-    found: list[StateClip] = []
+    states: list[StateClip] = []
     pairs = list(clips)
     fps = fps or common_fps(name, [(key, clip.motion) for key, clip in pairs])
     groups = {key: clip.group or key for key, clip in pairs}
@@ -173,21 +173,21 @@ def clip_set(name: str, clips: Iterable[tuple[str, Clip]], fps: float, *, notes:
             state, known = motion_state(motion)
             label = clip.captions[0].text.strip(" .").lower() if clip.captions else ""
             offsets = motion.offsets[_joints(motion)]
-            found.append(StateClip(key, state, offsets, splits[key], known, _gait(motion), label))
+            states.append(StateClip(key, state, offsets, splits[key], known, _gait(motion), label))
     if first is None:
         raise MotionkitError(f"{name} has no clip.")
     _refuse_mixed(name, skeletons)
-    said = [*notes]
-    if unknown := sum(not clip.contacts_known for clip in found):
-        said.append(
-            f"{unknown} of {len(found)} clips have no foot contacts: they do not count for figures of the feet."
+    sentences = [*notes]
+    if unknown := sum(not clip.contacts_known for clip in states):
+        sentences.append(
+            f"{unknown} of {len(states)} clips have no foot contacts: they do not count for figures of the feet."
         )
     if not any(given.values()):
-        said.append("no clip says its split: they were drawn by the clips' ids.")
+        sentences.append("no clip says its split: they were drawn by the clips' ids.")
     joints = _joints(first)
     place = {joint: index for index, joint in enumerate(joints)}
     parents = tuple(place.get(first.parents[joint], -1) for joint in joints)
-    return ClipSet(name, tuple(first.names[j] for j in joints), parents, fps, tuple(found), tuple(said))
+    return ClipSet(name, tuple(first.names[j] for j in joints), parents, fps, tuple(states), tuple(sentences))
 
 
 def _joints(motion: Motion) -> list[int]:
@@ -213,10 +213,10 @@ def _refuse_mixed(name: str, skeletons: dict[str, list[str]]) -> None:
     if len(skeletons) < 2:
         return
     most = sorted(skeletons.items(), key=lambda item: -len(item[1]))
-    held = "; ".join(f"{mark.partition(' ')[0]} joints: {len(keys)} clips ({keys[0]}, ...)" for mark, keys in most)
+    counted = "; ".join(f"{mark.partition(' ')[0]} joints: {len(keys)} clips ({keys[0]}, ...)" for mark, keys in most)
     raise MotionkitError(
         f"{name} holds {len(skeletons)} skeletons, and a predictor is made for one.",
-        why=f"{held}.",
+        why=f"{counted}.",
         fix="--retarget first brings them to one where a model is trained; or motionkit convert FILES OUT --to mpl, "
         "which makes a folder for each: give one of them.",
     )
@@ -245,10 +245,10 @@ def set_fingerprint(clips: ClipSet) -> str:
 
 def leave_out(clips: ClipSet, split: Split, trained: TrainedOn) -> tuple[ClipSet, Kept]:
     """Return a set without those clips of a split that a model was trained on, and what was left out."""
-    asked = [place for place, clip in enumerate(clips.clips) if clip.split == split]
-    kept = trained.leave_out([clip_fingerprint(clips.clips[place]) if trained.items else "" for place in asked])
-    gone = {*asked} - {asked[place] for place in kept.places}
-    return replace(clips, clips=tuple(clip for place, clip in enumerate(clips.clips) if place not in gone)), kept
+    candidates = [place for place, clip in enumerate(clips.clips) if clip.split == split]
+    kept = trained.leave_out([clip_fingerprint(clips.clips[place]) if trained.items else "" for place in candidates])
+    left_out = {*candidates} - {candidates[place] for place in kept.places}
+    return replace(clips, clips=tuple(clip for place, clip in enumerate(clips.clips) if place not in left_out)), kept
 
 
 def _rounded(values: Tensor) -> Tensor:
@@ -370,8 +370,8 @@ def _filled(state: MotionState, *, before: int, total: int) -> MotionState:
     """Stand still before the first frame and after the last one."""
 
     def still(frame: MotionState, count: int) -> MotionState:
-        held = frame.map(lambda values: values.expand(count, *values.shape[1:]))
-        return MotionState(held.rotations, torch.zeros_like(held.steps), held.heights, held.contacts)
+        frames = frame.map(lambda values: values.expand(count, *values.shape[1:]))
+        return MotionState(frames.rotations, torch.zeros_like(frames.steps), frames.heights, frames.contacts)
 
     after = total - before - state.frames
     return still(state.part(0, 1), before).then(state).then(still(state.part(state.frames - 1), after))

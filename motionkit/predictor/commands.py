@@ -90,14 +90,14 @@ def predict(
     if settings.path and settings.path != _OWN:
         path = read_path(Path(settings.path), predictor.fps)
     known = max(settings.warmup, predictor.past)
-    found = continue_clip(
+    continued = continue_clip(
         predictor, clips, clip, start=round(settings.at * predictor.fps), known=known,
         frames=max(1, round(settings.seconds * predictor.fps)), path=path, own_path=settings.path == _OWN,
     )  # fmt: skip
-    motions = [found.predicted]
-    if kind in ("html", "mp4", "gif") and found.truth is not None:
-        motions.append(found.truth)
-    titles = (f"predicted after {found.known:.2g} s", "the clip itself")
+    motions = [continued.predicted]
+    if kind in ("html", "mp4", "gif") and continued.truth is not None:
+        motions.append(continued.truth)
+    titles = (f"predicted after {continued.known:.2g} s", "the clip itself")
     fps = settings.fps or predictor.fps
     if fps != predictor.fps:
         motions = [motion.resample(fps) for motion in motions]
@@ -106,9 +106,9 @@ def predict(
         motions[0], feet, fixed_feet = _fixed(motions[0])
     shown = [Clip(motion, captions=(Caption(title),)) for motion, title in zip(motions, titles, strict=False)]
     save_clips(shown, out, overwrite=settings.overwrite)
-    error = found.path
+    error = continued.path
     console.say(
-        f"wrote {out}: {found.known:.2g} s of {clip.key}, then {settings.seconds:g} s predicted, at {fps:g} fps"
+        f"wrote {out}: {continued.known:.2g} s of {clip.key}, then {settings.seconds:g} s predicted, at {fps:g} fps"
         + ("" if settings.fps else ", the predictor's; --fps changes that")
     )
     if fixed_feet:
@@ -126,7 +126,7 @@ def predict(
             )
     return {
         "model": model, "file": str(out), "clip": clip.key, "fps": fps, "known": known,
-        "frames": found.predicted.frames - known, "path": settings.path or None,
+        "frames": continued.predicted.frames - known, "path": settings.path or None,
         "path_error": None if error is None else error._asdict(), "feet": feet,
     }  # fmt: skip
 

@@ -289,8 +289,8 @@ _FIX = f"give a run of motionkit {COMMAND}, or a folder with {DOCUMENT}."
 def open_encoder(path: str | Path) -> MotionEncoder:
     """Open the encoder of a run of ``pretrain mpl-encoder`` (its best), of one of its checkpoints, or of a folder."""
     folder = weights.located(path)
-    if (found := find_model(folder, ARTIFACT, DOCUMENT)) is not None:
-        return load_encoder(found.document.parent, found.tensors)
+    if (model := find_model(folder, ARTIFACT, DOCUMENT)) is not None:
+        return load_encoder(model.document.parent, model.tensors)
     if not folder.exists():
         raise MotionkitError(f"there is no {folder}.", fix=_FIX)
     if folder.is_file():

@@ -128,26 +128,26 @@ class Probe:
         Names with ``_constant``, ``_prior``, ``_hold`` and ``_velocity`` are of the baselines. ``encoder/skill`` is the
         mean of 1 - error / baseline's error over period, gait (1 - balanced accuracy) and pose (the pose held).
         """
-        own, still, going = (
-            {name: float(value) for name, value in self._total(one).figures().items()}
-            for one in (self.own, self.still, self.going)
+        encoder, still, going = (
+            {name: float(value) for name, value in self._total(sums).figures().items()}
+            for sums in (self.own, self.still, self.going)
         )
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         skills: list[float] = []
-        if math.isfinite(period := own["period_deg"]):
-            found |= {"encoder/period_deg": period, "encoder/period_deg_constant": still["period_deg"]}
+        if math.isfinite(period := encoder["period_deg"]):
+            figures |= {"encoder/period_deg": period, "encoder/period_deg_constant": still["period_deg"]}
             skills.append(1 - period / max(still["period_deg"], 1e-9))
-        if math.isfinite(share := own["gait_balanced"]):
+        if math.isfinite(share := encoder["gait_balanced"]):
             prior = still["gait_balanced"]
-            found |= {"encoder/gait_accuracy": own["gait_accuracy"], "encoder/gait_balanced": share}
-            found |= {"encoder/gait_accuracy_prior": still["gait_accuracy"], "encoder/gait_balanced_prior": prior}
+            figures |= {"encoder/gait_accuracy": encoder["gait_accuracy"], "encoder/gait_balanced": share}
+            figures |= {"encoder/gait_accuracy_prior": still["gait_accuracy"], "encoder/gait_balanced_prior": prior}
             if prior < 1:  # else the frames show one gait, and nothing is told apart
                 skills.append(1 - (1 - share) / (1 - prior))
-        if math.isfinite(pose := own["pose_deg"]):
-            found |= {"encoder/pose_deg": pose, "encoder/pose_deg_hold": still["pose_deg"]}
-            found["encoder/pose_deg_velocity"] = going["pose_deg"]
+        if math.isfinite(pose := encoder["pose_deg"]):
+            figures |= {"encoder/pose_deg": pose, "encoder/pose_deg_hold": still["pose_deg"]}
+            figures["encoder/pose_deg_velocity"] = going["pose_deg"]
             skills.append(1 - pose / max(still["pose_deg"], 1e-9))
-        return {**found, "encoder/skill": sum(skills) / max(1, len(skills))}
+        return {**figures, "encoder/skill": sum(skills) / max(1, len(skills))}
 
     def intervals(self, *, seed: int = 0) -> dict[str, tuple[float, float]]:
         """Return 95 % bootstrap intervals over clips of the encoder's figure minus a baseline's, by the latter.
@@ -162,18 +162,18 @@ class Probe:
         times = torch.zeros(_RESAMPLES, clips, dtype=torch.float64).scatter_add_(
             1, draw, torch.ones(draw.shape).double()
         )
-        own, still, going = (one.drawn(times).figures() for one in (self.own, self.still, self.going))
-        found = {}
+        encoder, still, going = (sums.drawn(times).figures() for sums in (self.own, self.still, self.going))
+        intervals = {}
         for figure, name, others in (
             ("period_deg", "constant", still), ("gait_accuracy", "prior", still), ("gait_balanced", "prior", still),
             ("pose_deg", "hold", still), ("pose_deg", "velocity", going),
         ):  # fmt: skip
             if measured[figure] > 1:
-                apart = own[figure] - others[figure]
+                apart = encoder[figure] - others[figure]
                 apart = apart[apart.isfinite()]  # not of draws in which no clip has it
                 low, high = torch.quantile(apart, apart.new_tensor([0.025, 0.975])).tolist()
-                found[f"encoder/{figure}_{name}"] = (low, high)
-        return found
+                intervals[f"encoder/{figure}_{name}"] = (low, high)
+        return intervals
 
     @staticmethod
     def _total(sums: Sums) -> Sums:
@@ -212,7 +212,7 @@ def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe
             matrix_from_6d(encoder.turns(hidden) * scale + identity),
         )  # fmt: skip
 
-    def held(index: Tensor) -> Answers:
+    def hold(index: Tensor) -> Answers:
         turns = torch.eye(3).to(frames.turns).expand(len(index), six[0], 3, 3)
         return Answers(
             baseline.phase.to(turns).expand(len(index), 2), index.new_full((len(index),), baseline.gait), turns
@@ -223,10 +223,10 @@ def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe
 
         velocity = frames.features[index, FEET : FEET + 3 * six[0]].unflatten(-1, (six[0], 3))
         turns: Tensor = roma.rotvec_to_rotmat(velocity * (encoder.sizes.ahead / encoder.fps))
-        still = held(index)
+        still = hold(index)
         return Answers(still.phase, still.gait, turns)
 
-    return Probe(*(_measured(each, frames) for each in (ask, held, moving)))
+    return Probe(*(_measured(answers_of, frames) for answers_of in (ask, hold, moving)))
 
 
 @torch.no_grad()
@@ -274,21 +274,21 @@ Intervals = Mapping[str, tuple[float, float]]
 """By a baseline's metric, the 95 % interval of the encoder's figure minus the baseline's; see `Probe.intervals`."""
 
 
-def probe_table(found: Mapping[str, float], intervals: Intervals, title: str) -> dict[str, Any]:
+def probe_table(figures: Mapping[str, float], intervals: Intervals, title: str) -> dict[str, Any]:
     """Return the figures of `Probe.figures` as a trainer's ``table``: a row per baseline."""
     rows = []
-    for label, name, other, words, up in _found(found):
+    for label, name, other, words, up in _compared(figures):
         ends = intervals.get(other)
         shown = "" if ends is None else f"{ends[0]:+.3g} to {ends[1]:+.3g}"
         verdict = _verdict(ends, up=up)
-        rows.append([label, f"{found[name]:.3g}", f"{found[other]:.3g}", words, shown, verdict])
+        rows.append([label, f"{figures[name]:.3g}", f"{figures[other]:.3g}", words, shown, verdict])
     columns = ["held out", "encoder", "baseline", "what it says", "difference, 95 % interval", "the encoder is"]
     return {"title": title, "columns": columns, "rows": rows, "numbers": [1, 2]}
 
 
-def probe_verdict(found: Mapping[str, float], intervals: Intervals) -> str:
+def probe_verdict(figures: Mapping[str, float], intervals: Intervals) -> str:
     """Return one sentence: which baselines the encoder beats beyond the interval over clips."""
-    rows = list(_found(found))
+    rows = list(_compared(figures))
     if not rows:
         return "nothing could be measured: no validation clip has contacts, gaits or a pose ahead."
     if not intervals:
@@ -301,12 +301,12 @@ def probe_verdict(found: Mapping[str, float], intervals: Intervals) -> str:
     return f"the encoder does not beat {len(lost)} of {len(rows)} baselines on held-out clips: {', '.join(lost)}."
 
 
-def _found(found: Mapping[str, float]) -> list[tuple[str, str, str, str, bool]]:
+def _compared(figures: Mapping[str, float]) -> list[tuple[str, str, str, str, bool]]:
     """Return label, the encoder's metric, the baseline's, what the baseline says and whether more is better."""
     return [
         (label, f"encoder/{name}", f"encoder/{name}_{other}", words, up)
         for label, name, other, words, up in _ROWS
-        if f"encoder/{name}" in found
+        if f"encoder/{name}" in figures
     ]
 
 

@@ -239,7 +239,7 @@ class PretrainEncoder:
         settings, encoder = self.settings, self.encoder
         for note in self.notes:
             _logger.info("%s", note)
-        total, every = settings.run.num_steps, settings.train.val_every
+        total, interval = settings.run.num_steps, settings.train.val_every
         optim = settings.optim
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
         learner = Learner(_Model(encoder), optim, rate, world=self.world)
@@ -254,7 +254,7 @@ class PretrainEncoder:
         held_out = self.held_out is not None
         done = fit(
             run, settings, learner, lambda step: self._step(learner, step),
-            measure=(lambda _: self._probe()) if held_out else None, every=every * self.batches.per_epoch,
+            measure=(lambda _: self._probe()) if held_out else None, every=interval * self.batches.per_epoch,
             worth=lambda figures: figures["encoder/skill"], before=self._probe if held_out else None, begin=begin,
         )  # fmt: skip
         if done is None:
@@ -265,11 +265,11 @@ class PretrainEncoder:
         if best.tensors:
             encoder.load_state_dict(best.tensors)
         final = measure(encoder.eval(), self.held_out, self.baseline) if self.held_out is not None else None
-        found = {} if final is None else final.figures()
-        kept = {"step": best.step or total, "heldout": {name: round(value, 4) for name, value in found.items()}}
+        heldout = {} if final is None else final.figures()
+        kept = {"step": best.step or total, "heldout": {name: round(value, 4) for name, value in heldout.items()}}
         if self.world.main:
             save_encoder(run.artifact(ARTIFACT), encoder, extra=kept)
-        return self._finish(done.before, final, found, best.step or total)
+        return self._finish(done.before, final, heldout, best.step or total)
 
     def _probe(self) -> dict[str, float]:
         assert self.held_out is not None
@@ -285,9 +285,9 @@ class PretrainEncoder:
         noise = None if draw.noise is None else draw.noise[self.share].to(self.device)
         with autocast(self.device, self.settings.precision):
             hidden = encoder(inputs[self.share], noise=noise)
-            said = encoder.period(hidden), encoder.gait(hidden), encoder.turns(hidden)
+            outputs = encoder.period(hidden), encoder.gait(hidden), encoder.turns(hidden)
         # The losses are weighed by what the whole batch holds.
-        period, gait, turns = (joined(one.float(), self.world) for one in said)
+        period, gait, turns = (joined(output.float(), self.world) for output in outputs)
         parts = {
             "period": period_loss(period, frames.period[index], frames.confidence[index]),
             "gait": gait_loss(gait, frames.gait[index], self.gait_weights),
@@ -302,23 +302,28 @@ class PretrainEncoder:
         }  # fmt: skip
 
     def _finish(
-        self, before: Mapping[str, float], final: Probe | None, found: Mapping[str, float], step: int
+        self, before: Mapping[str, float], final: Probe | None, heldout: Mapping[str, float], step: int
     ) -> dict[str, object]:
         if final is None:
             return {"table": [], "best_step": step}
         intervals = final.intervals()
-        verdict = probe_verdict(found, intervals)
+        verdict = probe_verdict(heldout, intervals)
         _logger.info("%s", verdict)
         count = self.counts[1]
-        own = [name for name in HEADLINES if name in found]
+        names = [name for name in HEADLINES if name in heldout]
         title = f"Probes on {count} validation clips, {0 if self.held_out is None else len(self.held_out)} frames"
         return {
             "heldout": {
-                name: {"before": before[name], "after": found[name], "delta": found[name] - before[name], "n": count}
-                for name in own
+                name: {
+                    "before": before[name],
+                    "after": heldout[name],
+                    "delta": heldout[name] - before[name],
+                    "n": count,
+                }
+                for name in names
             },
-            "metrics": dict(found),
-            "table": probe_table(found, intervals, title),
+            "metrics": dict(heldout),
+            "table": probe_table(heldout, intervals, title),
             "verdict": verdict,
             "best_step": step,
         }

@@ -39,8 +39,8 @@ class Mpl:
 def _measure(settings: MplSettings, model: str, console: Console) -> Result:
     if settings.out is not None:
         claim(settings.out, "mpl", overwrite=settings.overwrite)
-    found = find_predictor(model) if model else None
-    predictor = open_predictor(found, settings.policy, device=resolve_device(settings.device))
+    located = find_predictor(model) if model else None
+    predictor = open_predictor(located, settings.policy, device=resolve_device(settings.device))
     fps = settings.fps or (_FPS if predictor is None else predictor.fps)
     if predictor is not None and fps != predictor.fps:
         raise MotionkitError(
@@ -64,11 +64,11 @@ def _measure(settings: MplSettings, model: str, console: Console) -> Result:
         stride=settings.stride,
         train_stride=settings.train_stride,
         joints=() if predictor is None else predictor.names,
-        trained=None if predictor is None else trained_on(typed if found is None else found.path),
+        trained=None if predictor is None else trained_on(typed if located is None else located.path),
         retarget=retarget_of(model, settings.data),
     )
-    if found is not None:
-        tell_test_split(settings.split, [found.run], console)
+    if located is not None:
+        tell_test_split(settings.split, [located.run], console)
     rows = _ROWS + (predictor is not None)
     title = (
         f"GeoDeg in degrees, {settings.split} split of {data.clips.name}: {len(data.windows)} windows at {fps:g} fps"
@@ -86,7 +86,7 @@ def _measure(settings: MplSettings, model: str, console: Console) -> Result:
             keep=None if settings.out is None else kept.append,
             long=LongSettings(settings.split, settings.long) if settings.long else None,
         )
-    what = {
+    conditions = {
         "model": model or (settings.policy.label if settings.policy is not None else None),
         "data": list(names),
         "split": settings.split,
@@ -97,14 +97,14 @@ def _measure(settings: MplSettings, model: str, console: Console) -> Result:
         "inputs": {"data": set_fingerprint(data.clips), **inputs_of({"policy": predictor})},
     }
     tables, closing = result.pop("table"), result.pop("closing")
-    document = {**what, **result}
+    document = {**conditions, **result}
     if (out := settings.out) is not None:
-        (predictions,), whole = kept, {**document, "table": tables, "closing": closing}
+        (predictions,), shown = kept, {**document, "table": tables, "closing": closing}
         page = write_evaluation(
             out,
             "mpl",
             document,
-            lambda: evaluation_page(whole, predictions),
+            lambda: evaluation_page(shown, predictions),
             beside=lambda: predictions.save(out / FILE),
         )
         document["page"] = str(page)

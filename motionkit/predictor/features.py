@@ -96,8 +96,8 @@ class Course:
 
     def _from_start(self, place: Tensor, yaw: Tensor) -> tuple[Tensor, Tensor]:
         """Return place and heading as the path has them, of those seen from where the roll-out began."""
-        one = (1,) * (yaw.ndim - 1)
-        start, facing = self._start[0].view(-1, *one, 2), self._start[1].view(-1, *one)
+        dims = (1,) * (yaw.ndim - 1)
+        start, facing = self._start[0].view(-1, *dims, 2), self._start[1].view(-1, *dims)
         flat = torch.stack([place[..., 0], torch.zeros_like(yaw), place[..., 1]], dim=-1)
         return start + rotate_yaw(flat, facing.expand_as(yaw))[..., ::2], facing + yaw
 
@@ -185,9 +185,9 @@ class Statistics:
         changes = torch.cat([clip.diff(dim=0) for clip in packed])[:, 6 * joints : 6 * joints + ROOT]
         mean, far = frames.mean(0), max(lags)
         # A clip shorter than the longest difference stands still before its first frame.
-        held = [torch.cat([clip[:1].expand(far, -1), clip]) for clip in packed]
+        padded = [torch.cat([clip[:1].expand(far, -1), clip]) for clip in packed]
         read = []
-        for clip in held:
+        for clip in padded:
             earlier = torch.stack([clip[far - lag : len(clip) - lag] for lag in lags], dim=1)
             read.append(reading(clip[far:], earlier, mean, lags, fps))
         turned = _rms(residual)
@@ -253,7 +253,7 @@ class Predicted:
 
     def first(self, frames: int) -> Predicted:
         """Return the first `frames` frames."""
-        rest = (getattr(self, one.name)[:, :frames] for one in fields(self)[1:])
+        rest = (getattr(self, field.name)[:, :frames] for field in fields(self)[1:])
         return Predicted(self.state.part(0, frames), *rest)
 
 

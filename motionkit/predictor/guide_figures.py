@@ -62,7 +62,7 @@ def write_epoch(
 def cut_back(folder: Path, epoch: int) -> None:
     """Remove what is of later epochs than `epoch`: a resumed run goes on after its checkpoint's epoch."""
     for path in sorted(folder.glob("*_ep*.json")):
-        if (found := _NAME.fullmatch(path.name)) and int(found[2]) > epoch:
+        if (match := _NAME.fullmatch(path.name)) and int(match[2]) > epoch:
             path.unlink()
     for mode in MODES:
         for path in sorted((folder / mode).glob("*.txt")):
@@ -76,16 +76,16 @@ def cut_back(folder: Path, epoch: int) -> None:
 
 def read_epochs(folder: Path) -> dict[str, dict[int, dict[str, float]]]:
     """Read the JSON files of a metrics folder, ours or the guide's: by mode and epoch, the figures that are numbers."""
-    found: dict[str, dict[int, dict[str, float]]] = {mode: {} for mode in MODES}
+    by_mode: dict[str, dict[int, dict[str, float]]] = {mode: {} for mode in MODES}
     for path in sorted(folder.glob("*_ep*.json")):
         if name := _NAME.fullmatch(path.name):
-            found[name[1]][int(name[2])] = _file_numbers(read_json(path, dict))
-    if not any(found.values()):
+            by_mode[name[1]][int(name[2])] = _file_numbers(read_json(path, dict))
+    if not any(by_mode.values()):
         raise MotionkitError(
             f"{folder} has no teacher_epXXX.json and no valfree_epXXX.json.",
             fix="name a run of train-mpl, or its folder metrics.",
         )
-    return {mode: dict(sorted(epochs.items())) for mode, epochs in found.items()}
+    return {mode: dict(sorted(epochs.items())) for mode, epochs in by_mode.items()}
 
 
 def curve_file(folder: Path, mode: str, name: str) -> Path:
@@ -95,13 +95,13 @@ def curve_file(folder: Path, mode: str, name: str) -> Path:
 
 def _file_numbers(table: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of a file; the guide's own nest their figures in tables such as ``metrics``."""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
-            found |= {name: number for name, number in _file_numbers(value).items() if name not in found}
+            numbers |= {name: number for name, number in _file_numbers(value).items() if name not in numbers}
         elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-            found[str(key)] = float(value)
-    return found
+            numbers[str(key)] = float(value)
+    return numbers
 
 
 def _rows(path: Path) -> list[tuple[int, float]]:
@@ -257,8 +257,8 @@ def _tanh_scale(values: Tensor) -> Tensor:
 
 def _quantiles(values: Tensor, parts: tuple[float, ...]) -> Tensor:
     """Return ``[len(parts), D]``, a column at a time: torch's own limit is 16 million numbers."""
-    wanted = torch.tensor(parts, dtype=values.dtype)
-    return torch.stack([torch.quantile(column[:: 1 + len(column) // 10**6], wanted) for column in values.T], dim=1)
+    levels = torch.tensor(parts, dtype=values.dtype)
+    return torch.stack([torch.quantile(column[:: 1 + len(column) // 10**6], levels) for column in values.T], dim=1)
 
 
 def _numbers(table: Mapping[str, Any], key: str, path: Path) -> Tensor | None:
@@ -267,9 +267,9 @@ def _numbers(table: Mapping[str, Any], key: str, path: Path) -> Tensor | None:
     if values is None:
         return None
     plain = isinstance(values, list) and all(
-        isinstance(one, (int, float)) and not isinstance(one, bool) for one in values
+        isinstance(value, (int, float)) and not isinstance(value, bool) for value in values
     )
-    found = torch.tensor(values, dtype=torch.float64) if plain else torch.tensor([torch.nan])
-    if not bool(found.isfinite().all()):
+    numbers = torch.tensor(values, dtype=torch.float64) if plain else torch.tensor([torch.nan])
+    if not bool(numbers.isfinite().all()):
         raise MotionkitError(f"{path} is damaged.", why=f"{key} must be a list of finite numbers.")
-    return found
+    return numbers

@@ -89,8 +89,8 @@ class Trunk(nn.Module):
             hidden = hidden + self.period(period)
         weights = hidden.new_ones(*hidden.shape[:2], 1, 1)
         if self.attention is not None and memory is not None:
-            found, weights = self.attention(hidden, *memory)
-            hidden = hidden + _masked(found, masks, 1)
+            attended, weights = self.attention(hidden, *memory)
+            hidden = hidden + _masked(attended, masks, 1)
         if self.film is not None:
             if condition is None:
                 condition = hidden.new_zeros(*hidden.shape[:2], self.film.linear.in_features)
@@ -245,10 +245,10 @@ class OneShot(nn.Module):
         way = truth[:, : self.frames].float() - known[:, -1:].float()
         way = torch.cat([way[..., :-FEET], torch.zeros_like(way[..., -FEET:])], dim=-1)
         count = way.shape[1]
-        found = self.basis[:count].mT @ way
+        coefficients = self.basis[:count].mT @ way
         if count < self.frames:  # the last frame is held
-            found = found + self.basis[count:].sum(0)[:, None] * way[:, -1:]
-        return found
+            coefficients = coefficients + self.basis[count:].sum(0)[:, None] * way[:, -1:]
+        return coefficients
 
     def forward(self, known: MotionState, condition: Tensor | None = None, *, noise: float = 0.0) -> Predicted:
         """Predict the F frames after ``[N, P, ...]`` known ones.
@@ -266,10 +266,10 @@ class OneShot(nn.Module):
             read = read + noise * torch.randn_like(read)
         attention = self.trunk.attention
         memory = None if attention is None else attention.remember(rows - self.mean)
-        told = None if condition is None else condition[:, None]
+        path = None if condition is None else condition[:, None]
         encoder = self._encoder[0]
         period = None if encoder is None else periods(encoder, known, known.frames - 1)
-        hidden, weights = self.trunk(read, memory, told, self.trunk.masks(rows.shape[0]), period)
+        hidden, weights = self.trunk(read, memory, path, self.trunk.masks(rows.shape[0]), period)
         coefficients = self.head(hidden[:, 0]).unflatten(-1, self.way_std.shape) * self.way_std + self.way_mean
         way = self.basis @ coefficients  # [N, F, D]
         six, root, feet = way.split([6 * self.joints, ROOT, FEET], dim=-1)

@@ -100,10 +100,10 @@ class Body:
             bones = given[order] @ turn.T * metres
         translations = np.repeat(bones[None], len(values), axis=0)
         translations[:, 0] = place @ turn.T * metres
-        told = None if contacts is None else np.asarray(contacts, float)
-        if told is not None and told.shape != (len(values), 2):
-            raise ValueError(f"contacts of shape {told.shape} are not two in each of {len(values)} frames")
-        return self._known(self.names, self.parents, local, translations, fps, told)
+        stands = None if contacts is None else np.asarray(contacts, float)
+        if stands is not None and stands.shape != (len(values), 2):
+            raise ValueError(f"contacts of shape {stands.shape} are not two in each of {len(values)} frames")
+        return self._known(self.names, self.parents, local, translations, fps, stands)
 
     def of_rig(
         self,
@@ -173,11 +173,11 @@ class Body:
     ) -> Known:
         if not (math.isfinite(fps) and 0.1 <= fps <= 10_000):
             raise ValueError(f"{fps} frames per second are none that a motion has")
-        told = np.zeros((len(rotations), 0)) if contacts is None else contacts
-        for what, values in (("rotations", rotations), ("places", translations), ("contacts", told)):
+        stands = np.zeros((len(rotations), 0)) if contacts is None else contacts
+        for name, values in (("rotations", rotations), ("places", translations), ("contacts", stands)):
             if not np.isfinite(values).all():
-                raise ValueError(f"{what} have values that are not finite")
-        rotations, translations, told = _resampled(rotations, translations, told, fps, self.fps)
+                raise ValueError(f"{name} have values that are not finite")
+        rotations, translations, stands = _resampled(rotations, translations, stands, fps, self.fps)
         world, places = _forward(parents, rotations, translations)
         yaw = self._facing(names, world, places)
         root, cos, sin = world[:, 0], np.cos(yaw), np.sin(yaw)
@@ -191,8 +191,8 @@ class Body:
         back = np.stack([cos, zero, -sin, zero, one, zero, sin, zero, cos], axis=-1).reshape(-1, 3, 3)
         local[:, 0] = back @ root
         if contacts is None:
-            told = self._contacts(names, parents, places)
-        return local, steps, places[:, 0, 1], told
+            stands = self._contacts(names, parents, places)
+        return local, steps, places[:, 0, 1], stands
 
     def _facing(self, names: Sequence[str], world: Array, places: Array) -> Array:
         """Return where the body faces ``[T]``: at right angles to the line from right to left hip and shoulder."""
@@ -219,8 +219,8 @@ class Body:
             feet.append([ankle, *(below if toe is None else [names.index(toe)])])
         joints = min(len(foot) for foot in feet)
         scores = _scores(places[:, [joint for foot in feet for joint in foot[:joints]]], self.fps)
-        found: Array = scores.reshape(len(places), 2, joints).max(-1)
-        return found
+        best: Array = scores.reshape(len(places), 2, joints).max(-1)
+        return best
 
 
 def _axes(name: str) -> Array:

@@ -141,15 +141,15 @@ def jerk(frames: Frames, skeleton: Skeleton) -> Tensor:
 
 
 def latent_consistency(
-    said: Tensor,  # [N, F, L] of the predictor's hidden state
+    predicted: Tensor,  # [N, F, L] of the predictor's hidden state
     period: Tensor,  # [N, F, L] of the encoder, on the true frames
     *,
     cosine: bool,  # 1 - cosine in place of L1
 ) -> Tensor:
     """Difference ``[N, F]`` between the soft period that the hidden state tells and that of the encoder."""
     if cosine:
-        return 1 - F.cosine_similarity(said, period, dim=-1)
-    return (said - period).abs().mean(-1)
+        return 1 - F.cosine_similarity(predicted, period, dim=-1)
+    return (predicted - period).abs().mean(-1)
 
 
 # Losses of rotations, per frame: ``[N, F]``, in radians unless it says otherwise.
@@ -196,8 +196,8 @@ def rot_log(frames: Frames, skeleton: Skeleton) -> Tensor:
     """Smooth L1 between the rotation vectors of both turns, in radians per frame; mean over joints and axes."""
     import roma
 
-    said, true = (roma.rotmat_to_rotvec(turn) for turn in (frames.predicted.turn, frames.true_turn))
-    return F.smooth_l1_loss(said, true, reduction="none", beta=0.1).mean((-1, -2))
+    predicted, true = (roma.rotmat_to_rotvec(turn) for turn in (frames.predicted.turn, frames.true_turn))
+    return F.smooth_l1_loss(predicted, true, reduction="none", beta=0.1).mean((-1, -2))
 
 
 def rot_ortho(frames: Frames, skeleton: Skeleton) -> Tensor:
@@ -214,8 +214,8 @@ def rot_ortho(frames: Frames, skeleton: Skeleton) -> Tensor:
 def limb_geo(frames: Frames, skeleton: Skeleton, *, margin: float, topk: int) -> Tensor:
     """Mean of the `topk` largest angles of limb joints in a window beyond `margin`, in degrees."""
     joints = list(skeleton.limbs.values())
-    found = angle(frames.predicted.state.rotations[:, :, joints], frames.truth.rotations[:, :, joints])
-    beyond = (found * (180 / math.pi) - margin).relu()
+    angles = angle(frames.predicted.state.rotations[:, :, joints], frames.truth.rotations[:, :, joints])
+    beyond = (angles * (180 / math.pi) - margin).relu()
     # [N, F * L]: the worst of all frames and limbs of a window
     beyond = torch.where((frames.weights > 0)[..., None], beyond, 0.0).flatten(1)
     worst = beyond.topk(min(topk, beyond.shape[1]), dim=1).values.mean(1)
@@ -239,11 +239,11 @@ class JointLoss:
 
     def __init__(self, settings: LossSettings, skeleton: Skeleton) -> None:
         self.skeleton = skeleton
-        each: tuple[Any, ...] = (
+        terms: tuple[Any, ...] = (
             rot_geo, rot_local, rot_root, rot_delta, rot_ortho, fk_pos, root, place, contacts, attn_reg, rot_delta_root,
             rot_log, limb_geo, skate, jerk,
         )  # fmt: skip
-        self._terms: dict[str, Term] = {term.__name__: term for term in each}
+        self._terms: dict[str, Term] = {term.__name__: term for term in terms}
         self._terms["limb_geo"] = partial(limb_geo, margin=settings.limb_margin, topk=settings.limb_topk)
 
     def __call__(
@@ -271,17 +271,17 @@ def share_warnings(
     encoder: bool,  # whether there is an encoder, without which latent_consistency does nothing
 ) -> tuple[str, ...]:
     """Return what is out of balance, a sentence each, by the guide's limits."""
-    found = []
+    warnings = []
     if shares["core"] > 0.8:
-        found.append(
+        warnings.append(
             f"core losses are {shares['core']:.0%} of the total, more than 80 %: a larger weight of free runs"
             f"{' or of latent_consistency' if encoder else ''} makes long runs better."
         )
     if shares["aux"] > 0.15:
-        found.append(f"aux losses are {shares['aux']:.0%} of the total, more than 15 %: smaller weights will do.")
+        warnings.append(f"aux losses are {shares['aux']:.0%} of the total, more than 15 %: smaller weights will do.")
     if shares["long"] < 0.15:
-        found.append(
+        warnings.append(
             f"long losses are {shares['long']:.0%} of the total, less than 15 %: a larger --freerun-weight makes free "
             "runs stable."
         )
-    return tuple(found)
+    return tuple(warnings)

@@ -94,9 +94,9 @@ def step_once(network: Delta, known: MotionState, condition: Tensor | None = Non
     """Predict one frame after ``[N, P, ...]`` known ones; `condition` ``[N, 4 K + 1]`` of the path ahead."""
     rows = pack(known, network.fps)
     earlier = torch.stack([rows[:, -1 - lag] for lag in network.lags], dim=1)[:, None]
-    told = None if condition is None else condition[:, None]
+    path = None if condition is None else condition[:, None]
     period = None if network.encoder is None else periods(network.encoder, known, known.frames - 1)
-    output = network(rows[:, -1:], earlier, network.remember(rows), told, period=period)
+    output = network(rows[:, -1:], earlier, network.remember(rows), path, period=period)
     return _moved(network, known.rotations[:, -1:], rows[:, -1:], output)
 
 
@@ -110,8 +110,8 @@ def teach(
 ) -> Predicted:
     """Predict each frame from the true frames before it, all at once: teacher forcing."""
     past, frames = known.frames, truth.frames
-    whole = known.then(truth.part(0, frames - 1))
-    rows = pack(whole, network.fps)
+    motion = known.then(truth.part(0, frames - 1))
+    rows = pack(motion, network.fps)
     index = torch.arange(past - 1, past - 1 + frames, device=rows.device)
     earlier = torch.stack([rows[:, index - lag] for lag in network.lags], dim=2)
     condition = None
@@ -122,9 +122,9 @@ def teach(
         condition = course.at(place, yaw, torch.arange(frames, device=rows.device))
     now = rows[:, past - 1 :]
     masks = network.trunk.masks(len(now))
-    period = None if network.encoder is None else periods(network.encoder, whole, past - 1)
+    period = None if network.encoder is None else periods(network.encoder, motion, past - 1)
     output = network(now, earlier, network.remember(rows), condition, masks=masks, period=period, noise=noise)
-    before = whole.rotations[:, past - 1 :]
+    before = motion.rotations[:, past - 1 :]
     return _moved(network, before, now, output)
 
 
@@ -143,7 +143,9 @@ def turn_of(residual: Tensor) -> Tensor:
 
 
 def _replaced(state: MotionState, truth: MotionState, forced: Tensor) -> MotionState:
-    return truth.map(lambda one, other: torch.where(forced.view(-1, *(1,) * (one.ndim - 1)), one, other), state)
+    return truth.map(
+        lambda true, predicted: torch.where(forced.view(-1, *(1,) * (true.ndim - 1)), true, predicted), state
+    )
 
 
 def stepped(place: Tensor, yaw: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
@@ -206,15 +208,15 @@ class Standing:
 
     def pull(self, last: MotionState, state: MotionState) -> Tensor:
         """Return what to add to the steps of frames ``[N, F, ...]``, given the one before: ``[N, F, 2]`` metres."""
-        whole = last.then(state)
-        rotations, still = whole.rotations[:, :, self._joints], torch.zeros_like(whole.steps)
-        legs = MotionState(rotations, still, torch.zeros_like(whole.heights), whole.contacts)
+        motion = last.then(state)
+        rotations, still = motion.rotations[:, :, self._joints], torch.zeros_like(motion.steps)
+        legs = MotionState(rotations, still, torch.zeros_like(motion.heights), motion.contacts)
         feet = state_positions(legs, self._offsets.to(rotations), self._parents)[:, :, self._feet]
         before, now = feet[:, :-1], rotate_yaw(feet[:, 1:], state.steps[:, :, None, 2].expand(-1, -1, 2))
         # A root that goes this way leaves the foot where it is.
         way = (before - now)[..., ::2]
         lower = torch.softmax((feet[:, 1:, :, 1] + feet[:, :-1, :, 1]) / (-2 * LEVEL), dim=-1)
-        stands = HELD * lower * torch.minimum(whole.contacts[:, 1:], whole.contacts[:, :-1])
+        stands = HELD * lower * torch.minimum(motion.contacts[:, 1:], motion.contacts[:, :-1])
         pull: Tensor = (stands[..., None] * (way - state.steps[:, :, None, :2])).sum(2)
         return pull
 
@@ -230,12 +232,12 @@ def steered(
     """Return frames whose root is pulled by the foot that stands, and comes nearer to the path at each step."""
     if pull is None and course is None:
         return state
-    said = state.steps[..., :2]
-    drawn = torch.zeros_like(said) if pull is None else _at_most(pull, MOST)
+    ways = state.steps[..., :2]
+    drawn = torch.zeros_like(ways) if pull is None else _at_most(pull, MOST)
     if course is None:
-        return replace(state, steps=torch.cat([said + drawn, state.steps[..., 2:]], dim=-1))
-    place, yaw = said.new_zeros(len(said), 2), said.new_zeros(len(said))
-    found = []
+        return replace(state, steps=torch.cat([ways + drawn, state.steps[..., 2:]], dim=-1))
+    place, yaw = ways.new_zeros(len(ways), 2), ways.new_zeros(len(ways))
+    steps = []
     for frame in range(state.frames):
         step, missed = state.steps[:, frame], course.missed(place, yaw, frame + 1)
         off = (missed - step)[:, :2].norm(dim=-1, keepdim=True)
@@ -247,8 +249,8 @@ def steered(
         turn = (NEARER / fps * (missed - step)[:, 2:]).clamp(-CURVE * far, CURVE * far)
         step = torch.cat([moved, step[:, 2:] + turn], dim=-1)
         place, yaw = stepped(place, yaw, step)
-        found.append(step)
-    return replace(state, steps=torch.stack(found, dim=1))
+        steps.append(step)
+    return replace(state, steps=torch.stack(steps, dim=1))
 
 
 def _at_most(way: Tensor, most: float | Tensor) -> Tensor:
@@ -283,9 +285,9 @@ class PredictorNetwork(nn.Module):
         self.settings, self.joints, self.fps = settings, joints, fps
         self.statistics = statistics
         self.register_buffer("pose_std", statistics.pose_std.clone())
-        own = settings, joints, fps, statistics, encoder
-        self.delta = Delta(*own) if settings.head != "one-shot" else None
-        self.shot = OneShot(*own) if settings.head != "delta" else None
+        common = settings, joints, fps, statistics, encoder
+        self.delta = Delta(*common) if settings.head != "one-shot" else None
+        self.shot = OneShot(*common) if settings.head != "delta" else None
 
     @property
     def past(self) -> int:
@@ -371,16 +373,16 @@ class PredictorNetwork(nn.Module):
 
     def _joined(self, known: MotionState, frames: int, course: Course | None) -> MotionState:
         """Return frames of all heads, each on its own frames: at most those of a shot."""
-        found: list[MotionState] = []
+        motions: list[MotionState] = []
         if self.delta is not None:
-            found.append(roll_out(self.delta, known, frames, course=course).state)
+            motions.append(roll_out(self.delta, known, frames, course=course).state)
         if self.shot is not None:
             condition = None
             if course is not None:
                 here = known.steps.new_zeros(len(known.steps), 2)
                 condition = course.at(here, here[:, 0], 0)
-            found.append(self.shot(known, condition).state.part(0, frames))
-        return found[0] if len(found) == 1 else _between(found[0], found[1], self.share)
+            motions.append(self.shot(known, condition).state.part(0, frames))
+        return motions[0] if len(motions) == 1 else _between(motions[0], motions[1], self.share)
 
 
 def _between(first: MotionState, second: MotionState, share: float) -> MotionState:

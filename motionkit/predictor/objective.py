@@ -149,11 +149,11 @@ class GradNorm(_Learned):
 
     def look(self, values: Tensor, shared: Tensor) -> None:
         """Measure the gradient of each loss at the shared layer."""
-        found = []
+        norms = []
         for value in values:
             (gradient,) = torch.autograd.grad(value, shared, retain_graph=True, allow_unused=True)
-            found.append(values.new_zeros(()) if gradient is None else gradient.norm())
-        self._norms.append(torch.stack(found).detach().cpu())
+            norms.append(values.new_zeros(()) if gradient is None else gradient.norm())
+        self._norms.append(torch.stack(norms).detach().cpu())
 
     def update(self, values: Tensor) -> None:
         """Move each factor one step towards its aim."""
@@ -319,8 +319,8 @@ class Objective:
         assert self._network.shot is not None
         values = self._values(step)
         generator = self._batches.generator("shots", step * 1024 + number)
-        found = self._shot(self._network.shot, shots, values, generator)
-        weighted = {name: values.weights[name] * value for name, value in found.items()}
+        losses = self._shot(self._network.shot, shots, values, generator)
+        weighted = {name: values.weights[name] * value for name, value in losses.items()}
         if self._adaptive is not None:
             factors = dict(zip(self._adaptive.terms, self._adaptive.factors().tolist(), strict=True))
             weighted = {name: value * factors.get(name, 1.0) for name, value in weighted.items()}
@@ -365,15 +365,15 @@ class Objective:
         last = part.known.part(part.known.frames - 1)
         weights = frame_weights(part.mask(), fade)
         frames = Frames(predicted, part.truth, last, weights, part.offsets, part.contacts_known, part.told)
-        found = self._joint(frames, values.weights)
+        losses = self._joint(frames, values.weights)
         if (encoder := self._network.encoder) is not None and values.weights["latent_consistency"] > 0:
             with torch.no_grad():  # of the true frames, which the encoder reads as they are
                 period = periods(encoder, part.known.then(part.truth), part.known.frames)
             away = latent_consistency(
                 trunk.told_period(predicted.hidden), period, cosine=self._settings.loss.latent_cosine
             )  # fmt: skip
-            found["latent_consistency"] = frames.mean(away)
-        return found
+            losses["latent_consistency"] = frames.mean(away)
+        return losses
 
     def _course(
         self, batch: WindowBatch, start: Tensor, ahead: Sequence[int], frames: int, generator: torch.Generator
@@ -390,10 +390,10 @@ class Objective:
 def _weighted_terms(settings: TrainMplSettings, network: PredictorNetwork) -> list[str]:
     """Return the losses that have a weight in every epoch: those that an adaptive method may balance."""
     epochs = [values_at(settings, float(epoch)) for epoch in range(settings.run.epochs)]
-    found = [name for name in GROUPS if name != "freerun" and all(one.weights[name] > 0 for one in epochs)]
-    if network.delta is not None and all(one.freerun_weight > 0 for one in epochs):
-        found.append("freerun")
-    return [name for name in found if name != "latent_consistency"]
+    names = [name for name in GROUPS if name != "freerun" and all(values.weights[name] > 0 for values in epochs)]
+    if network.delta is not None and all(values.freerun_weight > 0 for values in epochs):
+        names.append("freerun")
+    return [name for name in names if name != "latent_consistency"]
 
 
 def _part(batch: WindowBatch, frames: int, generator: torch.Generator) -> tuple[Tensor, WindowBatch]:

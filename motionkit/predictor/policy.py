@@ -88,10 +88,10 @@ class MplPredictor:
         device = next(self.network.parameters()).device
         read = known.map(lambda values: values.to(device, torch.float32))
         path = None if command is None else command.to(device, torch.float32)
-        found = self.network.free_run(
+        predicted = self.network.free_run(
             read, frames, command=path, standing=self._standing, fastest=self.fastest
         )  # fmt: skip
-        return found.map(Tensor.cpu)
+        return predicted.map(Tensor.cpu)
 
     def document(self) -> dict[str, Any]:
         """Return the content of policy.json: everything about the predictor except its tensors."""
@@ -132,13 +132,13 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
     """Open the predictor that `options` names."""
     if not options.checkpoint:
         raise MotionkitError("no motion predictor was named.", fix="--policy.checkpoint RUN, a run of train-mpl.")
-    found = find_model(weights.located(options.checkpoint), ARTIFACT, DOCUMENT)
-    if found is None:
+    model = find_model(weights.located(options.checkpoint), ARTIFACT, DOCUMENT)
+    if model is None:
         raise MotionkitError(
             f"{options.checkpoint} is not a motion predictor.",
             fix="give a run of train-mpl, or a folder with policy.json.",
         )
-    document = read_model(found.document, PredictorDocument, KIND, f" policy, not {KIND}")
+    document = read_model(model.document, PredictorDocument, KIND, f" policy, not {KIND}")
     joints = len(document.names)
     # Statistics are made outside: they are loaded into, and may not be on the meta device.
     neutral, scales = Statistics.neutral(joints), Scales.neutral(joints)
@@ -149,7 +149,7 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
             encoder = MotionEncoder(document.encoder, document.names, document.fps, scales)
         return PredictorNetwork(document.settings, joints, document.fps, neutral, encoder)
 
-    network = weights.build(make, weights.read(found.tensors), str(found.tensors))
+    network = weights.build(make, weights.read(model.tensors), str(model.tensors))
     predictor = MplPredictor(
         document.settings, network, names=document.names, parents=document.parents,
         offsets=torch.tensor(document.offsets, dtype=torch.float64), fastest=document.fastest,

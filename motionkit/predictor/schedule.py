@@ -52,9 +52,9 @@ def suggest_schedule(
         >>> [stage["range"] for stage in stages]
         [[1, 9], [10, 21], [22, 30]]
     """
-    wanted = [length * part for part in _HORIZON]
-    shrink = min(1.0, min(_LONGEST_HORIZON * fps, window - 1) / wanted[-1])
-    horizons = [max(1, round(frames * shrink + 1e-9)) for frames in wanted]
+    full = [length * part for part in _HORIZON]
+    shrink = min(1.0, min(_LONGEST_HORIZON * fps, window - 1) / full[-1])
+    horizons = [max(1, round(frames * shrink + 1e-9)) for frames in full]
     number = min(epochs, 3)
     # With fewer than three epochs there is one stage for each.
     ends = [round(epochs * sum(_SHARES[: stage + 1])) if number == 3 else stage + 1 for stage in range(number)]
@@ -77,7 +77,7 @@ def suggest_schedule(
     ]
     reason = (
         f"30, 40 and 30 % of {epochs} epochs; free runs of 0.12, 0.18, 0.24 of the median {length:g} frames are "
-        f"{', '.join(f'{frames:.0f}' for frames in wanted)} frames"
+        f"{', '.join(f'{frames:.0f}' for frames in full)} frames"
     )
     if shrink < 1.0:
         reason += (
@@ -98,9 +98,9 @@ def stage_rows(schedule: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]
     rows: list[tuple[object, ...]] = []
     for stage in schedule:
         trainer, groups = stage["trainer"], stage["loss_groups"]
-        own = (trainer[key] for key in ("freerun_weight", "freerun_horizon", "w_latent_consistency"))
+        values = (trainer[key] for key in ("freerun_weight", "freerun_horizon", "w_latent_consistency"))
         epochs = f"{stage['range'][0]} to {stage['range'][1]}"
-        rows.append((stage["label"], epochs, *own, groups["core"]["w_fk_pos"], groups["aux"]["w_limb_geo"]))
+        rows.append((stage["label"], epochs, *values, groups["core"]["w_fk_pos"], groups["aux"]["w_limb_geo"]))
     return rows
 
 
@@ -113,7 +113,7 @@ def schedule_problems(
     Stages follow each other without gap from epoch 1 to the last; the weight and the horizon of free runs never go
     down, the weight ends at 0.3 or more and never rises by more than `LARGEST_STEP` at once.
     """
-    found: list[str] = []
+    problems: list[str] = []
     expected, weight, horizon = 1, 0.0, 0
     for number, stage in enumerate(schedule, start=1):
         label = f"stage {number}"
@@ -123,24 +123,26 @@ def schedule_problems(
             trainer = stage["trainer"]
             next_weight, next_horizon = float(trainer["freerun_weight"]), int(trainer["freerun_horizon"])
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-            found.append(f"{label} lacks range, trainer.freerun_weight or trainer.freerun_horizon.")
+            problems.append(f"{label} lacks range, trainer.freerun_weight or trainer.freerun_horizon.")
             continue
         if first != expected:
-            found.append(f"{label} begins with epoch {first}; epoch {expected} is next.")
+            problems.append(f"{label} begins with epoch {first}; epoch {expected} is next.")
         if last < first:
-            found.append(f"{label} ends with epoch {last}, before it begins.")
+            problems.append(f"{label} ends with epoch {last}, before it begins.")
         if next_weight < weight:
-            found.append(f"freerun_weight goes down from {weight:g} to {next_weight:g} in {label}.")
+            problems.append(f"freerun_weight goes down from {weight:g} to {next_weight:g} in {label}.")
         if next_weight - weight > LARGEST_STEP + 1e-9:
-            found.append(f"freerun_weight rises by {next_weight - weight:.3g} in {label}; {LARGEST_STEP} is the most.")
+            problems.append(
+                f"freerun_weight rises by {next_weight - weight:.3g} in {label}; {LARGEST_STEP} is the most."
+            )
         if next_horizon < horizon:
-            found.append(f"freerun_horizon goes down from {horizon} to {next_horizon} in {label}.")
+            problems.append(f"freerun_horizon goes down from {horizon} to {next_horizon} in {label}.")
         expected, weight, horizon = last + 1, next_weight, next_horizon
     if schedule and expected != epochs + 1:
-        found.append(f"the stages end with epoch {expected - 1}; the training has {epochs}.")
+        problems.append(f"the stages end with epoch {expected - 1}; the training has {epochs}.")
     if schedule and weight < LAST_WEIGHT:
-        found.append(f"freerun_weight ends at {weight:g}; {LAST_WEIGHT} or more makes long runs stable.")
-    return tuple(found)
+        problems.append(f"freerun_weight ends at {weight:g}; {LAST_WEIGHT} or more makes long runs stable.")
+    return tuple(problems)
 
 
 _END = 0.65

@@ -78,19 +78,19 @@ def search(settings: BaseModel) -> Search:
         if not settings.teacher.end_epoch:
             fixed["teacher.end_epoch"] = max(2, round(0.65 * epochs))
     if settings.stages:
-        space = {key: one for key, one in space.items() if not _staged(key, settings.stages)}
+        space = {key: limits for key, limits in space.items() if not _staged(key, settings.stages)}
         space |= _of_stages(settings.stages)
     else:
         space |= _PLAIN
-    every = _STARTER["train.val_every"] if starter else settings.train.val_every or epochs or 1
+    interval = _STARTER["train.val_every"] if starter else settings.train.val_every or epochs or 1
     return Search(
         space, value="heldout.skill.after", watch="mpl/skill", base=fixed, trial=short,
-        patience=max(1, round(_BEFORE_PRUNING / every)),
+        patience=max(1, round(_BEFORE_PRUNING / interval)),
     )  # fmt: skip
 
 
 def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:
-    found: dict[str, Range] = {}
+    space: dict[str, Range] = {}
     for key, top, whole in (("freerun_weight", _MOST_WEIGHT, False), ("freerun_horizon", _FURTHEST, True)):
         places = [place for place, stage in enumerate(stages) if key in stage.trainer]
         values = [stages[place].trainer[key] for place in places]
@@ -100,16 +100,16 @@ def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:
             if key == "freerun_weight" and order == len(values) - 1 and values[-1] >= _LAST_WEIGHT:
                 low = max(low, _LAST_WEIGHT)
             ends = (math.ceil(low), math.floor(high)) if whole else (low, high)
-            found[f"stages.{places[order]}.trainer.{key}"] = Range(ends[0], ends[1], whole=whole)
+            space[f"stages.{places[order]}.trainer.{key}"] = Range(ends[0], ends[1], whole=whole)
     for place, stage in list(enumerate(stages))[min(1, len(stages) - 1) :]:
         prefix = f"stages.{place}"
         if "w_latent_consistency" in stage.trainer:
-            found[f"{prefix}.trainer.w_latent_consistency"] = Range(0.01, 0.45)
+            space[f"{prefix}.trainer.w_latent_consistency"] = Range(0.01, 0.45)
         for group, weights in stage.loss_groups.items():
             for name in ("w_fk_pos", "w_rot_local"):
                 if name in weights:
-                    found[f"{prefix}.loss_groups.{group}.{name}"] = Range(0.05, 0.8)
-    return found
+                    space[f"{prefix}.loss_groups.{group}.{name}"] = Range(0.05, 0.8)
+    return space
 
 
 def _between(values: Sequence[float], top: float) -> list[tuple[float, float]]:

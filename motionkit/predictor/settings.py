@@ -54,10 +54,10 @@ class PredictorSettings(Group):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        found = {} if self.head == "both" else {"shot_share": "--model.head is not both"}
+        idle = {} if self.head == "both" else {"shot_share": "--model.head is not both"}
         if self.head == "delta":
-            found |= dict.fromkeys(("shot", "cosines"), "--model.head is delta")
-        return found | ({"ahead": "--command is none"} if self.command == "none" else {})
+            idle |= dict.fromkeys(("shot", "cosines"), "--model.head is delta")
+        return idle | ({"ahead": "--command is none"} if self.command == "none" else {})
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -65,5 +65,5 @@ def refuse_unknown_losses(stages: Sequence[Stage], known: Sequence[str]) -> None
                     near = nearest(name.removeprefix("w_"), known, 3)
                     raise ValueError(
                         f"{stage.label or stage.range}: loss_groups.{group} has {name}, which is not a loss; "
-                        f"{'near names: ' if near else 'known: '}{', '.join(f'w_{one}' for one in near or known)}"
+                        f"{'near names: ' if near else 'known: '}{', '.join(f'w_{loss}' for loss in near or known)}"
                     )

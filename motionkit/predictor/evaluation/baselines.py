@@ -151,12 +151,12 @@ class Ridge:
         """Return the inputs of the joints, the command's points among them, and the further inputs of the root."""
         recent = known.part(known.frames - self.past)
         six = matrix_to_6d(recent.rotations)
-        own = torch.cat([six[:, :, 0], recent.heights[..., None]], dim=-1)
+        hips = torch.cat([six[:, :, 0], recent.heights[..., None]], dim=-1)
         pose = [_since_last(six[:, :, 1:].flatten(2))]
         if self._every and command is not None:
             pose.append(path_points(command, self._every))
         # Steps per second, so that the penalty weighs them about as it weighs rotations.
-        root = [_since_last(own), (recent.steps * self.fps).flatten(1), recent.contacts.flatten(1)]
+        root = [_since_last(hips), (recent.steps * self.fps).flatten(1), recent.contacts.flatten(1)]
         return torch.cat(pose, dim=1), torch.cat(root, dim=1)
 
     def _pose_targets(self, known: MotionState, truth: MotionState) -> Tensor:
@@ -199,7 +199,7 @@ class _Moments:
         self._shapes = [target.shape[1:] for target in targets]
         flat = [target.flatten(1) for target in targets]
         new = [inputs.sum(0), inputs.T @ inputs, *(part for y in flat for part in (y.sum(0), inputs.T @ y))]
-        self._sums = [old + one for old, one in zip(self._sums, new, strict=True)] if self._sums else new
+        self._sums = [old + addend for old, addend in zip(self._sums, new, strict=True)] if self._sums else new
         self._count += len(inputs)
 
     def fit(self, number: int, width: int) -> _Fit:

@@ -43,7 +43,7 @@ def open_eval_data(
     """Read clips and cut them into windows."""
     splits: tuple[Split, ...] = ("train", split) if split != "train" else ("train",)
     clips = open_clip_set(names, fps, splits, retarget=retarget).in_order(joints)
-    said = ""
+    sentence = ""
     if trained is not None:
         clips, kept = leave_out(clips, split, trained)
         kept.require(
@@ -52,11 +52,11 @@ def open_eval_data(
             "give --data with other clips, or the folder that the predictor was trained on: it has clips of its own "
             "to measure on.",
         )
-        said = "" if STARTER in names and not kept.left_out else kept.sentence("clips")
+        sentence = "" if STARTER in names and not kept.left_out else kept.sentence("clips")
     windows = cut_windows(clips.split(split), past=past, future=future, stride=stride)
     fitting = [clip for clip in clips.clips if clip.split == "train"]
     train = cut_windows(fitting, past=past, future=future, stride=train_stride) if fitting else None
-    notes = [*([said] if said else []), *clips.notes]
+    notes = [*([sentence] if sentence else []), *clips.notes]
     if windows.short:
         listed = ", ".join(windows.short[:3])
         notes.append(
@@ -74,30 +74,30 @@ def open_eval_data(
 
 def find_predictor(path: str) -> FoundModel:
     """Say which motion predictor a run, a checkpoint or a folder holds."""
-    found = open_model(path)
-    if gives_of_model(found) != "predictor":
+    model = open_model(path)
+    if gives_of_model(model) != "predictor":
         raise MotionkitError(
-            f"{found.describe()}; eval mpl measures motion predictors.",
+            f"{model.describe()}; eval mpl measures motion predictors.",
             fix="motionkit eval mpl without a model measures the baselines.",
         )
-    return found
+    return model
 
 
-def open_predictor(found: FoundModel | None, chosen: Chosen | None, *, device: torch.device | str) -> Predictor | None:
+def open_predictor(model: FoundModel | None, chosen: Chosen | None, *, device: torch.device | str) -> Predictor | None:
     """Open a predictor.
 
     Args:
-        found: As `find_predictor` returns it.
+        model: As `find_predictor` returns it.
         chosen: ``--policy``, which has been checked to give a predictor.
         device: Where it goes.
 
     Returns:
         The predictor; None where neither was given.
     """
-    if found is not None and chosen is not None:
-        raise MotionkitError(f"MODEL ({found.path}) and --policy were both given.", fix="leave one of them out.")
-    if found is not None:
-        chosen = choose_one("policies", found.plugin, {"checkpoint": found.path})
+    if model is not None and chosen is not None:
+        raise MotionkitError(f"MODEL ({model.path}) and --policy were both given.", fix="leave one of them out.")
+    if model is not None:
+        chosen = choose_one("policies", model.plugin, {"checkpoint": model.path})
     if chosen is None:
         return None
     predictor: Predictor = chosen.build(device=device, dataset=None)

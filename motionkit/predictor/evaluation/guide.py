@@ -49,8 +49,8 @@ def guide_name(figure: str) -> str:
     """
     head, _, rest = figure.partition("/")
     if head == "key_bone":
-        limb, _, what = rest.rpartition("/")
-        return f"KeyBone/{limb}/{GUIDE_NAMES[what]}"
+        limb, _, name = rest.rpartition("/")
+        return f"KeyBone/{limb}/{GUIDE_NAMES[name]}"
     return GUIDE_NAMES.get(figure, "")
 
 
@@ -89,8 +89,8 @@ def evaluate_freerun(
     """
     wanted = settings or FreeRunSettings()
     windows, body = _windows(predictor, data, body, wanted, stride)
-    found = _figures(predictor, windows, body, wanted.horizon, command=command)
-    return found | {f"FreeRun/{name}": value for name, value in found.items()}
+    figures = _figures(predictor, windows, body, wanted.horizon, command=command)
+    return figures | {f"FreeRun/{name}": value for name, value in figures.items()}
 
 
 def free_figures(measured: Measured) -> dict[str, float]:
@@ -100,16 +100,16 @@ def free_figures(measured: Measured) -> dict[str, float]:
         As `evaluate_freerun`, ``FreeRun/GeoDeg/<ms>`` for each horizon, and the same figures of holding the last pose
         under ``Hold/``, which `motionkit tune --metrics` judges by.
     """
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for row, prefixes in (("model", ("", "FreeRun/")), ("hold", ("Hold/",))):
         for figure, values in measured.values.get(row, {}).items():
             mean = float(values.nanmean())
             if (name := guide_name(figure)) and math.isfinite(mean):
-                found |= {prefix + name: mean for prefix in prefixes}
+                figures |= {prefix + name: mean for prefix in prefixes}
     for key, value in zip(measured.horizons.keys, measured.values["model"]["geo_deg"].tolist(), strict=True):
         if math.isfinite(value):
-            found[f"FreeRun/GeoDeg/{key}"] = value
-    return found
+            figures[f"FreeRun/GeoDeg/{key}"] = value
+    return figures
 
 
 def _windows(
@@ -132,7 +132,9 @@ def _windows(
         )
     splits = {clip.split for clip in data.clips}
     clips = [
-        clip for clip in data.clips if clip.split == next(one for one in ("test", "val", "train") if one in splits)
+        clip
+        for clip in data.clips
+        if clip.split == next(split for split in ("test", "val", "train") if split in splits)
     ]
     past = max(predictor.past, settings.warmup_steps)
     return cut_windows(clips, past=past, future=settings.horizon, stride=stride), Body.of(
@@ -158,10 +160,10 @@ def _figures(predictor: Predictor, windows: Windows, body: Body, frames: int, *,
         for name, sides in terms.items():
             for total, part in zip((above, below), sides, strict=True):
                 total[name] = total.get(name, torch.zeros(())) + part.double().sum(0)
-    found = {}
+    figures = {}
     for name in above:
         place = slice(-1, None) if name in _UP_TO else slice(None)
         under = float(below[name][place].sum())
         if (known_as := guide_name(name)) and under > 0:
-            found[known_as] = float(above[name][place].sum()) / under
-    return found
+            figures[known_as] = float(above[name][place].sum()) / under
+    return figures

@@ -105,27 +105,27 @@ class Predictions:
         """
         about = {
             "clips": [
-                {"key": one.key, "rank": one.rank, "start": one.start, "errors": dict(one.errors),
-                 "own": dict(one.own), "frames": len(one.truth), "feet": one.feet is not None}
-                for one in self.clips
+                {"key": kept.key, "rank": kept.rank, "start": kept.start, "errors": dict(kept.errors),
+                 "own": dict(kept.own), "frames": len(kept.truth), "feet": kept.feet is not None}
+                for kept in self.clips
             ],
             "paths": [
-                {"title": one.title, "key": one.key, "mean": one.mean, "end": one.end, "frames": len(one.predicted)}
-                for one in self.paths
+                {"title": kept.title, "key": kept.key, "mean": kept.mean, "end": kept.end, "frames": len(kept.predicted)}
+                for kept in self.paths
             ],
             "predictor": self.predictor, "ranked": self.ranked, "known": self.known, "fps": self.fps,
             "names": self.names, "parents": self.parents,
         }  # fmt: skip
-        feet = [np.zeros((2, len(one.truth), 2)) if one.feet is None else one.feet for one in self.clips]
+        feet = [np.zeros((2, len(kept.truth), 2)) if kept.feet is None else kept.feet for kept in self.clips]
         along: dict[str, Any] = {
-            f"along_{name}": np.concatenate([getattr(one, name) for one in self.paths]).astype(np.float32)
+            f"along_{name}": np.concatenate([getattr(kept, name) for kept in self.paths]).astype(np.float32)
             for name in (_ALONG if self.paths else ())
         }
         buffer = io.BytesIO()
         np.savez_compressed(
             buffer,
-            truth=np.concatenate([one.truth for one in self.clips]).astype(np.float32),
-            predicted=np.concatenate([one.predicted for one in self.clips]).astype(np.float32),
+            truth=np.concatenate([kept.truth for kept in self.clips]).astype(np.float32),
+            predicted=np.concatenate([kept.predicted for kept in self.clips]).astype(np.float32),
             feet=np.concatenate(feet, axis=1).astype(np.float32),
             **along,
             about=np.array(json.dumps(about)),
@@ -149,7 +149,7 @@ class Predictions:
     @classmethod
     def _of(cls, arrays: Mapping[str, Floats], about: Mapping[str, Any]) -> Self:
         names, parents = tuple(map(str, about["names"])), tuple(map(int, about["parents"]))
-        counts = [int(one["frames"]) for one in about["clips"]]
+        counts = [int(kept["frames"]) for kept in about["clips"]]
         total, known = sum(counts), int(about["known"])
         shape = (total, len(names), 3)
         fits = arrays["truth"].shape == arrays["predicted"].shape == shape and arrays["feet"].shape == (2, total, 2)
@@ -160,10 +160,10 @@ class Predictions:
         feet = np.split(arrays["feet"], ends, axis=1)
         clips = tuple(
             KeptClip(
-                str(one["key"]), int(one["rank"]), float(one["start"]), _errors(one["errors"]), _errors(one["own"]),
-                truth[place], predicted[place], feet[place] if one["feet"] else None,
+                str(kept["key"]), int(kept["rank"]), float(kept["start"]), _errors(kept["errors"]), _errors(kept["own"]),
+                truth[place], predicted[place], feet[place] if kept["feet"] else None,
             )
-            for place, one in enumerate(about["clips"])
+            for place, kept in enumerate(about["clips"])
         )  # fmt: skip
         return cls(
             clips, str(about["predictor"]), int(about["ranked"]), known, float(about["fps"]), names, parents,
@@ -175,7 +175,7 @@ def _paths(arrays: Mapping[str, Floats], about: Any, joints: int, known: int) ->
     """Return the runs along paths; a file of an earlier motionkit has none."""
     if not about:
         return ()
-    counts = [int(one["frames"]) for one in about]
+    counts = [int(kept["frames"]) for kept in about]
     shapes = {"predicted": (joints, 3), "path": (2,), "feet": (2,)}
     parts = {}
     for name in _ALONG:
@@ -185,10 +185,10 @@ def _paths(arrays: Mapping[str, Floats], about: Any, joints: int, known: int) ->
         parts[name] = np.split(values, np.cumsum(counts)[:-1])
     return tuple(
         KeptPath(
-            str(one["title"]), str(one["key"]), float(one["mean"]), float(one["end"]),
+            str(kept["title"]), str(kept["key"]), float(kept["mean"]), float(kept["end"]),
             *(parts[name][place] for name in _ALONG),
         )
-        for place, one in enumerate(about)
+        for place, kept in enumerate(about)
     )  # fmt: skip
 
 
@@ -213,61 +213,65 @@ def keep_predictions(
     """
     errors = clip_errors(row)
     order = by_error(errors, horizons)
-    found = []
+    kept = []
     for place in chosen(order):
         clip = order[place]
         index = (windows.clip == clip).nonzero()[:, 0]
-        own = torch.cat([_window_errors(predictor, windows, part, horizons, command) for part in index.split(BATCH)])
-        near = int((own - errors[clip]).abs().nan_to_num(torch.inf)[:, _furthest(errors[clip], horizons)].argmin())
+        by_window = torch.cat(
+            [_window_errors(predictor, windows, part, horizons, command) for part in index.split(BATCH)]
+        )
+        near = int(
+            (by_window - errors[clip]).abs().nan_to_num(torch.inf)[:, _furthest(errors[clip], horizons)].argmin()
+        )
         window = index[near : near + 1]
         truth, predicted = _both(predictor, windows, window, command)
         joints = [_joints(state, windows.offsets[clip], clips) for state in (truth, predicted)]
         feet = torch.stack([truth.contacts, predicted.contacts]).float().numpy()
         begin = int(windows.starts[window] - windows.starts[index].min())
-        found.append(
+        kept.append(
             KeptClip(
                 windows.keys[clip], place + 1, begin / clips.fps, by_key(errors[clip], horizons),
-                by_key(own[near], horizons), joints[0], joints[1], feet if windows.contacts_known[clip] else None,
+                by_key(by_window[near], horizons), joints[0], joints[1], feet if windows.contacts_known[clip] else None,
             )
         )  # fmt: skip
     return Predictions(
-        tuple(found), name, len(order), windows.past, clips.fps, tuple(clips.names), tuple(clips.parents)
+        tuple(kept), name, len(order), windows.past, clips.fps, tuple(clips.names), tuple(clips.parents)
     )  # fmt: skip
 
 
 @torch.no_grad()
 def keep_paths(
     model: Predictor,
-    found: LongRuns,
+    long_runs: LongRuns,
     clips: ClipSet,  # skeleton and rate
 ) -> tuple[KeptPath, ...]:
     """Return the model's run along each drawn path, up to 10 seconds or the first time that was measured.
 
     Of each path the start is taken whose mean distance is nearest to that of all starts.
     """
-    runs, figures = found.runs[ALONG], found.rows[ALONG][MODEL]
+    runs, figures = long_runs.runs[ALONG], long_runs.rows[ALONG][MODEL]
     assert runs.path is not None
     shown = middle({"seconds": list(runs.ends)})
     mean = figures[f"path_mean/{shown}"]
     places = []
     for name in dict.fromkeys(runs.names):
-        own = torch.tensor([place for place, other in enumerate(runs.names) if other == name])
-        off = mean[own].nan_to_num(torch.inf)
-        places.append(int(own[(off - off.mean()).abs().argmin()]))
+        starts = torch.tensor([place for place, other in enumerate(runs.names) if other == name])
+        off = mean[starts].nan_to_num(torch.inf)
+        places.append(int(starts[(off - off.mean()).abs().argmin()]))
     frames, index = int(runs.ends[shown][0]), runs.index[places]
     path = runs.path[places, :frames].double()
     known = runs.windows.known(index)
     made = predict_checked(model, known, frames, path)
-    wanted = follow(known.then(replace(made, steps=path)).steps.double())[0].float().numpy()
-    whole = known.then(made)
+    path_places = follow(known.then(replace(made, steps=path)).steps.double())[0].float().numpy()
+    motion = known.then(made)
     kept = []
     for row, place in enumerate(places):
-        state, clip = whole.map(lambda values, row=row: values[row]), int(runs.windows.clip[index[row]])
+        state, clip = motion.map(lambda values, row=row: values[row]), int(runs.windows.clip[index[row]])
         kept.append(
             KeptPath(
                 DRAWN[runs.names[place]].title, runs.windows.keys[clip], float(mean[place]),
                 float(figures[f"path_end/{shown}"][place]), _joints(state, runs.windows.offsets[clip], clips),
-                wanted[row], state.contacts.float().numpy(),
+                path_places[row], state.contacts.float().numpy(),
             )
         )  # fmt: skip
     return tuple(kept)
@@ -298,7 +302,7 @@ def _both(predictor: Predictor, windows: Windows, window: Tensor, command: bool)
     """Return truth and prediction of one window, ``[T, ...]`` with the known frames, as far as the clip goes."""
     last = windows.past + int(windows.valid[window])
     known = windows.known(window)
-    truth, predicted = (known.then(one).part(0, last) for one in _run(predictor, windows, window, command))
+    truth, predicted = (known.then(state).part(0, last) for state in _run(predictor, windows, window, command))
     return truth.map(lambda values: values[0]), predicted.map(lambda values: values[0])
 
 
@@ -367,23 +371,23 @@ def continue_clip(
                 f"{clip.key} ends with the start pose: there is no path of its own.", fix="an earlier --at."
             )
         path = rest.steps
-    asked = 0 if path is None else min(len(path), frames)
+    covered = 0 if path is None else min(len(path), frames)
     if path is not None:
         path = path[:frames]
         path = path if len(path) == frames else _longer(path, frames)
-    told = None if path is None else path[None]
-    found = predictor.predict(before.map(lambda values: values[None]), frames, command=told)
-    after = found.map(lambda values: values[0].double())
+    batch_path = None if path is None else path[None]
+    predicted = predictor.predict(before.map(lambda values: values[None]), frames, command=batch_path)
+    after = predicted.map(lambda values: values[0].double())
     truth = _motion(before.then(rest), clips, clip) if rest.frames == frames else None
     made, error = _motion(before.then(after), clips, clip), None
     if path is not None:
-        distance, heading = (values[:asked] for values in path_errors(after.steps, path.double()))
-        speeds = [float(steps[:asked, :2].norm(dim=-1).mean()) * clips.fps for steps in (after.steps, path)]
+        distance, heading = (values[:covered] for values in path_errors(after.steps, path.double()))
+        speeds = [float(steps[:covered, :2].norm(dim=-1).mean()) * clips.fps for steps in (after.steps, path)]
         error = PathError(
-            float(distance.mean()), float(distance[-1]), float(heading.mean()), asked / clips.fps, *speeds
+            float(distance.mean()), float(distance[-1]), float(heading.mean()), covered / clips.fps, *speeds
         )
-        wanted = _motion(before.then(replace(after, steps=path.double())), clips, clip).translations[:, 0]
-        made = replace(made, tracks={**made.tracks, "path": wanted[:, ::2]})
+        path_places = _motion(before.then(replace(after, steps=path.double())), clips, clip).translations[:, 0]
+        made = replace(made, tracks={**made.tracks, "path": path_places[:, ::2]})
     return Continued(made, truth, known / clips.fps, error)
 
 

@@ -57,17 +57,17 @@ class Horizons:
         if not milliseconds:
             raise MotionkitError("no horizon was given.", fix="--horizons 100,200,400,1000")
         frames = []
-        for wanted in milliseconds:
-            exact = wanted * fps / 1000.0
+        for time in milliseconds:
+            exact = time * fps / 1000.0
             frames.append(round(exact))
             if abs(exact - frames[-1]) > 1e-3 or frames[-1] < 1:
                 near = sorted({max(1, int(exact)), int(exact) + 1})
                 raise MotionkitError(
-                    f"a horizon of {wanted:g} ms is not a frame at {fps:g} frames per second.",
+                    f"a horizon of {time:g} ms is not a frame at {fps:g} frames per second.",
                     why=f"the nearest frames are at {' and '.join(f'{1000 * n / fps:.6g}' for n in near)} ms.",
                     fix="--horizons with times of frames, or another --fps.",
                 )
-        return cls(tuple(f"{wanted:g}" for wanted in milliseconds), tuple(frames))
+        return cls(tuple(f"{time:g}" for time in milliseconds), tuple(frames))
 
 
 # Figures of predictions at horizons, as sums of windows: a figure of any set of clips is a quotient of two sums.
@@ -176,7 +176,10 @@ def _up_to(
                 feet = places[:, seam.frames - 1 : seam.frames + frame, list(body.feet)]
                 rows[name].append(slide_terms(feet, truth.contacts[:, :frame], body.fps))
     terms: Terms = {
-        name: (torch.stack([one for one, _ in pairs], dim=1), torch.stack([two for _, two in pairs], dim=1))
+        name: (
+            torch.stack([numerator for numerator, _ in pairs], dim=1),
+            torch.stack([denominator for _, denominator in pairs], dim=1),
+        )
         for name, pairs in rows.items()
         if pairs
     }
@@ -210,15 +213,15 @@ class Row:
     def figures(self, counts: Tensor) -> Figures:
         """Return every figure, each clip counting as often as `counts` (``[B, C]``) says."""
         counts = counts.double()
-        found: Figures = {}
+        figures: Figures = {}
         for name, (above, below) in self.sums.items():
             under = counts @ below
-            found[name] = (counts @ above) / torch.where(under > 0, under, torch.nan)
+            figures[name] = (counts @ above) / torch.where(under > 0, under, torch.nan)
         few = [auroc(part @ self.contact, part @ self.none) for part in counts.split(_DRAWS)]  # [H, B] each
-        found["contact_auroc"] = torch.cat(few, dim=1).T
-        teacher = found["teacher_geo_deg"]
-        found["free_teacher_ratio"] = found["geo_deg"] / torch.where(teacher > 0, teacher, torch.nan)
-        return found
+        figures["contact_auroc"] = torch.cat(few, dim=1).T
+        teacher = figures["teacher_geo_deg"]
+        figures["free_teacher_ratio"] = figures["geo_deg"] / torch.where(teacher > 0, teacher, torch.nan)
+        return figures
 
 
 @dataclass(frozen=True)
@@ -238,16 +241,16 @@ def fit_baselines(
     command: bool = False,  # whether there will be a command
 ) -> dict[str, Predictor]:
     """Return the baselines that every table has."""
-    own = data.names, data.fps
-    found: dict[str, Predictor] = {
-        "hold": Extrapolation(*own, keep=0.0),
-        "velocity": Extrapolation(*own, keep=1.0),
-        "damped": Extrapolation(*own, keep=DAMPED),
+    skeleton = data.names, data.fps
+    baselines: dict[str, Predictor] = {
+        "hold": Extrapolation(*skeleton, keep=0.0),
+        "velocity": Extrapolation(*skeleton, keep=1.0),
+        "damped": Extrapolation(*skeleton, keep=DAMPED),
     }
     if train is not None and len(train.whole()):
-        found["ridge"] = Ridge(*own, train, command=command)
-        found["nearest"] = Nearest(*own, train, command=command)
-    return found
+        baselines["ridge"] = Ridge(*skeleton, train, command=command)
+        baselines["nearest"] = Nearest(*skeleton, train, command=command)
+    return baselines
 
 
 @torch.no_grad()
@@ -351,8 +354,8 @@ def _count(scored: Tensor, predicted: Tensor, truth: Tensor, valid: Tensor, clip
     places = ((truth > CONTACT).long() * clips + clip[:, None, None]) * levels + score_levels(predicted)
     for number, last in enumerate(horizons.frames):
         counts = (frames <= last) & (frames <= valid[:, None])  # [N, F]
-        found = torch.bincount(places[counts].flatten(), minlength=2 * clips * levels)
-        scored[:, number] += found.view(2, clips, levels)
+        counted = torch.bincount(places[counts].flatten(), minlength=2 * clips * levels)
+        scored[:, number] += counted.view(2, clips, levels)
 
 
 def _per_clip(values: Tensor, windows: Windows) -> Tensor:
@@ -382,10 +385,10 @@ def by_error(
 ) -> list[int]:
     """Return the clips from the worst to the best at the furthest horizon that any of them reaches."""
     for place in sorted(range(len(horizons.frames)), key=horizons.frames.__getitem__, reverse=True):
-        found = errors[:, place].tolist()
-        reached = [clip for clip, value in enumerate(found) if math.isfinite(value)]
+        values = errors[:, place].tolist()
+        reached = [clip for clip, value in enumerate(values) if math.isfinite(value)]
         if reached:
-            return sorted(reached, key=lambda clip: -found[clip])
+            return sorted(reached, key=lambda clip: -values[clip])
     return []
 
 
@@ -414,15 +417,15 @@ def worst_document(
         ``of`` and ``beside``, the two names, and ``clips``, at most `LISTED`: ``clip``, ``windows``, ``geo_deg`` and
         ``beside`` by milliseconds.
     """
-    own, other = clip_errors(rows[name]), clip_errors(rows[beside])
+    errors, other = clip_errors(rows[name]), clip_errors(rows[beside])
     clips = [
         {
             "clip": windows.keys[clip],
             "windows": int((windows.clip == clip).sum()),
-            "geo_deg": by_key(own[clip], horizons),
+            "geo_deg": by_key(errors[clip], horizons),
             "beside": by_key(other[clip], horizons),
         }
-        for clip in by_error(own, horizons)[:LISTED]
+        for clip in by_error(errors, horizons)[:LISTED]
     ]
     return {"of": name, "beside": beside, "clips": clips}
 

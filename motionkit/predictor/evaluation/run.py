@@ -93,9 +93,9 @@ def tables(measured: Measured, title: str) -> list[dict[str, Any]]:
     far = measured.horizons.frames.index(measured.horizons.last)
     others = []
     truth = {"skate": next(iter(measured.values.values())).get(TRUTH_SKATE)}
-    every: list[tuple[str, Mapping[str, Tensor | None]]] = [*measured.values.items(), ("truth", truth)]
+    with_truth: list[tuple[str, Mapping[str, Tensor | None]]] = [*measured.values.items(), ("truth", truth)]
     metrics = {name: definition(f"mpl/{name}") for name in _SHOWN}
-    for row, shown in every:
+    for row, shown in with_truth:
         others.append((row, *(_cell(metric, shown.get(name), far) for name, metric in metrics.items())))
     return [
         {"title": title, "columns": ["", *(f"{key} ms" for key in keys)], "rows": rows,
@@ -164,9 +164,9 @@ def evaluate(
     predictors |= fit_baselines(clips, data.train, command=command)
     body = Body.of(clips.names, clips.parents, clips.fps)
     rows = {}
-    for name, one in predictors.items():
+    for name, candidate in predictors.items():
         step = partial(progress, note=name)
-        rows[name] = measure_row(one, data.windows, body, horizons, command=command, progress=step)
+        rows[name] = measure_row(candidate, data.windows, body, horizons, command=command, progress=step)
     measured = measure(rows, len(data.windows.offsets), horizons, seed=seed)
     documents = rows_document(measured)
     best = best_baselines(measured)

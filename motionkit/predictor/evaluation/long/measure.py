@@ -82,15 +82,17 @@ class RealLabel:
     height: float  # as in `Looks`
 
 
-def real_labels(clips: ClipSet, wanted: Sequence[str], body: Body) -> dict[str, RealLabel]:
+def real_labels(clips: ClipSet, labels: Sequence[str], body: Body) -> dict[str, RealLabel]:
     """Measure the real clips of labels, of all splits: each in stretches of `SPAN`, or whole where it is shorter."""
-    found = {}
-    for label in dict.fromkeys(wanted):
-        own = [one for clip in clips.clips if clip.label == label if (one := _looks_of(clip, body)) is not None]
-        joint, moved = leading_joint(torch.stack([one.movement for one in own])) if own else (0, float("nan"))
-        means = [_mean([getattr(one, name) for one in own]) for name in ("slide", "speed", "height")]
-        found[label] = RealLabel(len(own), joint, moved, *means)
-    return found
+    real = {}
+    for label in dict.fromkeys(labels):
+        measured = [look for clip in clips.clips if clip.label == label if (look := _looks_of(clip, body)) is not None]
+        joint, moved = (
+            leading_joint(torch.stack([look.movement for look in measured])) if measured else (0, float("nan"))
+        )
+        means = [_mean([getattr(look, name) for look in measured]) for name in ("slide", "speed", "height")]
+        real[label] = RealLabel(len(measured), joint, moved, *means)
+    return real
 
 
 def _mean(values: Sequence[Tensor]) -> float:
@@ -106,15 +108,15 @@ def _looks_of(clip: StateClip, body: Body) -> Looks | None:
     starts = torch.arange(0, frames - length + 1, max(1, length // 2))
     rows = starts[:, None] + torch.arange(length)
     parts = clip.state.map(lambda values: values[rows].double())
-    found = looks(parts, clip.offsets.expand(len(starts), -1, -1), body)
-    return Looks(found.movement.mean(0), found.slide.mean(), found.speed.mean(), found.height.mean())
+    measured = looks(parts, clip.offsets.expand(len(starts), -1, -1), body)
+    return Looks(measured.movement.mean(0), measured.slide.mean(), measured.speed.mean(), measured.height.mean())
 
 
-def shares(found: Looks, labels: Sequence[str], real: Mapping[str, RealLabel]) -> Tensor:
+def shares(measured: Looks, labels: Sequence[str], real: Mapping[str, RealLabel]) -> Tensor:
     """Return the `movement` of motions as a share of that of real clips of their labels, ``[N]``; NaN as there."""
     joint = torch.tensor([real[label].joint for label in labels])
-    size = found.movement.new_tensor([real[label].movement for label in labels])
-    return movement_share(found.movement, joint, size)
+    size = measured.movement.new_tensor([real[label].movement for label in labels])
+    return movement_share(measured.movement, joint, size)
 
 
 # Motion matching as a baseline for long runs, freely and along a path.
@@ -330,7 +332,7 @@ class LongSettings:
 
     def ends(self, fps: float) -> dict[str, int]:
         """Return the frame of each time, the nearest first, by its key in documents."""
-        return {f"{one:g}": max(1, round(one * fps)) for one in sorted(self.seconds)}
+        return {f"{time:g}": max(1, round(time * fps)) for time in sorted(self.seconds)}
 
 
 @dataclass(frozen=True)
@@ -379,17 +381,17 @@ def measure_long(
 ) -> LongRuns:
     """Measure runs of many seconds, the model's beside those of the baselines."""
     body = Body.of(clips.names, clips.parents, clips.fps)
-    every = 1 + max(clip.state.frames for clip in clips.clips)  # one window for each clip, its first
-    windows = cut_windows(clips.split(settings.split), past=past, future=round(OWN_SECONDS * clips.fps), stride=every)
+    stride = 1 + max(clip.state.frames for clip in clips.clips)  # one window for each clip, its first
+    windows = cut_windows(clips.split(settings.split), past=past, future=round(OWN_SECONDS * clips.fps), stride=stride)
     runs = all_runs(windows, {clip.key: clip.label for clip in clips.clips}, clips.fps, settings)
-    real = real_labels(clips, [label for one in runs.values() for label in one.labels], body)
+    real = real_labels(clips, [label for group in runs.values() for label in group.labels], body)
     rows: dict[str, dict[str, Figures]] = {kind: {} for kind in runs}
-    beside = long_rows(clips, predictor)
-    for kind, one in runs.items():
-        for name, row in beside.items():
-            if one.path is not None or not row.dragged:
-                rows[kind][name] = run_figures(row, one, body, real, progress)
-    return LongRuns(runs, rows, real, settings, clips.fps, _memory(beside))
+    predictors = long_rows(clips, predictor)
+    for kind, group in runs.items():
+        for name, row in predictors.items():
+            if group.path is not None or not row.dragged:
+                rows[kind][name] = run_figures(row, group, body, real, progress)
+    return LongRuns(runs, rows, real, settings, clips.fps, _memory(predictors))
 
 
 @dataclass(frozen=True)
@@ -408,24 +410,24 @@ def long_rows(clips: ClipSet, predictor: Predictor | None) -> dict[str, LongRow]
     `HOLD`), and its root goes along the path. `MATCHING` needs training clips.
     """
     hold = Extrapolation(clips.names, clips.fps, keep=0.0)
-    found = {} if predictor is None else {MODEL: LongRow(predictor)}
-    found[HOLD] = LongRow(hold, told=False)
-    found[DRAGGED] = LongRow(predictor or hold, told=False, dragged=True)
+    rows = {} if predictor is None else {MODEL: LongRow(predictor)}
+    rows[HOLD] = LongRow(hold, told=False)
+    rows[DRAGGED] = LongRow(predictor or hold, told=False, dragged=True)
     train = [clip for clip in clips.clips if clip.split == "train"]
     if Matching.enough(train, clips.fps):
-        found[MATCHING] = LongRow(Matching(clips.names, clips.fps, train))
-    return found
+        rows[MATCHING] = LongRow(Matching(clips.names, clips.fps, train))
+    return rows
 
 
 def _memory(rows: Mapping[str, LongRow]) -> dict[str, int]:
-    found = {}
+    sizes = {}
     for name, row in rows.items():
-        one = row.predictor
-        if isinstance(one, Matching):
-            found[name] = 4 * one.numbers
-        elif name == MODEL and isinstance(one, MplPredictor):
-            found[name] = 4 * sum(tensor.numel() for tensor in one.tensors().values())
-    return found
+        predictor = row.predictor
+        if isinstance(predictor, Matching):
+            sizes[name] = 4 * predictor.numbers
+        elif name == MODEL and isinstance(predictor, MplPredictor):
+            sizes[name] = 4 * sum(tensor.numel() for tensor in predictor.tensors().values())
+    return sizes
 
 
 def all_runs(
@@ -435,31 +437,33 @@ def all_runs(
     settings: LongSettings,  # when, and on how much
 ) -> dict[str, Runs]:
     """Return the runs to make; where no clip goes on for a second there are no own paths."""
-    whole = torch.arange(len(windows))
+    all_windows = torch.arange(len(windows))
     ends = settings.ends(fps)
 
     def runs(index: Tensor, names: Sequence[str], path: Tensor | None, when: Mapping[str, Tensor]) -> Runs:
-        told = tuple(labels[windows.keys[place]] for place in windows.clip[index].tolist())
-        asked = windows.following(index).steps if path is None else path
+        run_labels = tuple(labels[windows.keys[place]] for place in windows.clip[index].tolist())
+        compared = windows.following(index).steps if path is None else path
         reach = windows.valid[index] if END in when or path is None else torch.full((len(index),), path.shape[1])
-        return Runs(windows, index, told, tuple(names), path, when, asked, reach)
+        return Runs(windows, index, run_labels, tuple(names), path, when, compared, reach)
 
     def at(index: Tensor) -> dict[str, Tensor]:
         return {key: torch.full((len(index),), end) for key, end in ends.items()}
 
-    free = spread(whole, settings.clips)
-    found = {FREE: runs(free, [FREE] * len(free), None, at(free))}
-    own = free[windows.valid[free] >= _LEAST * fps]
-    if len(own):
-        found[OWN] = runs(own, [OWN] * len(own), windows.following(own).steps, {END: windows.valid[own]})
-    ahead = windows.known(whole).steps[..., 1].mean(1) * fps
-    going = whole[ahead >= _AHEAD]
-    starts = spread(going if len(going) else whole, settings.starts)
+    free = spread(all_windows, settings.clips)
+    by_kind = {FREE: runs(free, [FREE] * len(free), None, at(free))}
+    own_path = free[windows.valid[free] >= _LEAST * fps]
+    if len(own_path):
+        by_kind[OWN] = runs(
+            own_path, [OWN] * len(own_path), windows.following(own_path).steps, {END: windows.valid[own_path]}
+        )
+    ahead = windows.known(all_windows).steps[..., 1].mean(1) * fps
+    going = all_windows[ahead >= _AHEAD]
+    starts = spread(going if len(going) else all_windows, settings.starts)
     index = starts.repeat(len(DRAWN))
     paths = torch.stack([path.steps(max(ends.values()), fps) for path in DRAWN.values()])
     names = [name for name in DRAWN for _ in starts]
-    found[ALONG] = runs(index, names, paths.repeat_interleave(len(starts), dim=0), at(index))
-    return found
+    by_kind[ALONG] = runs(index, names, paths.repeat_interleave(len(starts), dim=0), at(index))
+    return by_kind
 
 
 def spread(index: Tensor, most: int) -> Tensor:
@@ -509,18 +513,18 @@ def _figures(made: MotionState, runs: Runs, place: Tensor, body: Body, real: Map
     index, reach = runs.index[place], runs.reach[place]
     offsets = runs.windows.offsets[runs.windows.clip[index]]
     labels = [runs.labels[number] for number in place.tolist()]
-    asked = runs.asked[place]
-    far = min(made.frames, asked.shape[1])
-    distance, heading = path_errors(made.steps[:, :far], asked[:, :far].double())
+    path = runs.asked[place]
+    far = min(made.frames, path.shape[1])
+    distance, heading = path_errors(made.steps[:, :far], path[:, :far].double())
     valid = runs.windows.valid[index]
     truth = matrix_to_6d(runs.windows.following(index).rotations[:, :, 1:]).flatten(2)
     six = matrix_to_6d(made.rotations[:, : truth.shape[1], 1:]).flatten(2)
-    found: Figures = {}
+    figures: Figures = {}
     for key, ends in runs.ends.items():
         end = ends[place]
         seen = looks_at(made, end, offsets, body)
-        found[f"movement/{key}"] = shares(seen, labels, real)
-        found |= {f"{name}/{key}": getattr(seen, name) for name in ("slide", "speed", "height")}
+        figures[f"movement/{key}"] = shares(seen, labels, real)
+        figures |= {f"{name}/{key}": getattr(seen, name) for name in ("slide", "speed", "height")}
         rows = torch.arange(len(end))
         counts = torch.arange(far) < end[:, None]
         inside = end <= reach
@@ -530,15 +534,15 @@ def _figures(made: MotionState, runs: Runs, place: Tensor, body: Body, real: Map
             ("path_end", distance[rows, last]),
             ("heading", (heading * counts).sum(1) / end),
         ):
-            found[f"{name}/{key}"] = torch.where(inside, values, torch.nan)
+            figures[f"{name}/{key}"] = torch.where(inside, values, torch.nan)
         above, below = torch.zeros(len(end)).double(), torch.zeros(len(end)).double()
         if runs.path is None or END in runs.ends:  # what follows a drawn path has no truth
             for row in (end <= valid).nonzero()[:, 0].tolist():
                 span = slice(0, int(end[row]))
                 up, down = npss_terms(six[row : row + 1, span], truth[row : row + 1, span])
                 above[row], below[row] = float(up), float(down)
-        found[f"npss_above/{key}"], found[f"npss_below/{key}"] = above, below
-    return found
+        figures[f"npss_above/{key}"], figures[f"npss_below/{key}"] = above, below
+    return figures
 
 
 def _as_long(path: Tensor, frames: int) -> Tensor:
