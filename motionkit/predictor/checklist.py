@@ -1,4 +1,4 @@
-"""The guide's checklist of a training, each line decided by a value. Imports no torch."""
+"""The guide's checklist of a training; each line compares a value with a limit. Imports no torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from motionkit.predictor.schedule import LAST_WEIGHT, schedule_problems, too_few
 from motionkit.predictor.train_settings import GROUPS, SIZES, TrainMplSettings, size_of
 
 _EQUIVALENT = 0.1
-"""Weight of the joints' rotations that does without the other key losses: positions and turns follow from them."""
+"""Weight of the joints' rotations that makes the other key losses optional: positions and turns follow from them."""
 
 _BALANCE = 20.0
 """Largest ratio of two of the key losses; the guide's bad example has 500, its own config 2.5."""

@@ -33,10 +33,10 @@ class StateClip:
     offsets: Tensor  # [J, 3] metres from the parent joint
     split: str  # ``train``, ``val`` or ``test``
     contacts_known: bool  # whether its foot contacts are real; they are 0.5 otherwise
-    # [T, 4] in [0, 1], how much of idle, walk, run and jump its file says each frame is, rows that sum to 1, or to 0
-    # where it says nothing; None where it says nothing at all
+    # [T, 4] in [0, 1] share of idle, walk, run and jump that its file gives each frame: rows sum to 1, or to 0 for a
+    # frame without a label; None if there are no labels
     gait: Tensor | None = None
-    label: str = ""  # what it shows, in small letters: its first caption; empty without one
+    label: str = ""  # its first caption in lower case; empty without one
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ClipSet:
     notes: tuple[str, ...] = ()  # what a person should know, a sentence each
 
     def in_order(self, names: Sequence[str]) -> ClipSet:
-        """Return the set with its joints in the order of `names`, where these are the same joints; else itself.
+        """Return the set with its joints in the order of `names`; itself if these are other joints.
 
         Files of one body differ in the order: a BVH file goes through it limb by limb.
         """
@@ -79,10 +79,9 @@ class ClipSet:
         raise MotionkitError(f"{self.name} has no {split} clip.", why=f"clips per split: {counted}.")
 
     def gait_of(self, clip: StateClip) -> Tensor:
-        """Return how much of each gait the frames of a clip are, ``[T, 4]`` in the order of `motionkit.rigs.GAITS`.
+        """Return the share of each gait in the frames of a clip, ``[T, 4]`` in the order of `motionkit.rigs.GAITS`.
 
-        It is what the clip's file says; where that says nothing, the soft gait of contacts and speed. Rows are 0 where
-        neither is known: the skeleton has no known feet.
+        Frames without a label get the soft gait of contacts and speed, 0 if the skeleton has no known feet.
         """
         state = clip.state
         leg = leg_length(self.names, self.parents, clip.offsets)
@@ -120,7 +119,7 @@ def motion_state(motion: Motion) -> tuple[MotionState, bool]:
 
 
 def _gait(motion: Motion) -> Tensor | None:
-    """Return the gait ``[T, 4]`` of a motion's ``action`` track; None where it has none or names other actions."""
+    """Return the gait ``[T, 4]`` of a motion's ``action`` track; None if it has none or names other actions."""
     action = motion.tracks.get("action")
     if action is None or action.ndim != 2 or action.shape[1] != len(GAITS) or not bool(action.any()):
         return None
@@ -147,14 +146,9 @@ def common_fps(name: str, motions: Iterable[tuple[str, Motion | JointMotion]]) -
 
 
 def clip_set(name: str, clips: Iterable[tuple[str, Clip]], fps: float, *, notes: Iterable[str] = ()) -> ClipSet:
-    """Make a set of clips, at one rate.
+    """Make a set of clips with rotations, given with their ids, at one rate; `fps` 0 keeps the rate of the clips.
 
-    Args:
-        name: What a person calls it.
-        clips: Ids and clips; each with rotations. Clips without a split get that of their group, or one by a hash of
-            it, as `convert` gives them.
-        fps: Frames per second to bring them to; 0 keeps the one that they all have.
-        notes: What is known already.
+    Clips without a split get that of their group, or one by a hash of it, as `convert` gives them.
     """
     states: list[StateClip] = []
     pairs = list(clips)
@@ -226,11 +220,11 @@ def _refuse_mixed(name: str, skeletons: dict[str, list[str]]) -> None:
 
 
 _GRID = 1e4
-"""Steps per metre, radian and unit: the last bits of numbers that are computed from a file differ by machine."""
+"""Steps per metre, radian and unit: the last bits of computed values differ between machines."""
 
 
 def clip_fingerprint(clip: StateClip) -> str:
-    """Return the fingerprint of a motion, to a tenth of a millimetre, whatever its key and its body."""
+    """Return the fingerprint of a motion, to a tenth of a millimetre; key and body do not count."""
     return fingerprint(*(_rounded(part) for part in (clip.state.rotations, clip.state.steps, clip.state.heights)))
 
 
@@ -259,8 +253,8 @@ def _rounded(values: Tensor) -> Tensor:
 class Windows:
     """Windows of ``past`` known frames and ``future`` frames after them, gathered from the clips when asked for.
 
-    A clip shorter than a window gives one window: it stands still in its first frame before it begins, and in its
-    last one after it ended; the frames after its end do not count (`valid`).
+    A clip shorter than a window gives one window, padded with its first and its last frame; the frames after its end
+    do not count (`valid`).
     """
 
     frames: MotionState  # all clips one after the other, those of short clips filled up: [sum T, ...]
@@ -279,6 +273,19 @@ class Windows:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def notes(self, kind: str = "clips") -> list[str]:
+        """Return a sentence about clips that were filled up, and one about those left out."""
+        notes = []
+        if self.short:
+            notes.append(
+                f"{len(self.short)} of {len(self.offsets)} {kind} are shorter than a window ({self.past} + "
+                f"{self.future} frames) and were filled up: {', '.join(self.short[:3])}; what is filled up does not "
+                "count."
+            )
+        if self.left_out:
+            notes.append(f"{len(self.left_out)} clips of a single frame were left out: {', '.join(self.left_out[:3])}.")
+        return notes
+
     def known(self, index: Tensor, *, shift: int = 0) -> MotionState:
         """Return the known frames of windows `index`, ``[N, P, ...]``; with `shift`, of windows so much later."""
         return self._gather(index, shift, self.past)
@@ -291,15 +298,8 @@ class Windows:
     def onward(self, index: Tensor, frames: int, ways: Tensor) -> tuple[MotionState, Tensor]:
         """Return what follows the known frames of windows, beyond the window too, and how much of it is real.
 
-        Where a clip ends its last pose stays, and its root goes on: so a path that is read ahead of the end leads on.
-
-        Args:
-            index: ``[N]`` int64 windows.
-            frames: Frames F'.
-            ways: ``[C, 3]`` the step of each clip's root after its end.
-
-        Returns:
-            ``[N, F', ...]``, and ``[N]`` int64 real frames of them, at least 1.
+        After the end of a clip its last pose is repeated and its root goes on by `ways` (``[C, 3]`` a step), so that a
+        path read beyond the end leads on. Returns F' `frames`, ``[N, F', ...]``, and ``[N]`` real ones, at least 1.
         """
         rows = self.starts[index, None] + self.past + torch.arange(frames)
         end = self.spans[self.clip[index], 1]
@@ -367,7 +367,7 @@ def cut_windows(
 
 
 def _filled(state: MotionState, *, before: int, total: int) -> MotionState:
-    """Stand still before the first frame and after the last one."""
+    """Pad with the first and the last frame, at rest."""
 
     def still(frame: MotionState, count: int) -> MotionState:
         frames = frame.map(lambda values: values.expand(count, *values.shape[1:]))

@@ -1,4 +1,4 @@
-"""``motionkit predict`` and ``motionkit eval mpl``: a clip continued by a predictor, and one measured."""
+"""``motionkit predict``: a clip continued by a motion predictor."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from motionkit.errors import MotionkitError
 if TYPE_CHECKING:
     from motionkit.motion import Motion
 
-_OWN, _STARTER = "own", "starter"
-Split = Annotated[Literal["val", "test"], Cli("--split", panel="What")]
-_DEVICE = "auto, cpu, mps, cuda, cuda:N or N."
+_OWN = "own"
 
 
 class PredictSettings(Settings):
@@ -132,7 +130,7 @@ def predict(
 
 
 def _fixed(motion: Motion) -> tuple[Motion, Mapping[str, Any] | None, str]:
-    """Return a motion with fixed feet, what was done for the document, and in words."""
+    """Return a motion with fixed feet, the figures for the document, and a sentence."""
     from motionkit.rigs import fix_feet
 
     fixed = fix_feet(motion)
@@ -149,7 +147,7 @@ def _fixed(motion: Motion) -> tuple[Motion, Mapping[str, Any] | None, str]:
 
 
 def _start(settings: PredictSettings, model: str) -> tuple[tuple[str, ...], str]:
-    """Return where the clip that is continued is looked for, and ``--retarget`` for it."""
+    """Return the files or folders of the start clip, and ``--retarget`` for them."""
     given = (settings.start,) if settings.start else ()
     return clips_of(model, given, flag="--start"), retarget_of(model, given)
 
@@ -159,13 +157,13 @@ def _open(start: Sequence[str], key: str, fps: float, names: tuple[str, ...], re
     from motionkit.predictor.data import open_clip_set
 
     clips = open_clip_set(start, fps, ("val",), retarget=retarget).in_order(names)
-    if key:
-        chosen = [clip for clip in clips.clips if clip.key == key]
-        if not chosen:
-            keys = ", ".join(clip.key for clip in clips.clips[:5])
-            raise MotionkitError(f"{', '.join(start)} has no clip {key}.", why=f"it has {keys}, ...")
-        return clips, chosen[0]
-    return clips, next((clip for clip in clips.clips if clip.split == "val"), clips.clips[0])
+    if not key:
+        return clips, next((clip for clip in clips.clips if clip.split == "val"), clips.clips[0])
+    for clip in clips.clips:
+        if clip.key == key:
+            return clips, clip
+    keys = ", ".join(clip.key for clip in clips.clips[:5])
+    raise MotionkitError(f"{', '.join(start)} has no clip {key}.", why=f"it has {keys}, ...")
 
 
 PREDICT = Command(predict, PredictSettings, plan=lambda settings, model, out: {"start": _start(settings, model)[0]})

@@ -17,8 +17,9 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Caption, Clip, Motion
 from motionkit.motion.clip import clip_key
 from motionkit.motion.corpus.ids import SPLITS
-from motionkit.predictor.clips import ClipSet, clip_set
+from motionkit.predictor.clips import ClipSet, clip_fingerprint, clip_set, leave_out, set_fingerprint
 from motionkit.rigs import Retarget
+from motionkit.runs import TrainedOn
 from motionkit.starter import CATALOGUE, OFFSETS, PARENTS, Order, StarterClip, perform
 from motionkit.starter.plan import plan
 
@@ -57,9 +58,8 @@ def on_one_skeleton(
 ) -> tuple[list[tuple[str, Clip]], list[str]]:
     """Bring clips to the skeleton that most clips of a folder have.
 
-    Clips of rigs that cannot be brought to it are left out. Copies of one recording, which have one group or files of
-    one name, get one split: the last that any of them has, so that nothing held out is trained on. The sentences are
-    what a person should know.
+    Clips of rigs that cannot be brought to it are left out. Copies of one recording, which share a group or a file
+    name, get one split: the last that any of them has, so that nothing held out is trained on. Also returns notes.
     """
     folder = _chosen(paths, retarget)
     if len({entry.skeleton for entry in clips}) < 2:
@@ -143,7 +143,7 @@ def _recordings(clips: Sequence[ReadClip]) -> dict[str, str]:
 
 
 def _splits(clips: Sequence[ReadClip], recordings: Mapping[str, str]) -> tuple[Mapping[str, str], list[str]]:
-    """Return the split of each clip, empty where no copy has any, and the clips whose own was another."""
+    """Return the split of each clip, empty if no copy has one, and the clips that had another one."""
     last: dict[str, str] = {}
     for entry in clips:
         if split := entry.clip.split:
@@ -220,7 +220,7 @@ def _motion(made: StarterClip) -> Motion:
 
 STARTER = "starter"
 FPS = 30.0
-"""Rate of starter clips where ``--fps 0`` keeps the clips' own."""
+"""Rate of starter clips if ``--fps 0`` keeps the clips' own."""
 
 
 def open_clip_set(
@@ -236,3 +236,24 @@ def open_clip_set(
     if len(names) > 1:
         raise MotionkitError("--data starter was given with other data.", fix="give one of them.")
     return starter_clip_set(fps or FPS, splits)
+
+
+def open_training_clips(
+    names: Sequence[str], fps: float, retarget: str
+) -> tuple[ClipSet, list[str], TrainedOn, dict[str, str]]:
+    """Open training and validation clips; validation clips that are copies of training clips are left out.
+
+    Returns:
+        The clips, notes for the user, fingerprints of the training clips, and that of all clips by setting. The
+        starter has no fingerprints: code makes its clips, and its splits share nothing.
+    """
+    clips = open_clip_set(names, fps, ("train", "val"), retarget=retarget)
+    notes = [*clips.notes]
+    if STARTER in names:
+        return clips, notes, TrainedOn(), {}
+    inputs = {"data": set_fingerprint(clips)}
+    items = TrainedOn.of(map(clip_fingerprint, clips.split("train")))
+    clips, kept = leave_out(clips, "val", items)
+    if kept.left_out:
+        notes.append(kept.sentence("validation clips"))
+    return clips, notes, items, inputs

@@ -1,4 +1,4 @@
-"""What an encoder says of held-out frames, measured beside what saying the same of every frame would reach."""
+"""Probes of an encoder's heads on held-out frames, compared with constant predictions."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ _RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Answers:
-    """What is said of frames."""
+    """Predictions for frames."""
 
     phase: Tensor  # [F, 2] radians, left and right
     gait: Tensor  # [F] int64
@@ -92,10 +92,10 @@ class Answers:
 
 @dataclass(frozen=True)
 class Sums:
-    """What answers are worth, added up over the frames of each clip, float64."""
+    """Errors and hits, summed over the frames of each clip, float64."""
 
     angles: Tensor  # [C, 2] radians between phases, over feet whose phase is sure, and the number of these
-    right: Tensor  # [C, 4] frames of each gait that are told right
+    right: Tensor  # [C, 4] frames of each gait that are predicted right
     seen: Tensor  # [C, 4] frames of each gait
     poses: Tensor  # [C, 2] radians between poses ahead, over joints, and the number of these
 
@@ -116,20 +116,20 @@ class Sums:
 
 @dataclass(frozen=True)
 class Probe:
-    """What an encoder and its baselines say of the same frames."""
+    """Errors of an encoder and its baselines on the same frames."""
 
     own: Sums  # the encoder
-    still: Sums  # the same of every frame: one phase, one gait, the pose held
-    going: Sums  # the same, but for a pose that turns on at a constant angular velocity
+    still: Sums  # a constant prediction: one phase, one gait, the pose held
+    going: Sums  # the same, with a pose that turns on at a constant angular velocity
 
     def figures(self) -> dict[str, float]:
-        """Return metrics ``encoder/...``; those without anything to measure are left out.
+        """Return metrics ``encoder/...``, without those that have nothing to measure.
 
         Names with ``_constant``, ``_prior``, ``_hold`` and ``_velocity`` are of the baselines. ``encoder/skill`` is the
         mean of 1 - error / baseline's error over period, gait (1 - balanced accuracy) and pose (the pose held).
         """
         encoder, still, going = (
-            {name: float(value) for name, value in self._total(sums).figures().items()}
+            {name: float(value) for name, value in sums.drawn(sums.seen.new_ones(len(sums.seen))).figures().items()}
             for sums in (self.own, self.still, self.going)
         )
         figures: dict[str, float] = {}
@@ -152,7 +152,7 @@ class Probe:
     def intervals(self, *, seed: int = 0) -> dict[str, tuple[float, float]]:
         """Return 95 % bootstrap intervals over clips of the encoder's figure minus a baseline's, by the latter.
 
-        None where it is of fewer than two clips.
+        Figures of fewer than two clips have none.
         """
         clips = len(self.own.seen)
         if clips < 2:
@@ -175,14 +175,10 @@ class Probe:
                 intervals[f"encoder/{figure}_{name}"] = (low, high)
         return intervals
 
-    @staticmethod
-    def _total(sums: Sums) -> Sums:
-        return sums.drawn(torch.ones(len(sums.seen), dtype=torch.float64))
-
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is said of every frame alike."""
+    """A constant prediction for all frames."""
 
     phase: Tensor  # [2] radians: the mean direction of the training frames
     gait: int  # the most frequent gait of the training frames
@@ -231,7 +227,7 @@ def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe
 
 @torch.no_grad()
 def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
-    """Add up what answers are worth, clip by clip."""
+    """Sum errors and hits, clip by clip."""
     import roma
 
     clips = int(frames.clip[-1]) + 1 if len(frames) else 0
@@ -311,7 +307,7 @@ def _compared(figures: Mapping[str, float]) -> list[tuple[str, str, str, str, bo
 
 
 def _verdict(ends: tuple[float, float] | None, *, up: bool) -> str:
-    """Return what an interval of the encoder's figure minus a baseline's says."""
+    """Return whether the interval of a difference lies above or below 0."""
     if ends is None:
         return "not known"
     if ends[0] <= 0 <= ends[1]:

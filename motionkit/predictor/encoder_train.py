@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.predictor.clips import clip_fingerprint, leave_out, set_fingerprint
-from motionkit.predictor.data import STARTER, open_clip_set
+from motionkit.predictor.data import open_training_clips
 from motionkit.predictor.encoder import ARTIFACT, FEET, EncoderSizes, MotionEncoder, Scales, save_encoder
 from motionkit.predictor.encoder_probe import (
     Baseline,
@@ -25,7 +24,7 @@ from motionkit.predictor.encoder_probe import (
 )
 from motionkit.predictor.encoder_settings import PretrainEncoderSettings
 from motionkit.rl import stable_hash
-from motionkit.runs import Run, TrainedOn
+from motionkit.runs import Run
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
@@ -39,7 +38,7 @@ class Draw:
 
     index: Tensor  # [N] int64 frames
     hidden: Tensor  # [N] bool: frames whose contacts are hidden
-    noise: Tensor | None  # [N, D] added to what is read, in deviations; None: none
+    noise: Tensor | None  # [N, D] added to the inputs, in deviations; None: none
 
 
 class FrameBatches:
@@ -85,7 +84,7 @@ class FrameBatches:
 
 
 _RARE = 0.02
-"""Share of frames below which a gait counts no more than at it: one odd frame should not rule."""
+"""Least share that a gait is weighed by: a single odd frame must not dominate."""
 
 
 def period_loss(
@@ -177,17 +176,10 @@ class PretrainEncoder:
         """Read the clips and build the encoder."""
         settings = self.settings
         self.device = set_up(settings)
-        self.clips = clips = open_clip_set(settings.data, settings.fps, ("train", "val"), retarget=settings.retarget)
-        chosen = clips.split("train")
-        self.notes = [*clips.notes]
-        self.inputs: dict[str, str] = {}
-        self._items = TrainedOn()
-        if STARTER not in settings.data:  # those clips are made by code, and its splits share nothing
-            self.inputs = {"data": set_fingerprint(clips)}
-            self._items = TrainedOn.of(map(clip_fingerprint, chosen))
-            clips, kept = leave_out(clips, "val", self._items)
-            if kept.left_out:
-                self.notes.append(kept.sentence("validation clips"))
+        clips, self.notes, self._items, self.inputs = open_training_clips(
+            settings.data, settings.fps, settings.retarget
+        )
+        self.clips, chosen = clips, clips.split("train")
         held_out = [clip for clip in clips.clips if clip.split == "val"]
         model, train = settings.model, settings.train
         ahead = max(1, round(train.ahead * clips.fps))
@@ -198,8 +190,8 @@ class PretrainEncoder:
         self.frames = frames.to(self.device)
         self.held_out: Frames | None = None
         if held_out:
-            found = frames_of(clips, held_out, history=sizes.history, ahead=ahead, period=train.period)
-            self.held_out = found.to(self.device)
+            frames_val = frames_of(clips, held_out, history=sizes.history, ahead=ahead, period=train.period)
+            self.held_out = frames_val.to(self.device)
         else:
             self.notes.append("no clip is for validation: the last encoder is kept, and nothing is measured.")
         if not bool(frames.confidence.any()):
@@ -221,14 +213,13 @@ class PretrainEncoder:
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
-        labelled = "of contacts and speed" if not self.labelled else f"{self.labelled} clips say theirs"
         return {
             "model": "mpl-encoder",
             "parameters": sum(parameter.numel() for parameter in self.encoder.parameters()),
             "clips": f"{self.counts[0]} to train on, {self.counts[1]} to validate, {self.encoder.joints} joints, "
             f"{self.clips.fps:g} fps",
             "frames": len(self.frames),
-            "gait": labelled,
+            "gait": f"{self.labelled} clips have labels" if self.labelled else "of contacts and speed",
             "steps": f"{self.settings.run.num_steps}, {self.batches.per_epoch} an epoch",
             "device": describe_device(self.device),
             "notes": list(self.notes),
@@ -286,7 +277,7 @@ class PretrainEncoder:
         with autocast(self.device, self.settings.precision):
             hidden = encoder(inputs[self.share], noise=noise)
             outputs = encoder.period(hidden), encoder.gait(hidden), encoder.turns(hidden)
-        # The losses are weighed by what the whole batch holds.
+        # The losses are means over the whole batch, so the outputs of all processes are needed.
         period, gait, turns = (joined(output.float(), self.world) for output in outputs)
         parts = {
             "period": period_loss(period, frames.period[index], frames.confidence[index]),

@@ -83,7 +83,7 @@ def reach_of(head: Head) -> int:
 def legend(predictor: MplPredictor) -> dict[str, Any]:
     """Return the content of legend.json: the skeleton, and name, unit and range of all columns.
 
-    ``range`` is None where there is no bound; ``mean`` and ``deviation`` are of the training frames.
+    ``range`` is None without a bound; ``mean`` and ``deviation`` are of the training frames.
     """
     network = predictor.network
     heads = heads_of(predictor)
@@ -138,7 +138,7 @@ def heads_of(predictor: MplPredictor) -> dict[str, Head]:
 
 
 def _roles(predictor: MplPredictor) -> dict[str, str]:
-    """Return the joints that tell where a body faces and stands."""
+    """Return the joints that fix the heading and the foot contacts."""
     names = [f"{side} {joint}" for joint in ("hip", "shoulder", "ankle", "toe") for side in ("left", "right")]
     joints = find_roles(predictor.names, predictor.parents)
     return {role: predictor.names[joints[role]] for role in names if role in joints}
@@ -212,7 +212,7 @@ def _listed(values: Tensor) -> Any:
 
 
 _RUNTIME = "predictor.py"
-_SAMPLES = 5  # an example of the free dimension; like no other size, which the exporter would take it for
+_SAMPLES = 5  # example of the free dimension; unlike any other size, which the exporter would identify it with
 _ONNX_PARTS = ("onnx", "onnxscript")
 
 

@@ -29,7 +29,7 @@ _NAME = re.compile(r"(teacher|valfree)_ep(\d+)\.json")
 
 
 def write_epoch(
-    folder: Path,  # the run's folder ``metrics``; made when it is not there
+    folder: Path,  # the run's folder ``metrics``; made if it is missing
     epoch: int,  # the epoch, from 1
     *,
     teacher: Mapping[str, float],  # figures with teacher forcing, by the guide's names, see `evaluate_teacher`
@@ -39,7 +39,7 @@ def write_epoch(
 ) -> None:
     """Write the figures of an epoch: two JSON files, and a line in the curve of each figure.
 
-    Each file is written aside and renamed. An epoch that is written again takes the place of what was there.
+    Each file is written aside and renamed. An epoch that is written again replaces the old one.
 
     Example:
         >>> write_epoch(Path("metrics"), 1, teacher={"GeoDeg": 0.5}, free={"GeoDeg": 2.0}, shares={"core": 1.0})
@@ -60,7 +60,7 @@ def write_epoch(
 
 
 def cut_back(folder: Path, epoch: int) -> None:
-    """Remove what is of later epochs than `epoch`: a resumed run goes on after its checkpoint's epoch."""
+    """Remove figures of epochs after `epoch`: a resumed run goes on after its checkpoint's epoch."""
     for path in sorted(folder.glob("*_ep*.json")):
         if (match := _NAME.fullmatch(path.name)) and int(match[2]) > epoch:
             path.unlink()
@@ -105,7 +105,7 @@ def _file_numbers(table: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _rows(path: Path) -> list[tuple[int, float]]:
-    """Read a curve; lines that are none are left out."""
+    """Read a curve; lines that cannot be read are left out."""
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         epoch, _, value = line.partition(" ")
@@ -132,15 +132,15 @@ _IQR = 1.349
 """Distance of the quartiles of a normal distribution, in standard deviations."""
 
 _LIKE = 4.0
-"""Largest ratio of scales that are still of the same thing; the guide's code has the spread of poses in StdY."""
+"""Largest ratio of two scales of the same quantity; the guide's code has the spread of poses in StdY."""
 
 
 @dataclass(frozen=True)
 class NormTemplate:
-    """What is read of a template."""
+    """The part of a template that is used."""
 
     path: Path  # the file
-    mean_x: Tensor | None  # [6 + 9 J]; None when it is absent
+    mean_x: Tensor | None  # [6 + 9 J]; None if it is absent
     turn_std: Tensor  # [6 J] StdY, the scale of the turns per frame
 
     @property
@@ -218,7 +218,7 @@ def read_template(path: Path) -> NormTemplate:
 
 
 def take_turn_scale(statistics: Statistics, template: NormTemplate, joints: int) -> tuple[Statistics, str]:
-    """Return statistics with a template's scale of turns, if it is of these joints, and what was taken or why not."""
+    """Return statistics with a template's scale of turns, if it fits these joints, and a sentence about it."""
     if template.joints != joints:
         return statistics, (
             f"{template.path} has {template.joints} joints and the clips {joints}: nothing is taken from it."
@@ -256,13 +256,13 @@ def _tanh_scale(values: Tensor) -> Tensor:
 
 
 def _quantiles(values: Tensor, parts: tuple[float, ...]) -> Tensor:
-    """Return ``[len(parts), D]``, a column at a time: torch's own limit is 16 million numbers."""
+    """Return quantiles ``[len(parts), D]``, a column at a time: `torch.quantile` takes at most 16 million numbers."""
     levels = torch.tensor(parts, dtype=values.dtype)
     return torch.stack([torch.quantile(column[:: 1 + len(column) // 10**6], levels) for column in values.T], dim=1)
 
 
 def _numbers(table: Mapping[str, Any], key: str, path: Path) -> Tensor | None:
-    """Return a list of finite numbers; None where it is absent."""
+    """Return a list of finite numbers; None if it is absent."""
     values = table.get(key)
     if values is None:
         return None

@@ -1,4 +1,4 @@
-"""Reads the guide's ``exp_phase_mpl.json``, whose keys stand side by side, into the settings here. Imports no torch."""
+"""Reads the guide's ``exp_phase_mpl.json``, a flat table, into the settings here. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from motionkit.config import Foreign, Problem, SettingsError, renamed
 from motionkit.errors import did_you_mean
 from motionkit.predictor.stages import TRAINER_KEYS
 
-# The keys of the training guide's ``exp_phase_mpl.json``, and what becomes of each.
+# The keys of the training guide's ``exp_phase_mpl.json``, and the settings that they set.
 
 
 LOSSES = (
@@ -75,7 +75,7 @@ ADAPTIVE: Mapping[str, tuple[str, ...]] = {
     "uncertainty": ("adaptive.terms",),
     "dwa": ("adaptive.terms", "adaptive.temperature"),
 }
-"""What acts with each method."""
+"""Options that each method has."""
 
 _PROFILE = "statistics that profile wrote; training reads the clips themselves"
 _DEBUG = "motionkit logs its own metrics"
@@ -92,7 +92,7 @@ LEFT_OUT: Mapping[str, str] = {
     "num_workers": "windows are cut in memory",
     "amp": "--precision is the switch here",
 }
-"""Keys that do nothing here, each with the reason."""
+"""Keys that are ignored, each with the reason."""
 
 LEFT_OUT_PREFIXES: Mapping[str, str] = {
     "lookahead_": "the guide removed this loss; free runs took its place",
@@ -101,7 +101,7 @@ LEFT_OUT_PREFIXES: Mapping[str, str] = {
     "freerun_grad_log": _DEBUG,
     "history_debug_": _DEBUG,
 }
-"""Beginnings of such keys."""
+"""Prefixes of such keys."""
 
 FOOT = (
     "the guide forbids explicit constraints of the feet: they take weight from the losses that teach the motion, and a "
@@ -121,7 +121,7 @@ GUIDE_DEFAULTS: Mapping[str, float] = {
 
 
 def reason_left_out(key: str) -> str:
-    """Return why a key does nothing here; empty when it is no such key."""
+    """Return why a key is ignored; empty if it is not."""
     if key in LEFT_OUT:
         return LEFT_OUT[key]
     return next((reason for prefix, reason in LEFT_OUT_PREFIXES.items() if key.startswith(prefix)), "")
@@ -132,10 +132,10 @@ _TARGETS = "tune --metrics judges by the baselines and the run's own teacher val
 
 
 def translate_stages(
-    stages: object,  # what stands under ``freerun_stage_schedule``; returned as it is where it is not a list of tables
+    stages: object,  # value of ``freerun_stage_schedule``; returned unchanged if it is not a list of tables
     origin: str,  # the file
-    left: dict[str, str],  # keys that do nothing, with reasons; added to
-    problems: list[Problem],  # what is wrong; added to
+    left: dict[str, str],  # keys that are ignored, with reasons; added to
+    problems: list[Problem],  # faults; added to
 ) -> object:
     """Return the stages of a file with the names that `Stage` has.
 
@@ -213,7 +213,7 @@ def _other(
 
 _PATHS = ("data", "bundle", "run.out", "encoder")
 _KNOWN = 25
-"""Known frames of a window, where it is long enough."""
+"""Known frames of a window, if it is long enough."""
 
 
 def is_guide_config(table: Mapping[str, Any], known: Collection[str]) -> bool:
@@ -222,11 +222,11 @@ def is_guide_config(table: Mapping[str, Any], known: Collection[str]) -> bool:
 
 
 def translate(table: Mapping[str, Any], path: Path, known: Collection[str]) -> Foreign | None:
-    """Return what a file of the guide means here; see `motionkit.config.Settings.translate`.
+    """Translate a file of the guide; see `motionkit.config.Settings.translate`.
 
-    Groups of motionkit's own may stand beside the guide's keys; they win. Frames are counted at the clips' own rate
-    unless the file has ``fps``. Its paths count from the folder below which its ``data`` is found: the working
-    folder, the file's, or the folder above that.
+    The file may also have groups of motionkit; these win. Frames are counted at the clips' own rate unless the file
+    has ``fps``. Its paths are relative to the folder below which its ``data`` exists: the working folder, the file's,
+    or the folder above that.
     """
     if not is_guide_config(table, known):
         return None
@@ -266,7 +266,7 @@ def translate(table: Mapping[str, Any], path: Path, known: Collection[str]) -> F
         left[foreign.sources["bundle"]] = f"{name} is not there, and the statistics are those of the clips"
         del foreign.values["bundle"]
     _fill(foreign)
-    for key, value in table.items():  # what is motionkit's own wins
+    for key, value in table.items():  # motionkit's settings win
         if key in known and key not in KEYS:
             for name, part in value.items() if isinstance(value, Mapping) else (("", value),):
                 place = f"{key}.{name}" if name else key
@@ -280,7 +280,7 @@ def translate(table: Mapping[str, Any], path: Path, known: Collection[str]) -> F
 
 
 def _fit(foreign: Foreign, left: dict[str, str]) -> None:
-    """Bring values into the form that they have here, and drop those of an adaptive method that is not chosen."""
+    """Convert values to motionkit's form, and drop those of an adaptive method that is not chosen."""
     values = foreign.values
     method = values.get("adaptive.method", "none")
     for key in ("adaptive.terms", "adaptive.alpha", "adaptive.temperature"):
@@ -295,7 +295,7 @@ def _fit(foreign: Foreign, left: dict[str, str]) -> None:
 
 
 def _place(foreign: Foreign, run_name: object, path: Path) -> str:
-    """Make the file's paths count from the working folder; return where they counted from, empty for that folder."""
+    """Make the file's paths relative to the working folder; return their old base, empty if it is that folder."""
     values, base = foreign.values, Path()
     data = values.get("data")
     first = data[0] if isinstance(data, list) and data else data
@@ -322,7 +322,7 @@ def _below(base: Path, name: str) -> str:
 
 
 def _fill(foreign: Foreign) -> None:
-    """Set what the guide's file takes for granted."""
+    """Set the guide's defaults."""
     values = foreign.values
     if "fps" not in values:
         foreign.put("fps", 0.0, "its frames count at the clips' own rate")

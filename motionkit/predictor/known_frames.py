@@ -78,11 +78,7 @@ class Body:
         axes: str = "y-up",  # a key of `AXES`: those of all that is given
         metres: float = 1.0,  # metres per unit of `root` and `offsets`
     ) -> Known:
-        """Return known frames of a pose over time.
-
-        Raises:
-            ValueError: Shapes do not fit, a joint is missing, a value is not finite, or `axes` is not known.
-        """
+        """Return known frames of a pose over time."""
         names = self.names if names is None else tuple(names)
         turn, order = _axes(axes), self._order(names)
         values = np.asarray(rotations, float)
@@ -117,11 +113,7 @@ class Body:
         axes: str = "y-up",  # a key of `AXES`
         metres: float | None = None,  # metres per unit; None: the unit in which the legs are nearest to a person's
     ) -> Known:
-        """Return known frames of a moving rig, such as `read_bvh` returns; its joints are the predictor's, and others.
-
-        Raises:
-            ValueError: Its joints are not the predictor's, or a value is not finite.
-        """
+        """Return known frames of a moving rig, such as `read_bvh` returns; it may have more joints than the predictor."""
         order, turn = self._order(names), _axes(axes)
         for joint, parent in zip(order, self.parents, strict=True):
             above = "" if parents[joint] < 0 else names[parents[joint]]
@@ -172,7 +164,7 @@ class Body:
         contacts: Array | None,
     ) -> Known:
         if not (math.isfinite(fps) and 0.1 <= fps <= 10_000):
-            raise ValueError(f"{fps} frames per second are none that a motion has")
+            raise ValueError(f"{fps} frames per second: a motion has 0.1 to 10000")
         stands = np.zeros((len(rotations), 0)) if contacts is None else contacts
         for name, values in (("rotations", rotations), ("places", translations), ("contacts", stands)):
             if not np.isfinite(values).all():
@@ -195,7 +187,7 @@ class Body:
         return local, steps, places[:, 0, 1], stands
 
     def _facing(self, names: Sequence[str], world: Array, places: Array) -> Array:
-        """Return where the body faces ``[T]``: at right angles to the line from right to left hip and shoulder."""
+        """Return the heading ``[T]``: at right angles to the line from right to left hip and shoulder."""
         root = world[:, 0]
         yaw = np.arctan2(root[:, 0, 2] - root[:, 2, 0], root[:, 0, 0] + root[:, 2, 2])
         across = np.zeros_like(places[:, 0])
@@ -208,7 +200,7 @@ class Body:
         return np.unwrap(np.where(known, np.arctan2(-across[:, 2], across[:, 0]), yaw))
 
     def _contacts(self, names: Sequence[str], parents: Sequence[int], places: Array) -> Array:
-        """Return how much each foot stands ``[T, 2]``: the score of its best joint; 0.5 where no feet are known."""
+        """Return how much each foot stands ``[T, 2]``: the score of its best joint; 0.5 if no feet are known."""
         feet = []
         for side in ("left", "right"):
             if f"{side} ankle" not in self._roles:
@@ -309,7 +301,7 @@ def _scores(points: Array, fps: float) -> Array:
 
 
 def _ground(heights: Array, speeds: Array, fps: float) -> Array:
-    """Return the height at which each point stands ``[T, 2 P]``: in the second around, or in all of the motion."""
+    """Return the height at which each point stands ``[T, 2 P]``: within a second around, or in the whole motion."""
     still, half = speeds < 0.962 / 4, heights.shape[1] // 2
     lowest = np.array([_standing(heights[:, k], still[:, k]) for k in range(heights.shape[1])])
     other = np.roll(lowest, half)
@@ -331,5 +323,5 @@ def _standing(height: Array, still: Array) -> float:
 
 
 def _level(height: Array) -> float:
-    """Return the height up to which a point stands: of what is within 3 cm of the lowest tenth, the 80th percentile."""
+    """Return the 80th percentile of the heights up to 3 cm above the 10th percentile."""
     return float(np.quantile(height[height <= np.quantile(height, 0.1) + 0.03], 0.8))

@@ -107,13 +107,13 @@ def place(frames: Frames, skeleton: Skeleton) -> Tensor:
 
 
 def contacts(frames: Frames, skeleton: Skeleton) -> Tensor:
-    """L1 of both feet's contacts, which are shares and no classes; 0 for clips whose contacts are not known."""
+    """L1 of both feet's contacts, which are shares, not classes; 0 for clips whose contacts are not known."""
     away = (frames.predicted.state.contacts - frames.truth.contacts).abs().mean(-1)
     return torch.where(frames.contacts_known[:, None], away, 0.0)
 
 
 def skate(frames: Frames, skeleton: Skeleton) -> Tensor:
-    """Metres per second that a foot slides while the true one stands; mean over feet. 0 where feet are not known."""
+    """Metres per second that a foot slides while the true one stands; mean over feet. 0 if feet are not known."""
     if skeleton.feet is None:
         return torch.zeros_like(frames.weights)
     # The known frame comes first, so that diff gives a speed for each of the F frames
@@ -134,7 +134,7 @@ def jerk(frames: Frames, skeleton: Skeleton) -> Tensor:
             return torch.zeros_like(frames.weights)
         lengths = (places.diff(n=_JERK, dim=1).square().sum(-1) + 1e-14).sqrt()
         both.append(lengths.mean(-1) * skeleton.fps**_JERK)
-    # 1 m/s^3 on both sides: the ratio of two bodies that hardly move says nothing
+    # 1 m/s^3 on both sides, so that the ratio of two bodies that hardly move is near 1
     ratio = ((both[0] + 1.0) / (both[1] + 1.0)).log().abs()
     # F + 1 places give F - 2 jerks: zeros stand for the frames before
     return F.pad(ratio, (_JERK - 1, 0))
@@ -146,7 +146,7 @@ def latent_consistency(
     *,
     cosine: bool,  # 1 - cosine in place of L1
 ) -> Tensor:
-    """Difference ``[N, F]`` between the soft period that the hidden state tells and that of the encoder."""
+    """Difference ``[N, F]`` between the soft period read out of the hidden state and that of the encoder."""
     if cosine:
         return 1 - F.cosine_similarity(predicted, period, dim=-1)
     return (predicted - period).abs().mean(-1)
@@ -235,7 +235,7 @@ Term = Callable[[Frames, Skeleton], Tensor]
 
 
 class JointLoss:
-    """Computes the losses that have a weight, each once, from one decode."""
+    """Computes the losses with a weight above 0."""
 
     def __init__(self, settings: LossSettings, skeleton: Skeleton) -> None:
         self.skeleton = skeleton
@@ -249,7 +249,7 @@ class JointLoss:
     def __call__(
         self,
         frames: Frames,  # prediction and truth
-        weights: Mapping[str, float],  # weight by name; names that are no loss of frames are left out
+        weights: Mapping[str, float],  # weight by name; other names than those of frame losses are ignored
     ) -> dict[str, Tensor]:
         """Return the losses with a weight above 0, not yet weighted, each a mean over the frames."""
         chosen = {name: term for name, term in self._terms.items() if weights.get(name, 0.0) > 0}
@@ -257,7 +257,7 @@ class JointLoss:
 
 
 def group_shares(parts: Mapping[str, float]) -> dict[str, float]:
-    """Return each group's share of the whole, 0 to 1, from weighted losses by name."""
+    """Return each group's share of the total, 0 to 1, from weighted losses by name."""
     total = sum(abs(value) for value in parts.values())
     shares = dict.fromkeys(("core", "aux", "long"), 0.0)
     for name, value in parts.items():
@@ -270,7 +270,7 @@ def share_warnings(
     *,
     encoder: bool,  # whether there is an encoder, without which latent_consistency does nothing
 ) -> tuple[str, ...]:
-    """Return what is out of balance, a sentence each, by the guide's limits."""
+    """Return a sentence for each group that is out of the guide's limits."""
     warnings = []
     if shares["core"] > 0.8:
         warnings.append(

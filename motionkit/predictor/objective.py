@@ -1,4 +1,4 @@
-"""What an update minimises: a pass with teacher forcing, a free run, and a shot of all frames at once."""
+"""The loss of an update: a pass with teacher forcing, a free run, and a shot of all frames at once."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from motionkit.predictor.schedule import Values, values_at
 from motionkit.predictor.train_settings import GROUPS, AdaptiveSettings, TrainMplSettings
 from motionkit.training.steps import Parts, State
 
-# Weights of losses that are found while training: GradNorm, uncertainty, dynamic weight averaging.
+# Adaptive weights of losses: GradNorm, uncertainty, dynamic weight averaging.
 #
-# They multiply the user's own weights, so that a group that was switched off stays off.
+# They multiply the user's weights, so that a group that was switched off stays off.
 
 
 _LEAST = 1e-3
@@ -81,11 +81,11 @@ class Adaptive(ABC):
         return (self.factors().to(values) * values).sum()
 
     def look(self, values: Tensor, shared: Tensor) -> None:
-        """Take from the graph of the losses what the method needs; by default nothing."""
+        """Measure what the method needs in the graph of the losses; by default nothing."""
         return
 
     def settle(self) -> None:
-        """Change the factors by what was seen since the last call."""
+        """Change the factors by the losses since the last call."""
         seen, self._seen = self._seen, []
         values = torch.stack(seen).mean(0)
         if bool(values.isfinite().all()):
@@ -133,8 +133,8 @@ class _Learned(Adaptive):
 class GradNorm(_Learned):
     """Chen et al., "GradNorm" (ICML 2018): gradients of all losses at the shared layer become alike.
 
-    The norm of each goes to their mean times the relative inverse training rate to the power `alpha`: a loss that has
-    fallen less than the others gets a larger gradient. The factors add up to their number.
+    The norm of each is moved towards their mean times the relative inverse training rate to the power `alpha`: a loss
+    that has fallen less than the others gets a larger gradient. The factors add up to their number.
     """
 
     def __init__(self, terms: Sequence[str], *, alpha: float, rate: float) -> None:
@@ -164,7 +164,7 @@ class GradNorm(_Learned):
         trained = values / self._first
         slow = (trained / trained.mean().clamp_min(1e-12)) ** self._alpha
         scaled = self.factors() * norms
-        # The gradient of sum |w_i n_i - aim_i| in w_i, the aims held still.
+        # The gradient of sum |w_i n_i - aim_i| in w_i, with constant aims.
         self.numbers.grad = torch.sign(scaled - scaled.mean() * slow) * norms / norms.mean().clamp_min(1e-12)
         self._optimizer.step()
         with torch.no_grad():
@@ -258,7 +258,7 @@ class Objective:
         self._adaptive = build_adaptive(settings.adaptive, _weighted_terms(settings, network), batches.per_epoch)
 
     def parts(self) -> Parts:
-        """Return what a checkpoint holds of it."""
+        """Return the stateful parts for checkpoints."""
         return {} if self._adaptive is None else {"adaptive": self._adaptive}
 
     def settle(self) -> dict[str, float]:
@@ -274,7 +274,7 @@ class Objective:
         step: int,  # number of the update, from 1
         number: int,  # number of the batch in the update
         *,
-        shots: WindowBatch | None,  # windows of the one-shot head, where there is one
+        shots: WindowBatch | None,  # windows of the one-shot head, if there is one
         share: float,  # part of the update that the batch is
     ) -> dict[str, float]:
         """Add the gradients of one batch; returns metrics."""
@@ -307,8 +307,7 @@ class Objective:
             loss = torch.stack(list(weighted.values())).sum()
         else:
             loss = self._adaptive.total(weighted, self._network.last_shared)
-            factors = dict(zip(self._adaptive.terms, self._adaptive.factors().tolist(), strict=True))
-            weighted = {name: value * factors.get(name, 1.0) for name, value in weighted.items()}
+        weighted = self._balanced(weighted)
         (share * loss).backward()
         shares = group_shares({name: float(value.detach()) for name, value in weighted.items()})
         metrics |= {f"{_SHARES}/{group}": part for group, part in shares.items()}
@@ -320,11 +319,15 @@ class Objective:
         values = self._values(step)
         generator = self._batches.generator("shots", step * 1024 + number)
         losses = self._shot(self._network.shot, shots, values, generator)
-        weighted = {name: values.weights[name] * value for name, value in losses.items()}
-        if self._adaptive is not None:
-            factors = dict(zip(self._adaptive.terms, self._adaptive.factors().tolist(), strict=True))
-            weighted = {name: value * factors.get(name, 1.0) for name, value in weighted.items()}
+        weighted = self._balanced({name: values.weights[name] * value for name, value in losses.items()})
         (share * torch.stack(list(weighted.values())).sum()).backward()
+
+    def _balanced(self, weighted: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Multiply losses by their adaptive factors."""
+        if self._adaptive is None:
+            return weighted
+        factors = dict(zip(self._adaptive.terms, self._adaptive.factors().tolist(), strict=True))
+        return {name: value * factors.get(name, 1.0) for name, value in weighted.items()}
 
     def _values(self, step: int) -> Values:
         return values_at(self._settings, (step - 1) / self._batches.per_epoch)
@@ -332,7 +335,7 @@ class Objective:
     def _delta(
         self, network: Delta, batch: WindowBatch, frames: int, forced: float, values: Values, generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """Return the losses of frames that are predicted one by one, a share of them from true frames."""
+        """Return the losses of frames that are predicted one by one, a share `forced` of them from true frames."""
         start, part = _part(batch, frames, generator)
         course = self._course(batch, start, network.ahead, part.truth.frames, generator)
         noise = self._settings.augmentation.noise_std
@@ -367,7 +370,7 @@ class Objective:
         frames = Frames(predicted, part.truth, last, weights, part.offsets, part.contacts_known, part.told)
         losses = self._joint(frames, values.weights)
         if (encoder := self._network.encoder) is not None and values.weights["latent_consistency"] > 0:
-            with torch.no_grad():  # of the true frames, which the encoder reads as they are
+            with torch.no_grad():  # the target: the encoder on the true frames
                 period = periods(encoder, part.known.then(part.truth), part.known.frames)
             away = latent_consistency(
                 trunk.told_period(predicted.hidden), period, cosine=self._settings.loss.latent_cosine
@@ -388,7 +391,7 @@ class Objective:
 
 
 def _weighted_terms(settings: TrainMplSettings, network: PredictorNetwork) -> list[str]:
-    """Return the losses that have a weight in every epoch: those that an adaptive method may balance."""
+    """Return the losses with a weight in every epoch, which an adaptive method may balance."""
     epochs = [values_at(settings, float(epoch)) for epoch in range(settings.run.epochs)]
     names = [name for name in GROUPS if name != "freerun" and all(values.weights[name] > 0 for values in epochs)]
     if network.delta is not None and all(values.freerun_weight > 0 for values in epochs):
@@ -397,7 +400,7 @@ def _weighted_terms(settings: TrainMplSettings, network: PredictorNetwork) -> li
 
 
 def _part(batch: WindowBatch, frames: int, generator: torch.Generator) -> tuple[Tensor, WindowBatch]:
-    """Choose where in each window to predict `frames`, at most all; return the beginnings and the windows there."""
+    """Draw a start in each window for `frames` frames, at most all; return starts and the windows from there."""
     frames = min(frames, batch.truth.frames)
     latest = (batch.valid.clamp_max(batch.future) - frames).clamp_min(0)
     drawn = torch.rand(len(latest), generator=generator).to(latest.device)

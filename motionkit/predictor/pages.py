@@ -1,4 +1,4 @@
-"""What a motion predictor comes to: error against horizon, predictions over the truth, and the worst clips."""
+"""Pages of motion predictors: error against horizon, predictions with the truth, and the worst clips."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from motionkit.tracking import definition
 
 _MODEL = "model"
 _OPENED = 2
-"""Players that are open; the others are drawn when they are opened."""
+"""Players that are drawn at once; the others are drawn when a reader opens them."""
 
 _BAD = {1: "Worst", 2: "Second worst", 3: "Third worst"}
 
 _ROOM = 1.5
-"""Times the error of the last pose held that the charts reach to."""
+"""The charts' upper end, as a multiple of the error of the last pose held."""
 
 _VALIDATED = (100, 200, 400, 1000)  # milliseconds at which a predictor is validated
 
@@ -96,7 +96,7 @@ _SHOWN_SECONDS = 10.0
 
 
 def read_predictions(info: RunInfo) -> tuple[Predictions | None, list[str]]:
-    """Return the predictions that a run has kept, or None, and what a reader would expect and is not there."""
+    """Return the predictions that a run has kept, or None, and a note if they should be there and are not."""
     file = info.directory / "heldout" / FILE
     listed = info.record is not None and "heldout" in info.record.artifacts and "rows" in info.summary
     if not (file.exists() or listed):
@@ -114,25 +114,22 @@ def predictor(source: Source, predictions: Predictions | None) -> str:
 
 
 def predictor_sections(
-    rows: object,  # ``rows`` of the document of ``eval mpl``; read with care, a file may hold anything
+    rows: object,  # ``rows`` of the document of ``eval mpl``; not trusted, as all that is read from a file
     worst: object,  # its ``worst_clips``
-    predictions: Predictions | None,  # what was kept to be looked at
+    predictions: Predictions | None,  # predictions to draw
     long: object = None,
 ) -> str:
-    """Return error against horizon, long runs, predictions in the player, and the worst clips.
-
-    What is not there is left out.
-    """
+    """Return error against horizon, long runs, predictions in the player, and the worst clips, each if it is there."""
     drawn = path_players(predictions) + players(predictions)
     assets = player_assets() if drawn else ""
     return error_curves(rows) + long_runs(long) + assets + drawn + worst_table(worst)
 
 
 def long_runs(long: object) -> str:
-    """Return what is wrong with runs of many seconds, charts of them against time, and the errors along each path."""
+    """Return alarms of runs of many seconds, charts of them against time, and the errors along each path."""
     if not isinstance(long, Mapping):
         return ""
-    kinds = {"free": _rows_of(long.get("free")), "drawn": _at(long, "drawn", "mean")}
+    kinds = {"free": _at(long, "free", "rows"), "drawn": _at(long, "drawn", "mean")}
     real = _at(long, "free", "real")
     colours = {str(row): number for number, row in enumerate({**kinds["free"], **kinds["drawn"]})}
     shown = [
@@ -159,13 +156,9 @@ def _at(table: object, *keys: str) -> Mapping[Any, Any]:
     return table if isinstance(table, Mapping) else {}
 
 
-def _rows_of(group: object) -> Mapping[Any, Any]:
-    return _at(group, "rows")
-
-
 def _paths_table(paths: Mapping[Any, Any]) -> str:
     """Return mean distances from the timed points of each drawn path, by predictor, at the last time up to 10 s."""
-    by_path = {str(path): _rows_of(group) for path, group in paths.items()}
+    by_path = {str(path): _at(group, "rows") for path, group in paths.items()}
     names = list(dict.fromkeys(str(row) for rows in by_path.values() for row in rows))
     times = {time for rows in by_path.values() for row in rows.values() for time, _ in _points(row, "path_mean")}
     near = [time for time in times if time <= _SHOWN_SECONDS] or sorted(times)[:1]
@@ -181,7 +174,7 @@ def _paths_table(paths: Mapping[Any, Any]) -> str:
 
 
 def _labels_table(labels: Mapping[Any, Any]) -> str:
-    """Return the movement of free runs by label, beside that of real clips."""
+    """Return the movement of free runs by label, with that of real clips."""
     groups = {str(label): group for label, group in labels.items() if isinstance(group, Mapping)}
     times = sorted({time for group in groups.values() for time, _ in _points(group, "movement")})
     if not times:
@@ -232,8 +225,7 @@ def players(predictions: Predictions | None) -> str:
     """Return players with truth and prediction in one picture, the worst clips first."""
     if predictions is None:
         return ""
-    drawn = [(clip, _player(clip, predictions)) for clip in predictions.clips]
-    good = [(clip, player) for clip, player in drawn if player]
+    good = [(clip, player) for clip in predictions.clips if (player := _player(clip, predictions))]
     if not good:
         return f"<h2>Predictions</h2>{note('The predictions that were kept cannot be drawn.')}"
     whose = "the model" if predictions.predictor == _MODEL else predictions.predictor
@@ -306,7 +298,7 @@ def _figure(
     colours: Mapping[str, int] | None = None,
     level: object = None,
 ) -> str:
-    """Return a chart of a figure; `level` is what real clips have, a dashed line."""
+    """Return a chart of a figure; `level` is that of real clips, a dashed line."""
     shown = [
         Curve(str(row), points, dots=True, colour=(colours or {}).get(str(row)))
         for row, values in rows.items()
@@ -322,7 +314,7 @@ def _figure(
 
 
 def _far_off(rows: Mapping[Any, Any]) -> dict[str, float]:
-    """Return the baselines whose error would leave no room for the others, with that error at the furthest horizon."""
+    """Return the baselines whose error is too large for the charts, with that error at the furthest horizon."""
     last = {row: points[-1][1] for row, values in rows.items() if (points := _points(values, "geo_deg"))}
     limit = _ROOM * last.get("hold", math.inf)
     return {row: value for row, value in last.items() if row != _MODEL and value > limit}
@@ -415,7 +407,7 @@ def _player(clip: KeptClip, predictions: Predictions) -> str:
     return player_fragment(tracks, assets=False, attributes=("overlay", f'time="{end:.3f}"'))
 
 
-# The page of ``eval mpl``: who wins, the tables, error against horizon, predictions in the player, the worst clips.
+# The page of ``eval mpl``: verdict, tables, error against horizon, predictions in the player, the worst clips.
 
 
 def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> str:

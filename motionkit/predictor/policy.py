@@ -60,8 +60,7 @@ class MplPredictor:
         names: Sequence[str],  # joint names
         parents: Sequence[int],  # parent of each joint, -1 for the root
         offsets: Tensor,  # [J, 3] metres from the parent: the body that roll-outs are written with
-        # Metres per second that the root of its training clips goes at most; a path is not told faster. None: it is not
-        # known.
+        # Largest speed of the root in the training clips, m/s, which limits the speed of a path; None: not known
         fastest: float | None = None,
     ) -> None:
         self.settings = settings
@@ -70,20 +69,20 @@ class MplPredictor:
         self.names, self.parents, self.offsets = tuple(names), tuple(parents), offsets.double()
         self.fastest = fastest
         feet = find_feet(names, parents)
-        # The joint of each foot that stands longest, left and right; None where names do not tell them.
+        # The joint of each foot that stands longest, left and right; None if their names are not known.
         self.feet = None if feet is None else (feet[0][-1], feet[1][-1])
         self._standing = None if self.feet is None else Standing(self.offsets, self.parents, self.feet)
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Fingerprints of what options name: of its weights, as they are now."""
+        """Fingerprint of its weights, by option."""
         return {"checkpoint": fingerprint_tensors(self.tensors())}
 
     @torch.no_grad()
     def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
         """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`.
 
-        A predictor that was trained without a command takes none into account.
+        A predictor that was trained without a command ignores it.
         """
         device = next(self.network.parameters()).device
         read = known.map(lambda values: values.to(device, torch.float32))
@@ -110,7 +109,7 @@ class MplPredictor:
         }
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return everything a checkpoint needs, by name."""
+        """Return weights and statistics by name."""
         return dict(self.network.state_dict())
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:

@@ -28,23 +28,23 @@ _AGAIN = 0.1
 """Seconds after which the heads go on from their joined motion, once the first shot is over."""
 
 _HELD, _LEVEL = 0.3, 0.01
-"""The part of its way along the ground that a foot which stands is kept from, and by how many metres it must be lower
-than the other to count e times as much."""
+"""The part of its slide that a standing foot is kept from, and the metres by which it must be lower than the other to
+count e times as much."""
 
 _NEARER, _LONGER, _CURVE, _MOST = 3.0, 0.25, 0.3, 0.02
-"""How the root is brought nearer to a path in each frame: by this share of what it is off per second, at most by this
-share of its step, and by at most so many radians for each metre of its step. Feet and path together move a root by at
-most so many metres a frame."""
+"""How the root is brought nearer to a path in each frame: by this share of its distance per second, at most by this
+share of its step, and by at most so many radians per metre of its step. Feet and path together move a root by at most
+`_MOST` metres a frame."""
 
 _ASTRAY = 0.5
-"""Metres from a path at which feet do not keep the root any more, nearer to it evenly more."""
+"""Metres from a path at which feet no longer hold the root; nearer to it their hold rises linearly."""
 
 _LIVELY, _POWER, _GAIN = 0.9, 2.0, 1.5
-"""How a run without a path is kept lively: the share of the known movement that is aimed at, the power of its ratio to
-the newest by which ways are lengthened, and the most that they are."""
+"""A run without a path is kept lively: the movement aimed at, as a share of that of the known frames; poses are
+extrapolated by its ratio to the newest movement, to this power, at most by this gain."""
 
 _ROOM = 512
-"""Frames that are made before those that nothing reads any more are dropped."""
+"""Frames that are made before old ones are dropped."""
 
 
 class Predictor:
@@ -125,7 +125,7 @@ class Predictor:
         return cast(Motion, (_orthonormal(np.moveaxis(first, -1, 0), np.moveaxis(second, -1, 0)), *others))
 
     def _livelier(self, part: Motion, rotation: Array, recent: _Recent, known: float) -> Motion:
-        """Return a part whose poses go further from the last one, where joints move less than in the known frames."""
+        """Extrapolate the poses of a part from the last one if joints move less than in the known frames."""
         ratio = _LIVELY * known / max(1e-9, recent.movement(self._six))
         gain = min(max(ratio, 1.0) ** _POWER, _GAIN)
         first, second = (_lerp(rotation[..., column], part[0][..., column], gain) for column in (0, 1))
@@ -133,7 +133,7 @@ class Predictor:
 
 
 class _Recent:
-    """The newest frames as rows, and what each head remembers of them; there is room for those that come."""
+    """The newest frames as rows, and keys and values of each head for them, with room for further frames."""
 
     def __init__(self, rows: Array, heads: Sequence[_Head], reach: int, most: int) -> None:
         rows = rows[-reach:]
@@ -151,7 +151,7 @@ class _Recent:
         return float(np.sqrt(np.einsum("ij,ij->i", change, change)).mean())
 
     def add(self, rows: Array) -> None:
-        """Append rows, and make room for the most that a head writes behind them."""
+        """Append rows, and make room for the frames that a head writes next."""
         end = self.count + len(rows)
         self.rows[self.count : end] = rows
         for head, memory in self.told.items():
@@ -164,7 +164,7 @@ class _Recent:
 
 
 class _Course:
-    """Where a path leads from where the root stands."""
+    """A path as seen from the root."""
 
     def __init__(self, path: Array, ahead: NDArray[np.int64], fastest: float | None) -> None:
         steps = np.concatenate([path, np.repeat(path[-1:], int(ahead.max()), axis=0)]).astype(np.float64)
@@ -177,7 +177,7 @@ class _Course:
         self._start: tuple[float, float, float, int] = 0.0, 0.0, 0.0, 0
 
     def go(self, steps: Array) -> None:
-        """Begin after some steps of the root, wherever they led."""
+        """Move the start by some steps of the root."""
         here = 0.0, 0.0, 0.0
         for step in steps.tolist():
             here = _stepped(here, step)
@@ -188,12 +188,12 @@ class _Course:
         x, z, yaw = self._from_start(here)
         points = self._points.take(self._ahead + (self._start[3] + frame), 0, mode="clip")
         points -= (x, z, 0.0, 0.0)
-        if self._most is not None:  # further away than one gets: in the same direction, as far as one gets
+        if self._most is not None:  # points out of reach are moved nearer, in their direction
             far = np.hypot(points[:, 0], points[:, 1])
             points[:, :2] *= np.minimum(1.0, self._most / np.maximum(far, 1e-9))[:, None]
         cos, sin = math.cos(yaw), math.sin(yaw)
         condition = np.ones(points.size + 1, np.float32)
-        # One turn brings x and z to the heading, and sine and cosine of the path's heading as well.
+        # One rotation turns x and z into the heading's frame, and sine and cosine of the path's heading as well.
         condition[:-1] = (points.reshape(-1, 2) @ np.array([[cos, sin], [-sin, cos]])).ravel()
         return condition
 
@@ -210,7 +210,7 @@ class _Course:
 
 
 class _Standing:
-    """Says by how much the steps of a root must change so that the foot that stands slides less."""
+    """Corrects the steps of the root so that the foot that stands slides less."""
 
     def __init__(self, offsets: Sequence[Sequence[float]], parents: Sequence[int], feet: Sequence[int]) -> None:
         self._legs: list[list[tuple[int, NDArray[np.float32]]]] = []
@@ -227,13 +227,13 @@ class _Standing:
         stood: Array,  # [2] its contacts
         part: Motion,  # the frames
     ) -> Array:
-        """Return what to add to the steps of a part, ``[T, 2]`` metres."""
+        """Return the corrections of the steps of a part, ``[T, 2]`` metres."""
         rotations, steps, _, contacts = part
         rotations = np.concatenate([rotation[None], rotations])
         feet = np.stack([self._place(rotations, leg) for leg in self._legs], axis=1)  # [T + 1, 2, 3]
         cos, sin = np.cos(steps[:, 2, None]), np.sin(steps[:, 2, None])
         x, z = feet[1:, :, 0], feet[1:, :, 2]
-        # A root that goes this way leaves the foot where it is.
+        # With this step of the root the foot stays in its place.
         way = np.stack([feet[:-1, :, 0] - (x * cos + z * sin), feet[:-1, :, 2] - (z * cos - x * sin)], axis=-1)
         heights = feet[1:, :, 1] + feet[:-1, :, 1]
         lower = np.exp((heights.min(-1, keepdims=True) - heights) / (2 * _LEVEL))
@@ -281,7 +281,7 @@ class _Encoder:
 
 
 class _Head:
-    """What both heads read. What is the same for all frames is put into the weights when they are read."""
+    """The layers that both heads share. Constant factors are folded into the weights when they are loaded."""
 
     def __init__(
         self,
@@ -365,7 +365,7 @@ class _Head:
         return attended
 
     def _centred_reading(self) -> tuple[Array, Array]:
-        """Return the first layer with means, speeds and scales of what it reads; its outputs have the mean 0."""
+        """Return the first layer with means, speeds and scales of its inputs folded in; its outputs have the mean 0."""
         t, six = self._t, self._six
         weight = t["trunk.read.weight"].T / t["scale"].astype(np.float64)
         weight[-2 * (_ROOT + _FEET) :] *= 0.5
@@ -440,9 +440,9 @@ class _Shot(_Head):
         return len(self._t["basis"])
 
     def _head(self, frames: int) -> tuple[Array, Array]:
-        """Return head and cosines of some frames in one, ``[width, F D]`` and ``[F, D]``, made once.
+        """Return head and cosines of some frames as one layer, ``[width, F D]`` and ``[F, D]``, made once.
 
-        Frames as many as cosines or more are two products: ``[width, K D]`` and ``[K, D]``.
+        From as many frames as cosines on, the cosines are a second product: ``[width, K D]`` and ``[K, D]``.
         """
         if frames not in self._few:
             scale, basis = self._t["way_std"], self._t["basis"][:frames]
@@ -495,7 +495,7 @@ def _lerp(first: Array, second: Array, share: float) -> Array:
 
 def _orthonormal(first: Array, second: Array) -> Array:
     """Return rotations ``[..., 3, 3]`` by Gram-Schmidt of two columns ``[3, ...]``."""
-    # One coordinate at a time: sums over three numbers, and np.cross, would take longer than all the rest.
+    # One coordinate at a time: np.cross and sums over three numbers would dominate the time of a frame.
     a, b, c = first
     length = np.sqrt(a * a + b * b + c * c)
     a, b, c = a / length, b / length, c / length
@@ -534,7 +534,7 @@ def _follow(steps: Array) -> tuple[Array, Array]:
 
 
 def _steered(steps: Array, pull: Array | None, course: _Course | None, fps: float) -> Array:
-    """Return steps ``[T, 3]`` of a root that feet pull, and that comes nearer to its path; see `_HELD`, `_NEARER`."""
+    """Correct steps ``[T, 3]`` of the root by feet and path; see `_HELD`, `_NEARER`."""
     here, moved = (0.0, 0.0, 0.0), []
     pulls = [[0.0, 0.0]] * len(steps) if pull is None else pull.tolist()
     for frame, (predicted, drawn) in enumerate(zip(steps.tolist(), pulls, strict=True), 1):
@@ -556,7 +556,7 @@ def _steered(steps: Array, pull: Array | None, course: _Course | None, fps: floa
 
 
 def _at_most(x: float, z: float, most: float) -> tuple[float, float]:
-    """Return a way, shortened if it is longer than `most`."""
+    """Shorten a vector that is longer than `most`."""
     share = min(1.0, most / max(1e-9, math.hypot(x, z)))
     return share * x, share * z
 

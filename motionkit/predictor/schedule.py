@@ -1,4 +1,4 @@
-"""The stages of the motion predictor's training: suggest them, and find faults in a user's own."""
+"""The stages of the motion predictor's training: suggest them, find faults in a user's, and values at an epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FULL_POSTURE = 0.35
 """Weight of the losses of posture in the last stage."""
 
 FULL_LATENT = 0.3
-"""The weight of which the consistency of the latent takes 0.1, 0.4 and 0.8 in the three stages."""
+"""Full weight of latent_consistency; the three stages have 0.1, 0.4 and 0.8 of it."""
 
 POSTURE = tuple(part * FULL_POSTURE for part in (0.2, 0.65, 1.0))
 LATENT = tuple(part * FULL_LATENT for part in (0.1, 0.4, 0.8))
@@ -146,28 +146,27 @@ def schedule_problems(
 
 
 _END = 0.65
-"""Where teacher forcing ends by default, as a part of the epochs."""
+"""End of teacher forcing by default, as a share of the epochs."""
 
 _RAMP = 0.6
-"""Where the ramps of free runs end by default, as a part of the epochs."""
+"""End of the ramps of free runs by default, as a share of the epochs."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """What holds at one point."""
+    """Scheduled values at one point of the training."""
 
     teacher: float  # share of frames that are predicted from the true frame before
     freerun_weight: float  # weight of the loss of free runs
     freerun_horizon: int  # frames of a free run
     weights: Mapping[str, float]  # weight of each loss
-    rate: float  # learning rate, as a share of the settings' own
+    rate: float  # learning rate, as a share of the settings'
 
 
 def values_at(settings: TrainMplSettings, done: float) -> Values:
     """Return the values after `done` epochs, a whole number at the beginning of an epoch.
 
-    Without stages weight and horizon of free runs rise evenly over `freerun.ramp_epochs`. In a stage they are the
-    stage's own.
+    Without stages weight and horizon of free runs rise linearly over `freerun.ramp_epochs`; a stage sets them.
     """
     stage = _stage(settings, done)
     trainer = {} if stage is None else stage.trainer
@@ -211,7 +210,7 @@ def teacher_share(settings: TrainMplSettings, done: float, low: float, high: flo
 
 
 def too_few_epochs(settings: TrainMplSettings) -> bool:
-    """Whether there is no teacher forcing only because the epochs are so few; nobody asked for none."""
+    """Whether there is no teacher forcing only because there are so few epochs."""
     teacher = settings.teacher
     open_end = teacher.mode == "epoch_linear" and not teacher.end_epoch
     return open_end and teacher.max > 0 and _end_epoch(settings) <= teacher.start_epoch

@@ -1,4 +1,4 @@
-"""What `motionkit tune --bayes` varies in the predictor's training: the guide's list, with its own limits."""
+"""The search space of `motionkit tune --bayes` for the predictor's training: the guide's list, with its limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLAIN: Mapping[str, Range] = {
     "freerun.horizon": Range(5, 30, whole=True),
     "freerun.first_horizon": Range(1, 5, whole=True),
 }
-"""Searched without stages. Free runs of a second or more made every horizon worse where it was tried."""
+"""Searched without stages. Free runs of a second or more made every horizon worse when they were tried."""
 
 _LAST_WEIGHT, _MOST_WEIGHT = 0.3, 0.8
 """Least and largest free-run weight of the last stage."""
@@ -41,21 +41,21 @@ _STARTER = {
 """Trials on the starter's clips: about a window of each, so that fifty of them take minutes."""
 
 _STARTER_EPOCHS = 6
-"""Epochs of trials on them, where the settings name none; a whole training takes two, of many more windows."""
+"""Epochs of trials on them, if the settings have none; a whole training takes two, of many more windows."""
 
 _STARTER_DROPOUT = 0.02
-"""What train-mpl takes by itself for all of the starter's clips."""
+"""Default dropout of train-mpl for all of the starter's clips."""
 
 _BEFORE_PRUNING = 3
 """Epochs before a trial may be pruned."""
 
 
 def search(settings: BaseModel) -> Search:
-    """Return what is searched; see `motionkit.config.Search`.
+    """Return the search space; see `motionkit.config.Search`.
 
     With stages the free-run weight and horizon of each stage after the first are searched, in ranges that follow each
     other, so that schedules only rise. Losses that the stages set are searched in the stages. The end of teacher
-    forcing is an epoch, so it is searched only where the settings say how many there are: trials may have others.
+    forcing is an epoch, so it is searched only if the settings fix the number of epochs: trials may have others.
     """
     assert isinstance(settings, TrainMplSettings)
     space = dict(_COMMON)
@@ -67,9 +67,8 @@ def search(settings: BaseModel) -> Search:
         short["run.epochs"] = _STARTER_EPOCHS
     if starter and settings.model.dropout is None:
         fixed["model.dropout"] = _STARTER_DROPOUT
-    if (
-        "model.dropout" in fixed or settings.model.dropout is not None
-    ):  # else it follows the size of the data, which is not known yet
+    # An unset dropout follows the size of the data, which is not known yet.
+    if "model.dropout" in fixed or settings.model.dropout is not None:
         space["model.dropout"] = Range(0.0, 0.5)
     if settings.encoder != "none" and settings.loss.latent_consistency:
         space["loss.latent_consistency"] = Range(0.0, 0.45)
@@ -113,13 +112,13 @@ def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:
 
 
 def _between(values: Sequence[float], top: float) -> list[tuple[float, float]]:
-    """Return a range around each value that ends half-way to the next, so that what is drawn rises as they do."""
+    """Return a range around each value that ends half-way to the next, so that drawn values rise as they do."""
     if len(values) < 2:
         return [(value / 2, max(top, value)) for value in values]
-    halves = [(one + other) / 2 for one, other in pairwise(values)]
+    halves = [(value + following) / 2 for value, following in pairwise(values)]
     lows = [values[0], values[0], *halves[1:]]
     highs = [values[0], *halves[1:], max([top, *values])]
-    return [(min(low, one), max(high, one)) for low, one, high in zip(lows, values, highs, strict=True)]
+    return [(min(low, value), max(high, value)) for low, value, high in zip(lows, values, highs, strict=True)]
 
 
 def _staged(key: str, stages: Sequence[Stage]) -> bool:

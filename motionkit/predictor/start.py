@@ -1,4 +1,4 @@
-"""The predictor that is trained: its statistics, its encoder, and where its weights begin."""
+"""A new predictor for training: its statistics, its encoder and its first weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LISTED = 3
 
 @dataclass(frozen=True)
 class Initialised:
-    """What was taken from a file."""
+    """Tensors that were taken from a file."""
 
     source: str  # the file
     taken: tuple[str, ...]  # names of the tensors that were taken
@@ -50,13 +50,9 @@ class Initialised:
 def initialise(network: nn.Module, source: Path) -> Initialised:
     """Take every tensor of the same name and shape from a run, a checkpoint or a file of weights.
 
-    Statistics are taken like weights: what was learned reads numbers of their scale. The encoder is not, it is the
-    one that the settings name.
-
-    Args:
-        network: Changed in place.
-        source: Run of train-mpl, one of its checkpoints, an exported folder, or a file such as the guide's
-            ``best_model.pt`` with ``model_state_dict``.
+    Statistics are taken like weights, since these were learned with inputs of that scale. The encoder is not: it is the
+    one that the settings name. `source` is a run of train-mpl, one of its checkpoints, an exported folder, or a file
+    such as the guide's ``best_model.pt`` with ``model_state_dict``.
     """
     stored = _read(source)
     tensors = {name: value for name, value in network.state_dict().items() if "encoder" not in name.split(".")}
@@ -124,7 +120,7 @@ def new_predictor(
     data: TrainingData,  # clips and windows, whose statistics it takes
     encoder: MotionEncoder | None,  # frozen encoder whose soft period it reads
 ) -> tuple[MplPredictor, list[str]]:
-    """Build a predictor for clips; returns it, and what a person should know of it, a sentence each."""
+    """Build a predictor for clips; returns it and notes for the user."""
     clips, windows = data.clips, data.train
     train = clips.split("train")
     model = settings.model.for_frames(sum(clip.state.frames for clip in train))
@@ -144,7 +140,7 @@ def new_predictor(
     if settings.init is not None and fresh:
         notes.append(initialise(network, settings.init).sentence())
     offsets = torch.stack([clip.offsets for clip in train]).mean(0)
-    # Not the largest step of all: that one may be a glitch.
+    # A quantile, since the largest step may be a glitch.
     fastest = clips.fps * max(float(clip.state.steps[:, :2].norm(dim=-1).quantile(0.9)) for clip in train)
     predictor = MplPredictor(
         model, network, names=clips.names, parents=clips.parents, offsets=offsets, fastest=fastest or None
@@ -153,7 +149,7 @@ def new_predictor(
 
 
 def model_inputs(settings: TrainMplSettings, encoder: MotionEncoder | None) -> dict[str, str]:
-    """Return the fingerprints of what the predictor is made of, by setting, after it was made.
+    """Return the fingerprints of encoder, ``init`` and ``bundle``, by setting.
 
     Those of ``init`` and ``bundle`` are not compared on resume, since they are read at the beginning alone.
     """
@@ -165,7 +161,7 @@ def model_inputs(settings: TrainMplSettings, encoder: MotionEncoder | None) -> d
 
 
 def find_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str, str]:
-    """Open the encoder of ``--encoder``; returns it, its path (empty without one), and where it is from, in words."""
+    """Open the encoder of ``--encoder``; returns it, its path (empty without one), and a description of its origin."""
     if name == "none":
         return None, "", "none"
     if name != "auto":

@@ -54,7 +54,7 @@ def data_facts(clips: ClipSet, encoder: str = "") -> DataFacts:
     )
 
 
-# Free runs on the validation clips while training: what the best weights are chosen by.
+# Free runs on the validation clips while training, by which the best weights are chosen.
 
 
 MILLISECONDS = (100.0, 200.0, 400.0, 1000.0)
@@ -73,8 +73,8 @@ class Validation:
 
     windows: Windows  # windows of the validation clips
     body: Body  # the skeleton
-    horizons: Horizons  # where
-    hold: Row  # what holding the last pose gives there
+    horizons: Horizons  # frames that are measured
+    hold: Row  # figures of the last pose held
 
     @classmethod
     def of(cls, clips: ClipSet, windows: Windows) -> Validation:
@@ -176,6 +176,7 @@ class TrainMpl:
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
         train, network = self.data.train, self.predictor.network
+        encoder = "" if network.encoder is None else self._encoder_from
         return {
             "policy": "mpl",
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
@@ -188,12 +189,8 @@ class TrainMpl:
             "encoder": self._encoder_from,
             "device": describe_device(self.device),
             "notes": list(self._notes),
-            "checklist": as_lines(checklist(self.settings, self._facts())),
+            "checklist": as_lines(checklist(self.settings, data_facts(self.data.clips, encoder))),
         }
-
-    def _facts(self) -> DataFacts:
-        encoder = "" if self.predictor.network.encoder is None else self._encoder_from
-        return data_facts(self.data.clips, encoder)
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.training.base.Trainer.train`."""
@@ -285,7 +282,7 @@ class TrainMpl:
         for number, batch in enumerate(batches):
             shots = self._augment(self.batches.drawn(draws), draws) if self.predictor.network.shot else None
             changed = self._augment(batch, draws)
-            if number % self.world.size != self.world.rank:  # another process's; its draws are made all the same
+            if number % self.world.size != self.world.rank:  # another process's batch; only its draws are made here
                 continue
             metrics = objective.backward(changed, step, number, shots=shots, share=1 / len(batches))
             total = {name: total.get(name, 0.0) + value / len(batches) for name, value in metrics.items()}
@@ -306,7 +303,7 @@ class TrainMpl:
         )  # fmt: skip
 
     def _finish(self, run: Run, before: Mapping[str, Any], best: Best) -> dict[str, object]:
-        """Measure the kept weights beside all baselines, and keep some predictions to look at."""
+        """Measure the kept weights and all baselines, and keep some predictions to look at."""
         windows = self.data.val
         if windows is None:
             return {"table": []}
@@ -326,8 +323,7 @@ class TrainMpl:
             keep=lambda shown: shown.keep(run),
             long=LongSettings(seconds=long, clips=_LONG_CLIPS, starts=_LONG_STARTS) if long else None,
         )  # fmt: skip
-        # A horizon that no clip reaches has no figure.
-        # Means over horizons, as those while training
+        # Mean over horizons, as while training; a horizon that no clip reaches has no figure.
         skills = [value for value in document["rows"]["model"]["skill"].values() if value is not None]
         skill = sum(skills) / len(skills) if skills else 0.0
         _logger.info("%s", document["closing"][-1])
@@ -355,7 +351,7 @@ class TrainMpl:
 
 
 def _further(settings: TrainMplSettings, data: TrainingData) -> int:
-    """Return the frames beyond a window that its path needs, and a faster window."""
+    """Return the frames beyond a window that its path and a faster resampling need."""
     if not settings.told:
         return 0
     ahead = max(settings.model.ahead_frames(data.clips.fps))
@@ -364,7 +360,7 @@ def _further(settings: TrainMplSettings, data: TrainingData) -> int:
 
 
 def _require_shareable(settings: TrainMplSettings, world: World) -> None:
-    """Refuse what processes cannot share: they take turns with the batches of an update."""
+    """Refuse settings that processes cannot share: they divide the batches of an update."""
     count = settings.train.accumulation_steps
     if count % world.size:
         raise MotionkitError(

@@ -52,12 +52,12 @@ SIZES: Mapping[Size, SizeRow] = {
 
 
 def size_of(frames: int) -> Size:
-    """Return which size data of so many frames are."""
+    """Return the size of data with so many frames."""
     return next(name for name, row in SIZES.items() if frames < row.frames)
 
 
 def find_preset(value: Any) -> Preset | None:
-    """Return the values of a preset; None where none is asked for, or none of that name exists."""
+    """Return the values of a preset; None if there is none of that name."""
     name = str(value).strip().lower() if value is not None else ""
     if name not in get_args(Size):
         return None
@@ -93,7 +93,7 @@ class WindowSettings(Group):
     val_every: int = Field(1, ge=0, description="Epochs between free runs on the validation clips; 0: at the end only.")
     val_stride: int = Field(5, ge=1, description="Frames between the windows that are measured.")
     shot_batches: int = Field(
-        6, ge=1, le=64, description="Optimiser steps of the one-shot head per update; each costs a tenth of a free run."
+        6, ge=1, le=64, description="Optimizer steps of the one-shot head per update; each costs a tenth of a free run."
     )
     path_share: float = Field(0.5, ge=0, le=1, description="Share of windows with a command, where command is both.")
     path_off: float = Field(
@@ -319,19 +319,19 @@ class TrainMplSettings(TrainerSettings):
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a run's settings as it had them; see `Translated.recorded`.
 
-        Runs that are older than paths of other speeds and curves had none, and several skeletons were refused.
+        Older runs had no paths of other speeds and curves, and refused several skeletons.
         """
         none = {"loss": {"place": 0.0}, "augmentation": {"bend": 0.0}, "train": {"path_off": 0.0}}
         return {"retarget": "", **with_later(table, none)}
 
     @classmethod
     def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
-        """Return one of the guide's sizes where it is asked for; see `Settings.preset_of`."""
+        """Return the guide's size that is asked for; see `Settings.preset_of`."""
         return find_preset(given.get("preset"))
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
-        """Return what the guide's ``exp_phase_mpl.json`` means; see `Settings.translate`."""
+        """Translate the guide's ``exp_phase_mpl.json``; see `Settings.translate`."""
         return translate(table, path, cls.model_fields)
 
 

@@ -17,12 +17,8 @@ class Extrapolation:
     """Goes on from the last frame at a speed that shrinks by a factor from frame to frame.
 
     Rotations move on in 6D and are made orthonormal again: less wrong after a second than turning on about a fixed
-    axis. Contacts stay as they are; with a command the root follows it.
-
-    Args:
-        names: Joint names.
-        fps: Frames per second.
-        keep: Factor: 0 holds the last pose, where it is; 1 keeps the speed; between them the speed dies away.
+    axis. Contacts stay as they are; with a command the root follows it. `keep` is the factor: 0 holds the last pose, 1
+    keeps the speed.
     """
 
     past = 2
@@ -42,11 +38,11 @@ class Extrapolation:
         return MotionState(matrix_from_6d(moved), steps, heights, last.contacts.expand(-1, frames, -1))
 
 
-# Motion matching as a baseline: what followed the most similar moment of the training clips.
+# Nearest neighbour: the future of the most similar moment of the training clips.
 
 
 _SPEED = 2.0
-"""Weight of how the pose changed, beside the pose: on CMU clips 2 to 10 do alike, 0 is worse by a fifth."""
+"""Weight of the pose's change, relative to the pose: on CMU clips 2 to 10 do alike, 0 is worse by a fifth."""
 
 _AT_ONCE = 512
 
@@ -56,13 +52,7 @@ class Nearest:
 
     Rotations and height go on from the last known frame by the neighbour's changes, so that nothing jumps; steps and
     contacts are the neighbour's. With a command five points of the path count for the distance, and the root follows
-    the command.
-
-    Args:
-        names: Joint names.
-        fps: Frames per second.
-        windows: What to search; windows that are filled up are not used.
-        command: Whether there will be a command.
+    the command. Windows that are filled up are not used.
     """
 
     def __init__(self, names: tuple[str, ...], fps: float, windows: Windows, *, command: bool = False) -> None:
@@ -108,12 +98,7 @@ class Ridge:
     Joints are predicted from joints: 6D rotations of the last frame, and of the nine before it minus it; the target is
     the 6D of a future frame minus the last. Root rotation, height, steps and contacts are predicted from these and
     from their own history. With a command the joints read five points of the path as well, and the root follows it.
-
-    Args:
-        names: Joint names.
-        fps: Frames per second.
-        windows: What to fit to; windows that are filled up are not used.
-        command: Whether there will be a command.
+    Windows that are filled up are not used.
     """
 
     def __init__(self, names: tuple[str, ...], fps: float, windows: Windows, *, command: bool = False) -> None:

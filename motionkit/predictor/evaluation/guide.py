@@ -41,7 +41,7 @@ class FreeRunSettings:
 
 
 def guide_name(figure: str) -> str:
-    """Return a figure's name in the guide; empty where the guide has none.
+    """Return a figure's name in the guide; empty if the guide has none.
 
     Example:
         >>> guide_name("key_bone/left_knee/geo_deg")
@@ -82,23 +82,18 @@ def evaluate_freerun(
     stride: int = 5,  # frames between the beginnings of two free runs of a clip
     command: bool = False,  # give the predictor the path of the truth
 ) -> dict[str, float]:
-    """Return the guide's figures of free runs: means over their frames.
-
-    Returns:
-        The figures of `evaluate_teacher`, each also under ``FreeRun/``.
-    """
-    wanted = settings or FreeRunSettings()
-    windows, body = _windows(predictor, data, body, wanted, stride)
-    figures = _figures(predictor, windows, body, wanted.horizon, command=command)
+    """Return the figures of `evaluate_teacher` in free runs, means over their frames; each also under ``FreeRun/``."""
+    settings = settings or FreeRunSettings()
+    windows, body = _windows(predictor, data, body, settings, stride)
+    figures = _figures(predictor, windows, body, settings.horizon, command=command)
     return figures | {f"FreeRun/{name}": value for name, value in figures.items()}
 
 
 def free_figures(measured: Measured) -> dict[str, float]:
-    """Return the guide's names for a measurement at horizons: means over these, and of the last pose held.
+    """Return a measurement by the guide's names: means over the horizons as `evaluate_freerun` names them.
 
-    Returns:
-        As `evaluate_freerun`, ``FreeRun/GeoDeg/<ms>`` for each horizon, and the same figures of holding the last pose
-        under ``Hold/``, which `motionkit tune --metrics` judges by.
+    ``FreeRun/GeoDeg/<ms>`` is that of one horizon. Figures of the last pose held are under ``Hold/``;
+    `motionkit tune --metrics` judges by them.
     """
     figures: dict[str, float] = {}
     for row, prefixes in (("model", ("", "FreeRun/")), ("hold", ("Hold/",))):
@@ -131,11 +126,8 @@ def _windows(
             fix="read the clips at the predictor's rate: open_clip_set(names, fps, splits).",
         )
     splits = {clip.split for clip in data.clips}
-    clips = [
-        clip
-        for clip in data.clips
-        if clip.split == next(split for split in ("test", "val", "train") if split in splits)
-    ]
+    chosen = next(split for split in ("test", "val", "train") if split in splits)
+    clips = [clip for clip in data.clips if clip.split == chosen]
     past = max(predictor.past, settings.warmup_steps)
     return cut_windows(clips, past=past, future=settings.horizon, stride=stride), Body.of(
         data.names, data.parents, data.fps

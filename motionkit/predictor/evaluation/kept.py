@@ -1,4 +1,4 @@
-"""Predictions that are kept to be looked at, each beside what really followed."""
+"""Predictions that are kept to be looked at, each with the truth."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from motionkit.motion import Motion
 from motionkit.motion.prediction import MotionState, follow, motion_of, path_errors, state_positions
 from motionkit.predictor.clips import ClipSet, StateClip, Windows
 from motionkit.predictor.evaluation.data import require_fit
-from motionkit.predictor.evaluation.long.measure import ALONG, DRAWN, MODEL, LongRuns
+from motionkit.predictor.evaluation.long.measure import ALONG, DRAWN, MODEL, LongRuns, longer
 from motionkit.predictor.evaluation.long.result import middle
 from motionkit.predictor.evaluation.measure import (
     BATCH,
@@ -35,9 +35,6 @@ from motionkit.predictor.evaluation.measure import (
     predict_checked,
 )
 from motionkit.runs import Run, disk_errors, write_bytes_atomic
-
-# Predictions that are kept to be looked at, each beside what really followed.
-
 
 FILE = "predictions.npz"
 
@@ -53,12 +50,12 @@ class KeptClip:
     key: str  # id of the clip
     rank: int  # its place among all clips, 1 for the largest GeoDeg
     start: float  # seconds of the clip before the window begins
-    # GeoDeg of the clip in degrees by milliseconds, mean over its windows; None where it ends before
+    # GeoDeg of the clip in degrees by milliseconds, mean over its windows; None if it ends before
     errors: Mapping[str, float | None]
     own: Mapping[str, float | None]  # the same of this window
     truth: Floats  # [T, J, 3] joints in metres, the known frames first
     predicted: Floats  # the same with the prediction after the known frames
-    # [2, T, 2] contacts of truth and prediction, left and right foot; None where they are not known
+    # [2, T, 2] contacts of truth and prediction, left and right foot; None if they are not known
     feet: Floats | None
 
 
@@ -71,7 +68,7 @@ class KeptPath:
     mean: float  # metres from the timed point, mean over what was predicted
     end: float  # metres at its end
     predicted: Floats  # [T, J, 3] joints in metres, the known frames first
-    path: Floats  # [T, 2] x and z that the root was asked to be at; over the known frames it is where it was
+    path: Floats  # [T, 2] x and z of the path's timed points; in the known frames those of the root
     feet: Floats  # [T, 2] contacts of the prediction
 
 
@@ -98,20 +95,17 @@ class Predictions:
     def save(self, path: Path) -> None:
         """Write an .npz file: ``truth`` and ``predicted`` ``[sum of T, J, 3]``, ``feet``, and JSON in ``about``.
 
-        Runs along paths are in ``along_predicted``, ``along_path`` and ``along_feet``, where there are any.
-
-        Raises:
-            OSError: It cannot be written.
+        Runs along paths, if any, are in ``along_predicted``, ``along_path`` and ``along_feet``.
         """
         about = {
             "clips": [
-                {"key": kept.key, "rank": kept.rank, "start": kept.start, "errors": dict(kept.errors),
-                 "own": dict(kept.own), "frames": len(kept.truth), "feet": kept.feet is not None}
-                for kept in self.clips
+                {"key": clip.key, "rank": clip.rank, "start": clip.start, "errors": dict(clip.errors),
+                 "own": dict(clip.own), "frames": len(clip.truth), "feet": clip.feet is not None}
+                for clip in self.clips
             ],
             "paths": [
-                {"title": kept.title, "key": kept.key, "mean": kept.mean, "end": kept.end, "frames": len(kept.predicted)}
-                for kept in self.paths
+                {"title": run.title, "key": run.key, "mean": run.mean, "end": run.end, "frames": len(run.predicted)}
+                for run in self.paths
             ],
             "predictor": self.predictor, "ranked": self.ranked, "known": self.known, "fps": self.fps,
             "names": self.names, "parents": self.parents,
@@ -160,10 +154,10 @@ class Predictions:
         feet = np.split(arrays["feet"], ends, axis=1)
         clips = tuple(
             KeptClip(
-                str(kept["key"]), int(kept["rank"]), float(kept["start"]), _errors(kept["errors"]), _errors(kept["own"]),
-                truth[place], predicted[place], feet[place] if kept["feet"] else None,
+                str(clip["key"]), int(clip["rank"]), float(clip["start"]), _errors(clip["errors"]), _errors(clip["own"]),
+                truth[place], predicted[place], feet[place] if clip["feet"] else None,
             )
-            for place, kept in enumerate(about["clips"])
+            for place, clip in enumerate(about["clips"])
         )  # fmt: skip
         return cls(
             clips, str(about["predictor"]), int(about["ranked"]), known, float(about["fps"]), names, parents,
@@ -278,7 +272,7 @@ def keep_paths(
 
 
 def _furthest(errors: Tensor, horizons: Horizons) -> int:
-    """Return the place of the furthest horizon that a clip reaches."""
+    """Return the index of the furthest horizon that a clip reaches."""
     reached = [place for place, value in enumerate(errors.isfinite().tolist()) if value]
     return max(reached, key=horizons.frames.__getitem__)
 
@@ -326,7 +320,7 @@ class PathError(NamedTuple):
 
 
 class Continued(NamedTuple):
-    """A start pose and what follows."""
+    """Known frames and their prediction."""
 
     predicted: Motion  # known frames and the prediction after them
     truth: Motion | None  # the clip itself over the same time; None where it ends before
@@ -346,11 +340,7 @@ def continue_clip(
     path: Tensor | None = None,
     own_path: bool = False,  # ask for the clip's own path
 ) -> Continued:
-    """Predict what follows a part of a clip.
-
-    Returns:
-        The motions; with a path, that of the prediction has it as the track ``path``, which the player draws.
-    """
+    """Predict what follows a part of a clip; a path is in the prediction's track ``path``, which the player draws."""
     require_fit(predictor, clips, known, flag="--start")
     if start < 0 or start + known > clip.state.frames:
         least = predictor.past
@@ -373,8 +363,7 @@ def continue_clip(
         path = rest.steps
     covered = 0 if path is None else min(len(path), frames)
     if path is not None:
-        path = path[:frames]
-        path = path if len(path) == frames else _longer(path, frames)
+        path = longer(path[None], frames)[0, :frames]
     batch_path = None if path is None else path[None]
     predicted = predictor.predict(before.map(lambda values: values[None]), frames, command=batch_path)
     after = predicted.map(lambda values: values[0].double())
@@ -393,7 +382,3 @@ def continue_clip(
 
 def _motion(state: MotionState, clips: ClipSet, clip: StateClip) -> Motion:
     return motion_of(state, names=clips.names, parents=clips.parents, offsets=clip.offsets, fps=clips.fps)
-
-
-def _longer(path: Tensor, frames: int) -> Tensor:
-    return torch.cat([path, path[-1:].expand(frames - len(path), -1)])

@@ -93,7 +93,7 @@ class Body:
     parents: tuple[int, ...]  # parent of each joint
     fps: float  # frames per second
     limbs: Mapping[str, int]  # joints of `LIMBS` that are found by their names
-    # The joint of the left foot that stands longest, and of the right one; None where they are not found
+    # The joint of the left foot that stands longest, and of the right one; None if they are not found
     feet: tuple[int, int] | None
 
     @classmethod
@@ -193,25 +193,25 @@ def _up_to(
 BATCH = 256
 RESAMPLES = 1000
 FEWEST = 5
-"""Clips from which an interval says something."""
+"""Fewest clips for an interval."""
 
 _DRAWS = 100
-"""Samples of the bootstrap that are worked on at a time."""
+"""Samples of the bootstrap per batch."""
 
 Figures = dict[str, Tensor]
-"""``[B, H]`` of each figure, in each of B samples of the clips; NaN where it has no meaning."""
+"""``[B, H]`` of each figure, in each of B samples of the clips; NaN if it has no meaning."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What was found of one predictor, per clip."""
+    """Figures of one predictor, per clip."""
 
     sums: Mapping[str, tuple[Tensor, Tensor]]  # [C, H] above and below the fraction bar, by figure (`window_terms`)
     contact: Tensor  # [H, C, L] feet that stand, by the step of the predicted score, up to each horizon
     none: Tensor  # [H, C, L] feet that do not
 
     def figures(self, counts: Tensor) -> Figures:
-        """Return every figure, each clip counting as often as `counts` (``[B, C]``) says."""
+        """Return every figure, each clip counted `counts` (``[B, C]``) times."""
         counts = counts.double()
         figures: Figures = {}
         for name, (above, below) in self.sums.items():
@@ -296,7 +296,7 @@ def measure(
     *,
     seed: int = 0,
 ) -> Measured:
-    """Turn what was found into figures with intervals, and compare with the baselines."""
+    """Return figures with bootstrap intervals, and the skill over ``hold``."""
     generator = torch.Generator().manual_seed(seed)
     draws = torch.randint(clips, (RESAMPLES, clips), generator=generator)
     counts = torch.zeros(RESAMPLES, clips).scatter_add_(1, draws, torch.ones(RESAMPLES, clips))
@@ -316,7 +316,7 @@ def measure(
 
 
 def predict_checked(predictor: Predictor, known: MotionState, frames: int, command: Tensor | None) -> MotionState:
-    """Return what a predictor says, float64; refuse what is not a motion of as many frames."""
+    """Return a prediction, float64; refuse one of another shape or with values that are not finite."""
     predicted = predictor.predict(known, frames, command=command)
     if predicted.rotations.shape[1] != frames or predicted.rotations.shape[2:] != known.rotations.shape[2:]:
         raise MotionkitError(
@@ -337,7 +337,7 @@ def _teacher(
     for frame in horizons.frames:
         known, truth = windows.known(index, shift=frame - 1), windows.following(index, shift=frame - 1)
         path = None
-        if command:  # as long as any other; the window may end before, and the path then goes straight on
+        if command:  # as long as the path of any other call; beyond the window it repeats the last step
             path = torch.cat([truth.steps, truth.steps[:, -1:].expand(-1, frame - 1, -1)], dim=1)
         predicted = predict_checked(predictor, known, 1, path)
         turned = geodesic_degrees(predicted.rotations[:, 0, 1:], truth.rotations[:, 0, 1:]).mean(-1)
@@ -369,12 +369,12 @@ def _per_clip(values: Tensor, windows: Windows) -> Tensor:
 LISTED = 10
 """Clips in the list of the worst."""
 
-_WORST, _MOST = 3, 8
-"""Clips that are shown from the bad end, and in all."""
+_WORST = 3
+"""Worst clips that are kept to be looked at."""
 
 
 def clip_errors(row: Row) -> Tensor:
-    """Return GeoDeg of each clip, ``[C, H]`` degrees, mean over its windows; NaN where it ends before the horizon."""
+    """Return GeoDeg of each clip, ``[C, H]`` degrees, mean over its windows; NaN if it ends before the horizon."""
     above, below = row.sums["geo_deg"]
     return above / torch.where(below > 0, below, torch.nan)
 
@@ -400,14 +400,13 @@ def chosen(order: Sequence[int]) -> list[int]:
         ([0, 1, 2, 50, 99], [0, 1, 2], [])
     """
     last = len(order) - 1
-    places = {*range(min(_WORST, len(order))), *((len(order) // 2, last) if order else ())}
-    return sorted(places)[:_MOST]
+    return sorted({*range(min(_WORST, len(order))), *((len(order) // 2, last) if order else ())})
 
 
 def worst_document(
-    rows: Mapping[str, Row],  # what was found, by predictor
-    name: str,  # whose worst clips
-    beside: str,  # whose GeoDeg on the same clips is given as well
+    rows: Mapping[str, Row],  # by predictor
+    name: str,  # the predictor
+    beside: str,  # a baseline whose GeoDeg on the same clips is given as well
     windows: Windows,  # where it was measured
     horizons: Horizons,  # as in `measure_row`
 ) -> dict[str, Any]:
@@ -431,6 +430,10 @@ def worst_document(
 
 
 def by_key(values: Tensor, horizons: Horizons) -> dict[str, float | None]:
-    """Return ``[H]`` values by milliseconds; None where one is not finite."""
-    pairs = zip(horizons.keys, values.tolist(), strict=True)
-    return {key: value if math.isfinite(value) else None for key, value in pairs}
+    """Return ``[H]`` values by milliseconds; None for one that is not finite."""
+    return {key: finite(value) for key, value in zip(horizons.keys, values.tolist(), strict=True)}
+
+
+def finite(value: float) -> float | None:
+    """Return a value for a document: None if it is not finite."""
+    return value if math.isfinite(value) else None

@@ -19,19 +19,19 @@ from motionkit.predictor.evaluation.baselines import Extrapolation
 from motionkit.predictor.evaluation.measure import Body, predict_checked
 from motionkit.predictor.policy import MplPredictor
 
-# What a motion is like some time after its start: how it moves, slides, goes and stands.
+# Movement, slide, speed and height of motions some time after their start.
 
 
 SPAN = 2.0
 """Seconds up to a time over which a motion is measured: two periods of the slowest movement, half a hertz."""
 
 FEWEST = 3
-"""Clips of a label from which its figures are held to those of real clips."""
+"""Fewest clips of a label whose figures are compared with those of real clips."""
 
 
 @dataclass(frozen=True)
 class Looks:
-    """What N motions are like over some seconds."""
+    """Figures of N motions over some seconds."""
 
     movement: Tensor  # [N, J] metres, see `motionkit.metrics.movement`; NaN below its shortest length
     slide: Tensor  # [N] m/s of the lower foot, see `motionkit.metrics.lower_slide`; NaN for a body without known feet
@@ -44,7 +44,7 @@ def looks(
     offsets: Tensor,  # [N, J, 3] metres
     body: Body,
 ) -> Looks:
-    """Return what motions are like over all of their frames."""
+    """Measure motions over all of their frames."""
     count, frames = state.heights.shape
     joints = state_positions(state, offsets, body.parents)
     headings = follow(state.steps)[1]
@@ -57,7 +57,7 @@ def looks(
 
 
 def looks_at(state: MotionState, ends: Tensor, offsets: Tensor, body: Body) -> Looks:
-    """Return what motions are like over the last `SPAN` before frames `ends`, ``[N]`` int64 at least 1."""
+    """Measure motions over the last `SPAN` before frames `ends`, ``[N]`` int64 at least 1."""
     span = max(1, round(SPAN * body.fps))
     parts: list[Looks] = []
     places: list[Tensor] = []
@@ -72,18 +72,18 @@ def looks_at(state: MotionState, ends: Tensor, offsets: Tensor, body: Body) -> L
 
 @dataclass(frozen=True)
 class RealLabel:
-    """What the real clips of a label are like, mean over the clips."""
+    """Figures of the real clips of a label, mean over the clips."""
 
     clips: int  # how many there are
     joint: int  # the joint that moves most
-    movement: float  # metres that it moves; NaN where no clip is long enough
+    movement: float  # metres that it moves; NaN if no clip is long enough
     slide: float  # as in `Looks`
     speed: float  # as in `Looks`
     height: float  # as in `Looks`
 
 
 def real_labels(clips: ClipSet, labels: Sequence[str], body: Body) -> dict[str, RealLabel]:
-    """Measure the real clips of labels, of all splits: each in stretches of `SPAN`, or whole where it is shorter."""
+    """Measure the real clips of labels, of all splits: each in stretches of `SPAN`, a shorter one as a whole."""
     real = {}
     for label in dict.fromkeys(labels):
         measured = [look for clip in clips.clips if clip.label == label if (look := _looks_of(clip, body)) is not None]
@@ -100,7 +100,7 @@ def _mean(values: Sequence[Tensor]) -> float:
 
 
 def _looks_of(clip: StateClip, body: Body) -> Looks | None:
-    """Return what one clip is like, mean over its stretches; None for one too short to move."""
+    """Measure one clip, mean over its stretches; None if it is too short to move."""
     frames, span = clip.state.frames, round(SPAN * body.fps)
     if frames < SHORTEST * body.fps:
         return None
@@ -131,17 +131,13 @@ _STRIDE = 2
 
 
 class Matching:
-    """Motion matching: plays the training clips, and every `SEARCH` goes on where one fits best.
+    """Motion matching: plays the training clips, and every `SEARCH` seconds jumps to the frame that fits best.
 
-    What is compared is the pose, its change since the frame before, the height, and where the path leads in the next
-    `SEARCH` x 3 seconds from where the root is; each divided by its deviation over the training clips, so that the
-    groups count alike. At a jump what differs is added to the new frames and fades until the next search
-    (Bollo, "Inertialization", GDC 2018, with a smooth step). The root goes as it went in the clip: nothing drags it.
-
-    Args:
-        names: Joint names.
-        fps: Frames per second.
-        clips: Clips of one skeleton; those shorter than the points of the path need are not used.
+    Compared are the pose, its change since the frame before, the height, and the path's points in the next 3 x `SEARCH`
+    seconds, relative to the root; each divided by its deviation over the training clips, so that the groups count
+    alike. The difference at a jump is added to the new frames and fades until the next search (Bollo,
+    "Inertialization", GDC 2018, with a smooth step). The root moves as in the clip. Clips that are shorter than the
+    path's points need are not used.
     """
 
     past = 2
@@ -166,7 +162,7 @@ class Matching:
 
     @property
     def numbers(self) -> int:
-        """How many numbers it keeps: of each frame 6D, steps, height and contacts, and what is compared."""
+        """How many numbers it keeps: 6D, steps, height and contacts of each frame, and the search keys."""
         return int(self._six.numel() + (3 + 1 + 2) * len(self._six) + self._keys.numel())
 
     @staticmethod
@@ -179,7 +175,7 @@ class Matching:
         known = known.map(Tensor.double)
         six, before = (matrix_to_6d(known.rotations[:, -1 - lag]).flatten(1) for lag in (0, 1))
         heights = known.heights[:, -1]
-        path = None if command is None else _longer(command.double(), frames + _POINTS * self._every)
+        path = None if command is None else longer(command.double(), frames + _POINTS * self._every)
         made: list[MotionState] = []
         for done in range(0, frames, self._every):
             parts = self._pose(six, before, heights)
@@ -195,7 +191,7 @@ class Matching:
         return MotionState.joined(made).part(0, frames)
 
     def _played(self, row: Tensor, six: Tensor, heights: Tensor) -> tuple[MotionState, Tensor]:
-        """Return the frames after `row` with what differs from the pose at hand added, and their 6D."""
+        """Return the frames after `row`, with the difference to the current pose faded out, and their 6D."""
         time = torch.arange(1, self._every + 1)
         rows = row[:, None] + time
         part = time.double() / self._every
@@ -207,7 +203,7 @@ class Matching:
         return state, matrix_to_6d(rotations).flatten(2)
 
     def _ahead(self, path: Tensor, steps: Tensor, done: int) -> Tensor:
-        """Return where the path leads from where the root is, as `path_points`."""
+        """Return the path's points relative to the root, as `path_points`."""
         still = path.new_zeros(len(path), 1, 3)
         place, yaw = (values[:, -1:] for values in follow(torch.cat([still, steps], dim=1)))
         there, facing = follow(torch.cat([still, path[:, : done + _POINTS * self._every]], dim=1))
@@ -225,13 +221,13 @@ class Matching:
         return torch.cat([part / scale for part, scale in zip(parts, self._scales, strict=False)], dim=1)
 
 
-def _longer(path: Tensor, frames: int) -> Tensor:
-    """Return a path that goes on as its last step where it is shorter."""
+def longer(path: Tensor, frames: int) -> Tensor:
+    """Pad a path ``[N, F, 3]`` that is shorter than `frames` with its last step."""
     missing = max(0, frames - path.shape[1])
     return torch.cat([path, path[:, -1:].expand(-1, missing, -1)], dim=1)
 
 
-# Paths that no clip has: what a predictor is asked to walk when it is measured.
+# Drawn paths, which no clip has.
 
 
 _PACE = 1.2
@@ -275,13 +271,13 @@ def _slalom(time: float) -> float:
 
 
 def _stopping(time: float) -> float:
-    """Return the speed of one who walks 3 s, slows down in half a second, stands 2 s, and goes on likewise."""
+    """Return the speed of a person who walks 3 s, slows down in half a second, stands 2 s, and walks on likewise."""
     time %= 6.0
     return _PACE * max(min(1.0, (3.5 - time) / 0.5), (time - 5.5) / 0.5, 0.0)
 
 
 def _on_the_spot(time: float) -> float:
-    """Return the turn of one who turns by 180 degrees in 3 s and then stands 2 s."""
+    """Return the turn of a person who turns by 180 degrees in 3 s and then stands 2 s."""
     return math.pi / 3 if time % 5.0 < 3.0 else 0.0
 
 
@@ -312,13 +308,13 @@ _LEAST = 1.0
 """Seconds of its own path that a clip must have."""
 
 _AHEAD = 0.3
-"""m/s ahead from which a clip begins with going somewhere, so that a drawn path can go on from there."""
+"""Least speed ahead, in m/s, of the beginning of a clip from which a drawn path starts."""
 
 _AT_ONCE = 32
-"""Runs that are made at a time: what a network remembers of 30 seconds of them is 300 MB."""
+"""Runs per batch: the network's memory of 30 seconds of them takes 300 MB."""
 
 Figures = dict[str, Tensor]
-"""``[N]`` by figure and key, ``movement/10``; NaN where a run has no such figure."""
+"""``[N]`` by figure and key, ``movement/10``; NaN if a run has no such figure."""
 
 
 @dataclass(frozen=True)
@@ -342,8 +338,8 @@ class Runs:
     windows: Windows  # known frames, and the truth as far as it goes
     index: Tensor  # [N] int64 window of each run
     labels: tuple[str, ...]  # label of each
-    names: tuple[str, ...]  # what each is asked to do: a path of `DRAWN`, else the kind
-    path: Tensor | None  # [N, F, 3] that the root is asked to take; None where it is free
+    names: tuple[str, ...]  # a path of `DRAWN`, else the kind
+    path: Tensor | None  # [N, F, 3] that the root is asked to take; None for free runs
     ends: Mapping[str, Tensor]  # [N] int64 frames to measure at, by key
     asked: Tensor  # [N, F', 3] what the root is compared with: the path, or the truth
     reach: Tensor  # [N] int64 frames of it
@@ -356,22 +352,20 @@ class Runs:
 
 @dataclass(frozen=True)
 class LongRuns:
-    """What was found."""
+    """Figures of all runs."""
 
     runs: Mapping[str, Runs]  # the runs of each kind, `FREE`, `OWN` and `ALONG`; a kind without any is left out
     rows: Mapping[str, Mapping[str, Figures]]  # figures by kind and predictor
-    real: Mapping[str, RealLabel]  # what real clips are like, by label
+    real: Mapping[str, RealLabel]  # figures of real clips, by label
     settings: LongSettings  # how it was measured
     fps: float  # frames per second
-    # Bytes in float32 that the model's weights need, and what motion matching keeps of the training clips; without
-    # those that have no such thing
-    memory: Mapping[str, int]
+    memory: Mapping[str, int]  # bytes in float32 of the model's weights and of the data that motion matching keeps
 
 
 @torch.no_grad()
 def measure_long(
-    # Clips of all splits: runs begin with the first frames of those of the split, motion matching plays those to train
-    # on, and all of a label are what real motions of it are like
+    # Clips of all splits: runs begin with the first frames of the split's clips, motion matching plays the training
+    # clips, and all clips of a label give its real figures
     clips: ClipSet,
     predictor: Predictor | None,  # the model; None measures the baselines alone
     settings: LongSettings,  # when, and on how much
@@ -379,7 +373,7 @@ def measure_long(
     past: int,  # known frames
     progress: Callable[[], None] = lambda: None,  # called after each batch of runs
 ) -> LongRuns:
-    """Measure runs of many seconds, the model's beside those of the baselines."""
+    """Measure runs of many seconds, of the model and of the baselines."""
     body = Body.of(clips.names, clips.parents, clips.fps)
     stride = 1 + max(clip.state.frames for clip in clips.clips)  # one window for each clip, its first
     windows = cut_windows(clips.split(settings.split), past=past, future=round(OWN_SECONDS * clips.fps), stride=stride)
@@ -396,15 +390,15 @@ def measure_long(
 
 @dataclass(frozen=True)
 class LongRow:
-    """What makes runs."""
+    """A predictor and how its runs are made."""
 
-    predictor: Predictor  # what predicts
+    predictor: Predictor
     told: bool = True  # whether it is told the path
-    dragged: bool = False  # whether the root is put where the path has it, whatever was predicted
+    dragged: bool = False  # whether the root is put on the path, whatever was predicted
 
 
 def long_rows(clips: ClipSet, predictor: Predictor | None) -> dict[str, LongRow]:
-    """Return the model and what stands beside it.
+    """Return the model and its baselines.
 
     `HOLD` keeps the last pose where it is. `DRAGGED` has the poses of the model's free run (without a model those of
     `HOLD`), and its root goes along the path. `MATCHING` needs training clips.
@@ -436,7 +430,7 @@ def all_runs(
     fps: float,  # frames per second
     settings: LongSettings,  # when, and on how much
 ) -> dict[str, Runs]:
-    """Return the runs to make; where no clip goes on for a second there are no own paths."""
+    """Return the runs to make; there are no own paths if no clip goes on for a second."""
     all_windows = torch.arange(len(windows))
     ends = settings.ends(fps)
 
@@ -489,13 +483,13 @@ def run_figures(
 
     Returns:
         ``[N]`` each: ``movement``, ``slide``, ``speed`` and ``height`` over the seconds before a time; ``path_mean``,
-        ``path_end`` (metres) and ``heading`` (degrees, mean) up to it where the path reaches it; ``npss_above`` and
-        ``npss_below`` up to it where the truth does, whose sums' quotient is NPSS.
+        ``path_end`` (metres) and ``heading`` (degrees, mean) up to it if the path reaches it; ``npss_above`` and
+        ``npss_below`` up to it if the truth does, whose sums' quotient is NPSS.
     """
     parts: list[Figures] = []
     for place in torch.arange(len(runs.index)).split(_AT_ONCE):
         index = runs.index[place]
-        path = None if runs.path is None else _as_long(runs.path[place], runs.frames)
+        path = None if runs.path is None else longer(runs.path[place], runs.frames)[:, : runs.frames]
         if row.told:
             made = predict_checked(row.predictor, runs.windows.known(index), runs.frames, path)
         else:  # the same for all paths from one start
@@ -543,9 +537,3 @@ def _figures(made: MotionState, runs: Runs, place: Tensor, body: Body, real: Map
                 above[row], below[row] = float(up), float(down)
         figures[f"npss_above/{key}"], figures[f"npss_below/{key}"] = above, below
     return figures
-
-
-def _as_long(path: Tensor, frames: int) -> Tensor:
-    """Return a path of so many frames; one that is shorter goes on as its last step."""
-    missing = max(0, frames - path.shape[1])
-    return torch.cat([path, path[:, -1:].expand(-1, missing, -1)], dim=1)[:, :frames]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,35 +23,33 @@ from motionkit.predictor.evaluation.long.measure import (
     LongRuns,
     RealLabel,
 )
+from motionkit.predictor.evaluation.measure import finite
 from motionkit.tracking import LEAST_MOVEMENT, Metric, definition
 
 FIGURES = ("movement", "npss", "slide", "speed", "height", "path_mean", "path_end", "heading")
 """Figures of a document, in its order; `motionkit.tracking` defines each as ``mpl/long/NAME``."""
 
 FAR_OFF = 0.3
-"""Metres of mean distance to the timed point above which a path is said not to be followed."""
+"""Metres of mean distance to the timed point above which a path is reported as not followed."""
 
-_SLIDES = 2.0
-"""Times the slide of real clips above which feet are said to slide."""
-
-_SLIDES_AT_LEAST = 0.05
-"""m/s more than that, as the feet of made clips do not slide at all."""
+_SLIDES, _SLIDES_AT_LEAST = 2.0, 0.05
+"""Feet are reported to slide above 2 times the slide of real clips plus 0.05 m/s: those of starter clips do not slide."""
 
 GOES, GOING, OTHER = re.compile(r"\b(walk|run|jog)"), (0.85, 1.2), (0.7, 1.3)
-"""Labels of walking and running, and the movement that is wanted of their free runs and of others, as shares of real
-clips: walks and runs are alike, other motions less so."""
+"""Labels of walking and running, and the ranges of movement, as shares of real clips, that free runs of these and of
+other labels should have: walks and runs are alike, other motions less so."""
 
 Table = dict[str, dict[str, float | None]]
-"""By figure and key; null where it has no meaning."""
+"""By figure and key; None if it has no meaning."""
 
 
 def long_document(long: LongRuns) -> dict[str, Any]:
     """Return the part ``long`` of a ``--json`` document.
 
     ``free``, ``own`` and each of ``drawn.paths`` have ``runs`` (how many) and ``rows``: by predictor, figure and
-    seconds. ``drawn.mean`` is the mean over the drawn paths. ``real`` has what real clips of the same labels are like.
-    ``labels`` has the free runs of the model by label; one with fewer than 3 clips has ``goal`` false: it is reported
-    and held to nothing. ``wanted`` is the range of movement that others are held to. ``alarms`` are sentences.
+    seconds. ``drawn.mean`` is the mean over the drawn paths. ``real`` has the figures of real clips of the same labels.
+    ``labels`` has the free runs of the model by label; ``wanted`` is the range of movement that they should have. A
+    label with fewer than 3 clips has ``goal`` false and no such range. ``alarms`` are sentences.
     """
     paths = {name: _group(long, ALONG, name) for name in DRAWN}
     document = {
@@ -72,9 +69,9 @@ def long_document(long: LongRuns) -> dict[str, Any]:
 
 
 def long_tables(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return tables: free runs, the model's by label, and runs along paths at 10 s (the last time, where that is less).
+    """Return tables: free runs, the model's by label, and runs along paths at 10 s, or at the last time if it is less.
 
-    Labels are left out where none has 3 clips.
+    There is no table of labels if none has 3 clips.
     """
     key = middle(document)
     free, own_path, drawn = document["free"], document["own"], document["drawn"]
@@ -112,7 +109,7 @@ def long_tables(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def long_alarms(document: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the model's long runs, a sentence each; empty without a model."""
+    """Return faults of the model's long runs, a sentence each; empty without a model."""
     alarms = []
     free, drawn = document["free"], document["drawn"]
     key = middle(document)
@@ -140,7 +137,7 @@ def long_alarms(document: Mapping[str, Any]) -> list[str]:
 
 
 def memory_note(document: Mapping[str, Any]) -> str:
-    """Return what the model and motion matching need of memory, in one sentence; empty where neither is known."""
+    """Return the memory of the model and of motion matching, in one sentence; empty if neither is known."""
     names = {MODEL: "the model's weights", MATCHING: "motion matching of long runs"}
     parts = [f"{names[row]} {size / 1e6:.1f} MB" for row, size in document["memory"].items()]
     return f"memory in float32: {', '.join(parts)}." if parts else ""
@@ -159,13 +156,13 @@ def long_metrics(document: Mapping[str, Any]) -> dict[str, float]:
 
 
 def middle(document: Mapping[str, Any]) -> str:
-    """Return the key of the last time up to 10 seconds, or of the first one where all are later."""
+    """Return the key of the last time up to 10 seconds, or of the first one if all are later."""
     keys: Sequence[str] = document["seconds"]
     return max((key for key in keys if float(key) <= 10.0), key=float, default=min(keys, key=float))
 
 
 def _group(long: LongRuns, kind: str, name: str = "") -> dict[str, Any]:
-    """Return the runs of a kind; with a name, those that are asked for that path."""
+    """Return the runs of a kind; with a name, those along that path."""
     runs = long.runs[kind]
     chosen = torch.tensor([not name or path == name for path in runs.names])
     keys = tuple(runs.ends)
@@ -190,22 +187,22 @@ def _mean_figures(figures: Figures, keys: Sequence[str], chosen: Tensor) -> Tabl
             sums = {key: (float(of("npss_above", key).sum()), float(of("npss_below", key).sum())) for key in keys}
             table[name] = {key: above / below if below > 0 else None for key, (above, below) in sums.items()}
         else:
-            table[name] = {key: _number(float(of(name, key).nanmean())) for key in keys}
+            table[name] = {key: finite(float(of(name, key).nanmean())) for key in keys}
     return table
 
 
 def _real(labels: Sequence[str], real: Mapping[str, RealLabel]) -> dict[str, float | None]:
-    """Return what real clips of the labels are like, mean over these."""
+    """Return the figures of real clips, mean over the labels."""
     rows = [real[label] for label in labels]
     means = {
-        name: _number(float(torch.tensor([getattr(row, name) for row in rows]).nanmean()))
+        name: finite(float(torch.tensor([getattr(row, name) for row in rows]).nanmean()))
         for name in ("slide", "speed", "height")
     }
     return {"movement": 1.0, **means}
 
 
 def _mean(groups: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
-    """Return means over drawn paths of what is known of all of them."""
+    """Return means over the drawn paths; None if a figure of one is not known."""
     means: dict[str, Table] = {}
     for row, table in groups[0]["rows"].items():
         means[row] = {}
@@ -231,14 +228,14 @@ def _by_label(long: LongRuns) -> dict[str, Any]:
             "clips": int(chosen.sum()),
             "goal": (judged := int(chosen.sum()) >= FEWEST),
             "wanted": list(GOING if GOES.search(label) else OTHER) if judged else None,
-            "real": {"clips": real.clips, **{name: _number(getattr(real, name)) for name in names}},
+            "real": {"clips": real.clips, **{name: finite(getattr(real, name)) for name in names}},
             **_mean_figures(figures, tuple(runs.ends), chosen),
         }
     return labels
 
 
 def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | None:
-    """Return the model's free runs by label, those of labels with too few clips in one row; None without a goal."""
+    """Return the model's free runs by label; labels with too few clips share a row. None if all have too few."""
     labels = document["labels"]
     judged = {label: group for label, group in labels.items() if group["goal"]}
     if not judged or MODEL not in document["free"]["rows"]:
@@ -278,10 +275,6 @@ def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | Non
 def _table(title: str, shown: Sequence[str], rows: Sequence[tuple[str, ...]]) -> dict[str, Any]:
     columns = ["", *(_metric(name).heading for name in shown)]
     return {"title": title, "columns": columns, "rows": list(rows), "numbers": list(range(1, len(columns)))}
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _cell(name: str, value: float | None) -> str:
