@@ -13,15 +13,7 @@ from torch import Tensor
 from motionkit import weights
 from motionkit.predictor.data import open_training_clips
 from motionkit.predictor.encoder import ARTIFACT, FEET, EncoderSizes, MotionEncoder, Scales, save_encoder
-from motionkit.predictor.encoder_probe import (
-    Baseline,
-    Frames,
-    Probe,
-    frames_of,
-    measure,
-    probe_table,
-    probe_verdict,
-)
+from motionkit.predictor.encoder_probe import Baseline, Frames, Probe, frames_of, measure, probe_table, probe_verdict
 from motionkit.predictor.encoder_settings import PretrainEncoderSettings
 from motionkit.rl import stable_hash
 from motionkit.runs import Run

@@ -67,7 +67,7 @@ class Mpl:
         if located is not None:
             tell_test_split(settings.split, [located.run], console)
         rows = _ROWS + (predictor is not None)
-        title = f"GeoDeg in degrees, {settings.split} split of {data.clips.name}: {len(data.windows)} windows at {fps:g} fps"
+        where = f"{settings.split} split of {data.clips.name}: {len(data.windows)} windows at {fps:g} fps"
         kept: list[Predictions] = []
         with console.working(rows * len(data.windows)) as step:
             result = evaluate(
@@ -76,7 +76,7 @@ class Mpl:
                 horizons,
                 command=settings.command == "path",
                 seed=settings.seed,
-                title=title,
+                title=f"GeoDeg in degrees, {where}",
                 progress=step,
                 keep=None if settings.out is None else kept.append,
                 long=LongSettings(settings.split, settings.long) if settings.long else None,

@@ -113,7 +113,7 @@ class Body:
         axes: str = "y-up",  # a key of `AXES`
         metres: float | None = None,  # metres per unit; None: the unit in which the legs are nearest to a person's
     ) -> Known:
-        """Return known frames of a moving rig, such as `read_bvh` returns; it may have more joints than the predictor."""
+        """Return known frames of a moving rig, such as `read_bvh` returns; it may have more joints than needed."""
         order, turn = self._order(names), _axes(axes)
         for joint, parent in zip(order, self.parents, strict=True):
             above = "" if parents[joint] < 0 else names[parents[joint]]

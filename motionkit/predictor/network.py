@@ -171,8 +171,8 @@ It is not 1: feet of real clips move while they stand, as toes roll and skeleton
 """
 
 NEARER, LONGER, CURVE, MOST = 3.0, 0.25, 0.3, 0.02
-"""How the root of a run along a path is brought nearer to it in each frame: by this share of its distance per second, at
-most by this share of its step, and by at most so many radians per metre of its step. A root that stands is not moved.
+"""How the root of a run along a path is brought nearer to it in each frame: by this share of its distance per second,
+at most by this share of its step, and by at most so many radians per metre of its step. A root that stands stays.
 
 Feet and path together move a root by at most MOST metres a frame.
 """

@@ -93,7 +93,7 @@ class WindowSettings(Group):
     val_every: int = Field(1, ge=0, description="Epochs between free runs on the validation clips; 0: at the end only.")
     val_stride: int = Field(5, ge=1, description="Frames between the windows that are measured.")
     shot_batches: int = Field(
-        6, ge=1, le=64, description="Optimizer steps of the one-shot head per update; each costs a tenth of a free run."
+        6, ge=1, le=64, description="Optimiser steps of the one-shot head per update; each costs a tenth of a free run."
     )
     path_share: float = Field(0.5, ge=0, le=1, description="Share of windows with a command, where command is both.")
     path_off: float = Field(

@@ -52,10 +52,7 @@ CHARTS = (
 )
 """Charts of what is logged while training."""
 
-_WHY = {
-    True: {"up": "gained most", "down": "lost most"},
-    False: {"up": "highest IoU", "down": "lowest IoU"},
-}
+_WHY = {True: {"up": "gained most", "down": "lost most"}, False: {"up": "highest IoU", "down": "lowest IoU"}}
 
 
 def regions(source: Source) -> str:

@@ -8,14 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from motionkit.config import (
-    CheckpointSettings,
-    Chosen,
-    Cli,
-    Group,
-    RunSettings,
-    slot,
-)
+from motionkit.config import CheckpointSettings, Chosen, Cli, Group, RunSettings, slot
 from motionkit.plugins import Component
 from motionkit.success.ppo.settings import (
     FLOAT32,

@@ -154,8 +154,8 @@ class Predictions:
         feet = np.split(arrays["feet"], ends, axis=1)
         clips = tuple(
             KeptClip(
-                str(clip["key"]), int(clip["rank"]), float(clip["start"]), _errors(clip["errors"]), _errors(clip["own"]),
-                truth[place], predicted[place], feet[place] if clip["feet"] else None,
+                str(clip["key"]), int(clip["rank"]), float(clip["start"]), _errors(clip["errors"]),
+                _errors(clip["own"]), truth[place], predicted[place], feet[place] if clip["feet"] else None,
             )
             for place, clip in enumerate(about["clips"])
         )  # fmt: skip

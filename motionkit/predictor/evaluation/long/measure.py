@@ -473,11 +473,7 @@ def spread(index: Tensor, most: int) -> Tensor:
 
 
 def run_figures(
-    row: LongRow,
-    runs: Runs,
-    body: Body,
-    real: Mapping[str, RealLabel],
-    progress: Callable[[], None] = lambda: None,
+    row: LongRow, runs: Runs, body: Body, real: Mapping[str, RealLabel], progress: Callable[[], None] = lambda: None
 ) -> Figures:
     """Make runs and measure them.
 

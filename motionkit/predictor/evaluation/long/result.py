@@ -33,7 +33,7 @@ FAR_OFF = 0.3
 """Metres of mean distance to the timed point above which a path is reported as not followed."""
 
 _SLIDES, _SLIDES_AT_LEAST = 2.0, 0.05
-"""Feet are reported to slide above 2 times the slide of real clips plus 0.05 m/s: those of starter clips do not slide."""
+"""Feet are reported to slide above 2 times the slide of real clips plus 0.05 m/s: that of starter clips is 0."""
 
 GOES, GOING, OTHER = re.compile(r"\b(walk|run|jog)"), (0.85, 1.2), (0.7, 1.3)
 """Labels of walking and running, and the ranges of movement, as shares of real clips, that free runs of these and of
