@@ -196,11 +196,11 @@ class SuccessClassifier:
 
     def fingerprint(self) -> str:
         """Return a hash of weights and calibration, the same wherever the classifier lies."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for name, values in sorted(self.tensors().items()):
-            found.update(name.encode())
-            found.update(values.detach().cpu().contiguous().numpy().tobytes())
-        return found.hexdigest()[:16]
+            digest.update(name.encode())
+            digest.update(values.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights with temperature, bias and threshold: what a checkpoint holds."""
@@ -318,13 +318,13 @@ def read_pretrained(path: Path) -> tuple[dict[str, Tensor], Pretrained]:
     tensors = weights.find_tensors(weights.read(path))
     if tensors is None:
         raise MotionkitError(f"{path} holds no tensors.", fix="give resnet10_pretrained.pt, or leave it out.")
-    wanted = {name: value for name, value in tensors.items() if name not in _UNUSED}
-    weights.load_strict(ResNet10(), wanted, str(path))  # an error names what is missing and what is unknown
-    bad = [name for name, value in wanted.items() if not bool(value.isfinite().all())]
+    used = {name: value for name, value in tensors.items() if name not in _UNUSED}
+    weights.load_strict(ResNet10(), used, str(path))  # an error names what is missing and what is unknown
+    bad = [name for name, value in used.items() if not bool(value.isfinite().all())]
     if bad:
         raise MotionkitError(f"{path} is damaged.", why=f"{bad[0]} is not finite.")
     with open_file(path) as file:
-        return wanted, Pretrained(name=path.name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+        return used, Pretrained(name=path.name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def start_from(network: SuccessNetwork, tensors: Mapping[str, Tensor]) -> None:
@@ -346,13 +346,13 @@ def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") ->
     path = weights.located(place)
     if path.is_file() and path.name == TENSORS:
         path = path.parent
-    if path.is_dir() and (found := find_model(path, ARTIFACT, DOCUMENT)) is not None:
-        held = weights.find_tensors(weights.read(found.tensors))
-        if held is None:
-            raise MotionkitError(f"{found.tensors} holds no tensors.", fix="copy the folder again.")
-        rest, card = split_calibration(held, read_card(found.document))
-        classifier = built(card, rest, str(found.tensors)).to(device)
-        classifier.trained_on = TrainedOn.read(found.document.parent)
+    if path.is_dir() and (model := find_model(path, ARTIFACT, DOCUMENT)) is not None:
+        stored = weights.find_tensors(weights.read(model.tensors))
+        if stored is None:
+            raise MotionkitError(f"{model.tensors} holds no tensors.", fix="copy the folder again.")
+        rest, card = split_calibration(stored, read_card(model.document))
+        classifier = built(card, rest, str(model.tensors)).to(device)
+        classifier.trained_on = TrainedOn.read(model.document.parent)
         return classifier
     if path.is_dir() and (path / GUIDE_FILE).is_file():
         path = path / GUIDE_FILE

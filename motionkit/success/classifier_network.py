@@ -46,8 +46,8 @@ class SmallEncoder(nn.Module):
 
     def pooled(self, features: Tensor) -> Tensor:
         """Return ``[N, features]`` of the backbone's map."""
-        found: Tensor = self.mlp(features.flatten(1))
-        return found
+        vector: Tensor = self.mlp(features.flatten(1))
+        return vector
 
 
 class ResNetEncoder(nn.Module):
@@ -68,8 +68,8 @@ class ResNetEncoder(nn.Module):
 
     def pooled(self, features: Tensor) -> Tensor:
         """Return ``[N, features]`` of the backbone's map."""
-        found: Tensor = self.mlp(self.pooling_layer(features))
-        return found
+        vector: Tensor = self.mlp(self.pooling_layer(features))
+        return vector
 
 
 class SuccessNetwork(nn.Module):

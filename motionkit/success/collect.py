@@ -109,34 +109,34 @@ def quota_of(settings: QuotaSettings) -> Quota:
 
 def kept_of(collector: Collector) -> dict[str, float]:
     """Return the number of kept episodes of each class, by metric name."""
-    return {f"episodes/{name}": float(one["trajectories"]) for name, one in collector.counts.items()}
+    return {f"episodes/{name}": float(counts["trajectories"]) for name, counts in collector.counts.items()}
 
 
 def result_of(counts: Mapping[str, Mapping[str, int]], left_out: Mapping[str, int]) -> dict[str, Any]:
     """Return the summary of a run that collected: counts of each class, with a table and a sentence."""
     rows = [
-        [name, *(str(one[key]) for key in ("trajectories", "frames", "success_frames")), str(left_out[name])]
-        for name, one in counts.items()
+        [name, *(str(count[key]) for key in ("trajectories", "frames", "success_frames")), str(left_out[name])]
+        for name, count in counts.items()
     ]
-    missing = [name for name, one in counts.items() if not one["trajectories"]]
+    missing = [name for name, count in counts.items() if not count["trajectories"]]
     positive, negative = (counts[name]["trajectories"] for name in ("positive", "negative"))
-    said = f"{positive} episodes with a success and {negative} without."
+    sentence = f"{positive} episodes with a success and {negative} without."
     if missing:
-        said += f" There is no {missing[0]} one: {_MISSING[missing[0]]}"
-        _logger.warning("%s", said)
+        sentence += f" There is no {missing[0]} one: {_MISSING[missing[0]]}"
+        _logger.warning("%s", sentence)
     else:
-        _logger.info("%s", said)
+        _logger.info("%s", sentence)
     table = {
         "title": "Episodes",
         "columns": ["", "kept", "frames", "with success", "over the quota"],
         "rows": rows,
         "numbers": [1, 2, 3, 4],
     }
-    labels = {"1": sum(one["success_frames"] for one in counts.values())}
-    labels["0"] = sum(one["frames"] for one in counts.values()) - labels["1"]
+    labels = {"1": sum(count["success_frames"] for count in counts.values())}
+    labels["0"] = sum(count["frames"] for count in counts.values()) - labels["1"]
     return {
         "positive": dict(counts["positive"]), "negative": dict(counts["negative"]), "labels": labels,
-        "left_out": dict(left_out), "table": table, "verdict": said,
+        "left_out": dict(left_out), "table": table, "verdict": sentence,
     }  # fmt: skip
 
 
@@ -237,8 +237,8 @@ class RewardCollect:
                 fix="choose one with a camera: motionkit plugins list environments",
             )
         self.actor = self._open_actor()
-        own = [Term(Env(EnvOptions()), 1.0, "step")]
-        self.scorer = Scorer(own, PpoSettings().scoring, episodes.num_envs, (), self.device)
+        terms = [Term(Env(EnvOptions()), 1.0, "step")]
+        self.scorer = Scorer(terms, PpoSettings().scoring, episodes.num_envs, (), self.device)
         self.env = ScoredEnv(self.environment, self._spec(), self.scorer, seed=settings.seed, watch=self._watch)
         self.learner = self._learner()
         self.inputs: dict[str, str] = {}
@@ -263,10 +263,10 @@ class RewardCollect:
         if self.settings.policy not in POLICIES and getattr(self, "actor", None) is not None:
             assert self.actor is not None
             return self.actor.spec
-        own = self.settings.actor
+        actor = self.settings.actor
         # What does not look needs no frames; an environment may show no state.
-        kind = own.kind if self.settings.policy == "ppo" or self.environment.state_size else "pixels"
-        return spec_of(kind, own.width, self.environment)
+        kind = actor.kind if self.settings.policy == "ppo" or self.environment.state_size else "pixels"
+        return spec_of(kind, actor.width, self.environment)
 
     def _learner(self) -> Sb3Ppo | Acting:
         settings = self.settings
@@ -292,8 +292,8 @@ class RewardCollect:
     def _columns(self) -> dict[ColumnName, int]:
         """Return the numbers of an action and of a state of the environment."""
         space: Any = self.environment.action_space
-        found: dict[ColumnName, int] = {"action": 1 if isinstance(space, Discrete) else int(np.prod(space.shape))}
-        return found | ({"state": self.environment.state_size} if self.environment.state_size else {})
+        columns: dict[ColumnName, int] = {"action": 1 if isinstance(space, Discrete) else int(np.prod(space.shape))}
+        return columns | ({"state": self.environment.state_size} if self.environment.state_size else {})
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""

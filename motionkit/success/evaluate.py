@@ -75,14 +75,14 @@ def _measure(settings: RewardSettings, model: str, data: Sequence[str], console:
 
 
 def _newest() -> Path:
-    found = newest_classifier_run()
-    if found is None:
+    newest = newest_classifier_run()
+    if newest is None:
         raise MotionkitError(
             "there is no classifier to measure.",
             why="RUN was not given, and ./runs holds no finished run of reward-train.",
             fix="motionkit reward-train, or motionkit eval reward RUN",
         )
-    return found
+    return newest
 
 
 def _data(

@@ -69,14 +69,14 @@ class SuccessReward:
         inside = places >= 0
         rows, columns = inside.nonzero(as_tuple=True)
         chosen = frames[rows, places[rows, columns]]
-        said = self.classifier.probabilities({cameras[0]: chosen}).to(samples.device)
+        probabilities = self.classifier.probabilities({cameras[0]: chosen}).to(samples.device)
         values = torch.full((len(samples), reach), -torch.inf, device=samples.device)
-        values[rows, columns] = said
+        values[rows, columns] = probabilities
         k = self.options.k if self.options.mode == "k-of-n" else 1
         best = values.topk(min(k, reach), dim=1).values[:, -1] if reach >= k else values.new_zeros(len(samples))
         best = best.clamp_min(0.0)  # fewer than k frames: they cannot agree
-        found = self._scores(best)
-        return replace(found, total=torch.where(lengths > 0, found.total, torch.nan))
+        scores = self._scores(best)
+        return replace(scores, total=torch.where(lengths > 0, scores.total, torch.nan))
 
     def score_cameras(self, frames: Mapping[str, Tensor]) -> RewardScores:
         """Score single frames of all cameras, ``[N, H, W, 3]`` uint8 each."""
@@ -100,9 +100,9 @@ def _refuse_other(options: SuccessOptions, card: Card, place: Path) -> None:
     if card.architecture == "resnet10":
         own = {"hidden": (card.hidden, options.hidden), "blocks": (card.blocks, options.blocks)}
         has |= {name: pair for name, pair in own.items() if pair[1] and pair[0] != pair[1]}
-    for name, (mine, wanted) in has.items():
+    for name, (mine, asked) in has.items():
         raise MotionkitError(
-            f"the classifier of {place} has {name} {mine}, and the settings say {wanted}.",
+            f"the classifier of {place} has {name} {mine}, and the settings say {asked}.",
             why="a classifier works with what it was trained with, which its checkpoint says.",
             fix=f"leave {name} out, or give another checkpoint.",
         )

@@ -76,9 +76,9 @@ def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learn
     calibration = fit_calibration(logits, labels)
     # [N] probabilities: the threshold is chosen on them, AUROC on the logits, whose order is the same
     p = calibration(logits)
-    asked = settings.rule == "precision"
-    found = threshold_for_precision(p, labels, settings.precision) if asked else None
-    threshold = threshold_for_f(p, labels, settings.beta) if found is None else found
+    by_precision = settings.rule == "precision"
+    precise = threshold_for_precision(p, labels, settings.precision) if by_precision else None
+    threshold = threshold_for_f(p, labels, settings.beta) if precise is None else precise
     at = AtThreshold.of(p, labels, threshold)
     figures = {
         "classifier/auroc": classifier_auroc(logits, labels),
@@ -90,7 +90,7 @@ def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learn
         "classifier/threshold": threshold,
         "classifier/temperature": calibration.temperature,
     }
-    return Choice(calibration, threshold, not asked or found is not None, figures)
+    return Choice(calibration, threshold, not by_precision or precise is not None, figures)
 
 
 def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
@@ -154,11 +154,11 @@ class RewardTrain:
             rng = np.random.default_rng(settings.seed)
             for part in ("train", "val"):
                 self.labels[self.parts[part]] = rng.permutation(self.labels[self.parts[part]])
-        own = self.parts["train"]
-        size = min(train.batch_size, len(own))
+        training = self.parts["train"]
+        size = min(train.batch_size, len(training))
         self._share = share_of(size, self.world, what="frames", flag="--batch-size")
         self.batches = FrameBatches(
-            own, self.labels[own], train.batch_size, negatives=train.negatives, seed=settings.seed
+            training, self.labels[training], train.batch_size, negatives=train.negatives, seed=settings.seed
         )
         steps = settings.run.num_steps or settings.epochs(self.batches.per_epoch) * self.batches.per_epoch
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
@@ -195,7 +195,7 @@ class RewardTrain:
         settings, classifier = self.settings, self.classifier
         write_record(run.artifact(RECORD), self.source, self.split)
         run.annotate(environment=dict(self.episodes.environment))
-        total, every = settings.run.num_steps, settings.train.val_every
+        total, interval = settings.run.num_steps, settings.train.val_every
         optim = settings.optim
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
         frozen = nn.ModuleList(classifier.network.backbones()) if settings.model.frozen else None
@@ -209,7 +209,7 @@ class RewardTrain:
 
         done = fit(
             run, settings, learner, lambda step: self._step(learner, seen, step),
-            measure=lambda step: self._validate(seen, step), every=every * self.batches.per_epoch,
+            measure=lambda step: self._validate(seen, step), every=interval * self.batches.per_epoch,
             worth=lambda figures: figures["classifier/average_precision"], begin=begin,
         )  # fmt: skip
         if done is None:

@@ -34,16 +34,16 @@ class _Stream:
 
     def part(self, start: int, count: int) -> NDArray[np.int64]:
         """Return the frames at places `start` to ``start + count`` of the sequence."""
-        found: list[NDArray[np.int64]] = []
+        parts: list[NDArray[np.int64]] = []
         while count > 0:
             turn, place = divmod(start, len(self._frames))
             if self._round[0] != turn:
                 generator = generator_of(f"{self._name}/{self._seed}/{turn}")
                 order = torch.randperm(len(self._frames), generator=generator).numpy()
                 self._round = (turn, self._frames[order])
-            found.append(self._round[1][place : place + count])
-            start, count = start + len(found[-1]), count - len(found[-1])
-        return np.concatenate(found)
+            parts.append(self._round[1][place : place + count])
+            start, count = start + len(parts[-1]), count - len(parts[-1])
+        return np.concatenate(parts)
 
 
 class FrameBatches:
@@ -64,12 +64,12 @@ class FrameBatches:
     ) -> None:
         size = min(size, len(frames))
         self.per_epoch = -(-len(frames) // size)
-        one = labels > 0.5
+        positive = labels > 0.5
         if negatives:
             many = min(max(1, round(size / (1 + negatives))), size - 1)
             self._streams = [
-                (_Stream(frames[one], "reward-train/1", seed), many),
-                (_Stream(frames[~one], "reward-train/0", seed), size - many),
+                (_Stream(frames[positive], "reward-train/1", seed), many),
+                (_Stream(frames[~positive], "reward-train/0", seed), size - many),
             ]
         else:
             self._streams = [(_Stream(frames, "reward-train", seed), size)]
@@ -97,9 +97,9 @@ class Augmentation:
 
     def _changed(self, images: Tensor, generator: torch.Generator) -> Tensor:
         count, _, height, width = images.shape
-        everyone, own = rows_of(images, self.world)
+        everyone, mine = rows_of(images, self.world)
         if self.shift:
-            moves = torch.randint(-self.shift, self.shift + 1, (everyone, 2), generator=generator)[own]
+            moves = torch.randint(-self.shift, self.shift + 1, (everyone, 2), generator=generator)[mine]
             moves = moves.to(images.device)
             # Rows and columns are picked by index, clamped at the edges: no padding, no interpolation.
             rows = (torch.arange(height, device=images.device) + moves[:, :1]).clamp(0, height - 1)
@@ -108,7 +108,7 @@ class Augmentation:
             # Indexing with the channels last keeps the memory format: [N, H, W, 3].
             images = images.permute(0, 2, 3, 1)[place, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
         if self.brightness:
-            scale = 1 + self.brightness * (2 * torch.rand(everyone, 1, 1, 1, generator=generator)[own] - 1)
+            scale = 1 + self.brightness * (2 * torch.rand(everyone, 1, 1, 1, generator=generator)[mine] - 1)
             images = (images * scale.to(images.device)).clamp(0, 1)
         return images
 
@@ -164,12 +164,10 @@ class Features:
 
     def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
         """Return ``[N]``; there are no images to change."""
-        found = {
-            name: torch.from_numpy(np.array(values[index])).to(self._device) for name, values in self._maps.items()
-        }
+        maps = {name: torch.from_numpy(np.array(values[index])).to(self._device) for name, values in self._maps.items()}
         for values in self._maps.values():
             self._pages.touched(values, len(index))
-        return self._network.head(found)
+        return self._network.head(maps)
 
 
 Seen = Images | Features
@@ -201,8 +199,8 @@ def cache_features(
         for start in range(0, len(episodes), CHUNK):
             index = np.arange(start, min(start + CHUNK, len(episodes)))
             with torch.no_grad():
-                found = network.features(_images(network, episodes, index, device))
-            for name, values in found.items():
+                features = network.features(_images(network, episodes, index, device))
+            for name, values in features.items():
                 written[name][start : start + len(index)] = values.float().cpu().numpy()
                 pages.touched(written[name], len(index))
         for part in written.values():
@@ -260,9 +258,9 @@ def open_source(settings: RewardDataSettings, resume: Path | None) -> Source:
             why="--data was not given, and ./runs holds no finished run of reward-collect.",
             fix="motionkit reward-collect, then this command again; or --data FOLDER",
         )
-    found = reopen((str(newest),), trajectories=False, labels=settings.labels)
+    source = reopen((str(newest),), trajectories=False, labels=settings.labels)
     note = f"data: {newest}, the newest finished run of {_COLLECT}; --data names another"
-    return _checked(replace(found, note=note), settings)
+    return _checked(replace(source, note=note), settings)
 
 
 def reopen_record(record: Mapping[str, Any]) -> Source:
@@ -313,14 +311,14 @@ def counts_of(episodes: Episodes) -> list[str]:
     for place, record in enumerate(episodes.records):
         places.setdefault(record.source, []).append(place)
     lines = []
-    for source, own in places.items():
+    for source, members in places.items():
         inside = np.zeros(len(episodes.records), dtype=bool)
-        inside[own] = True
+        inside[members] = True
         frames = inside[episodes.episode]
         many, ones = int(frames.sum()), int((episodes.labels[frames] > 0.5).sum())
-        good = sum(episodes.records[place].positive for place in own)
+        good = sum(episodes.records[place].positive for place in members)
         lines.append(
-            f"{source}: {good:,} positive and {len(own) - good:,} negative trajectories, {many:,} frames: "
+            f"{source}: {good:,} positive and {len(members) - good:,} negative trajectories, {many:,} frames: "
             f"{ones:,} of label 1 ({ones / max(1, many):.1%}), {many - ones:,} of label 0"
         )
     return lines
@@ -342,13 +340,13 @@ def write_record(path: Path, source: Source, split: Split) -> None:
 def read_record(run: Path) -> dict[str, Any]:
     """Read `RECORD` of a run."""
     path = run / RECORD
-    found = read_json(path, dict, fix="name the data: --data FOLDER")
-    places, split = found.get("places"), found.get("split")
+    record = read_json(path, dict, fix="name the data: --data FOLDER")
+    places, split = record.get("places"), record.get("split")
     good = isinstance(places, list) and all(isinstance(place, str) for place in places) and places
     named = isinstance(split, Mapping) and all(isinstance(split.get(part), list) for part in ("train", "val", "test"))
-    if not good or not named or not isinstance(found.get("trajectories"), bool):
+    if not good or not named or not isinstance(record.get("trajectories"), bool):
         raise MotionkitError(f"{path} is damaged.", fix="name the data: --data FOLDER")
-    return found
+    return record
 
 
 def _checked(source: Source, settings: RewardDataSettings) -> Source:
@@ -359,11 +357,11 @@ def _checked(source: Source, settings: RewardDataSettings) -> Source:
             f"there is no camera {missing[0]}.", why=f"the data have {in_words(has)}.", fix="--data.cameras NAME"
         )
     refuse_sizes(cameras_of(source.episodes, settings))
-    wanted = tuple(settings.image_size[-2:])
+    required = tuple(settings.image_size[-2:])
     for name, size in cameras_of(source.episodes, settings).items():
-        if wanted and tuple(size) != wanted:
+        if required and tuple(size) != required:
             raise MotionkitError(
-                f"images of {name} are {size[0]}x{size[1]}, and data.image_size says {wanted[0]}x{wanted[1]}.",
+                f"images of {name} are {size[0]}x{size[1]}, and data.image_size says {required[0]}x{required[1]}.",
                 why="a classifier is made for images of one size.",
                 fix="leave data.image_size out, or collect images of that size.",
             )
@@ -397,6 +395,6 @@ def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
         )
     split = record["split"]
     if record.get("schema") == 1:  # of before episodes were known by their content
-        contents = {one.id: one.content for one in source.episodes.records}
+        contents = {record_.id: record_.content for record_ in source.episodes.records}
         split = {part: [contents[name] for name in split[part] if name in contents] for part in split}
     return source, Split(*(tuple(split[part]) for part in ("train", "val", "test")))

@@ -85,7 +85,7 @@ def is_foreign(key: str) -> bool:
     return key.split(".")[0] in ROOTS
 
 
-def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> Foreign | None:
+def translate(table: Mapping[str, Any], path: Path, known: Collection[str]) -> Foreign | None:
     """Return what a file of the guide means here; see `motionkit.config.Settings.translate`.
 
     Groups of motionkit's own may stand beside the guide's; they win.
@@ -96,42 +96,42 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
     stop = closed(LEFT_OUT, KEYS)
     values = {**table, **interpolate({key: value for key, value in table.items() if key not in stop}, path)}
     done = reading(path)
-    found = done.found
-    _read(done, dict(leaves({key: value for key, value in values.items() if key not in own}, LEFT_OUT)))
-    if "run.out" not in found.values and isinstance(runner := values.get("runner"), Mapping):
+    foreign = done.found
+    _read(done, dict(leaves({key: value for key, value in values.items() if key not in known}, LEFT_OUT)))
+    if "run.out" not in foreign.values and isinstance(runner := values.get("runner"), Mapping):
         parts = [runner[key] for key in ("output_dir", "experiment_name") if isinstance(runner.get(key), str)]
         if parts:
-            found.put("run.out", str(PurePosixPath(*parts)), "runner")
-    found.put("model.architecture", "resnet10", "the guide's model")
-    for name, value in leaves({key: values[key] for key in values if key in own}):  # what is motionkit's own wins
-        found.put(name, value, name)
+            foreign.put("run.out", str(PurePosixPath(*parts)), "runner")
+    foreign.put("model.architecture", "resnet10", "the guide's model")
+    for name, value in leaves({key: values[key] for key in values if key in known}):  # what is motionkit's own wins
+        foreign.put(name, value, name)
     done.finish(f"{path} is a config of the reward-model guide; read as")
-    found.notes.append("Paths count from the working folder.")
-    return found
+    foreign.notes.append("Paths count from the working folder.")
+    return foreign
 
 
 def _read(done: Reading, values: Mapping[str, Any]) -> None:
-    found = done.found
+    foreign = done.found
     if (task := values.get("runner.task_type")) not in ("embodied", None):
         message = "reward-train learns from images: embodied"
-        done.problems.append(Problem("runner.task_type", message, str(found.path), repr(task)))
-    done.rename(values, KEYS, LEFT_OUT, partial(_fitted, found))
+        done.problems.append(Problem("runner.task_type", message, str(foreign.path), repr(task)))
+    done.rename(values, KEYS, LEFT_OUT, partial(_fitted, foreign))
     if values.get("reward.model.freeze_encoder") is True:
-        found.notes.append(
+        foreign.notes.append(
             "freeze_encoder: true freezes an encoder that comes from a file. Without --model.pretrained FILE it is "
             "trained: the guide's code would freeze random weights, which see too little."
         )
-    if values.get("reward.model.use_pretrain") is False and "model.pretrained" in found.values:
-        del found.values["model.pretrained"]
+    if values.get("reward.model.use_pretrain") is False and "model.pretrained" in foreign.values:
+        del foreign.values["model.pretrained"]
         done.left["reward.model.pretrained_encoder_path"] = "use_pretrain is false"
         done.read.pop("reward.model.pretrained_encoder_path", None)
 
 
-def _fitted(found: Foreign, key: str, value: Any) -> Any:
+def _fitted(foreign: Foreign, key: str, value: Any) -> Any:
     """Bring a value into the form that it has here."""
     if key == "reward.gpu_id":
         if value in (0, "0"):
-            found.notes.append("gpu_id 0 is --device auto: the first GPU where there is one.")
+            foreign.notes.append("gpu_id 0 is --device auto: the first GPU where there is one.")
             return "auto"
         return value
     if key == "reward.model.freeze_encoder" and isinstance(value, bool):

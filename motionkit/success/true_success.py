@@ -53,7 +53,7 @@ def run_episodes(
     camera = next(iter(environment.cameras), "")
     for start in range(0, count, size):
         part = seeds[start : start + size]
-        own = np.arange(len(part))
+        rows = np.arange(len(part))
         # The last wave may need fewer copies than there are: the others run its first start again, and do not count.
         filled = np.concatenate([part, np.repeat(part[:1], size - len(part))])
         environment.reset(np.arange(size), filled)
@@ -67,9 +67,9 @@ def run_episodes(
                     roll.append(seen[camera][number].copy())
             step = environment.step(act(environment.states(), seen))
             seen = environment.frames() if drawing or predict is not None else {}
-            success[start + own] |= step.success[own] & ~over[own]
+            success[start + rows] |= step.success[rows] & ~over[rows]
             if predict is not None:
-                predicted[start + own] |= predict(seen)[own] & ~over[own]
+                predicted[start + rows] |= predict(seen)[rows] & ~over[rows]
             for number, roll in enumerate(rolls):
                 if step.done[number] and not over[number]:
                     roll.append(seen[camera][number].copy())
@@ -98,5 +98,5 @@ def rate_interval(hits: int, count: int) -> tuple[float, float]:
 def change_of(before: Flags, after: Flags, seed: int = 0) -> dict[str, object]:
     """Return a rate before and after, from the same starts, with 95 % intervals of its change and of the one after."""
     rates = [flags[:, None].astype(np.float64) for flags in (before, after)]
-    found = compare(*rates, seed=seed, resamples=_RESAMPLES).document()
-    return {**found, "after_ci95": list(rate_interval(int(after.sum()), len(after)))}
+    change = compare(*rates, seed=seed, resamples=_RESAMPLES).document()
+    return {**change, "after_ci95": list(rate_interval(int(after.sum()), len(after)))}

@@ -29,8 +29,8 @@ def elbows(gripper: Floats) -> Floats:
     length = np.linalg.norm(reach, axis=1, keepdims=True)
     height = np.sqrt(np.maximum(LINK * LINK - (length / 2) ** 2, 0))
     side = np.stack([reach[:, 1], -reach[:, 0]], axis=1) / np.maximum(length, 1e-9)
-    found: Floats = (np.array(BASE, np.float32) + half + height * side).astype(np.float32)
-    return found
+    elbow: Floats = (np.array(BASE, np.float32) + half + height * side).astype(np.float32)
+    return elbow
 
 
 def joints_of(gripper: Floats) -> Floats:
@@ -192,12 +192,12 @@ class Arm(Reach):
         return places_of(self._joints)[0]
 
     def _move(self, actions: Floats, moving: NDArray[np.bool_]) -> None:
-        wanted = actions * np.float32(SPEED)
-        speeds = self._speeds + (wanted - self._speeds).clip(-CHANGE, CHANGE)
+        target = actions * np.float32(SPEED)
+        speeds = self._speeds + (target - self._speeds).clip(-CHANGE, CHANGE)
         joints = self._joints + speeds
-        held = joints.clip(*LIMITS)
-        speeds[held != joints] = 0
-        self._joints = np.where(moving[:, None], held, self._joints).astype(np.float32)
+        limited = joints.clip(*LIMITS)
+        speeds[limited != joints] = 0
+        self._joints = np.where(moving[:, None], limited, self._joints).astype(np.float32)
         self._speeds = np.where(moving[:, None], speeds, self._speeds).astype(np.float32)
         gripper = places_of(self._joints)[1]
         self._places[:, 0] = np.where(moving[:, None], gripper, self._places[:, 0])
@@ -207,8 +207,8 @@ class Arm(Reach):
         way = joints_of(self._places[:, 1]) - self._joints
         # The speed from which steps of CHANGE come to rest over this way.
         speed = np.sqrt(2 * CHANGE * np.abs(way) + CHANGE**2 / 4) - CHANGE / 2
-        wanted: Floats = np.sign(way) * np.minimum(speed, np.abs(way)) / np.float32(SPEED)
-        return wanted.clip(-1, 1).astype(np.float32)
+        velocities: Floats = np.sign(way) * np.minimum(speed, np.abs(way)) / np.float32(SPEED)
+        return velocities.clip(-1, 1).astype(np.float32)
 
     def get_state(self) -> Mapping[str, NDArray[Any]]:
         """Return everything that changes."""

@@ -31,11 +31,11 @@ class Canvas:
 
     def pictures(self, count: int, draw: Callable[[slice], Floats]) -> NDArray[np.uint8]:
         """Return pictures ``[N, H, W, 3]`` uint8 RGB; `draw` returns the canvas of a part of them, a few at a time."""
-        found = np.empty((count, self.size, self.size, 3), np.uint8)
+        pictures = np.empty((count, self.size, self.size, 3), np.uint8)
         for start in range(0, count, _AT_ONCE):
             part = slice(start, min(start + _AT_ONCE, count))
-            found[part] = (draw(part) + 0.5).astype(np.uint8)
-        return found
+            pictures[part] = (draw(part) + 0.5).astype(np.uint8)
+        return pictures
 
     def blank(self, count: int, colour: Colour) -> Floats:
         """Return canvases ``[N, H, W, 3]`` float32 of one colour."""
@@ -54,8 +54,8 @@ class Canvas:
         """Paint discs around ``[N, 2]``."""
 
         def distance(x: Floats, y: Floats) -> Floats:
-            found: Floats = np.sqrt(x * x + y * y) - np.float32(radius)
-            return found
+            signed: Floats = np.sqrt(x * x + y * y) - np.float32(radius)
+            return signed
 
         self._near(canvas, middle, radius, distance, colour)
 
@@ -67,8 +67,8 @@ class Canvas:
             across = np.abs(cos * x + sin * y) - np.float32(half)
             along = np.abs(cos * y - sin * x) - np.float32(half)
             outside = np.sqrt(np.maximum(across, 0) ** 2 + np.maximum(along, 0) ** 2)
-            found: Floats = outside + np.minimum(np.maximum(across, along), 0)
-            return found
+            signed: Floats = outside + np.minimum(np.maximum(across, along), 0)
+            return signed
 
         self._near(canvas, middle, half * 2**0.5, distance, colour)
 
@@ -126,11 +126,11 @@ class Drawn:
         """Return what a step brought that left things so far from their goal, or fallen."""
         self._elapsed += ~self._over
         success = (distance < self.options.radius) & ~np.asarray(fallen)
-        own = success.astype(np.float32) if self.options.reward == "sparse" else -distance
+        reward = success.astype(np.float32) if self.options.reward == "sparse" else -distance
         terminated = fallen | (success & self.options.terminate_on_success)
         truncated = ~terminated & (self._elapsed >= self.max_steps)
         self._over |= terminated | truncated
-        return Step(own.astype(np.float32), success, terminated, truncated, ({},) * self.num_envs)
+        return Step(reward.astype(np.float32), success, terminated, truncated, ({},) * self.num_envs)
 
     def close(self) -> None:
         """Nothing is open."""

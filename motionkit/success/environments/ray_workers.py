@@ -125,7 +125,7 @@ def _shutdown() -> None:
 
 
 @contextmanager
-def _starting(what: str) -> Iterator[None]:
+def _starting(name: str) -> Iterator[None]:
     """Tell why it did not start, and put back the handler of SIGTERM, which Ray replaces: a run saves itself by it."""
     handler = signal.getsignal(signal.SIGTERM)
     logging.getLogger("ray").setLevel(logging.ERROR)  # it says things that concern clusters open to a network
@@ -133,7 +133,7 @@ def _starting(what: str) -> Iterator[None]:
         yield
     except (OSError, RuntimeError, ValueError) as error:
         raise MotionkitError(
-            f"{what} does not start.", why=_first_line(error), fix="--worker-backend processes needs no Ray."
+            f"{name} does not start.", why=_first_line(error), fix="--worker-backend processes needs no Ray."
         ) from error
     finally:
         if handler is not None and threading.current_thread() is threading.main_thread():

@@ -34,8 +34,8 @@ def as_picture(
     if picture.ndim == 4 and len(picture) == 1:
         picture = picture[0]
     if picture.ndim != 3 or 3 not in (picture.shape[-1], picture.shape[0]):
-        what = "no picture" if value is None else f"{type(value).__name__} {list(picture.shape)}"
-        raise MotionkitError(f"{place} gives {what}.", why="[H, W, 3] is wanted.", fix=_FIX)
+        kind = "no picture" if value is None else f"{type(value).__name__} {list(picture.shape)}"
+        raise MotionkitError(f"{place} gives {kind}.", why="[H, W, 3] is wanted.", fix=_FIX)
     if picture.shape[-1] != 3:
         picture = picture.transpose(1, 2, 0)
     if picture.dtype != np.uint8:
@@ -86,16 +86,16 @@ def find_success(
     name: str = "",  # name of the environment, where there must be one; empty returns an empty name for none
 ) -> str:
     """Return the entry of info that tells success."""
-    wanted = _USUAL if key == "auto" else (key,)
-    for one in wanted:
-        if one in info:
-            return one
+    keys = _USUAL if key == "auto" else (key,)
+    for candidate in keys:
+        if candidate in info:
+            return candidate
     if not name:
         return ""
     there = ", ".join(map(str, info)) or "nothing"
     raise MotionkitError(
         f"the environment {name} tells no success.",
-        why=f"the info of an episode has no {' or '.join(wanted)}; it has {there}.",
+        why=f"the info of an episode has no {' or '.join(keys)}; it has {there}.",
         fix="--env.success-key KEY, or wrap the environment so that its info has 'success'.",
     )
 
@@ -167,18 +167,18 @@ class Adapter:
         with self._named("does not begin"):
             self._seen[0], _ = env.reset(seed=0)
         self._frames_of(0)
-        told: dict[str, Any] = {}
+        infos: dict[str, Any] = {}
         for _ in range(self.max_steps):
             with self._named("does not step"):
                 _, _, ended, cut, info = env.step(env.action_space.sample())
-            told |= info
-            self._success_key = find_success(told, success_key)
+            infos |= info
+            self._success_key = find_success(infos, success_key)
             if self._success_key or ended or cut:
                 break
-        find_success(told, success_key, self.name)
-        for copy, each in enumerate(self.envs):
+        find_success(infos, success_key, self.name)
+        for copy, opened in enumerate(self.envs):
             with self._named("does not begin"):
-                self._seen[copy], _ = each.reset(seed=0)
+                self._seen[copy], _ = opened.reset(seed=0)
         self._pictures.clear()
 
     def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
@@ -196,7 +196,7 @@ class Adapter:
     def frames(self) -> Frames:
         """Return the pictures; each is drawn once per state."""
         shown = [self._frames_of(copy) for copy in range(self.num_envs)]
-        return {key: np.stack([one[key] for one in shown]) for key in self.cameras}
+        return {key: np.stack([pictures[key] for pictures in shown]) for key in self.cameras}
 
     def _frames_of(self, copy: int) -> dict[str, NDArray[np.uint8]]:
         if copy not in self._pictures:
@@ -295,9 +295,9 @@ def _make(options: GymnasiumSettings) -> Env:
         path = Path(module if module.endswith(".py") else f"{module.replace('.', '/')}.py")
         if colon and path.is_file() and missing.partition(".")[0] == module.partition(".")[0]:
             folder = str(path.parent) if module.endswith(".py") else "."
-            own = path.stem if module.endswith(".py") else module
+            short = path.stem if module.endswith(".py") else module
             why = f"{path} is there, but Python does not look for modules in its folder."
-            fix = f"put PYTHONPATH={shlex.quote(folder)} before the command, with --env.id {own}:{name}"
+            fix = f"put PYTHONPATH={shlex.quote(folder)} before the command, with --env.id {short}:{name}"
         raise MotionkitError(f"gymnasium makes no environment {options.id!r}.", why=why, fix=fix) from error
 
 

@@ -44,7 +44,7 @@ def require_shown(
     name: str,  # its id, for messages
 ) -> None:
     """Refuse a task whose pictures are the same with what it hides and without."""
-    if all(np.array_equal(one, other) for one, other in zip(hidden, shown, strict=True)):
+    if all(np.array_equal(before, after) for before, after in zip(hidden, shown, strict=True)):
         raise _invisible(name, "pictures are the same with the goal hidden and shown.")
 
 
@@ -220,7 +220,7 @@ class FetchReach(Fetch):
     def scripted(self) -> Floats:
         """Return actions straight to the goal, ``[N, 4]``; the fourth moves the fingers."""
         seen = [self.seen(copy) for copy in range(self.num_envs)]
-        way = np.stack([one["desired_goal"] - one["achieved_goal"] for one in seen]) / STEP
+        way = np.stack([observation["desired_goal"] - observation["achieved_goal"] for observation in seen]) / STEP
         moves = np.zeros((self.num_envs, 4), np.float32)
         moves[:, :3] = way.clip(-1, 1)
         return moves

@@ -66,22 +66,22 @@ def contact(
     finger: Values,  # [N, 2]
 ) -> tuple[Values, Values, Values]:
     """Return normal ``[N, 2]`` to the block, depth ``[N]``, below 0 for a gap, and its nearest place ``[N, 2]``."""
-    own = _turned(finger - block[:, :2], -block[:, 2])
-    nearest = own.clip(-HALF, HALF)
-    way = nearest - own
+    local = _turned(finger - block[:, :2], -block[:, 2])
+    nearest = local.clip(-HALF, HALF)
+    way = nearest - local
     length = np.linalg.norm(way, axis=1)
     inside = length < 1e-12
     # A finger whose middle is in the block leaves it by the nearest side.
-    axis = np.abs(own).argmax(axis=1)
-    rows = np.arange(len(own))
-    sign = np.where(own[rows, axis] < 0, -1.0, 1.0)
-    out = np.zeros_like(own)
+    axis = np.abs(local).argmax(axis=1)
+    rows = np.arange(len(local))
+    sign = np.where(local[rows, axis] < 0, -1.0, 1.0)
+    out = np.zeros_like(local)
     out[rows, axis] = -sign
-    edge = own.copy()
+    edge = local.copy()
     edge[rows, axis] = sign * HALF
     normal = np.where(inside[:, None], out, way / np.maximum(length, 1e-12)[:, None])
     nearest = np.where(inside[:, None], edge, nearest)
-    depth = np.where(inside, FINGER + HALF - np.abs(own).max(axis=1), FINGER - length)
+    depth = np.where(inside, FINGER + HALF - np.abs(local).max(axis=1), FINGER - length)
     return _turned(normal, block[:, 2]), depth, block[:, :2] + _turned(nearest, block[:, 2])
 
 
@@ -94,9 +94,9 @@ def _moves(arm: Values, force: Values) -> Values:
 def _solve(arm: Values, motion: Values) -> Values:
     """Return the force ``[N, 2]`` under which `_moves` is a motion."""
     x, y, c = arm[:, 0], arm[:, 1], SPREAD**2
-    whole = c + x * x + y * y
-    first = ((c + x * x) * motion[:, 0] + x * y * motion[:, 1]) / whole
-    second = (x * y * motion[:, 0] + (c + y * y) * motion[:, 1]) / whole
+    determinant = c + x * x + y * y
+    first = ((c + x * x) * motion[:, 0] + x * y * motion[:, 1]) / determinant
+    second = (x * y * motion[:, 0] + (c + y * y) * motion[:, 1]) / determinant
     return np.stack([first, second], axis=1)
 
 
@@ -151,8 +151,8 @@ class Camera:
         shapes.square(canvas, block[None, :2], block[None, 2], HALF, _FALLEN)
         shapes.square(canvas, middle, middle[:, 0], TABLE, _TABLE)
         shapes.disc(canvas, goal[None], _DISC, _GREEN)
-        found: Floats = canvas[0]
-        return found
+        picture: Floats = canvas[0]
+        return picture
 
 
 STEP, EDGE = 0.2, 0.92
@@ -195,8 +195,8 @@ class Push(Drawn):
 
     @property
     def _fallen(self) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = np.abs(self._block[:, :2]).max(axis=1) > TABLE
-        return found
+        fallen: NDArray[np.bool_] = np.abs(self._block[:, :2]).max(axis=1) > TABLE
+        return fallen
 
     def states(self) -> Floats:
         """Return ``[N, 8]``: block, the ways from finger to block and from block to goal, and the block's angle."""
@@ -225,18 +225,20 @@ class Push(Drawn):
         left = self._goal - block
         distance = np.linalg.norm(left, axis=1)
         ahead = left / np.maximum(distance, 1e-9)[:, None]
-        own = self._finger - block
-        far = np.maximum(np.linalg.norm(own, axis=1), 1e-9)
+        relative = self._finger - block
+        far = np.maximum(np.linalg.norm(relative, axis=1), 1e-9)
         # Angle of the finger around the block, from the place that is behind it.
-        angle = np.arctan2(-ahead[:, 0] * own[:, 1] + ahead[:, 1] * own[:, 0], -(own * ahead).sum(axis=1))
-        turned = np.arctan2(own[:, 1], own[:, 0]) - np.clip(angle, -0.35, 0.35)
+        angle = np.arctan2(
+            -ahead[:, 0] * relative[:, 1] + ahead[:, 1] * relative[:, 0], -(relative * ahead).sum(axis=1)
+        )
+        turned = np.arctan2(relative[:, 1], relative[:, 0]) - np.clip(angle, -0.35, 0.35)
         orbit = np.maximum(1.5 * HALF + FINGER + 0.02, far - STEP)
         around = block + orbit[:, None] * np.stack([np.cos(turned), np.sin(turned)], axis=1) - self._finger
-        aside = own - (own * ahead).sum(axis=1)[:, None] * ahead
+        aside = relative - (relative * ahead).sum(axis=1)[:, None] * ahead
         onward = ahead * np.minimum(STEP, far - HALF - FINGER + distance)[:, None] * 0.7 - 1.0 * aside
-        wanted = np.where((np.abs(angle) < 0.3)[:, None], onward, around)
-        wanted = np.where((distance < self.options.radius / 2)[:, None], 0, wanted)
-        return (wanted / STEP).clip(-1, 1).astype(np.float32)
+        move = np.where((np.abs(angle) < 0.3)[:, None], onward, around)
+        move = np.where((distance < self.options.radius / 2)[:, None], 0, move)
+        return (move / STEP).clip(-1, 1).astype(np.float32)
 
     def get_state(self) -> Mapping[str, NDArray[Any]]:
         """Return everything that changes."""

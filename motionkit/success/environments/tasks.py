@@ -85,8 +85,8 @@ class PushSettings(Group):
         A random policy seldom succeeds, so there are more episodes than elsewhere, and many copies for speed. Without
         an entropy bonus some policies stop exploring before they have learned to go round the block.
         """
-        own = {"run.num_steps": 240, "objective.entropy": 0.005} if command == "ppo" else {"run.num_steps": 64}
-        return {**own, "episodes.num_envs": 128, "episodes.steps": 32, "objective.batch_size": 512}
+        steps = {"run.num_steps": 240, "objective.entropy": 0.005} if command == "ppo" else {"run.num_steps": 64}
+        return {**steps, "episodes.num_envs": 128, "episodes.steps": 32, "objective.batch_size": 512}
 
 
 class ReachSettings(Group):

@@ -50,7 +50,7 @@ class Quota:
             (self.positive, self.positive_frames) if positive else (self.negative, self.negative_frames)
         )  # fmt: skip
         return any(
-            limit is not None and have >= limit for limit, have in zip(limits, (trajectories, frames), strict=True)
+            limit is not None and count >= limit for limit, count in zip(limits, (trajectories, frames), strict=True)
         )
 
 
@@ -224,8 +224,8 @@ class Collector:
         if len(self._running) != count:
             raise MotionkitError(f"{count} frames came after {len(self._running)}; N must stay.", code=1)
         for number, running in enumerate(self._running):
-            for name, own in running.frames.items():
-                own.append(pictures[name][number].copy())
+            for name, pictures_of_camera in running.frames.items():
+                pictures_of_camera.append(pictures[name][number].copy())
             for column, values in running.rows.items():
                 values.append(rows[column][number].copy())
             running.labels.append(bool(flags[number]))
@@ -237,7 +237,7 @@ class Collector:
         return _Running({name: [] for name in self._cameras}, [], {name: [] for name in self.columns})
 
     def _rows_of(self, given: Mapping[ColumnName, ArrayLike | None], count: int) -> dict[str, NDArray[np.float32]]:
-        found: dict[str, NDArray[np.float32]] = {}
+        checked: dict[str, NDArray[np.float32]] = {}
         for name, width in self.columns.items():
             value = given[name]
             if value is None:
@@ -249,11 +249,11 @@ class Collector:
                 )
             if not np.isfinite(rows).all():
                 raise MotionkitError(f"a number of the {name} of a step is not finite.", code=1)
-            found[name] = rows.reshape(count, width)
-        return found
+            checked[name] = rows.reshape(count, width)
+        return checked
 
     def _checked(self, frames: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.uint8]]:
-        found: dict[str, NDArray[np.uint8]] = {}
+        pictures: dict[str, NDArray[np.uint8]] = {}
         for name, (height, width) in self._cameras.items():
             if name not in frames:
                 raise MotionkitError(f"frames of the camera {name} are missing; there are {', '.join(frames)}.", code=1)
@@ -264,15 +264,15 @@ class Collector:
                     f"frames of {name} are {picture.dtype} {list(picture.shape[1:])}.",
                     why=f"uint8 [{height}, {width}, 3] is kept.", code=1,
                 )  # fmt: skip
-            found[name] = picture
-        return found
+            pictures[name] = picture
+        return pictures
 
     def _end(self, running: _Running, seed: int | None, *, once: bool) -> None:
         positive = once or any(running.labels)
         if not self.wanted(positive):
             self.left_out["positive" if positive else "negative"] += 1
             return
-        content = {name: np.stack(own).tobytes() for name, own in running.frames.items()}
+        content = {name: np.stack(pictures).tobytes() for name, pictures in running.frames.items()}
         numbers = {name: _column_bytes(name, rows) for name, rows in running.rows.items()}
         if self._rows and self._rows * max(map(frame_bytes, self._cameras.values())) >= SHARD_BYTES:
             self._shard, self._rows = self._shard + 1, 0
@@ -308,8 +308,8 @@ class Collector:
         arrays: dict[str, NDArray[Any]] = {}
         for number, running in enumerate(self._running):
             if running.labels:
-                arrays |= {f"{number}.{name}": np.stack(own) for name, own in running.frames.items()}
-                arrays |= {f"{number}:{name}": np.stack(own) for name, own in running.rows.items()}
+                arrays |= {f"{number}.{name}": np.stack(rows) for name, rows in running.frames.items()}
+                arrays |= {f"{number}:{name}": np.stack(rows) for name, rows in running.rows.items()}
         labels = [list(running.labels) for running in self._running]
         return arrays, {"episodes": len(self._records), "labels": labels, "left_out": dict(self.left_out)}
 
@@ -359,10 +359,10 @@ class _Running:
 
 def _column_bytes(name: ColumnName, rows: Sequence[NDArray[np.float32]]) -> bytes:
     """Return the rows of an episode; an action moves to the frame in which it was taken, the one before."""
-    own = np.stack(rows).astype("<f4")
+    values = np.stack(rows).astype("<f4")
     if name == "action":
-        own = np.concatenate([own[1:], np.zeros_like(own[:1])])
-    return own.tobytes()
+        values = np.concatenate([values[1:], np.zeros_like(values[:1])])
+    return values.tobytes()
 
 
 def _none() -> dict[str, int]:

@@ -60,12 +60,12 @@ def label_episodes(episodes: Episodes, path: Path) -> Episodes:
 
 def _names(records: Sequence[EpisodeRecord]) -> dict[str, int | None]:
     """Return the place of each episode by its id and by the number at its end; None where several have the name."""
-    found: dict[str, int | None] = {}
+    places: dict[str, int | None] = {}
     for place, record in enumerate(records):
         tail = record.id.rpartition("-")[2]
         for name in {record.id, *([str(int(tail))] if tail.isascii() and tail.isdigit() else [])}:
-            found[name] = None if name in found else place
-    return found
+            places[name] = None if name in places else place
+    return places
 
 
 def _require_columns(path: Path, names: list[str]) -> None:
@@ -108,11 +108,11 @@ def _read(
 
 
 def _labels(path: Path, record: EpisodeRecord, rows: Sequence[_Row]) -> str:
-    for one, other in itertools.pairwise(rows):
-        if one.frame is None or one.frame == other.frame:
-            what = "twice" if one.frame == other.frame else "with a frame and without one"
+    for first, second in itertools.pairwise(rows):
+        if first.frame is None or first.frame == second.frame:
+            fault = "twice" if first.frame == second.frame else "with a frame and without one"
             raise MotionkitError(
-                f"lines {one.number} and {other.number} of {path} are of the same episode {record.id} {what}.",
+                f"lines {first.number} and {second.number} of {path} are of the same episode {record.id} {fault}.",
                 fix="keep one row for each episode, or one for each frame from which a label holds.",
             )
     if rows[0].frame is None:

@@ -82,12 +82,12 @@ def cached_lerobot(folder: Path) -> tuple[Path, list[str]]:
 
 def _convert(folder: Path, out: Path) -> list[str]:
     info = read_info(folder)
-    plan, own = _plan(folder, info), _own(folder)
+    plan, manifest = _plan(folder, info), _own(folder)
     widths: dict[Any, int] = {name: values.shape[1] for name, values in plan.columns.items()}
-    spec = own.environment if own is not None else {}
+    manifest = manifest or Manifest(cameras=plan.cameras)
     with Collector(
-        out, cameras=plan.cameras, environment=spec, columns=widths, fps=info.fps, labelled=plan.labels is not None,
-        choices=own.choices if own is not None else 0, licence=own.licence if own is not None else "",
+        out, cameras=plan.cameras, environment=manifest.environment, columns=widths, fps=info.fps,
+        labelled=plan.labels is not None, choices=manifest.choices, licence=manifest.licence,
     ) as collector:  # fmt: skip
         collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
         collector.source = str(folder)
@@ -130,7 +130,7 @@ def _plan(folder: Path, info: Info) -> _Plan:
     columns, labels, once = _data(folder, info, lengths, notes)
     places = []
     for number in order.tolist():
-        own = {}
+        videos = {}
         for camera, key in keys.items():
             chunk, file, begins = (
                 float(episodes[f"videos/{key}/{part}"][number])
@@ -144,8 +144,8 @@ def _plan(folder: Path, info: Info) -> _Plan:
                     f"{path} is missing.", why=f"the pictures of episode {number} lie in it.",
                     fix="download the dataset with its videos; git clone leaves them out without git lfs.",
                 )  # fmt: skip
-            own[camera] = _Place(path, round(begins * info.fps))
-        places.append(own)
+            videos[camera] = _Place(path, round(begins * info.fps))
+        places.append(videos)
     sizes = {camera: info.features[key].size for camera, key in keys.items()}
     return _Plan(sizes, keys, lengths.tolist(), places, columns, labels, once, notes)
 
@@ -184,11 +184,11 @@ def _data(
     flags = [name for name in (SUCCESS, NEXT_SUCCESS) if name in info.features][:1]
     rows = _rows_of(folder, "data", ("episode_index", "frame_index"), wide, flags)
     order = np.lexsort((rows["frame_index"], rows["episode_index"]))
-    found = np.bincount(np.clip(rows["episode_index"], 0, len(lengths)).astype(np.int64), minlength=len(lengths))
-    if odd := [number for number, length in enumerate(lengths.tolist()) if found[number] != length]:
+    counted = np.bincount(np.clip(rows["episode_index"], 0, len(lengths)).astype(np.int64), minlength=len(lengths))
+    if odd := [number for number, length in enumerate(lengths.tolist()) if counted[number] != length]:
         raise MotionkitError(
-            f"episode {odd[0]} of {folder} has {found[odd[0]]} rows in {Path(DATA).parts[0]} and {lengths[odd[0]]} by "
-            "meta/episodes.",
+            f"episode {odd[0]} of {folder} has {counted[odd[0]]} rows in {Path(DATA).parts[0]} and {lengths[odd[0]]} "
+            "by meta/episodes.",
             why=f"so it is of {len(odd)} of {len(lengths)} episodes: rows were lost or added." if len(odd) > 1 else "",
             fix=_AGAIN,
         )  # fmt: skip
@@ -205,12 +205,14 @@ def _data(
     if not flags:
         notes.append("the dataset does not say which frames are a success.")
         return columns, None, [False] * len(lengths)
-    said = rows[flags[0]][order] > 0.5
+    success = rows[flags[0]][order] > 0.5
     ends = lengths.cumsum()
-    once = [bool(said[end - length : end].any()) for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)]
-    labels = said
+    once = [
+        bool(success[end - length : end].any()) for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)
+    ]
+    labels = success
     if flags[0] == NEXT_SUCCESS:  # what an action led to is what the next row shows
-        labels = np.concatenate([[False], said[:-1]])
+        labels = np.concatenate([[False], success[:-1]])
         labels[ends - lengths] = False
         shown = [
             bool(labels[end - length : end].any()) for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)
@@ -232,7 +234,7 @@ def _rows_of(
     if not paths:
         raise MotionkitError(f"{folder / part} holds no chunk-000/file-000.parquet.", fix=_AGAIN)
     wanted = [*plain, *wide, *flags]
-    found: dict[str, list[NDArray[Any]]] = {name: [] for name in wanted}
+    parts_of: dict[str, list[NDArray[Any]]] = {name: [] for name in wanted}
     rows = 0
     for path in paths:
         try:
@@ -254,13 +256,13 @@ def _rows_of(
         if table is None:
             raise MotionkitError(f"{path} has no column {missing[0]}.", fix=_AGAIN)
         for name in wanted:
-            found[name].append(_numbers(path, name, table.column(name), wide=name in wide))
+            parts_of[name].append(_numbers(path, name, table.column(name), wide=name in wide))
     for name in wide:
-        if len({one.shape[1] for one in found[name]}) > 1:
+        if len({values.shape[1] for values in parts_of[name]}) > 1:
             raise MotionkitError(
                 f"the rows of {name} have different lengths in the files of {folder / part}.", fix=_AGAIN
             )
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+    return {name: np.concatenate(parts) for name, parts in parts_of.items()}
 
 
 def _large(path: Path, wanted: Sequence[str]) -> bool:
@@ -285,22 +287,22 @@ def _numbers(path: Path, name: str, column: Any, *, wide: bool) -> NDArray[Any]:
             f"the column {name} of {path} holds {str(kind)[:60]}" + (", and gaps." if column.null_count else "."),
             why="numbers are read.", fix=_AGAIN,
         )  # fmt: skip
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    whole = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
-    values = whole.flatten() if lists else whole
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+    values = array.flatten() if lists else array
     if values.null_count:
         raise MotionkitError(f"the column {name} of {path} has gaps.", fix=_AGAIN)
     flat: NDArray[Any] = values.to_numpy(zero_copy_only=False)
     if not lists:
         return flat[:, None] if wide else flat
-    counts = np.full(len(whole), kind.list_size) if is_a.is_fixed_size_list(kind) else np.diff(whole.offsets.to_numpy())
+    counts = np.full(len(array), kind.list_size) if is_a.is_fixed_size_list(kind) else np.diff(array.offsets.to_numpy())
     if len(counts) and ((counts != counts[0]).any() or not counts[0]):
         row = int(np.flatnonzero(counts != counts[0])[0]) if (counts != counts[0]).any() else 0
         raise MotionkitError(
             f"row {row} of the column {name} of {path} has {counts[row]} numbers.",
             why=f"row 0 has {counts[0]}; all must have as many.", fix=_AGAIN,
         )  # fmt: skip
-    table: NDArray[Any] = flat.reshape(len(whole), -1)
+    table: NDArray[Any] = flat.reshape(len(array), -1)
     if wide:
         return table
     if table.shape[1] != 1:
@@ -313,7 +315,7 @@ def _pictures(plan: _Plan, fps: float) -> Iterator[dict[str, NDArray[np.uint8]]]
     open_now: dict[str, tuple[Path, FilmReader]] = {}
     try:
         for number, (length, places) in enumerate(zip(plan.lengths, plan.places, strict=True)):
-            found = {}
+            pictures = {}
             for camera, place in places.items():
                 path, reader = open_now.get(camera, (None, None))
                 if reader is None or path != place.path or reader.place > place.first:
@@ -321,13 +323,13 @@ def _pictures(plan: _Plan, fps: float) -> Iterator[dict[str, NDArray[np.uint8]]]
                         reader.close()
                     reader = FilmReader(place.path, plan.cameras[camera], fps)
                     open_now[camera] = (place.path, reader)
-                found[camera] = reader.read(place.first, length)
-                if len(found[camera]) < length:
+                pictures[camera] = reader.read(place.first, length)
+                if len(pictures[camera]) < length:
                     raise MotionkitError(
                         f"{place.path} ends before episode {number}.",
-                        why=f"{len(found[camera])} of its {length} frames are there.", fix=_AGAIN,
+                        why=f"{len(pictures[camera])} of its {length} frames are there.", fix=_AGAIN,
                     )  # fmt: skip
-            yield found
+            yield pictures
     finally:
         for _, reader in open_now.values():
             reader.close()

@@ -65,8 +65,8 @@ class Trajectory:
         values = self.images[name].transpose(0, 2, 3, 1)
         if values.dtype.kind != "f":
             return values.astype(np.uint8)
-        found: NDArray[np.uint8] = (values.astype(np.float32) * scale + 0.5).astype(np.uint8)
-        return found
+        pictures: NDArray[np.uint8] = (values.astype(np.float32) * scale + 0.5).astype(np.uint8)
+        return pictures
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Return height and width by camera."""
@@ -75,15 +75,15 @@ class Trajectory:
 
 def list_files(positive: Path, negative: Path) -> list[tuple[bool, Path]]:
     """Return the files of both folders, each with whether it is of the folder of successes."""
-    found: list[tuple[bool, Path]] = []
+    files: list[tuple[bool, Path]] = []
     for folder, sign in ((positive.expanduser(), True), (negative.expanduser(), False)):
         if not folder.is_dir():
             raise MotionkitError(f"{folder} is not a folder.", fix=_FIX)
-        own = sorted(path for path in folder.iterdir() if path.suffix == ".npy" and path.is_file())
-        if not own:
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".npy" and path.is_file())
+        if not paths:
             raise MotionkitError(f"{folder} holds no .npy file.", fix=_FIX)
-        found += [(sign, path) for path in own]
-    return found
+        files += [(sign, path) for path in paths]
+    return files
 
 
 def read_file(path: Path) -> Trajectory | None:
@@ -145,13 +145,13 @@ def open_episodes(*places: Path) -> Episodes:
     shards: list[int] = []
     records: list[EpisodeRecord] = []
     notes: list[str] = []
-    for folder, own, kept, said in opened:
-        here = {name: len(names) + number for number, name in enumerate(dict.fromkeys(one.shard for one in kept))}
+    for folder, own, kept, folder_notes in opened:
+        here = {name: len(names) + number for number, name in enumerate(dict.fromkeys(item.shard for item in kept))}
         folders += [folder] * len(here)
         names += list(here)
         shards += [here[record.shard] for record in kept]
         records += kept
-        notes += said
+        notes += folder_notes
         if own.environment != manifest.environment:
             known = own.environment and manifest.environment
             other_one = "other options of the environment" if known else "an environment that is not known"
@@ -190,16 +190,16 @@ def _opened(place: Path) -> tuple[Path, Manifest, list[EpisodeRecord], list[str]
         folder = _folder(place)
         return folder, *read_folder(folder)
     kept, notes = cached_lerobot(place)
-    manifest, records, said = read_folder(kept)
-    return kept, manifest, records, [*notes, *said]
+    manifest, records, folder_notes = read_folder(kept)
+    return kept, manifest, records, [*notes, *folder_notes]
 
 
 def _folder(place: Path) -> Path:
     for folder in (place, place / ARTIFACT):
         if (folder / MANIFEST).is_file():
             return folder
-    what = "holds no episodes" if place.exists() else "does not exist"
-    raise MotionkitError(f"{place} {what}.", fix=FIX)
+    fault = "holds no episodes" if place.exists() else "does not exist"
+    raise MotionkitError(f"{place} {fault}.", fix=FIX)
 
 
 # The guide's folders of trajectories, as episodes: looked through once, then read file by file.
@@ -227,18 +227,19 @@ class Trajectories:
         self._called: dict[str, str] = {}
         odd = {"positive": 0, "negative": 0}
         for sign, path in list_files(positive, negative):
-            one = read_file(path)
-            if one is None:
+            trajectory = read_file(path)
+            if trajectory is None:
                 cut.append(path)
                 continue
-            self._match(path, one, cameras)
+            self._match(path, trajectory, cameras)
             self._files.append((sign, path))
-            marks += [fingerprint(name, values) for name, values in one.images.items()] + [fingerprint(one.labels)]
-            if one.highest is not None:
-                highest[path] = one.highest
-                if one.highest <= _DARK and one.fractions:
+            marks += [fingerprint(name, values) for name, values in trajectory.images.items()]
+            marks.append(fingerprint(trajectory.labels))
+            if trajectory.highest is not None:
+                highest[path] = trajectory.highest
+                if trajectory.highest <= _DARK and trajectory.fractions:
                     small.append(path)
-            labels = one.labels >= 0.5
+            labels = trajectory.labels >= 0.5
             odd["positive" if sign else "negative"] += bool(labels.any()) is not sign
             positives += bool(labels.any())
             only_last += bool(labels.sum() == 1 and labels[-1])
@@ -254,8 +255,8 @@ class Trajectories:
             self.notes.append(
                 f"pictures hold values up to {most:g}, not the guide's 0 to 1: they are read as 0 to 255."
             )
-        if whole := len(self._files) - len(highest):
-            self.notes.append(f"{whole} of {len(self._files)} files hold whole numbers: those are read as 0 to 255.")
+        if integers := len(self._files) - len(highest):
+            self.notes.append(f"{integers} of {len(self._files)} files hold whole numbers: those are read as 0 to 255.")
         self.notes += [
             f"the camera {name!r} is called {plain} here." for plain, name in self._called.items() if name != plain
         ]
@@ -263,17 +264,17 @@ class Trajectories:
     def __len__(self) -> int:
         return len(self._files)
 
-    def _match(self, path: Path, one: Trajectory, wanted: Sequence[str]) -> None:
+    def _match(self, path: Path, trajectory: Trajectory, names: Sequence[str]) -> None:
         """Take cameras and sizes from the first file; refuse another that differs."""
-        sizes = one.sizes()
-        wanted = [plain_name(name) for name in wanted]
-        if missing := [name for name in (wanted or self.cameras) if name not in sizes]:
+        sizes = trajectory.sizes()
+        names = [plain_name(name) for name in names]
+        if missing := [name for name in (names or self.cameras) if name not in sizes]:
             raise MotionkitError(
                 f"{path} has no camera {missing[0]}.", why=f"it has {', '.join(sizes)}.", fix="--data.cameras"
             )
         if not self.cameras:
-            self.cameras = {name: sizes[name] for name in wanted or sizes}
-            self._called = {name: one.called[name] for name in self.cameras}
+            self.cameras = {name: sizes[name] for name in names or sizes}
+            self._called = {name: trajectory.called[name] for name in self.cameras}
             self._first = path
         for name, size in self.cameras.items():
             if sizes[name] != size:
@@ -286,13 +287,13 @@ class Trajectories:
     def add(self, number: int, collector: Collector) -> None:
         """Give the episode of a file to a collector, which keeps it if its class is wanted."""
         _, path = self._files[number]
-        one = read_file(path)
-        if one is None:
+        trajectory = read_file(path)
+        if trajectory is None:
             raise MotionkitError(f"{path} has changed since it was first read.", fix="start again.", code=1)
-        self._match(path, one, tuple(self.cameras))
+        self._match(path, trajectory, tuple(self.cameras))
         collector.source = str(path.parent)
-        labels = one.labels >= 0.5
-        frames = {name: one.pictures(name, self._scale) for name in self.cameras}
+        labels = trajectory.labels >= 0.5
+        frames = {name: trajectory.pictures(name, self._scale) for name in self.cameras}
         for step, label in enumerate(labels):
             collector.add({name: values[step] for name, values in frames.items()}, label, step == len(labels) - 1)
 
@@ -306,12 +307,12 @@ def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] 
     folder = cache_folder() / f"episodes-{mark.hexdigest()[:24]}"
     done = folder / "notes.txt"  # written last
     if not done.is_file():
-        found = Trajectories(positive, negative, cameras=cameras)
-        with Collector(folder, cameras=found.cameras) as collector:
+        trajectories = Trajectories(positive, negative, cameras=cameras)
+        with Collector(folder, cameras=trajectories.cameras) as collector:
             collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
-            for number in range(len(found)):
-                found.add(number, collector)
-        write_bytes_atomic(done, "\n".join(found.notes).encode())
+            for number in range(len(trajectories)):
+                trajectories.add(number, collector)
+        write_bytes_atomic(done, "\n".join(trajectories.notes).encode())
     episodes = open_episodes(folder)
     episodes.notes = (*(line for line in done.read_text().splitlines() if line), *episodes.notes)
     return episodes
@@ -385,14 +386,14 @@ def open_whole(place: Path) -> Episodes:
 
 
 def _file(episodes: Episodes, number: int) -> bytes:
-    own = np.flatnonzero(episodes.episode == number)
+    frames = np.flatnonzero(episodes.episode == number)
     # [T, H, W, 3] uint8 -> [T, C, H, W] float32 in [0, 1].
     images = {
         name: np.ascontiguousarray(value.transpose(0, 3, 1, 2)).astype(np.float32) / 255
-        for name, value in episodes.read(own).items()
+        for name, value in episodes.read(frames).items()
     }
     table = np.empty((), dtype=object)
-    table[()] = {"images": images, "labels": episodes.labels[own]}
-    found = io.BytesIO()
-    np.save(found, table, allow_pickle=True)
-    return found.getvalue()
+    table[()] = {"images": images, "labels": episodes.labels[frames]}
+    buffer = io.BytesIO()
+    np.save(buffer, table, allow_pickle=True)
+    return buffer.getvalue()

@@ -149,15 +149,15 @@ class ShardReader:
     def read(self, camera: str, shard: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return frames ``[M, H, W, 3]`` at row `row` of shard number `shard`, each ``[M]``."""
         height, width = self._cameras[camera]
-        found = np.empty((len(row), height, width, 3), np.uint8)
+        frames = np.empty((len(row), height, width, 3), np.uint8)
         # In the order of the file: neighbours are read together.
         order = np.lexsort((row, shard))
         for number in np.unique(shard).tolist():
-            own = order[shard[order] == number]
+            places = order[shard[order] == number]
             file = self._map(number, camera)
-            found[own] = file[row[own]]
-            self._pages.touched(file, len(own))
-        return found
+            frames[places] = file[row[places]]
+            self._pages.touched(file, len(places))
+        return frames
 
     def place(self, number: int) -> tuple[Path, str]:
         """Return folder and name of shard `number`."""
@@ -228,7 +228,7 @@ class Episodes:
         the last one of an episode, after which nothing was seen any more, means nothing.
         """
         width = self.columns[name]
-        found = np.empty((len(self), width), np.float32)
+        values = np.empty((len(self), width), np.float32)
         ends = np.cumsum([record.frames for record in self.records]).tolist()
         for record, shard, end in zip(self.records, self._shards.tolist(), ends, strict=True):
             folder, file = self._reader.place(shard)
@@ -245,10 +245,10 @@ class Episodes:
                 raise MotionkitError(
                     f"the {name}s of episode {record.id} ({record.mark}) in {path} are not those written.", fix=_AGAIN
                 )
-            found[end - record.frames : end] = np.frombuffer(data, "<f4").reshape(-1, width)
-        if not np.isfinite(found).all():
+            values[end - record.frames : end] = np.frombuffer(data, "<f4").reshape(-1, width)
+        if not np.isfinite(values).all():
             raise MotionkitError(f"a number of the column {name} is not finite.", fix=_AGAIN)
-        return found
+        return values
 
     def chosen(self, numbers: Sequence[int]) -> Episodes:
         """Return some of the episodes, by their numbers in `records`."""
@@ -275,9 +275,9 @@ class Episodes:
         count = len(self.records) - len(kept)
         note = f"{count} of {len(self.records)} episodes have the frames of another one: one of each is kept."
         note += f" {odd} of them have other labels than the one that is kept." if odd else ""
-        found = self.chosen(kept)
-        found.notes = (*self.notes, note)
-        return found
+        episodes = self.chosen(kept)
+        episodes.notes = (*self.notes, note)
+        return episodes
 
     def require_whole(self) -> None:
         """Refuse frames that are not those that were written; reads all of them, at about 1 GB/s."""
@@ -304,24 +304,24 @@ class Episodes:
         ends = np.cumsum([record.frames for record in self.records]).tolist()
         piece = max(1, _PIECE // max(map(frame_bytes, self.cameras.values())))
         for record, end in zip(self.records, ends, strict=True):
-            found = {camera: sha256() for camera in record.sha256}
+            hashes = {camera: sha256() for camera in record.sha256}
             for start in range(end - record.frames, end, piece):
                 for camera, frames in self.read(np.arange(start, min(start + piece, end))).items():
-                    found[camera].update(frames.data)
+                    hashes[camera].update(frames.data)
             for camera, mark in record.sha256.items():
-                if found[camera].hexdigest() != mark:
+                if hashes[camera].hexdigest() != mark:
                     wrong.append(f"episode {record.id} ({record.mark}): its frames of {camera} are not those written.")
         return wrong
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return episodes, frames and frames with success of each class: ``{"positive": {...}, "negative": {...}}``."""
         positive = np.array([record.positive for record in self.records], np.bool_)
-        found = {}
-        for name, own in (("positive", positive), ("negative", ~positive)):
-            frames = own[self.episode] if len(self.records) else np.zeros(0, np.bool_)
+        counts = {}
+        for name, members in (("positive", positive), ("negative", ~positive)):
+            frames = members[self.episode] if len(self.records) else np.zeros(0, np.bool_)
             success = int(self.labels[frames].sum())
-            found[name] = {"trajectories": int(own.sum()), "frames": int(frames.sum()), "success_frames": success}
-        return found
+            counts[name] = {"trajectories": int(members.sum()), "frames": int(frames.sum()), "success_frames": success}
+        return counts
 
 
 def read_manifest(folder: Path) -> Manifest:

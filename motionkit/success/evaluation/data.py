@@ -115,15 +115,15 @@ class Split:
             start = record.content if record.seed is None else f"{record.source}/{record.seed}"
             groups.setdefault(start, []).append(place)
         parts: tuple[list[int], list[int], list[int]] = ([], [], [])
-        for wanted in (True, False):
-            chosen = [group for group in groups.values() if bool(ones[group].any()) == wanted]
+        for successful in (True, False):
+            chosen = [group for group in groups.values() if bool(ones[group].any()) == successful]
             chosen.sort(key=lambda group: _rank(episodes, group, seed))
-            if wanted and len(chosen) < _FEWEST:
+            if successful and len(chosen) < _FEWEST:
                 raise _too_few(len(chosen), 1)
             first = max(1, round(test * len(chosen))) if len(chosen) >= _FEWEST else 0
             last = first + max(1, round(val * len(chosen))) if first else 0
-            for into, own in zip((2, 1, 0), (chosen[:first], chosen[first:last], chosen[last:]), strict=True):
-                parts[into].extend(place for group in own for place in group)
+            for into, indices in zip((2, 1, 0), (chosen[:first], chosen[first:last], chosen[last:]), strict=True):
+                parts[into].extend(place for group in indices for place in group)
         if not all(zeros[part].any() for part in parts):
             raise _too_few(sum(bool(zeros[group].any()) for group in groups.values()), 0)
         named = [tuple(episodes.records[place].content for place in sorted(part)) for part in parts]
@@ -131,8 +131,8 @@ class Split:
 
     def frames(self, episodes: Episodes, contents: Sequence[str]) -> NDArray[np.int64]:
         """Return the frames of some episodes, ascending."""
-        wanted = set(contents)
-        inside = np.array([record.content in wanted for record in episodes.records], dtype=bool)
+        chosen = set(contents)
+        inside = np.array([record.content in chosen for record in episodes.records], dtype=bool)
         return np.flatnonzero(inside[episodes.episode])
 
 
@@ -156,14 +156,14 @@ def refuse_one_class(labels: NDArray[np.float32]) -> None:
 
 def _has(episodes: Episodes, label: int) -> NDArray[np.bool_]:
     """Return which episodes have a frame of a label."""
-    found = np.zeros(len(episodes.records), dtype=bool)
-    found[episodes.episode[(episodes.labels > 0.5) == bool(label)]] = True
-    return found
+    flags = np.zeros(len(episodes.records), dtype=bool)
+    flags[episodes.episode[(episodes.labels > 0.5) == bool(label)]] = True
+    return flags
 
 
-def _too_few(found: int, label: int) -> MotionkitError:
+def _too_few(count: int, label: int) -> MotionkitError:
     return MotionkitError(
-        f"only {found} {'start' if found == 1 else 'starts'} with a frame of label {label}.",
+        f"only {count} {'start' if count == 1 else 'starts'} with a frame of label {label}.",
         why="training, choosing a threshold and measuring need episodes of their own, three or more for each label.",
         fix="collect more episodes: motionkit reward-collect",
     )
@@ -213,8 +213,10 @@ def score(
         part = index[start : start + CHUNK]
         frames = episodes.read(part)
         logits.append(classifier.logits({name: torch.from_numpy(values) for name, values in frames.items()}).cpu())
-        own = _jumps([frames[name] for name in classifier.card.cameras], [last.get(n) for n in classifier.card.cameras])
-        far[start : start + len(part)] = own
+        jumps = _jumps(
+            [frames[name] for name in classifier.card.cameras], [last.get(n) for n in classifier.card.cameras]
+        )
+        far[start : start + len(part)] = jumps
         last = {name: values[-1:].copy() for name, values in frames.items()}
         if progress is not None:
             progress(len(part))
@@ -235,11 +237,11 @@ def score(
 
 def _jumps(cameras: Sequence[NDArray[np.uint8]], before: Sequence[NDArray[np.uint8] | None]) -> NDArray[np.float32]:
     """Return ``[N]`` how far each frame is from the one before it; `before` are the last frames of the last part."""
-    found = []
+    differences = []
     for values, last in zip(cameras, before, strict=True):
         joined = np.concatenate([values[:1] if last is None else last, values]).reshape(len(values) + 1, -1)
         # |a - b| of bytes without a wider type: max - min.
         low, high = np.minimum(joined[1:], joined[:-1]), np.maximum(joined[1:], joined[:-1])
-        found.append((high - low).mean(1, dtype=np.float32))
-    largest: NDArray[np.float32] = np.max(found, axis=0)
+        differences.append((high - low).mean(1, dtype=np.float32))
+    largest: NDArray[np.float32] = np.max(differences, axis=0)
     return largest

@@ -65,8 +65,8 @@ def figures(scored: Scored, threshold: float) -> dict[str, float | int]:
 
 def intervals(scored: Scored, *, seed: int) -> dict[str, list[float]]:
     """Return 95 % intervals over episodes by figure; those that cannot be had are left out."""
-    found = episode_interval(scored.probabilities, scored.labels, scored.episode, seed=seed)
-    return {name: list(pair) for name, pair in found.items() if all(map(math.isfinite, pair))}
+    measured = episode_interval(scored.probabilities, scored.labels, scored.episode, seed=seed)
+    return {name: list(pair) for name, pair in measured.items() if all(map(math.isfinite, pair))}
 
 
 def curves(scored: Scored) -> dict[str, Any]:
@@ -89,9 +89,9 @@ def curves(scored: Scored) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def heldout_block(found: Mapping[str, float | int], digits: int = 4) -> dict[str, float | int]:
+def heldout_block(values: Mapping[str, float | int], digits: int = 4) -> dict[str, float | int]:
     """Return figures rounded for a document."""
-    return {name: value if isinstance(value, int) else round(value, digits) for name, value in found.items()}
+    return {name: value if isinstance(value, int) else round(value, digits) for name, value in values.items()}
 
 
 def _thinned(x: Tensor, y: Tensor) -> list[list[float]]:
@@ -137,10 +137,10 @@ class RewardReport:
     @property
     def sentence(self) -> str:
         """The main figures and the verdict, in a sentence or two."""
-        found = self.heldout
+        values = self.heldout
         return (
-            f"held-out AUROC {found['auroc']:.4f}; at threshold {found['threshold']:.3f} precision "
-            f"{found['precision']:.3f} and recall {found['recall']:.3f}. {self.verdict[:1].upper()}{self.verdict[1:]}"
+            f"held-out AUROC {values['auroc']:.4f}; at threshold {values['threshold']:.3f} precision "
+            f"{values['precision']:.3f} and recall {values['recall']:.3f}. {self.verdict[:1].upper()}{self.verdict[1:]}"
         )
 
     def document(self) -> dict[str, Any]:
@@ -180,12 +180,12 @@ def measure_classifier(
     """Measure a classifier at its own threshold."""
     chosen = np.arange(len(episodes)) if index is None else index
     scored = score(classifier, episodes, chosen, progress)
-    found = figures(scored, classifier.threshold)
+    values = figures(scored, classifier.threshold)
     camera = next(iter(classifier.card.cameras))
     return RewardReport(
-        heldout_block(found),
+        heldout_block(values),
         intervals(scored, seed=seed),
-        run_checks(scored, found, classifier.card, seed=seed),
+        run_checks(scored, values, classifier.card, seed=seed),
         curves(scored),
         worst_strips(scored, episodes, camera, classifier.threshold),
     )

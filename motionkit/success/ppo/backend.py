@@ -77,9 +77,9 @@ class Sb3Ppo:
             raise self._lost() from error
         if not all(bool(values.isfinite().all()) for values in self.actor.network.state_dict().values()):
             raise self._lost()
-        found = {ours: float(ppo.logger.name_to_value[theirs]) for theirs, ours in _NAMES.items()}
+        metrics = {ours: float(ppo.logger.name_to_value[theirs]) for theirs, ours in _NAMES.items()}
         ppo.logger.name_to_value.clear()
-        return {**found, "ppo/environment_steps": float(ppo.num_timesteps)}
+        return {**metrics, "ppo/environment_steps": float(ppo.num_timesteps)}
 
     def _lost(self) -> MotionkitError:
         rate = self._ppo.learning_rate

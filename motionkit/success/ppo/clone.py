@@ -84,10 +84,10 @@ def open_demonstrations(place: Path, spec: ActorSpec, settings: CloneSettings, *
     # learns from that learns to wait.
     first = np.append(True, episodes.episode[1:] != episodes.episode[:-1])
     reached = np.split(episodes.labels.astype(bool), np.flatnonzero(first)[1:])
-    out = np.append(first[1:], True) | np.concatenate([np.logical_or.accumulate(one) for one in reached])
+    out = np.append(first[1:], True) | np.concatenate([np.logical_or.accumulate(flags) for flags in reached])
     order = sorted(range(len(good)), key=lambda number: stable_hash(f"{seed}/{episodes.records[number].content}"))
-    held = min(len(good) - 1, max(1, round(settings.val_share * len(good))))
-    inside = np.isin(episodes.episode, order[:held])
+    held_out = min(len(good) - 1, max(1, round(settings.val_share * len(good))))
+    inside = np.isin(episodes.episode, order[:held_out])
     actions = episodes.column("action")
     states = episodes.column("state") if spec.kind == "mlp" else None
     if states is None:
@@ -191,11 +191,11 @@ def _loss(actor: Actor, data: Demonstrations, index: NDArray[np.int64]) -> Tenso
     """Return the loss of each frame ``[M]``."""
     network = actor.network
     seen = torch.as_tensor(data.observed(actor.spec, index), device=network.device)
-    wanted = torch.as_tensor(data.actions[index], device=network.device)
+    target = torch.as_tensor(data.actions[index], device=network.device)
     distribution: Any = network.get_distribution(seen).distribution
     if actor.spec.choices:
-        return F.cross_entropy(distribution.logits, wanted, reduction="none")
-    error: Tensor = (distribution.mean - wanted) / _half(actor)
+        return F.cross_entropy(distribution.logits, target, reduction="none")
+    error: Tensor = (distribution.mean - target) / _half(actor)
     return error.square().mean(-1)
 
 
@@ -229,9 +229,9 @@ def _pieces(index: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     return [index[start : start + _AT_ONCE] for start in range(0, len(index), _AT_ONCE)]
 
 
-def said_of(found: Mapping[str, Any]) -> str:
+def said_of(summary: Mapping[str, Any]) -> str:
     """Return the sentence about what `clone` did."""
     return (
-        f"cloned {found['episodes']} episodes, {found['pairs']:,} pairs: held-out loss {found['before']:.4f} -> "
-        f"{found['loss']:.4f} in pass {found['best_epoch']} of {found['epochs']}."
+        f"cloned {summary['episodes']} episodes, {summary['pairs']:,} pairs: held-out loss {summary['before']:.4f} -> "
+        f"{summary['loss']:.4f} in pass {summary['best_epoch']} of {summary['epochs']}."
     )

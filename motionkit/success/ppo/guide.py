@@ -119,11 +119,11 @@ def translate_stage(table: Mapping[str, Any], path: Path, command: Command) -> F
     # What is left out as a whole may hold references that mean nothing here.
     values = interpolate({key: value for key, value in table.items() if key not in stop}, path)
     flat = dict(leaves({key: values.get(key, value) for key, value in table.items()}, stop))
-    found = _read({key: value for key, value in flat.items() if is_foreign(key)}, path, command)
+    foreign = _read({key: value for key, value in flat.items() if is_foreign(key)}, path, command)
     for key, value in flat.items():  # what is motionkit's own wins
         if not is_foreign(key):
-            found.put(key, value, key)
-    return found
+            foreign.put(key, value, key)
+    return foreign
 
 
 def translate_words(sets: Mapping[str, Any], command: Command) -> Foreign:
@@ -151,17 +151,17 @@ def _read(values: Mapping[str, Any], path: Path | None, command: Command) -> For
         left_out = {**left_out, **{key: "use_reward_model is not true" for key in keys if "reward_model" in key}}
         keys = {key: here for key, here in keys.items() if "reward_model" not in key}
     done.rename(rest, keys, left_out, _fitted)
-    found = done.found
+    foreign = done.found
     if command == "ppo" and SWITCHES[0] in values:
-        found.put("reward.", "success-classifier" if use else "env", SWITCHES[0])
+        foreign.put("reward.", "success-classifier" if use else "env", SWITCHES[0])
         done.read[SWITCHES[0]] = "reward"
-    said = "names of the reward-model guide" if path is None else f"{path} is a config of the reward-model guide;"
-    done.finish(f"{said} read as")
+    source = "names of the reward-model guide" if path is None else f"{path} is a config of the reward-model guide;"
+    done.finish(f"{source} read as")
     if any(key.startswith(("defaults", "env.")) for key in values):
-        found.notes.append(
+        foreign.notes.append(
             "The environment is chosen by --env; without it, it is that of the classifier's data, else reach."
         )
-    return found
+    return foreign
 
 
 def _fitted(key: str, value: Any) -> Any:

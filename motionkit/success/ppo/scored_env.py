@@ -107,13 +107,13 @@ class Scorer:
 
     def take_means(self) -> dict[str, float]:
         """Return figures of the sum and the mean of each reward since the last call, by metric name."""
-        found = {name: float(np.mean(values)) for name, values in self._sums.items()}
+        metrics = {name: float(np.mean(values)) for name, values in self._sums.items()}
         if self._totals:
             total = np.stack(self._totals)
             spread = {"mean": total.mean(), "std": total.std(), "min": total.min(), "max": total.max()}
-            found |= {f"reward/{name}": float(value) for name, value in spread.items()}
+            metrics |= {f"reward/{name}": float(value) for name, value in spread.items()}
         self._sums, self._totals = {}, []
-        return found
+        return metrics
 
     def state(self) -> NDArray[np.bool_]:
         """Return what the next score depends on."""
@@ -126,17 +126,17 @@ class Scorer:
     def _look(self, reward: Reward, frames: Frames) -> RewardScores:
         several = getattr(reward, "score_cameras", None)
         if several is not None:
-            found: RewardScores = several(
+            scores: RewardScores = several(
                 {name: torch.from_numpy(np.ascontiguousarray(value)).to(self._device) for name, value in frames.items()}
             )
-            return found
+            return scores
         # [N, H, W, 3] -> [N, 1, H, W, 3]: each frame is a sequence of one.
         first = torch.from_numpy(np.ascontiguousarray(frames[self._cameras[0]]))
         pictures = first[:, None].to(self._device)
         lengths = torch.ones(len(pictures), dtype=torch.int64, device=self._device)
         with torch.no_grad():
-            found = reward.score(FrameBatch(pictures, lengths), self._prompts)
-        return found
+            scores = reward.score(FrameBatch(pictures, lengths), self._prompts)
+        return scores
 
     def _predicted(self, scores: RewardScores) -> Flags:
         seen = scores.parts.get(PREDICTED)
@@ -244,8 +244,8 @@ class ScoredEnv(VecEnv):
 
     def take_finished(self) -> list[tuple[bool, bool]]:
         """Return the finished episodes since the last call."""
-        found, self.finished = self.finished, []
-        return found
+        finished, self.finished = self.finished, []
+        return finished
 
     def _begin(self, copies: NDArray[np.int64]) -> None:
         seeds = start_seeds(_PURPOSE, self._seed, self.episodes, len(copies))
@@ -254,8 +254,8 @@ class ScoredEnv(VecEnv):
         self.episodes += len(copies)
         self._true[copies] = self._predicted[copies] = False
 
-    def _frames(self, wanted: bool) -> Frames:
-        return self._environment.frames() if wanted else {}
+    def _frames(self, draw: bool) -> Frames:
+        return self._environment.frames() if draw else {}
 
     def _observe(self, frames: Frames) -> NDArray[Any]:
         return observation(self._spec, self._environment.states(), frames).copy()
@@ -280,8 +280,10 @@ class ScoredEnv(VecEnv):
             return
         self._true[:], self._predicted[:], self._starts[:] = arrays["true"], arrays["predicted"], arrays["seeds"]
         self._scorer.load_state(arrays["paid"])
-        own = {name.removeprefix("environment."): value for name, value in arrays.items() if "." in name}
-        self._environment.set_state(own)
+        state_of_environment = {
+            name.removeprefix("environment."): value for name, value in arrays.items() if "." in name
+        }
+        self._environment.set_state(state_of_environment)
 
     @property
     def resumes(self) -> bool:

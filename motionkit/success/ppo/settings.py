@@ -56,7 +56,7 @@ def environment_of_inputs(
         return _layer(model, table, place)
     if "reward" in slots_of(model):
         chosen = _chosen(model, layers, "reward") or [_REWARD]
-        if any(str(one).partition("=")[0] == _REWARD for one in chosen):
+        if any(str(name).partition("=")[0] == _REWARD for name in chosen):
             flags = ("--reward.checkpoint", f"--reward.{_REWARD}.checkpoint")
             place = _given(layers, typed, ("reward", "checkpoint"), *flags)
             place = place or _given(layers, typed, ("reward", _REWARD, "checkpoint")) or _newest()
@@ -98,12 +98,12 @@ def _layer(model: type[BaseModel], table: Mapping[str, Any], place: str) -> Laye
 
 def _chosen(model: type[BaseModel], layers: Sequence[Layer], name: str) -> list[Any] | None:
     """Return what fills a slot; None where no layer says."""
-    slot, found = slots_of(model)[name], None
+    slot, chosen = slots_of(model)[name], None
     for layer in layers:
-        wanted, table = split_choice(slot, layer.table.get(name))
+        words, table = split_choice(slot, layer.table.get(name))
         tables = [word for word, value in table.items() if isinstance(value, Mapping)] if slot.many else []
-        found = wanted or (tables if layer.from_file and tables else found)
-    return found
+        chosen = words or (tables if layer.from_file and tables else chosen)
+    return chosen
 
 
 def _given(layers: Sequence[Layer], typed: Mapping[str, Sequence[str]], path: tuple[str, ...], *flags: str) -> str:
@@ -146,10 +146,10 @@ def _of_classifier(place: Path) -> Mapping[str, Any] | None:
 
     folder = place.expanduser()
     try:
-        found = find_model(folder.parent if folder.is_file() else folder, _ARTIFACT, _DOCUMENT)
+        model = find_model(folder.parent if folder.is_file() else folder, _ARTIFACT, _DOCUMENT)
     except MotionkitError:  # said when the classifier is opened
         return None
-    table = None if found is None else read_json(found.document, dict).get("environment")
+    table = None if model is None else read_json(model.document, dict).get("environment")
     return as_recorded(table) if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
 
 
@@ -350,16 +350,18 @@ class PpoSettings(ActingSettings):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        seen = [one for one in self.reward if reads_of(one.kind, plugins.get(one.kind, one.name)) == "image"]
-        found = {f"reward.{chosen.name}.mode": "ppo scores frame by frame; --reward-mode says when" for chosen in seen}
+        seen = [
+            reward for reward in self.reward if reads_of(reward.kind, plugins.get(reward.kind, reward.name)) == "image"
+        ]
+        idle = {f"reward.{chosen.name}.mode": "ppo scores frame by frame; --reward-mode says when" for chosen in seen}
         if not seen:
-            found |= dict.fromkeys(("scoring.mode", "scoring.k", "scoring.n"), "no reward looks at images")
-            found |= dict.fromkeys(("alarm.gap", "alarm.window", "alarm.stop"), "no reward predicts success")
+            idle |= dict.fromkeys(("scoring.mode", "scoring.k", "scoring.n"), "no reward looks at images")
+            idle |= dict.fromkeys(("alarm.gap", "alarm.window", "alarm.stop"), "no reward predicts success")
         if self.init is None:
-            found |= {f"clone.{name}": "--init names no episodes" for name in CloneSettings.model_fields}
+            idle |= {f"clone.{name}": "--init names no episodes" for name in CloneSettings.model_fields}
         if self.policy.kind != "pixels" and self.init is None:
-            found["augment.shift"] = "--policy is not pixels"
-        return {**super().idle(), **FLOAT32, **found}
+            idle["augment.shift"] = "--policy is not pixels"
+        return {**super().idle(), **FLOAT32, **idle}
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:

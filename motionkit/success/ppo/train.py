@@ -78,8 +78,8 @@ class SuccessAlarm:
             return "the policy learns what pleases the reward, not the task."
         if true - predicted > self._gap:
             return "the reward misses much of it."
-        both = sum(one and seen for one, seen in self._newest)
-        if _below_half(both, sum(one for one, _ in self._newest)):
+        both = sum(succeeded and seen for succeeded, seen in self._newest)
+        if _below_half(both, sum(succeeded for succeeded, _ in self._newest)):
             return "the reward sees fewer than half of the episodes that succeed."
         if _below_half(both, sum(seen for _, seen in self._newest)):
             return "fewer than half of the episodes that the reward takes for successes are some."
@@ -127,7 +127,7 @@ def write_films(folder: Path, episodes: Episodes) -> None:
     if not episodes.films:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    said = []
+    records = []
     for number, film in enumerate(episodes.films):
         name = f"{number}.webp"
         factor = max(1, _SHOWN // max(film.shape[1:3]))
@@ -137,18 +137,18 @@ def write_films(folder: Path, episodes: Episodes) -> None:
         frames[0].save(data, "WEBP", save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=80)
         write_bytes_atomic(folder / name, data.getvalue())
         predicted = None if episodes.predicted is None else bool(np.asarray(episodes.predicted)[number])
-        said.append({"file": name, "success": bool(episodes.success[number]), "predicted": predicted})
-    write_bytes_atomic(folder / "films.json", (json.dumps(said, indent=2) + "\n").encode())
+        records.append({"file": name, "success": bool(episodes.success[number]), "predicted": predicted})
+    write_bytes_atomic(folder / "films.json", (json.dumps(records, indent=2) + "\n").encode())
 
 
 def compare_environments(
     # ``spec`` of the environment that the classifier's frames were made with; empty where it is not known
     trained: Mapping[str, Any],
-    own: Mapping[str, Any],  # that of this run
+    here_spec: Mapping[str, Any],  # that of this run
     place: str,  # where the classifier is from
 ) -> str:
     """Return what a user should know of a classifier in an environment; empty where it is the one of its data."""
-    theirs, here = task_of(trained), task_of(own)
+    theirs, here = task_of(trained), task_of(here_spec)
     if theirs and theirs != here:
         words = ["--env", str(trained["name"]), *(("--env.id", str(trained["id"])) if trained.get("id") else ())]
         raise MotionkitError(
@@ -158,8 +158,12 @@ def compare_environments(
         )
     if not theirs:
         return f"it is not known what environment the classifier of {place} was trained on: this run's is {here}."
-    trained, own = as_recorded(trained), as_recorded(own)
-    odd = [f"{key} {trained[key]}, not {own[key]}" for key in trained if key in own and trained[key] != own[key]]
+    trained, here_spec = as_recorded(trained), as_recorded(here_spec)
+    odd = [
+        f"{key} {trained[key]}, not {here_spec[key]}"
+        for key in trained
+        if key in here_spec and trained[key] != here_spec[key]
+    ]
     return f"the classifier's frames were made with other options of {here}: {'; '.join(odd)}." if odd else ""
 
 
@@ -173,15 +177,15 @@ def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:
     before, after = success["before"], success["after"]
     if low > 0:
         head = "the policy learned the task: " if after >= _LEARNED else ""
-        said = f"{head}true success rose from {before:.0%} to {after:.0%}."
+        sentence = f"{head}true success rose from {before:.0%} to {after:.0%}."
     elif high < 0:
-        said = f"the policy got worse: true success fell from {before:.0%} to {after:.0%}."
+        sentence = f"the policy got worse: true success fell from {before:.0%} to {after:.0%}."
     else:
-        said = f"true success went from {before:.0%} to {after:.0%}, which is no more than chance."
+        sentence = f"true success went from {before:.0%} to {after:.0%}, which is no more than chance."
     if alarm.fired_at:
         true, predicted = alarm.at
-        said += f" The alarm fired in step {alarm.fired_at}: {true:.0%} true, {predicted:.0%} predicted success."
-    return said
+        sentence += f" The alarm fired in step {alarm.fired_at}: {true:.0%} true, {predicted:.0%} predicted success."
+    return sentence
 
 
 _logger = logging.getLogger("motionkit.ppo")
@@ -254,16 +258,19 @@ class PpoTrainer:
                     fix=f"leave it out, or --init {settings.init / EPISODES}, where it has them.",
                 )
             self.actor.spec.require_fit(self.environment, str(settings.init))
-            own, asked = (self.actor.spec.kind, self.actor.spec.width), (settings.policy.kind, settings.policy.width)
-            if asked not in (own, (ActorSettings().kind, ActorSettings().width)):
+            shape, wanted_shape = (
+                (self.actor.spec.kind, self.actor.spec.width),
+                (settings.policy.kind, settings.policy.width),
+            )
+            if wanted_shape not in (shape, (ActorSettings().kind, ActorSettings().width)):
                 self.notes.append(
-                    f"the policy is a {own[0]} of width {own[1]}, as {settings.init} is; that of policy.kind and "
-                    f"policy.width, {asked[0]} of width {asked[1]}, has no effect."
+                    f"the policy is a {shape[0]} of width {shape[1]}, as {settings.init} is; that of policy.kind and "
+                    f"policy.width, {wanted_shape[0]} of width {wanted_shape[1]}, has no effect."
                 )
         steps = settings.run.num_steps or STEPS[self.actor.spec.kind]
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
-        named = {f"reward.{one.name}": term.reward for one, term in zip(settings.reward, self.terms, strict=True)}
-        self.inputs = inputs_of(named, {f"reward.{one.name}": one for one in settings.reward})
+        named = {f"reward.{choice.name}": term.reward for choice, term in zip(settings.reward, self.terms, strict=True)}
+        self.inputs = inputs_of(named, {f"reward.{choice.name}": choice for choice in settings.reward})
         if self.demonstrations is not None:
             self.inputs["init"] = self.demonstrations.fingerprint
         elif settings.init is not None:
@@ -340,8 +347,8 @@ class PpoTrainer:
                 metrics |= self.miner.round(step)
                 # The classifier is another one now: rates under the old one are no sign of gaming
                 alarm.forget()
-            every = settings.heldout.every
-            if every and (step % every == 0 or step == settings.run.num_steps):
+            interval = settings.heldout.every
+            if interval and (step % interval == 0 or step == settings.run.num_steps):
                 watched = float(self._held_out("watch", settings.heldout.watched).success.mean())
                 metrics["success/watched"] = watched
                 # Of equal rates the later one: it has seen more.
@@ -366,9 +373,9 @@ class PpoTrainer:
         """Clone the episodes of ``--init``; returns what is kept of it."""
         if self.demonstrations is None:
             return {}
-        found = clone(self.actor, self.demonstrations, self.settings.clone, seed=self.settings.seed)
-        _logger.info("%s", said_of(found))
-        return {"clone": found}
+        summary = clone(self.actor, self.demonstrations, self.settings.clone, seed=self.settings.seed)
+        _logger.info("%s", said_of(summary))
+        return {"clone": summary}
 
     def _held_out(self, purpose: str, episodes: int, *, films: int = 0) -> Episodes:
         """Run deterministic episodes in an environment of their own, so that those of training go on."""
@@ -390,19 +397,19 @@ class PpoTrainer:
 
     def _finish(self, before: Mapping[str, Any], after: Episodes, alarm: SuccessAlarm, step: int) -> dict[str, object]:
         success = change_of(np.array(before["success"], np.bool_), after.success, self.settings.seed)
-        found: dict[str, object] = {"success": success}
+        measured: dict[str, object] = {"success": success}
         heldout = {"success/true": success}
         if after.predicted is not None:
             predicted = change_of(np.array(before["predicted"], np.bool_), after.predicted, self.settings.seed)
-            found["predicted_success"] = heldout["success/predicted"] = predicted
-        said = verdict(success, alarm)
+            measured["predicted_success"] = heldout["success/predicted"] = predicted
+        sentence = verdict(success, alarm)
         before_it = " Before is the policy that was cloned." if "clone" in before else ""
         if "clone" in before:
-            found["clone"] = before["clone"]
-        _logger.info("%s", said)
+            measured["clone"] = before["clone"]
+        _logger.info("%s", sentence)
         count = len(after.success)
         return {
-            **found,
+            **measured,
             "heldout": heldout,
             "measured_on": f"{count:,} deterministic episodes from starts that training does not use, the same before "
             f"and after. The interval is a 95 % bootstrap over episodes.{before_it}",
@@ -412,7 +419,7 @@ class PpoTrainer:
                 result_table(results(heldout), f"Share of {count:,} held-out episodes that succeed"),
                 *([self.miner.table()] if self.miner is not None and self.miner.rounds else []),
             ],
-            "verdict": said,
+            "verdict": sentence,
             "best_step": step,
         }
 
