@@ -362,10 +362,9 @@ success.actor_settings: policies.actor policies.actor._settings
 success.classifier: encoders.success._card encoders.success._classifier encoders.success._find encoders.success._guide
     encoders.success._native
 success.classifier_network: encoders.success._network
-success.collect: trainers.reward_collect._acting trainers.reward_collect._import trainers.reward_collect._kept
+success.collect: trainers.reward_collect._acting trainers.reward_collect._import trainers.reward_collect._kept success.collected trainers._collected
     trainers.reward_collect._open trainers.reward_collect._trainer
 success.collect_settings: trainers.reward_collect trainers.reward_collect._settings
-success.collected: trainers._collected
 success.environments.arm: environments.reach._arm environments.reach._environment environments.reach._links
     environments.reach._picture
 success.environments.canvas: environments._canvas

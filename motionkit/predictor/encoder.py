@@ -295,5 +295,5 @@ def open_encoder(path: str | Path) -> MotionEncoder:
 
 
 def newest_encoder_run(root: str | Path = "runs") -> Path | None:
-    """Return the newest run of ``pretrain mpl-encoder`` below `root` that has come to its end; None without one."""
+    """Return the newest finished run of ``pretrain mpl-encoder`` below `root`; None without one."""
     return newest_with(COMMAND, Path(ARTIFACT, DOCUMENT), root)

@@ -195,7 +195,7 @@ def cosines(frames: int, count: int) -> Tensor:
 
 
 class OneShot(nn.Module):
-    """Predicts the change of features from the last known frame over F frames, in K cosines (siMLPe, Guo et al. 2023)."""
+    """Predicts the change of features since the last known frame, over F frames, in K cosines (siMLPe, 2023)."""
 
     mean: Tensor
     scale: Tensor

@@ -23,7 +23,7 @@ from motionkit.success.actor_settings import ActorSpec
 
 
 class SpatialSoftmax(nn.Module):
-    """The mean place of each channel, weighed by a softmax over its pixels (Levine et al. 2016, section 4.2).
+    """The mean position of each channel, weighted by a softmax over its pixels (Levine et al. 2016, section 4.2).
 
     Returns ``[N, 2 C]``: x of every channel, then y, in [-1, 1].
     """
@@ -38,10 +38,9 @@ class SpatialSoftmax(nn.Module):
 
 
 def shifted(pictures: Tensor, most: int) -> Tensor:
-    """Return pictures ``[N, C, H, W]``, each moved by up to so many pixels along each axis, its edge repeated.
+    """Shift pictures ``[N, C, H, W]`` by up to `most` pixels along each axis, with replicate padding.
 
-    Padding and a crop at random (Kostrikov et al. 2020, "Image augmentation is all you need"); torch's global generator
-    draws.
+    Padding and a random crop (Kostrikov et al. 2020, "Image augmentation is all you need"); torch's global generator.
     """
     count, _, height, width = pictures.shape
     moves = torch.randint(-most, most + 1, (2, count, 1), device=pictures.device)
@@ -100,7 +99,7 @@ class Actor:
         return actions if self.spec.choices else actions.clip(self.spec.low, self.spec.high)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return its weights; actor and critic share the layers that read pictures, which have one name here."""
+        """Return its weights; layers that actor and critic share have one name."""
         return {name: parameter.detach() for name, parameter in self.network.named_parameters()}
 
     def load_tensors(self, tensors: Mapping[str, Tensor], origin: str = "the checkpoint") -> None:
@@ -184,8 +183,8 @@ def load_actor(
     numbers = sum(tensor.numel() for tensor in tensors.values() if isinstance(tensor, torch.Tensor))
     if spec.weights > numbers:  # before a network of that size is made
         raise MotionkitError(
-            f"{model.document} does not describe the weights beside it.",
-            why=f"it speaks of {spec.weights:,} or more, and there are {numbers:,}.",
+            f"{model.document} does not describe the weights in its folder.",
+            why=f"it is of {spec.weights:,} weights or more, and there are {numbers:,}.",
             fix="copy the folder again.",
         )
     actor = Actor(spec, device=device)

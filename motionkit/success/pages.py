@@ -1,4 +1,4 @@
-"""Pages of learned rewards: what was collected, what a classifier is worth, what a trained actor does."""
+"""Pages of learned rewards: collected episodes, a classifier's figures, films of a trained actor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from motionkit.success.evaluation.checks import FILE, Strip, load_strips
 from motionkit.success.evaluation.report import RewardReport
 from motionkit.tracking import titled
 
-# What a success classifier comes to: checks, ROC, precision-recall, calibration, scores, and its worst errors.
+# A success classifier: checks, ROC, precision-recall, calibration, scores, and its worst errors.
 
 
 CHARTS = (
@@ -69,16 +69,15 @@ def reward(source: Source) -> str:
 
 
 def reward_sections(
-    # `motionkit.success.evaluation.report.RewardReport.document`; read with care, a file may hold anything
-    report: Mapping[str, Any],
+    report: Mapping[str, Any],  # `RewardReport.document`; not trusted, as all that is read from a file
     strips: Sequence[Strip],  # the worst errors
     tables: Sequence[Mapping[str, Any]],  # tables of figures as the console shows them
 ) -> str:
-    """Return checks, figures, charts and film strips; what is not there is left out."""
+    """Return checks, figures, charts and film strips, as far as they are there."""
     shown = "".join(
-        f"<h3>{escape(str(check.get('title', '')))}</h3>"
-        + table(check["columns"], check["rows"], numbers=range(1, 2), kind="cards")
-        for check in tables
+        f"<h3>{escape(str(figures.get('title', '')))}</h3>"
+        + table(figures["columns"], figures["rows"], numbers=range(1, 2), kind="cards")
+        for figures in tables
     )
     return (
         f"<h2>Held-out episodes</h2>{_tiles(report.get('heldout'))}{shown}"
@@ -89,7 +88,7 @@ def reward_sections(
 
 
 def film_strips(strips: Sequence[Strip]) -> str:
-    """Return the worst errors as rows of frames, each frame with its label and what was said of it."""
+    """Return the worst errors as rows of frames, each frame with its label and its probability."""
     if not strips:
         return f"<h2>Worst errors</h2>{note('No held-out frame is on the wrong side of the threshold.')}"
     words = (
@@ -154,7 +153,7 @@ def _checks(checks: object) -> str:
         return ""
     words = "A policy finds every weakness of its reward. Train none on a classifier that fails one of these."
     drawn = table(("check", "result", "value", "limit", "what it says"), rows, numbers=(2,))
-    for tone, row in zip(tones, rows, strict=True):  # the colour goes with the word, which says it by itself
+    for tone, row in zip(tones, rows, strict=True):  # the colour only repeats the word
         drawn = drawn.replace(f'<td data-label="result">{row[1]}</td>', f'<td data-label="result" class="{tone}">'
                               f"{row[1]}</td>", 1)  # fmt: skip
     return f"<h2>Checks</h2>{note(words)}{drawn}"
@@ -231,7 +230,7 @@ def _strip(strip: Strip) -> str:
     return f'<p class="cap">{escape(head)}</p><div class="strip">{"".join(cells)}</div>'
 
 
-# What reward-collect collected: counts, when success comes, and film strips of both classes.
+# Episodes of reward-collect: counts, when success comes, and film strips of both classes.
 
 
 _STRIPS, _FRAMES = 3, 8
@@ -327,25 +326,25 @@ def success(source: Source) -> str:
     if not (folder / _INDEX).is_file():
         return ""
     try:
-        after_films = read_json(folder / _INDEX, list)
+        later = read_json(folder / _INDEX, list)
         earlier = read_json(before / _INDEX, list) if (before / _INDEX).is_file() else []
     except MotionkitError as error:
         return f"<h2>Episodes after training</h2>{note(f'The films cannot be shown: {error.message}')}"
     rows = []
-    for number, film in enumerate(after_films[:_MOST]):
+    for number, film in enumerate(later[:_MOST]):
         first = _film(before, earlier[number], "before: ") if number < len(earlier) else ""
         if after := _film(folder, film, "after: " if first else ""):
             rows.append(f'<div class="strip pair">{first}{after}</div>')
     if not rows:
         return ""
-    # Runs that are older than this page have no films of before.
+    # Older runs have no films of before.
     title = "Episodes before and after training" if earlier else "Episodes after training"
     words = "The first held-out episodes, as the camera saw them" + (
         ": on the left before training, on the right after it, from the same start." if earlier else "."
     )
     more = " Below each: what the environment said of it" + (
         ", and the reward."
-        if any(film.get("predicted") is not None for film in after_films if isinstance(film, dict))
+        if any(isinstance(film, dict) and film.get("predicted") is not None for film in later)
         else "."
     )
     return f"<h2>{title}</h2>{note(words + more)}{grid(rows)}"

@@ -17,7 +17,7 @@ from motionkit.text import Prompt
 
 
 class Env:
-    """Returns what the environment gave."""
+    """Returns the environment's own reward."""
 
     name = "env"
 
@@ -34,9 +34,6 @@ class SuccessReward:
 
     An episode's value is the k-th highest probability of its last n frames: k = n = 1 for ``last``, the highest of all
     frames for ``any``. With the output ``binary`` the score is whether that reaches the classifier's threshold.
-
-    Attributes:
-        place: Where it is from.
     """
 
     name = "success-classifier"
@@ -44,11 +41,10 @@ class SuccessReward:
 
     def __init__(self, options: SuccessOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
         self.options = options
-        self.place = place = _place(options.checkpoint)
-        # The classifier; its card says what it was trained on and which checks it failed
+        self.place = place = _place(options.checkpoint)  # where it is from
         self.classifier = load_classifier(place, device=device)
         _refuse_other(options, self.classifier.card, place)
-        # The same in words
+        # `place` in words
         self.origin = str(place) if options.checkpoint else f"{place}, the newest finished run of {COMMAND}"
         self.inputs = {"checkpoint": self.classifier.fingerprint()}  # its fingerprint, by the option that names it
 
@@ -90,7 +86,7 @@ class SuccessReward:
 
 
 def _refuse_other(options: SuccessOptions, card: Card, place: Path) -> None:
-    """Refuse a classifier that is another one than the options describe; it is built from its own file alone."""
+    """Refuse a classifier that does not fit the options that describe one."""
     size = tuple(options.image_size[-2:])
     has: dict[str, tuple[object, object]] = {}
     if options.cameras and set(options.cameras) != set(card.cameras):

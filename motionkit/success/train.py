@@ -54,7 +54,7 @@ from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and what it gives on the episodes that it was chosen on."""
+    """Calibration and threshold, with figures on the episodes that they were chosen on."""
 
     calibration: Calibration  # temperature and bias
     threshold: float  # probability from which a frame is a success
@@ -63,11 +63,7 @@ class Choice:
 
 
 def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learning_rate: float) -> Choice:
-    """Fit the calibration, choose the threshold, and measure.
-
-    Raises:
-        MotionkitError: A logit is not finite (exit code 1).
-    """
+    """Fit the calibration, choose the threshold, and measure."""
     if not bool(logits.isfinite().all()):
         raise out_of_range(
             "the classifier's output on the validation episodes is not finite.",
@@ -137,7 +133,7 @@ class RewardTrain:
             name: split.frames(episodes, ids)
             for name, ids in (("train", split.train), ("val", split.val), ("test", split.test))
         }
-        # First weights of the network follow from the seed alone, whatever was drawn before
+        # The first weights depend on the seed alone.
         torch.manual_seed(settings.seed)
         card = Card(
             architecture=model.chosen, cameras=cameras_of(episodes, settings.data), hidden=model.hidden,
@@ -150,7 +146,7 @@ class RewardTrain:
             start_from(self.classifier.network, pretrained[0])
         self.classifier.to(self.device)
         self.labels = np.array(episodes.labels)
-        if settings.control.shuffle:  # those of test stay as they are: the report is to see what was learned
+        if settings.control.shuffle:  # not those of test, on which the report measures what was learned
             rng = np.random.default_rng(settings.seed)
             for part in ("train", "val"):
                 self.labels[self.parts[part]] = rng.permutation(self.labels[self.parts[part]])
@@ -268,7 +264,7 @@ class RewardTrain:
         return choose(logits, labels, settings.threshold, learning_rate=settings.optim.learning_rate)
 
     def _validate(self, seen: Seen, step: int) -> dict[str, float]:
-        """Measure on the validation episodes; the weights of a checkpoint go with the threshold chosen here."""
+        """Measure on the validation episodes; a checkpoint keeps the calibration and threshold chosen here."""
         choice = self._choose(seen)
         calibration = choice.calibration
         self.classifier.update(

@@ -1,4 +1,4 @@
-"""What a classifier is trained on: opened episodes, frames as the network sees them, batches."""
+"""Training data of a classifier: opened episodes, batches, and frames as the network reads them."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class _Stream:
 class FrameBatches:
     """Batches with a fixed share of each label.
 
-    An epoch has as many steps as it takes to see as many frames as there are; with a fixed share, frames of the rarer
-    label come several times in it.
+    The batches of an epoch have as many frames as there are; with a fixed share, frames of the rarer label come several
+    times.
     """
 
     def __init__(
         self,
         frames: NDArray[np.int64],  # [N] frames to draw from
         labels: NDArray[np.float32],  # [N] their labels; both occur
-        size: int,  # frames of a batch; fewer when there are fewer
+        size: int,  # frames of a batch; fewer if there are fewer
         *,
         negatives: float,  # frames of label 0 for each of label 1; 0: as they come
         seed: int,  # fixes everything
@@ -91,7 +91,7 @@ class Augmentation:
     world: World = field(default_factory=OneProcess)
 
     def __call__(self, images: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
-        """Return changed images ``[N, 3, H, W]`` in 0 to 1; each image by itself, all cameras by draws of their own."""
+        """Return changed images ``[N, 3, H, W]`` in 0 to 1, with independent draws per image and camera."""
         generator = generator_of(f"reward-train/augment/{self.seed}/{step}")
         return {name: self._changed(values, generator) for name, values in sorted(images.items())}
 
@@ -114,11 +114,11 @@ class Augmentation:
 
 
 def generator_of(purpose: str) -> torch.Generator:
-    """Return a generator of its own for a purpose."""
+    """Return the random generator of a purpose."""
     return torch.Generator().manual_seed(stable_hash(purpose) % 2**63)
 
 
-# How the network sees frames: as images, or, where the encoder is frozen, as features that were computed once.
+# Inputs of the network: images, or, if the encoder is frozen, features that were computed once.
 
 
 class FrameSet(Protocol):
@@ -144,7 +144,7 @@ class Images:
         self._network, self._episodes, self._augmentation, self._device = network, episodes, augmentation, device
 
     def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
-        """Return ``[N]``, with a graph where one is wanted; images are changed in training steps (from 1) only."""
+        """Return ``[N]``; images are augmented in training steps (from 1) only."""
         images = _images(self._network, self._episodes, index, self._device)
         logits: Tensor = self._network(self._augmentation(images, step) if step else images)
         return logits
@@ -163,7 +163,7 @@ class Features:
         self._pages = MappedPages()
 
     def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
-        """Return ``[N]``; there are no images to change."""
+        """Return ``[N]``; there is no augmentation."""
         maps = {name: torch.from_numpy(np.array(values[index])).to(self._device) for name, values in self._maps.items()}
         for values in self._maps.values():
             self._pages.touched(values, len(index))
@@ -175,18 +175,14 @@ Seen = Images | Features
 
 
 def cache_features(
-    folder: Path,  # where the files go; created when absent
+    folder: Path,  # where the files go; created if it is missing
     network: SuccessNetwork,  # the network; its backbones stay as they are
     episodes: FrameSet,
     device: torch.device,  # where the network is
 ) -> Features:
-    """Compute the feature maps of all frames into files and return what reads them.
+    """Compute the feature maps of all frames into files, and return their reader.
 
-    They are computed again when a run is resumed: that takes seconds, and files that were cut short would not be
-    noticed.
-
-    Raises:
-        MotionkitError: The disk is full (exit code 1).
+    A resumed run computes them again: that takes seconds, and truncated files would not be noticed.
     """
     with disk_errors("store the encoder's features", folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -211,7 +207,7 @@ def cache_features(
 
 
 def all_logits(seen: Seen, index: NDArray[np.int64]) -> Tensor:
-    """Return the logits of many frames ``[N]`` on the CPU, without a graph; the network is in eval mode."""
+    """Return the logits of many frames ``[N]`` on the CPU, without gradients; the network is in eval mode."""
     with torch.no_grad():
         parts = [seen.logits(index[start : start + CHUNK]).float().cpu() for start in range(0, len(index), CHUNK)]
     return torch.cat(parts) if parts else torch.zeros(0)
@@ -225,24 +221,24 @@ def _images(
 
 
 RECORD = "data.json"
-"""What a run keeps of its data: where they are, their fingerprint, and which episodes are for what."""
+"""A run's record of its data: their paths, their fingerprint, and the split."""
 
 _COLLECT, _FOLDER = "reward-collect", "episodes"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Episodes with the words that name them."""
+    """Episodes and where they are from."""
 
     episodes: Episodes
     places: tuple[str, ...]  # folders that they were read from; of the guide's, those of successes and of others
     trajectories: bool  # whether they are the guide's files
-    labels: Path | None = None  # file of a person's labels; None for the data's own
-    note: str = ""  # how they were found, where the settings do not say; else empty
+    labels: Path | None = None  # file of a person's labels; None for those of the data
+    note: str = ""  # how they were found, if the settings do not name them; else empty
 
 
 def open_source(settings: RewardDataSettings, resume: Path | None) -> Source:
-    """Open what the settings name, or the newest finished run of reward-collect."""
+    """Open the data that the settings name, or the newest finished run of reward-collect."""
     if settings.positive_dir is not None and settings.negative_dir is not None:
         places = str(settings.positive_dir), str(settings.negative_dir)
         return _checked(reopen(places, trajectories=True, cameras=settings.cameras), settings)
@@ -264,7 +260,7 @@ def open_source(settings: RewardDataSettings, resume: Path | None) -> Source:
 
 
 def reopen_record(record: Mapping[str, Any]) -> Source:
-    """Open what `read_record` gave again."""
+    """Open the data of a `read_record` again."""
     labels = record.get("labels")
     return reopen(
         record["places"], trajectories=record["trajectories"], labels=None if labels is None else Path(str(labels))
@@ -274,7 +270,7 @@ def reopen_record(record: Mapping[str, Any]) -> Source:
 def reopen(
     places: Sequence[str], *, trajectories: bool, cameras: Sequence[str] = (), labels: Path | None = None
 ) -> Source:
-    """Open folders again: one episode of each content, its frames compared with the hashes when they were written."""
+    """Open folders: one episode of each content, its frames compared with their hashes."""
     paths = [Path(place).expanduser() for place in places]
     if trajectories:
         episodes = open_trajectories(paths[0], paths[1], cameras=tuple(cameras))
@@ -293,7 +289,7 @@ def reopen(
 
 
 def newest_collection(root: str | Path = "runs") -> Path | None:
-    """Return the newest run of reward-collect below `root` that has come to its end; None without one."""
+    """Return the newest finished run of reward-collect below `root`; None without one."""
     for info in find(_COLLECT, root):
         if info.status == "done" and (info.directory / _FOLDER).is_dir():
             return info.directory
@@ -350,7 +346,7 @@ def read_record(run: Path) -> dict[str, Any]:
 
 
 def _checked(source: Source, settings: RewardDataSettings) -> Source:
-    """Return the source; refuse cameras that it lacks, and another size than the settings say."""
+    """Return the source; refuse cameras that it lacks, and another size than that of the settings."""
     has = source.episodes.cameras
     if missing := [name for name in settings.cameras if name not in has]:
         raise MotionkitError(
@@ -369,7 +365,7 @@ def _checked(source: Source, settings: RewardDataSettings) -> Source:
 
 
 def run_of(place: Path) -> Path | None:
-    """Return the run of reward-train that a run folder, its classifier or one of its checkpoints belongs to."""
+    """Return the run of reward-train of a run folder, of its classifier or of one of its checkpoints."""
     for folder in (place, *list(place.absolute().parents)[:3]):
         if (folder / RECORD).is_file():
             return folder
@@ -383,7 +379,7 @@ def held_out(run: Path, fingerprint: str) -> tuple[Source, NDArray[np.int64]]:
 
 
 def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
-    """Return the data of a run, and which of its episodes were for what."""
+    """Return the data of a run, and their split."""
     record = read_record(run)
     source = reopen_record(record)
     if source.episodes.fingerprint != fingerprint:
@@ -394,7 +390,7 @@ def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
             f"{source.places[0]}",
         )
     split = record["split"]
-    if record.get("schema") == 1:  # of before episodes were known by their content
-        contents = {record_.id: record_.content for record_ in source.episodes.records}
+    if record.get("schema") == 1:  # by ids; later ones are by content
+        contents = {episode.id: episode.content for episode in source.episodes.records}
         split = {part: [contents[name] for name in split[part] if name in contents] for part in split}
     return source, Split(*(tuple(split[part]) for part in ("train", "val", "test")))

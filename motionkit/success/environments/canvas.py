@@ -1,4 +1,4 @@
-"""Pictures of shapes with soft edges, from signed distances, and what environments share that are drawn so."""
+"""Pictures of shapes with soft edges, from signed distances, and the base of the environments that are drawn so."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Canvas:
         self._x, self._y = self._centres[None, None, :], -self._centres[None, :, None]
 
     def pictures(self, count: int, draw: Callable[[slice], Floats]) -> NDArray[np.uint8]:
-        """Return pictures ``[N, H, W, 3]`` uint8 RGB; `draw` returns the canvas of a part of them, a few at a time."""
+        """Return pictures ``[N, H, W, 3]`` uint8 RGB; `draw` returns the canvases of a slice of them."""
         pictures = np.empty((count, self.size, self.size, 3), np.uint8)
         for start in range(0, count, _AT_ONCE):
             part = slice(start, min(start + _AT_ONCE, count))
@@ -75,11 +75,11 @@ class Canvas:
     def _near(
         self, canvas: Floats, middle: Floats, reach: float, distance: Callable[[Floats, Floats], Floats], colour: Colour
     ) -> None:
-        """Paint a shape that reaches no further than so far from its middle: other pixels are left alone."""
+        """Paint a shape within `reach` of its middle; other pixels are not touched."""
         most = int(np.ceil(reach * self.size / 2)) + 1
         box = np.arange(-most, most + 1)
         last = self.size - 1
-        # A pixel that is beyond the picture is painted at its edge as what is there: twice the same.
+        # Pixels outside are clamped to the edge, which is then painted twice with the same colour.
         columns = (np.floor((middle[:, 0, None] + 1) / 2 * self.size).astype(int) + box).clip(0, last)
         rows = (np.floor((1 - middle[:, 1, None]) / 2 * self.size).astype(int) + box).clip(0, last)
         x = self._centres[columns][:, None, :] - middle[:, 0, None, None]
@@ -102,7 +102,7 @@ class Canvas:
 class Drawn:
     """N copies of a task that is drawn from above; see `motionkit.contracts.environment.Environment`.
 
-    Nothing but the start of an episode is random.
+    Only the start of an episode is random.
     """
 
     def __init__(self, options: Any, num_envs: int) -> None:
@@ -123,7 +123,7 @@ class Drawn:
         self._elapsed[copies], self._over[copies] = 0, False
 
     def _stepped(self, distance: NDArray[Any], fallen: NDArray[np.bool_] | bool = False) -> Step:
-        """Return what a step brought that left things so far from their goal, or fallen."""
+        """Return the result of a step, after which things are at a distance from their goal, or fallen."""
         self._elapsed += ~self._over
         success = (distance < self.options.radius) & ~np.asarray(fallen)
         reward = success.astype(np.float32) if self.options.reward == "sparse" else -distance

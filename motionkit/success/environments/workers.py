@@ -25,16 +25,16 @@ from motionkit.config import Chosen
 from motionkit.contracts.environment import Environment, Floats, Frames, Scripted, Step, Stored
 from motionkit.errors import MotionkitError
 
-# What a worker does: it opens a part of the copies and answers questions about them, in plain values only.
+# The far end: a worker opens a part of the copies and answers questions about them, in plain values only.
 
 
 Answer = tuple[bool, Any]
-"""Whether it was done, with the value; or else the `MotionkitError.document`."""
+"""True with the value, or False with a `MotionkitError.document`."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker opens; plain values, so that nothing of a plugin travels between processes."""
+    """The environment that a worker opens; plain values, so that no object of a plugin is pickled."""
 
     kind: str  # plugin kind
     name: str  # name that the plugin was chosen by; of a `Chosen`, so it may be a Python file
@@ -62,7 +62,7 @@ class Work:
         self._environment: Environment | None = None
 
     def answer(self, question: str, arguments: Sequence[Any]) -> Answer:
-        """Return the value of a question, or what went wrong: an error of a plugin may not be readable elsewhere."""
+        """Return the value of a question, or a document of the error: errors of plugins may not be picklable."""
         try:
             return True, getattr(self, f"_{question}")(*arguments)
         except MotionkitError as error:
@@ -81,7 +81,7 @@ class Work:
         return self._environment
 
     def _open(self) -> dict[str, Any]:
-        """Open, and say what there is."""
+        """Open the environment and describe it."""
         opened = self._opened
         return {
             "spec": json.dumps(opened.spec),
@@ -97,13 +97,13 @@ class Work:
         self._opened.reset(copies, seeds)
 
     def _look(self, draw: bool) -> dict[str, Any]:
-        """Return the states, and the frames where they are wanted."""
+        """Return the states, and the frames if `draw`."""
         opened = self._opened
         seen: dict[str, Any] = {"states": opened.states()}
         return {**seen, "frames": dict(opened.frames())} if draw else seen
 
     def _step(self, actions: NDArray[Any], draw: bool) -> dict[str, Any]:
-        """Step and look in one go: a question takes its time on the way."""
+        """Step and look in one question, to save a round trip."""
         step = self._opened.step(actions)
         infos = tuple(_plain(info) for info in step.infos)
         plain = Step(step.reward, step.success, step.terminated, step.truncated, infos)
@@ -189,7 +189,7 @@ class Team:
 
     def __init__(self, workers: Sequence[Worker], release: Callable[[], None] = lambda: None) -> None:
         self.workers = tuple(workers)
-        # Also when the object is forgotten and at the end of the process, before that waits for its children.
+        # Also when the object is collected, and at exit before multiprocessing joins its children.
         self.close = Finalize(self, _close, (self.workers, release), exitpriority=_BEFORE_DAEMONS)
 
     def ask(self, question: str, arguments: Sequence[tuple[Any, ...] | None] | None = None) -> list[Any]:
@@ -210,8 +210,8 @@ class Team:
 class WorkerEnvironment:
     """N copies in several workers; see `motionkit.contracts.environment.Environment`.
 
-    Copies go to workers in blocks, the first ones to the first worker. What a copy does depends on its seeds and
-    actions alone, so the number of workers changes nothing.
+    Copies go to workers in blocks, the first ones to the first worker. A copy depends on its seeds and actions alone,
+    so the number of workers changes nothing.
     """
 
     def __init__(self, team: Team, counts: Sequence[int], opened: Mapping[str, Any]) -> None:
@@ -223,7 +223,7 @@ class WorkerEnvironment:
         self.cameras: Mapping[str, tuple[int, int]] = opened["cameras"]
         self.state_size, self.max_steps = opened["state_size"], opened["max_steps"]
         self.action_space = space_of(opened["space"])
-        # What was seen of the present state; and whether its frames were wanted, hence those of the next as well.
+        # States and frames of the present state; `_looked` if frames were asked for, so that the next step draws too.
         self._states: Floats | None = None
         self._frames: Frames | None = None
         self._looked = False
@@ -311,11 +311,11 @@ class _Both(_Stored, _Scripted):
 _CLASSES = {
     (False, False): WorkerEnvironment, (True, False): _Stored, (False, True): _Scripted, (True, True): _Both
 }  # fmt: skip
-"""The two protocols are told by their methods: a class for each that has those of the environment."""
+"""A class for each set of optional protocols, which are recognised by their methods."""
 
 
 def shared_environment(team: Team, counts: Sequence[int]) -> WorkerEnvironment:
-    """Return the environment that workers share; it offers ``Stored`` and ``Scripted`` where they do."""
+    """Return the environment that workers share; it has ``Stored`` and ``Scripted`` if theirs have."""
     opened = team.ask("open")[0]
     return _CLASSES[opened["stored"], opened["scripted"]](team, counts, opened)
 
@@ -385,7 +385,7 @@ class ProcessWorker:
         return value
 
     def _receive(self) -> Any:
-        # A process that dies while another holds the pipe's far end would never end the file.
+        # The sentinel too: if another process holds the pipe's far end, a dead worker gives no end of file.
         wait([self._connection, self._process.sentinel])
         try:
             done, value = self._connection.recv()
@@ -433,7 +433,7 @@ class ProcessWorker:
 
 def serve(connection: Connection, order: Order) -> None:
     """Answer until the near end closes, or dies; the main function of the process."""
-    # Ctrl-C and a scheduler's SIGTERM go to every process: the near end saves its run and closes this one.
+    # Ctrl-C and a scheduler's SIGTERM reach every process: the near end saves its run and closes this one.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.environ.setdefault("OMP_NUM_THREADS", "1")

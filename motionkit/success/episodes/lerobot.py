@@ -19,7 +19,7 @@ from motionkit.errors import MotionkitError
 from motionkit.runs import OutputFolder, disk_errors
 from motionkit.success.episodes.read import Episodes, Size, frame_bytes, task_of
 
-# The layout of a LeRobot dataset, version 3: where its files lie, and what its ``info.json`` may say.
+# The layout of a LeRobot dataset, version 3: paths of its files, and the content of its ``info.json``.
 #
 # Facts from huggingface/lerobot 0.6.1, ``datasets/utils.py`` and ``datasets/dataset_metadata.py``.
 
@@ -32,7 +32,7 @@ VIDEO = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 
 ACTION, STATE, PICTURES = "action", "observation.state", "observation.images."
 SUCCESS, NEXT_SUCCESS, NEXT_DONE = "success", "next.success", "next.done"
-"""``success`` is of the moment that a row shows, and is ours; ``next.success`` of the one after its action."""
+"""``success``, which is ours, is of the moment that a row shows; ``next.success`` of the one after its action."""
 
 INSTALL = 'pip install "motionkit[lerobot]"'
 _FEATURES = 1000
@@ -119,13 +119,9 @@ def require_video() -> Any:
 
 
 def write_film(path: Path, pictures: Iterable[NDArray[np.uint8]], size: Size, fps: int) -> None:
-    """Write pictures ``[M, H, W, 3]`` uint8 RGB, which come piece by piece, as H.264.
-
-    Raises:
-        MotionkitError: ffmpeg failed, or the disk is full (exit code 1).
-    """
+    """Write batches of pictures ``[M, H, W, 3]`` uint8 RGB as H.264."""
     height, width = size
-    # Every second picture is whole, as lerobot writes them: a reader that wants one decodes two.
+    # Every second picture is a key frame, as lerobot writes them: reading one decodes two at most.
     layout = "yuv420p" if height % 2 == width % 2 == 0 else "yuv444p"  # halved colours need even sides
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
     codec = ["-c:v", "libx264", "-preset", "fast", "-crf", _QUALITY, "-g", "2", "-bf", "0", "-pix_fmt", layout]
@@ -155,7 +151,7 @@ class FilmReader:
     def __init__(self, path: Path, size: Size, fps: float) -> None:
         self._path, self._size, self._place = path, size, 0
         program = require_video().get_ffmpeg_exe()
-        # The kind of file is given and not guessed: a playlist under this name would make ffmpeg open other places.
+        # The format is given, not guessed: a playlist under this name would make ffmpeg open other files.
         self._source = [program, "-hide_banner", "-nostdin", "-protocol_whitelist", "file", "-f", "mp4"]
         self._source += ["-i", str(path.absolute())]
         self._check(fps)
@@ -187,9 +183,9 @@ class FilmReader:
             )
 
     def read(self, first: int, count: int) -> NDArray[np.uint8]:
-        """Return pictures ``[M, H, W, 3]`` from number `first` on, which must not be behind what was read.
+        """Return pictures ``[M, H, W, 3]`` from number `first` on, not before the last one read.
 
-        Fewer than `count` where the file ends.
+        Fewer than `count` at the end of the file.
         """
         assert self._process.stdout is not None
         pictures, length = [], frame_bytes(self._size)
@@ -246,16 +242,9 @@ def require_parquet() -> Any:
 def export_lerobot(episodes: Episodes, out: Path, *, fps: int = 0, overwrite: bool = False) -> dict[str, Any]:
     """Write episodes in the layout of LeRobot 3: rows as parquet, pictures as MP4.
 
-    A row is a frame with what was done in it; the last action of an episode, which is not known, is 0. ``success`` is
-    of the frame, ``next.success`` of the one after the action. Pictures lose what H.264 leaves out. The folder appears
-    whole. `fps` 0 is that of the episodes, else `USUAL_FPS`.
-
-    Returns:
-        ``episodes``, ``frames``, ``fps`` and ``features``.
-
-    Raises:
-        MotionkitError: pyarrow or ffmpeg is missing, `out` holds something else (exit code 2), or the disk is full
-            (exit code 1).
+    A row is a frame with the action taken in it; the last action of an episode, which is not known, is 0. ``success``
+    is of the frame, ``next.success`` of the one after the action. H.264 is lossy. The folder is renamed into place.
+    `fps` 0 is that of the episodes, else `USUAL_FPS`. Returns ``episodes``, ``frames``, ``fps`` and ``features``.
     """
     parquet = require_parquet()
     require_video()
@@ -367,7 +356,7 @@ def _episode_table(episodes: Episodes, task: str, fps: int) -> Any:
 
 
 def _task_table(task: str) -> Any:
-    """Return the table of tasks; lerobot reads it with pandas, which finds its index by the note in the schema."""
+    """Return the table of tasks; lerobot reads it with pandas, which takes its index from the schema's metadata."""
     import pyarrow as pa
 
     kinds = {"task_index": ("int64", "int64"), "task": ("unicode", "object")}
@@ -381,7 +370,7 @@ def _task_table(task: str) -> Any:
 
 
 def _statistics(episodes: Episodes, columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """Return what lerobot scales by: of each number, and of each colour of some frames in 0 to 1."""
+    """Return statistics for lerobot's normalisation: of each number, and of the colours of some frames in 0 to 1."""
     statistics = {
         name: _described(values.reshape(len(values), -1).astype(np.float64)) for name, values in columns.items()
     }

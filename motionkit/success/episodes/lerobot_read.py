@@ -33,7 +33,7 @@ from motionkit.success.episodes.lerobot import (
 from motionkit.success.episodes.parquet import column_sizes
 from motionkit.success.episodes.read import Manifest, Size, plain_name
 
-_READING = "1"  # how datasets are read; what was kept by another way is not used
+_READING = "1"  # version of the conversion; the cache of another version is not used
 _ROWS, _BYTES = 10_000_000, 4 << 30
 """Rows of a dataset, and bytes of the columns of a file that are read."""
 
@@ -42,7 +42,7 @@ _AGAIN = "download or record the dataset again."
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the pictures of an episode lie."""
+    """Place of an episode's pictures."""
 
     path: Path  # the video
     first: int  # its first picture there
@@ -50,22 +50,22 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a dataset holds, without its pictures."""
+    """Content of a dataset without its pictures."""
 
     cameras: dict[str, Size]  # ``(height, width)`` by name
     keys: dict[str, str]  # the dataset's name of each camera
     lengths: list[int]  # rows of each episode
     places: list[dict[str, _Place]]  # where the pictures of each episode lie, by camera
     columns: dict[str, NDArray[np.float32]]  # ``action`` and ``state`` of all rows, [F, W]
-    labels: NDArray[np.bool_] | None  # [F] success of the moment that a row shows; None where nothing is said
-    once: list[bool]  # whether an episode succeeds at some time, by their numbers
-    notes: list[str]  # what was found odd
+    labels: NDArray[np.bool_] | None  # [F] success of the moment that a row shows; None if it is not recorded
+    once: list[bool]  # whether each episode succeeds at some time
+    notes: list[str]  # for the user
 
 
 def cached_lerobot(folder: Path) -> tuple[Path, list[str]]:
-    """Return a folder of episodes with what a LeRobot dataset shows, and what was found odd in it.
+    """Convert a LeRobot dataset to a folder of episodes, and return it with notes.
 
-    It is made once and lies in the cache: frames of a video cannot be read at random.
+    It is made once and kept in the cache: frames of a video cannot be read at random.
     """
     mark = sha256("\0".join((_READING, str(folder.absolute()))).encode())
     for part in ("meta", "data", "videos"):
@@ -84,12 +84,12 @@ def _convert(folder: Path, out: Path) -> list[str]:
     info = read_info(folder)
     plan, manifest = _plan(folder, info), _own(folder)
     widths: dict[Any, int] = {name: values.shape[1] for name, values in plan.columns.items()}
-    manifest = manifest or Manifest(cameras=plan.cameras)
+    names = ("environment", "choices", "licence")
+    ours: dict[str, Any] = {} if manifest is None else {name: getattr(manifest, name) for name in names}
     with Collector(
-        out, cameras=plan.cameras, environment=manifest.environment, columns=widths, fps=info.fps,
-        labelled=plan.labels is not None, choices=manifest.choices, licence=manifest.licence,
+        out, cameras=plan.cameras, columns=widths, fps=info.fps, labelled=plan.labels is not None, **ours,
     ) as collector:  # fmt: skip
-        collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
+        collector.clear()
         collector.source = str(folder)
         start = 0
         for number, pictures in enumerate(_pictures(plan, info.fps)):
@@ -110,7 +110,7 @@ def _add(collector: Collector, plan: _Plan, pictures: Mapping[str, NDArray[np.ui
 
 
 def _own(folder: Path) -> Manifest | None:
-    """Return what `export_lerobot` noted of its episodes; None for datasets of others."""
+    """Return the manifest that `export_lerobot` wrote; None for other datasets."""
     path = folder / OWN
     return as_model(path, Manifest, read_json(path, dict, fix=_AGAIN), fix=_AGAIN) if path.is_file() else None
 
@@ -211,7 +211,7 @@ def _data(
         bool(success[end - length : end].any()) for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)
     ]
     labels = success
-    if flags[0] == NEXT_SUCCESS:  # what an action led to is what the next row shows
+    if flags[0] == NEXT_SUCCESS:  # the result of an action is in the next row
         labels = np.concatenate([[False], success[:-1]])
         labels[ends - lengths] = False
         shown = [
@@ -266,7 +266,7 @@ def _rows_of(
 
 
 def _large(path: Path, wanted: Sequence[str]) -> bool:
-    """Return whether the wanted columns need more memory than is given."""
+    """Return whether the wanted columns need more than `_BYTES`."""
     total = 0
     for column, values, plain in column_sizes(path):
         if any(column == name or column.startswith(f"{name}.") for name in wanted):

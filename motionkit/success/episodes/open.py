@@ -42,16 +42,16 @@ _FIX = "give the folders that hold 000000.npy, ..."
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a file holds."""
+    """Content of a file."""
 
     # [T, 3, H, W] by camera: whole numbers are of 0 to 255, others of 0 to 1 or of 0 to 255
     images: Mapping[str, NDArray[Any]]
     labels: NDArray[Any]  # [T]
-    called: Mapping[str, str]  # what the file calls each camera
+    called: Mapping[str, str]  # name of each camera in the file
 
     @property
     def highest(self) -> float | None:
-        """The highest value of the pictures whose type does not say their range; None without such."""
+        """The highest value of float pictures, whose type does not fix their range; None without such."""
         return max((float(values.max()) for values in self.images.values() if values.dtype.kind == "f"), default=None)
 
     @property
@@ -61,7 +61,7 @@ class Trajectory:
         return any(bool((values != np.floor(values)).any()) for values in floats)
 
     def pictures(self, name: str, scale: float) -> NDArray[np.uint8]:
-        """Return ``[T, H, W, 3]`` uint8 of a camera, given what values that are not whole are multiplied by."""
+        """Return ``[T, H, W, 3]`` uint8 of a camera; floats are multiplied by `scale`."""
         values = self.images[name].transpose(0, 2, 3, 1)
         if values.dtype.kind != "f":
             return values.astype(np.uint8)
@@ -74,7 +74,7 @@ class Trajectory:
 
 
 def list_files(positive: Path, negative: Path) -> list[tuple[bool, Path]]:
-    """Return the files of both folders, each with whether it is of the folder of successes."""
+    """Return the files of both folders, True for those of the folder of successes."""
     files: list[tuple[bool, Path]] = []
     for folder, sign in ((positive.expanduser(), True), (negative.expanduser(), False)):
         if not folder.is_dir():
@@ -94,7 +94,7 @@ def read_file(path: Path) -> Trajectory | None:
     try:
         content = read_array(path, limit=min(_LIMIT, max(1 << 20, 64 * size)))
     except MotionkitError as error:
-        # What was refused on purpose has no cause; what could not be decoded has the decoder's.
+        # A refused file has no cause; one that cannot be decoded has the decoder's error.
         if error.__cause__ is None and size:
             raise
         return None
@@ -170,7 +170,7 @@ def is_episodes(place: Path) -> bool:
 
 
 def _columns_part(opened: Sequence[tuple[Path, Manifest]], records: Sequence[EpisodeRecord]) -> str:
-    """Return why actions and states of several folders do not go together, a sentence; empty where they do."""
+    """Return why actions and states of several folders do not fit each other, a sentence; empty if they do."""
     (first, manifest), *others = opened
     for folder, other in others:
         if (other.columns, other.choices) != (manifest.columns, manifest.choices):
@@ -211,9 +211,9 @@ _READING = "2"  # how files are read; what was kept by another way is not used
 
 
 class Trajectories:
-    """The files of two folders that are whole; every one is read once here, so that bad input is known at once.
+    """The complete files of two folders. All are read once here, to find faults at once.
 
-    No cameras wanted: those of the first file.
+    `cameras` empty: those of the first file.
     """
 
     def __init__(self, positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> None:
@@ -248,7 +248,7 @@ class Trajectories:
                 raise MotionkitError(f"no .npy file in {folder} is whole.", fix="copy the files again.")
         self._scale = _scale_of(highest, small)
         self.fingerprint = fingerprint(*marks)  # of the files' content
-        # What was found odd, a sentence each: files that were left out, the range of values, labels
+        # Notes for the user: files that were left out, the range of values, labels
         self.notes = _notes(cut, odd, suspicious=bool(positives) and only_last == positives)
         if highest and self._scale == 1.0:
             most = max(highest.values())
@@ -309,7 +309,7 @@ def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] 
     if not done.is_file():
         trajectories = Trajectories(positive, negative, cameras=cameras)
         with Collector(folder, cameras=trajectories.cameras) as collector:
-            collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
+            collector.clear()
             for number in range(len(trajectories)):
                 trajectories.add(number, collector)
         write_bytes_atomic(done, "\n".join(trajectories.notes).encode())
@@ -319,7 +319,7 @@ def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] 
 
 
 def _scale_of(highest: Mapping[Path, float], small: Sequence[Path]) -> float:
-    """Return what floats are multiplied by; `small` files are of 0 to 1, and so may be a dark one of whole numbers."""
+    """Return the factor of float pictures. `small` files hold fractions of 0 to 1."""
     large = [path for path, value in highest.items() if value > _DARK]
     if large and small:
         raise MotionkitError(
@@ -354,14 +354,8 @@ _RECORD, _KIND = "export.json", "motionkit-trajectories"
 def export_trajectories(episodes: Episodes, out: Path, *, overwrite: bool = False) -> dict[str, int]:
     """Write episodes as the guide's files: ``positive/000000.npy`` and ``negative/000000.npy``.
 
-    A file is a pickle, as the guide's code reads it; it holds arrays and plain tables alone. The folder appears whole,
-    with a record of what is in it.
-
-    Returns:
-        Files by the name of their folder.
-
-    Raises:
-        MotionkitError: `out` holds something else (exit code 2), or the disk is full (exit code 1).
+    A file is a pickle of arrays and plain tables, as the guide's code reads it. The folder is renamed into place, with
+    a record of its content. Returns the number of files by folder.
     """
     place = OutputFolder(out, _RECORD, _KIND, overwrite=overwrite)
     place.claim()

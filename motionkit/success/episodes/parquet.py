@@ -1,7 +1,7 @@
-"""How much the columns of a parquet file hold, read from its footer before anything of it is decoded.
+"""Sizes of the columns of a parquet file, read from its footer before its data are decoded.
 
-A few bytes can stand for any number of equal values, so that the size of a file bounds nothing. pyarrow tells the
-number of values too, but ends the process where some fields of a footer contradict each other (26.0.1,
+A few bytes can encode any number of equal values, so the size of a file limits nothing. pyarrow gives the number of
+values too, but ends the process if some fields of a footer contradict each other (26.0.1,
 ``RowGroupMetaData.column``).
 
 Source: parquet-format 2.11 (``parquet.thrift``; a file ends with the footer, its length in 4 bytes and ``PAR1``) and

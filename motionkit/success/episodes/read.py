@@ -28,7 +28,7 @@ LABEL_RULE = "a frame is a success if the environment said so of the state it sh
 Side = Annotated[int, Field(ge=1, le=8192)]
 Width = Annotated[int, Field(ge=1, le=10_000)]
 ColumnName = Literal["action", "state"]
-"""Numbers beside the frames: ``state`` of the moment that a frame shows, ``action`` that was taken in it."""
+"""Columns of numbers: ``state`` of the moment that a frame shows, ``action`` that was taken in it."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
 _LONGEST = 100
@@ -39,15 +39,15 @@ _STRICT = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 def task_of(environment: Mapping[str, Any]) -> str:
     """Return the task that an environment's ``spec`` names, such as ``gymnasium my_tasks:Push-v0``; empty for none.
 
-    Frames of two tasks show two kinds of success, even where their cameras have the same names and sizes.
+    Frames of two tasks show two kinds of success, even if their cameras have the same names and sizes.
     """
     return " ".join(str(environment[key]) for key in ("name", "id") if environment.get(key))
 
 
 def plain_name(text: str) -> str:
-    """Return the name that a camera of any name has here, where it names files, too: ``wrist.rgb`` for ``wrist/rgb``.
+    """Return a camera's name as it is used in file names: ``wrist.rgb`` for ``wrist/rgb``.
 
-    Letters and digits of ASCII, ``_``, ``.`` and ``-`` stay, others become a dot.
+    ASCII letters and digits, ``_``, ``.`` and ``-`` stay, others become a dot.
     """
     return re.sub(r"[^A-Za-z0-9_.-]", ".", text).lstrip("._-")[:_LONGEST] or "camera"
 
@@ -60,12 +60,12 @@ class Manifest(BaseModel):
     kind: Literal["motionkit-episodes"] = "motionkit-episodes"  # always ``motionkit-episodes``
     schema_: Literal[1] = Field(1, alias="schema")  # version of the format
     cameras: dict[Name, tuple[Side, Side]] = Field(min_length=1, max_length=64)  # ``(height, width)`` in pixels by name
-    environment: dict[str, Any] = {}  # what was collected from; empty where it is not known
+    environment: dict[str, Any] = {}  # what was collected from; empty if it is not known
     label_rule: str = LABEL_RULE  # when a frame is a success
-    licence: str = ""  # licence of the pictures, if someone says
-    columns: dict[ColumnName, Width] = {}  # numbers of a row of each column; empty where only frames are kept
-    choices: int = Field(0, ge=0, le=1_000_000)  # where an action is one of n choices, n; 0 where it is a vector
-    fps: float = Field(0.0, ge=0, le=100_000)  # frames a second; 0 where it is not known
+    licence: str = ""  # licence of the pictures, if it is known
+    columns: dict[ColumnName, Width] = {}  # width of each column; empty if only frames are kept
+    choices: int = Field(0, ge=0, le=1_000_000)  # n, if an action is one of n choices; 0 if it is a vector
+    fps: float = Field(0.0, ge=0, le=100_000)  # frames a second; 0 if it is not known
     labelled: bool = True  # whether it is known which frames are a success; else all labels are 0
 
 
@@ -78,7 +78,7 @@ class EpisodeRecord(BaseModel):
     # Name of the files that hold its frames, without camera and ending
     shard: Annotated[str, StringConstraints(pattern=r"^frames-[0-9]{2}-[0-9]{4}$")]
     offset: int = Field(ge=0, le=2**40)  # its first frame there
-    # A character per frame: ``1`` where the state it shows is a success
+    # A character per frame: ``1`` if the state it shows is a success
     labels: Annotated[str, StringConstraints(pattern=r"^[01]+$", max_length=10_000_000)]
     success_once: bool  # the environment said so at some step
     seed: int | None = None  # seed of its start
@@ -129,7 +129,7 @@ def frame_bytes(size: Size) -> int:
 
 
 def whole_frames(folder: Path, shard: str, cameras: Mapping[str, Size]) -> int:
-    """Return how many frames of a shard are there for every camera; 0 where a file is missing."""
+    """Return how many frames of a shard every camera has; 0 if a file is missing."""
     counts = []
     for camera, size in cameras.items():
         path = shard_path(folder, shard, camera)
@@ -182,20 +182,14 @@ FIX = "give a run of motionkit reward-collect, the folder that a Collector wrote
 
 
 class Episodes:
-    """Frames of episodes, one episode after the other.
-
-    Attributes:
-        records: The episodes.
-        environment: What they were collected from; empty where it is not known.
-        label_rule: When a frame is a success.
-        notes: What was left out, and why.
-    """
+    """Frames of episodes, one episode after the other."""
 
     def __init__(
         self, manifest: Manifest, records: Sequence[EpisodeRecord], shards: Sequence[int], reader: ShardReader,
         notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        self.manifest, self.records, self.notes = manifest, tuple(records), tuple(notes)
+        self.manifest, self.records = manifest, tuple(records)
+        self.notes = tuple(notes)  # what was left out, and why
         self.cameras: Mapping[str, Size] = manifest.cameras  # ``(height, width)`` in pixels by name
         self.environment, self.label_rule = manifest.environment, manifest.label_rule
         self.labelled = manifest.labelled  # whether it is known which frames are a success
@@ -222,10 +216,10 @@ class Episodes:
         return {camera: self._reader.read(camera, shard, row) for camera in self.cameras}
 
     def column(self, name: ColumnName) -> NDArray[np.float32]:
-        """Return a column, ``[F, W]``; it is read whole and compared with the hash of when it was written.
+        """Return a column, ``[F, W]``; all of it is read and compared with the hash of when it was written.
 
-        A row of ``state`` is of the moment that the frame shows. A row of ``action`` is what was done in that moment;
-        the last one of an episode, after which nothing was seen any more, means nothing.
+        A row of ``state`` is of the moment that the frame shows, one of ``action`` the action taken in that moment; the
+        last action of an episode has no meaning.
         """
         width = self.columns[name]
         values = np.empty((len(self), width), np.float32)
@@ -261,9 +255,9 @@ class Episodes:
         return Episodes(manifest, records, self._shards[list(numbers)].tolist(), self._reader, (*self.notes, note))
 
     def distinct(self) -> Episodes:
-        """Return one episode of each content, the first, and say how many others there were.
+        """Return the first episode of each content; a note counts the copies.
 
-        Copies would be trained on in one part and measured in another, and count as further evidence.
+        Copies could be in the training part and in the test part.
         """
         first: dict[str, int] = {}
         for number, record in enumerate(self.records):
@@ -333,8 +327,8 @@ def read_records(path: Path) -> tuple[list[EpisodeRecord], int, list[str]]:
     """Read the lines of an episodes file.
 
     Returns:
-        The episodes; the bytes up to the end of the last whole line, behind which a killed writer may have left a
-        part of one; a sentence for each line that is not readable.
+        The episodes; the bytes up to the end of the last complete line (a killed writer may leave a part of one); a
+        note for each line that is not readable.
     """
     records, notes, end = [], [], 0
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
@@ -349,7 +343,7 @@ def read_records(path: Path) -> tuple[list[EpisodeRecord], int, list[str]]:
 
 
 def read_folder(folder: Path) -> tuple[Manifest, list[EpisodeRecord], list[str]]:
-    """Read the documents of a folder of episodes; returns what was left out as sentences."""
+    """Read the documents of a folder of episodes, with notes on episodes that were left out."""
     manifest = read_manifest(folder)
     parts = [read_records(path) for path in sorted(folder.glob("episodes-[0-9][0-9].jsonl"))]
     notes = list(chain.from_iterable(part[2] for part in parts))

@@ -1,4 +1,4 @@
-"""Checks that tell a classifier on which a policy can be trained, and film strips of its worst errors."""
+"""Checks whether a policy can be trained on a classifier, and film strips of its worst errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run_checks(
 
 
 def verdict(checks: Sequence[Check]) -> str:
-    """Return the checks in a sentence: the failed ones by name, else the warnings, else that all is well."""
+    """Return a sentence: the failed checks by name, else the warnings, else that all pass."""
     failed = [check.name for check in checks if check.status == "fail"]
     warned = [check.name for check in checks if check.status == "warn"]
     if failed:
@@ -68,12 +68,12 @@ def verdict(checks: Sequence[Check]) -> str:
 
 
 def reset_frames(scored: Scored) -> Check:
-    """Find out whether the frames of label 1 belong to the next episode.
+    """Check whether the frames of label 1 belong to the next episode.
 
-    A recorder that stores what an environment returns after its automatic reset pairs the success of the old episode
-    with the first frame of the new one. Such a frame is as far from the one before it as two episodes are from each
-    other. The value is the share of label-1 frames that are nearer to that than to a step: whose jump is above the
-    middle of the median jump of label-0 frames and the median from one episode's end to the next one's start.
+    A recorder that stores frames after an automatic reset pairs the success of the old episode with the first frame of
+    the new one. The jump to such a frame is as large as from one episode to another. The value is the share of label-1
+    frames whose jump is above the midpoint of two medians: of the jumps of label-0 frames, and of those from an
+    episode's end to the next one's start.
     """
     known = scored.jump.isfinite()
     ones, zeros = scored.jump[known & (scored.labels > 0.5)], scored.jump[known & (scored.labels <= 0.5)]
@@ -92,8 +92,8 @@ def reset_frames(scored: Scored) -> Check:
 def shuffled_auroc(scored: Scored, *, seed: int) -> float:
     """Return the AUROC against labels of other episodes, the mean over shuffles.
 
-    The labels of an episode, in their order, are given to another one. What is left above 0.5 is what the time in the
-    episode alone tells.
+    Each episode gets the labels of another one, in their order. An AUROC above 0.5 is then due to the time in the
+    episode alone.
     """
     names, lengths = scored.episode.unique_consecutive(return_counts=True)
     ends = lengths.cumsum(0)
@@ -123,13 +123,8 @@ def _shuffle(scored: Scored, auroc: float, seed: int) -> Check:
         f"AUROC above that on labels of other episodes ({other:.2f}): what the images tell beyond the time in the "
         "episode."
     )
-    return _check(
-        SHUFFLED,
-        gap,
-        _from_below(gap, _GAP_WARN, _GAP_FAIL),
-        f"warn below {_GAP_WARN:g}, fail below {_GAP_FAIL:g}",
-        meaning,
-    )
+    limit = f"warn below {_GAP_WARN:g}, fail below {_GAP_FAIL:g}"
+    return _check(SHUFFLED, gap, _from_below(gap, _GAP_WARN, _GAP_FAIL), limit, meaning)
 
 
 def _majority(figures: Mapping[str, float | int]) -> Check:
@@ -209,12 +204,12 @@ _SIDE = 128
 
 @dataclass(frozen=True)
 class Strip:
-    """A frame that the classifier got wrong, with those around it."""
+    """A frame with a wrong prediction, with those around it."""
 
     kind: Kind  # ``false alarm``: label 0 and a high probability; ``missed``: label 1 and a low one
     episode: str  # identifier of its episode
     step: int  # its place in it
-    probability: float  # what was said of it
+    probability: float  # of success, by the classifier
     camera: str
     frames: NDArray[np.uint8]  # [T, H, W, 3] uint8
     at: int  # its place among `frames`
@@ -223,7 +218,7 @@ class Strip:
 
 
 def worst_strips(scored: Scored, episodes: Episodes, camera: str, threshold: float) -> tuple[Strip, ...]:
-    """Return the worst errors of each kind, one of an episode."""
+    """Return the worst errors of each kind, at most one per episode."""
     strips: list[Strip] = []
     for kind in KINDS:
         alarm = kind == "false alarm"
@@ -245,7 +240,7 @@ def worst_strips(scored: Scored, episodes: Episodes, camera: str, threshold: flo
 
 
 def save_strips(path: Path, strips: Sequence[Strip]) -> None:
-    """Write strips as arrays of numbers and text, no objects."""
+    """Write strips as arrays of numbers and text, without objects."""
     arrays: dict[str, Any] = {"count": np.array(len(strips))}
     for number, strip in enumerate(strips):
         arrays[f"{number}/frames"] = strip.frames
@@ -274,14 +269,8 @@ def _read(arrays: Any, number: int) -> Strip:
     probability, *probabilities = (float(value) for value in arrays[f"{number}/said"])
     frames = np.asarray(arrays[f"{number}/frames"])
     labels = tuple(float(value) for value in arrays[f"{number}/labels"])
-    if (
-        kind not in KINDS
-        or frames.ndim != 4
-        or frames.dtype != np.uint8
-        or not len(frames) == len(probabilities) == len(labels)
-    ):
-        raise ValueError
-    if not 0 <= at < len(frames):
+    fits = len(frames) == len(probabilities) == len(labels) and 0 <= at < len(frames)
+    if kind not in KINDS or frames.ndim != 4 or frames.dtype != np.uint8 or not fits:
         raise ValueError
     return Strip("missed" if kind == "missed" else "false alarm", episode, step, probability, camera, frames, at,
                  tuple(probabilities), labels)  # fmt: skip

@@ -1,10 +1,10 @@
-"""Episodes as the figures need them, and which of them train, choose and measure."""
+"""The split of episodes for training, choosing and measuring, and the classifier's scores of frames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -13,77 +13,8 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.runs import fingerprint
-from motionkit.success.classifier import SuccessClassifier
-
-
-class Episode(Protocol):
-    """One episode of `Episodes`; see `motionkit.success.episodes.EpisodeRecord`."""
-
-    @property
-    def id(self) -> str:
-        """Its name, for people."""
-        ...
-
-    @property
-    def content(self) -> str:
-        """Fingerprint of its frames, unique in its set: the same under any name and in any folder."""
-        ...
-
-    @property
-    def positive(self) -> bool:
-        """Whether it succeeds, by the rule of trajectories."""
-        ...
-
-    @property
-    def seed(self) -> int | None:
-        """Seed of its start; None where not known."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """Where it was collected."""
-        ...
-
-
-class Episodes(Protocol):
-    """A set of episodes; see `motionkit.success.episodes.Episodes`."""
-
-    @property
-    def cameras(self) -> Mapping[str, tuple[int, int]]:
-        """(height, width) by camera."""
-        ...
-
-    @property
-    def records(self) -> Sequence[Episode]:
-        """The episodes."""
-        ...
-
-    @property
-    def labels(self) -> NDArray[np.float32]:
-        """``[F]`` success of each frame's state."""
-        ...
-
-    @property
-    def episode(self) -> NDArray[np.int64]:
-        """``[F]`` place of each frame's episode in `records`."""
-        ...
-
-    @property
-    def step(self) -> NDArray[np.int64]:
-        """``[F]`` place of each frame in its episode."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the whole content."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def read(self, index: NDArray[np.int64], /) -> Mapping[str, NDArray[np.uint8]]:
-        """Return frames ``[M, H, W, 3]`` by camera."""
-        ...
-
+from motionkit.success.classifier import CHUNK, SuccessClassifier
+from motionkit.success.episodes import Episodes
 
 _FEWEST = 3
 """Starts of a class from which it is divided; fewer without a success all go to training."""
@@ -91,7 +22,7 @@ _FEWEST = 3
 
 @dataclass(frozen=True)
 class Split:
-    """Contents of the episodes of each part; an episode, and all of one start, is in one part only."""
+    """Contents of the episodes of each part. Episodes with the same start are in the same part."""
 
     train: tuple[str, ...]  # trained on
     val: tuple[str, ...]  # choose the best weights, the calibration and the threshold
@@ -99,15 +30,9 @@ class Split:
 
     @classmethod
     def of(cls, episodes: Episodes, *, val: float, test: float, seed: int) -> Self:
-        """Draw the parts, each class for itself; episodes of one seed stay together.
+        """Draw the parts, with shares `val` and `test` of each class; episodes of one seed stay together.
 
-        The draw depends on what the episodes show, not on their names, folders or order.
-
-        Args:
-            episodes: All of them; no two show the same.
-            val: Share of episodes for `val`.
-            test: Share for `test`.
-            seed: Fixes the draw.
+        The draw depends on the content of the episodes, not on their names, folders or order.
         """
         ones, zeros = (_has(episodes, label) for label in (1, 0))
         groups: dict[str, list[int]] = {}
@@ -141,7 +66,7 @@ def _rank(episodes: Episodes, group: Sequence[int], seed: int) -> str:
 
 
 def refuse_one_class(labels: NDArray[np.float32]) -> None:
-    """Raise a `MotionkitError` where all frames have one label; `labels` are ``[N]``."""
+    """Refuse labels ``[N]`` that are all the same."""
     positives = int((labels > 0.5).sum())
     if 0 < positives < len(labels):
         return
@@ -169,15 +94,12 @@ def _too_few(count: int, label: int) -> MotionkitError:
     )
 
 
-# What a classifier says of every frame, and how far each frame is from the one before it.
-
-
-CHUNK = 256
+# Scores of frames, and the difference of each frame to the one before it.
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Frames with what was said of them, in the order of `index`."""
+    """Frames with their scores, in the order of `index`."""
 
     index: Tensor  # [N] frames of the set, ascending
     logits: Tensor  # [N] uncalibrated
@@ -185,12 +107,10 @@ class Scored:
     labels: Tensor  # [N] float32
     episode: Tensor  # [N] int64
     step: Tensor  # [N] int64 place in the episode
-    # [N] mean absolute difference to the frame before it, 0 to 255, of the camera where it is largest; NaN for the
+    # [N] mean absolute difference to the frame before it, 0 to 255, of the camera with the largest one; NaN for the
     # first frame of an episode
     jump: Tensor
-    # [N] the same measure for the first frame of an episode, to the last one of the episode before it: how far a
-    # restart jumps; NaN for all other frames
-    restart: Tensor
+    restart: Tensor  # [N] the same of the first frame of an episode to the last one of the episode before; else NaN
 
     def __len__(self) -> int:
         return len(self.index)
@@ -202,7 +122,7 @@ def score(
     index: NDArray[np.int64],  # [N] frames, ascending, whole episodes
     progress: Callable[[int], None] | None = None,  # called with the number of frames that were done
 ) -> Scored:
-    """Look at frames once, in order."""
+    """Read and score frames once, in order."""
     classifier.refuse_cameras(episodes.cameras)
     logits: list[Tensor] = []
     far = np.full(len(index), np.nan, dtype=np.float32)
@@ -236,7 +156,7 @@ def score(
 
 
 def _jumps(cameras: Sequence[NDArray[np.uint8]], before: Sequence[NDArray[np.uint8] | None]) -> NDArray[np.float32]:
-    """Return ``[N]`` how far each frame is from the one before it; `before` are the last frames of the last part."""
+    """Return the difference ``[N]`` of each frame to the one before; `before` are the last frames of the last part."""
     differences = []
     for values, last in zip(cameras, before, strict=True):
         joined = np.concatenate([values[:1] if last is None else last, values]).reshape(len(values) + 1, -1)

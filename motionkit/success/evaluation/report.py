@@ -1,4 +1,4 @@
-"""The whole measurement of a classifier: figures, intervals, checks, curves and the worst errors."""
+"""Measurement of a classifier: figures, intervals, checks, curves and the worst errors."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _HISTOGRAM = 20
 
 
 def figures(scored: Scored, threshold: float) -> dict[str, float | int]:
-    """Return ``auroc``, ``average_precision``, ``precision``, ``recall``, ``ece``, ``threshold`` and what is beside.
+    """Return ``auroc``, ``average_precision``, ``precision``, ``recall``, ``ece``, ``threshold`` and others.
 
-    ``accuracy`` is there to be held against ``majority_accuracy``, that of always saying the more frequent label:
-    with few successes it says nothing. ``n`` counts frames, ``positives`` those of label 1.
+    ``accuracy`` is to be compared with ``majority_accuracy``, that of always predicting the more frequent label.
+    ``n`` counts frames, ``positives`` those of label 1.
     """
     p, labels = scored.probabilities, scored.labels
     at = AtThreshold.of(p, labels, threshold)
@@ -64,13 +64,13 @@ def figures(scored: Scored, threshold: float) -> dict[str, float | int]:
 
 
 def intervals(scored: Scored, *, seed: int) -> dict[str, list[float]]:
-    """Return 95 % intervals over episodes by figure; those that cannot be had are left out."""
+    """Return 95 % intervals over episodes by figure, without those that are not finite."""
     measured = episode_interval(scored.probabilities, scored.labels, scored.episode, seed=seed)
     return {name: list(pair) for name, pair in measured.items() if all(map(math.isfinite, pair))}
 
 
 def curves(scored: Scored) -> dict[str, Any]:
-    """Return what the charts of a page show: ``roc``, ``pr``, ``reliability`` and ``scores``, JSON-able."""
+    """Return the data of a page's charts: ``roc``, ``pr``, ``reliability`` and ``scores``, JSON-able."""
     p, labels = scored.probabilities, scored.labels
     recall, precision, _ = pr_curve(p, labels)
     bins = Reliability.of(p, labels)
@@ -95,9 +95,9 @@ def heldout_block(values: Mapping[str, float | int], digits: int = 4) -> dict[st
 
 
 def _thinned(x: Tensor, y: Tensor) -> list[list[float]]:
-    """Return points ``[[x, y], ...]``; of many, some that are evenly spread over the curve, with both ends."""
+    """Return points ``[[x, y], ...]``, thinned to `_POINTS` evenly spaced ones with both ends."""
     if len(x) > _POINTS:
-        # By the way along the curve, so that the steep part of an ROC keeps its points.
+        # By arc length, so that the steep part of an ROC keeps its points.
         way = torch.cat([x.new_zeros(1), (x.diff().abs() + y.diff().abs()).cumsum(0)])
         places = torch.searchsorted(way, torch.linspace(0, float(way[-1]), _POINTS, dtype=way.dtype))
         places = places.clamp_max(len(x) - 1).unique()
@@ -114,19 +114,19 @@ _READ = {
     "accuracy": "to be held against the next row",
     "majority_accuracy": "of always saying the more frequent label",
 }
-"""How each figure of the table is read, in its order."""
+"""How to read each figure of the table, in its order."""
 
 _MARKS = {"ok": "ok", "warn": "warning", "fail": "FAIL"}
 
 
 @dataclass(frozen=True)
 class RewardReport:
-    """What was measured."""
+    """Result of a measurement."""
 
     heldout: Mapping[str, float | int]  # figures by name
     ci95: Mapping[str, list[float]]  # 95 % intervals over episodes, of some figures
     checks: tuple[Check, ...]
-    curves: Mapping[str, Any]  # what charts show, JSON-able
+    curves: Mapping[str, Any]  # data of charts, JSON-able
     strips: tuple[Strip, ...]  # the worst errors
 
     @property

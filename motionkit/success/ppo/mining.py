@@ -1,4 +1,4 @@
-"""On-policy mining: the classifier learns from what the policy makes of its reward, and goes on rewarding it."""
+"""On-policy mining: the classifier is trained on the policy's own episodes and goes on rewarding it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from motionkit.metrics import AtThreshold
 from motionkit.runs import Run, TrainedOn
 from motionkit.success.classifier import ARTIFACT as CLASSIFIER
 from motionkit.success.classifier import save_classifier
-from motionkit.success.collected import Collected, start_anew
+from motionkit.success.collect import Collected
 from motionkit.success.episodes import Collector, Episodes, open_episodes
 from motionkit.success.evaluation.data import Split
 from motionkit.success.evaluation.report import measure_classifier
@@ -35,7 +35,7 @@ Index = NDArray[np.int64]
 
 
 class Joined:
-    """Frames of several sets, one set after the other; what `motionkit.success.train_settings` reads frames from."""
+    """Frames of several sets, one set after the other; a `motionkit.success.train_data.FrameSet`."""
 
     def __init__(self, sets: Sequence[Episodes]) -> None:
         self._sets = tuple(sets)
@@ -60,7 +60,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class MinedParts:
-    """Frames of `Joined` by what they are for, each ascending."""
+    """Frames of `Joined` by part, each ascending."""
 
     train: Index  # learned from
     val: Index  # choose calibration and threshold
@@ -73,14 +73,14 @@ def divide(
     mined: Episodes,  # the policy's own episodes
     *,
     known: int,  # how many of them earlier rounds have seen
-    val_share: float,  # share of mined episodes that are for `Parts.val`: every so many-th, whatever the round
+    val_share: float,  # share of mined episodes in `MinedParts.val`: every 1 / share-th one, in all rounds alike
 ) -> MinedParts:
-    """Say what each frame of ``Joined([collected, mined])`` is for; test episodes of `collected` stay untouched."""
+    """Divide the frames of ``Joined([collected, mined])``; test episodes of `collected` are not used."""
     stride = max(2, round(1 / val_share))
     held_out = mined.episode % stride == stride - 1
     start = len(collected)
     places = np.arange(len(mined)) + start
-    # The policy may do again what a test episode shows.
+    # A mined episode may equal a test episode.
     test = set(split.test)
     other = np.array([record.content not in test for record in mined.records], np.bool_)[mined.episode]
     return MinedParts(
@@ -91,13 +91,13 @@ def divide(
 
 
 class HardBatches:
-    """Batches of which a quarter are successes; the others are drawn where the classifier is wrong."""
+    """Batches of which a quarter are successes; the others are drawn by the classifier's probability."""
 
     def __init__(
         self,
         index: Index,  # [N] frames to draw from
         labels: Tensor,  # [N] their labels
-        probabilities: Tensor,  # [N] what the classifier says of them
+        probabilities: Tensor,  # [N] of success, by the classifier
         *,
         size: int,  # frames of a batch
         floor: float,  # a frame without success is drawn in proportion to ``floor + p``
@@ -126,9 +126,8 @@ _logger = logging.getLogger("motionkit.ppo")
 class Miner:
     """Keeps the policy's episodes and trains the classifier on them between stretches of updates.
 
-    A round measures the classifier on the frames of the stretch, which no part of it was trained on, trains it on all
-    frames so far with negatives drawn where it is wrong, and chooses calibration and threshold anew on episodes that
-    are held out.
+    A round measures the classifier on the frames of the stretch, which it was not trained on, trains it on all frames
+    so far with negatives drawn by its probability, and chooses calibration and threshold anew on held-out episodes.
     """
 
     def __init__(
@@ -174,17 +173,17 @@ class Miner:
         cameras = self.source.episodes.cameras
         self._collector = Collector(run.artifact(MINED), cameras=cameras, environment=environment)
         if run.checkpoint() is None:
-            start_anew(self._collector)
+            self._collector.clear()
         return {MINED: Collected(self._collector), CLASSIFIER: ModelState(self.classifier), "rounds": self._kept}
 
     def watch(self, step: Step, frames: Frames, seeds: NDArray[np.int64]) -> None:
-        """Keep a step of the policy, with the environment's word on success."""
+        """Keep a step of the policy, with the environment's success."""
         assert self._collector is not None
         self._collector.source = f"on-policy, round {len(self.rounds) + 1}"
         self._collector.add(frames, step.success, step.done, seeds=seeds.tolist())
 
     def round(self, step: int) -> dict[str, float]:
-        """Train the classifier on what was mined; returns metrics, none where no episode has ended."""
+        """Train the classifier on mined episodes; returns metrics, none if no episode has ended."""
         assert self._collector is not None
         counts = self._collector.counts
         episodes = sum(count["trajectories"] for count in counts.values())
@@ -259,7 +258,7 @@ class Miner:
         report = measure_classifier(
             self.classifier, episodes, self._split.frames(episodes, self._split.test), seed=self._seed
         )
-        # A checkpoint holds weights and calibration; the rest of the card is put in again here.
+        # A checkpoint holds weights and calibration only; the rest of the card is set here.
         step = self._before + self._settings.steps * len(self.rounds)
         self.classifier.update(checks=report.checks, heldout=dict(report.heldout), step=step)
         assert self._collector is not None
@@ -281,9 +280,9 @@ class Miner:
     def table(self) -> dict[str, Any]:
         """Return the rounds as a table for people."""
         rows = [
-            [str(place), f"{round_['step']:.0f}", f"{round_['frames']:,.0f}", f"{round_['positives']:,.0f}",
-             f"{round_['precision']:.3f}", f"{round_['recall']:.3f}", f"{round_['threshold']:.3f}"]
-            for place, round_ in enumerate(self.rounds, 1)
+            [str(number), f"{row['step']:.0f}", f"{row['frames']:,.0f}", f"{row['positives']:,.0f}",
+             f"{row['precision']:.3f}", f"{row['recall']:.3f}", f"{row['threshold']:.3f}"]
+            for number, row in enumerate(self.rounds, 1)
         ]  # fmt: skip
         columns = ["round", "after update", "frames mined", "successes"]
         columns += ["precision before", "recall before", "threshold"]
