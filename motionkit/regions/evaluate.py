@@ -80,14 +80,14 @@ def _measure(settings: Sa2vaSettings, model: str, console: Console) -> Result:
             )  # fmt: skip
     before = others[0] if others else None
     figures = summarise(after, before, equal, data=of_data(after.wanted, known), seed=settings.seed)
-    found = None if equal is None else equal.temperature
+    equal_temperature = None if equal is None else equal.temperature
     effects = [f"Worse: {text}" for text in side_effects(figures)] if before is not None else []
     notes = [
         *filter(None, [kept.sentence("regions")]), *effects, *_notes(settings, len(index), count - kept.left_out),
-        describe_sampled(settings.temperature, found, 0.0 if equal is None else equal.nats, len(index)),
+        describe_sampled(settings.temperature, equal_temperature, 0.0 if equal is None else equal.nats, len(index)),
         *known.notes(label), *limits_of(models.policy, after.wanted),
     ]  # fmt: skip
-    said = verdict(figures, compared=before is not None, equal=found)
+    sentence = verdict(figures, compared=before is not None, equal=equal_temperature)
     title = f"{models.label}: {len(index):,} regions of the {settings.split} split of {label}"
     document = {
         "model": models.label,
@@ -102,17 +102,17 @@ def _measure(settings: Sa2vaSettings, model: str, console: Console) -> Result:
         "inputs": inputs_of({"dataset": data, "policy": models.policy}),
         "figures": figures,
         "notes": notes,
-        "verdict": said,
+        "verdict": sentence,
     }
-    shown, closing = tables(figures, title, compared=before is not None, equal=found), [*notes, said]
+    shown, closing = tables(figures, title, compared=before is not None, equal=equal_temperature), [*notes, sentence]
     if (out := settings.out) is not None:
-        whole = {**document, "table": shown, "closing": closing}
+        page_document = {**document, "table": shown, "closing": closing}
         start = None if before is None else before.greedy
         page = write_evaluation(
             out,
             PROTOCOL,
             document,
-            lambda: evaluation_page(out, whole),
+            lambda: evaluation_page(out, page_document),
             beside=lambda: write_gallery(out / GALLERY, data, settings.split, index, after.greedy, start),
         )
         document["page"] = str(page)

@@ -78,15 +78,15 @@ class Contrast(_Reward):
 
     def score(self, samples: MaskBatch, prompts: Sequence[Any]) -> RewardScores:
         """Return scores in [-1, 1]."""
-        own = region_iou(samples.masks, samples.references).float()
+        overlap = region_iou(samples.masks, samples.references).float()
         if samples.others is None or not samples.others.shape[1]:
-            return RewardScores(total=own)
+            return RewardScores(total=overlap)
         count = samples.others.shape[1]
         masks = samples.masks[:, None].expand(-1, count, -1, -1)
-        beside = region_iou(masks.flatten(0, 1), samples.others.flatten(0, 1)).view(-1, count)
+        others = region_iou(masks.flatten(0, 1), samples.others.flatten(0, 1)).view(-1, count)
         there = samples.others.flatten(2).any(2)
-        best = torch.where(there, beside, 0.0).amax(1).float()
-        return RewardScores(total=own - best, parts={"own": own, "other": best})
+        best = torch.where(there, others, 0.0).amax(1).float()
+        return RewardScores(total=overlap - best, parts={"own": overlap, "other": best})
 
 
 class MaskConfidence(_Reward):
@@ -109,8 +109,8 @@ class _Texts(_Reward):
 
     def score(self, samples: TextBatch, prompts: Sequence[Any]) -> RewardScores:
         """Return scores in [0, 1]."""
-        found = [self.of(text, wanted) for text, wanted in zip(samples.texts, samples.references, strict=True)]
-        return RewardScores(total=torch.tensor(found, dtype=torch.float32, device=samples.device))
+        scores = [self.of(text, references) for text, references in zip(samples.texts, samples.references, strict=True)]
+        return RewardScores(total=torch.tensor(scores, dtype=torch.float32, device=samples.device))
 
     def of(self, text: str, wanted: Sequence[str]) -> float:
         """Return the score of one text."""
@@ -198,10 +198,10 @@ class Format(_Texts):
 
     def score(self, samples: TextBatch, prompts: Sequence[Any]) -> RewardScores:
         """Return 1 or 0."""
-        found = super().score(samples, prompts)
+        scores = super().score(samples, prompts)
         if samples.ended is None:
-            return found
-        return RewardScores(total=found.total * torch.tensor(samples.ended, device=samples.device))
+            return scores
+        return RewardScores(total=scores.total * torch.tensor(samples.ended, device=samples.device))
 
     def of(self, text: str, wanted: Sequence[str]) -> float:
         """Return 1 or 0."""

@@ -87,13 +87,13 @@ class RegionNetwork(nn.Module):
         """
         pixels = images.permute(0, 3, 1, 2).float() / 127.5 - 1.0
         pixels = torch.cat([pixels, _places(pixels)], 1)  # where a pixel is, as two more channels
-        found = self.vision_model(pixels)
+        features = self.vision_model(pixels)
         drawn = self.grounding_encoder.sam_encoder(pixels)
         if self.settings.places:
             where = F.adaptive_avg_pool2d(pixels[:, -2:], (drawn.shape[-2], drawn.shape[-1]))
             waves = torch.cat([where * (torch.pi / 2 * times) for times in range(1, _WAVES + 1)], 1)
             drawn = torch.cat([drawn, waves.sin(), waves.cos()], 1)  # weighted sums of these peak at any place
-        return _four_as_one(found), found, drawn
+        return _four_as_one(features), features, drawn
 
     def region_word(
         self,
@@ -131,8 +131,8 @@ class VisionModel(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Return the features."""
-        found: Tensor = self.layers(pixels)
-        return found
+        features: Tensor = self.layers(pixels)
+        return features
 
 
 class LanguageModel(nn.Module):
@@ -165,12 +165,12 @@ class LanguageModel(nn.Module):
         states = embedded + self.positions[before : before + count]
         past = read or [Read() for _ in self.layers]
         mask = None if before else self._mask(count, given)  # one word behind others reads all of them
-        for layer, own in zip(self.layers, past, strict=True):
-            states = layer(states, own, mask)
+        for layer, layer_read in zip(self.layers, past, strict=True):
+            states = layer(states, layer_read, mask)
         if read is not None and not read:
             read.extend(past)
-        found: Tensor = self.norm(states)
-        return found
+        normed: Tensor = self.norm(states)
+        return normed
 
     def _mask(self, count: int, given: Tensor | int) -> Tensor:
         """Return ``[T, T]`` or ``[N or 1, 1, T, T]`` bool: whether a word (row) reads another one (column)."""
@@ -212,8 +212,8 @@ class Layer(nn.Module):
             read.keys, read.values = torch.cat([read.keys, k], 2), torch.cat([read.values, v], 2)
         mixed = F.scaled_dot_product_attention(q, read.keys, read.values, attn_mask=mask)
         states = states + self.out_proj(mixed.transpose(1, 2).reshape(n, t, d))
-        found: Tensor = states + self.linear2(F.gelu(self.linear1(self.norm2(states))))
-        return found
+        output: Tensor = states + self.linear2(F.gelu(self.linear1(self.norm2(states))))
+        return output
 
 
 class GroundingEncoder(nn.Module):
@@ -250,11 +250,11 @@ class MaskDecoder(nn.Module):
         """Return logits ``[N, h, w]``."""
         c = self.first.out_channels
         *modulation, weight, bias = self.modulate(prompts).split([*[c] * (2 * self._layers + 1), 1], 1)
-        found = features
+        hidden = features
         for place, layer in enumerate([self.first, self.second] if self._layers == 2 else [self.first]):
-            scale, shift = (one[..., None, None] for one in modulation[2 * place : 2 * place + 2])
-            found = F.gelu(layer(found) * (1 + scale) + shift)
-        logits: Tensor = torch.einsum("nchw,nc->nhw", found, weight) / c**0.5 + bias[..., None]
+            scale, shift = (part[..., None, None] for part in modulation[2 * place : 2 * place + 2])
+            hidden = F.gelu(layer(hidden) * (1 + scale) + shift)
+        logits: Tensor = torch.einsum("nchw,nc->nhw", hidden, weight) / c**0.5 + bias[..., None]
         return logits
 
 
@@ -309,8 +309,8 @@ class Words:
 
     def share(self, texts: Sequence[str]) -> float:
         """Return the share of the words of texts that are known; 1 where there are none."""
-        found = [word in self._numbers for text in texts for word in _TOKEN.findall(text.lower())]
-        return sum(found) / len(found) if found else 1.0
+        flags = [word in self._numbers for text in texts for word in _TOKEN.findall(text.lower())]
+        return sum(flags) / len(flags) if flags else 1.0
 
     def decode(self, ids: Tensor) -> list[str]:
         """Return the texts of ``[N, L]`` ids, each up to its END."""
@@ -368,8 +368,8 @@ class ShapesPolicy:
     def sees(self) -> str:
         """See `motionkit.contracts.policy.HasLimits`."""
         side = self.settings.image_size
-        whole = "every image squeezed to " if self.settings.resize else ""
-        return f"{whole}{side} x {side} pixels, masks of {self.settings.mask_size} x {self.settings.mask_size}"
+        squeezed = "every image squeezed to " if self.settings.resize else ""
+        return f"{squeezed}{side} x {side} pixels, masks of {self.settings.mask_size} x {self.settings.mask_size}"
 
     def known_words(self, texts: Sequence[str]) -> float:
         """See `motionkit.contracts.policy.HasLimits`."""
@@ -384,7 +384,7 @@ class ShapesPolicy:
         """See `RegionPolicy.see`."""
         side = self.settings.image_size
         images = self.sized(images)
-        if wrong := [one.shape for one in images if one.shape != (side, side, 3)]:
+        if wrong := [image.shape for image in images if image.shape != (side, side, 3)]:
             raise MotionkitError(
                 f"this policy sees images of {side} x {side} pixels, and one is {wrong[0][1]} x {wrong[0][0]}.",
                 why="it is the small one for the built-in shapes.",
@@ -395,7 +395,7 @@ class ShapesPolicy:
     def sized(self, images: Sequence[NDArray[np.uint8]]) -> Sequence[NDArray[np.uint8]]:
         """Return images as the policy sees them: squeezed where it does so, else as they are."""
         side = self.settings.image_size
-        return [_squeezed(one, side) for one in images] if self.settings.resize else images
+        return [_squeezed(image, side) for image in images] if self.settings.resize else images
 
     @torch.no_grad()
     def sample_captions(
@@ -434,13 +434,13 @@ class ShapesPolicy:
         embedded = torch.cat([prompt, model.embed_tokens(ids[:, :-1])], 1)
         states = model(embedded)[:, prompt.shape[1] - 1 :]  # the state before a word says that word
         logits = self._allowed(model.lm_head(states)) / temperature
-        every = logits.log_softmax(-1)
-        log_prob = every.gather(-1, ids[..., None])[..., 0]
-        entropy = -(every.exp() * every.masked_fill(every.isneginf(), 0.0)).sum(-1)
+        log_probs = logits.log_softmax(-1)
+        log_prob = log_probs.gather(-1, ids[..., None])[..., 0]
+        entropy = -(log_probs.exp() * log_probs.masked_fill(log_probs.isneginf(), 0.0)).sum(-1)
         after = F.pad((ids == END).cumsum(1)[:, :-1], (1, 0)) > 0  # words behind the end are none
         mask = ~after & (ids != PAD)
         log_prob, entropy = torch.where(mask, log_prob, 0.0), torch.where(mask, entropy, 0.0)
-        return WordScores(log_prob, entropy, mask, every if whole else None)
+        return WordScores(log_prob, entropy, mask, log_probs if whole else None)
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """See `RegionPolicy.encode`."""
@@ -507,16 +507,16 @@ STARTER = Path(starter.__file__).parent / "weights" / "regions"
 def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> ShapesPolicy:
     """Open the policy that `options` names."""
     place = STARTER if options.checkpoint == "starter" else weights.located(options.checkpoint)
-    found = find_model(place, REGION_ARTIFACT, DOCUMENT)
-    if found is None:
+    model = find_model(place, REGION_ARTIFACT, DOCUMENT)
+    if model is None:
         raise MotionkitError(
             f"{options.checkpoint} is not a region policy.",
             fix="give a run of sa2va-rl or pretrain regions, or starter.",
         )
-    document = read_model(found.document, RegionDocument, KIND, f" policy, not {KIND}")
+    document = read_model(model.document, RegionDocument, KIND, f" policy, not {KIND}")
     network = weights.build(
         lambda: RegionNetwork(document.settings, len(SPECIAL) + len(document.words)),
-        {name: value.float() for name, value in weights.read(found.tensors).items()}, str(found.tensors),
+        {name: value.float() for name, value in weights.read(model.tensors).items()}, str(model.tensors),
     )  # fmt: skip
     resize = document.settings.resize or options.resize  # a policy that was trained so needs no option
     settings = document.settings.model_copy(update={"resize": resize})

@@ -82,11 +82,11 @@ def _open(path: Path, wanted: Mapping[str, Column], size: int) -> list[Any]:
     if content[: len(_FILE)].to_pybytes() == _FILE:
         content = content[8:]
     schema = pa.ipc.open_stream(content).schema
-    found = list(schema.names)
-    if missing := [name for name in wanted if found.count(name) != 1]:
+    names = list(schema.names)
+    if missing := [name for name in wanted if names.count(name) != 1]:
         raise MotionkitError(
             f"{path} has no column {' or '.join(missing)}.",
-            why=f"found were {', '.join(found[:8]) or 'none'}; wanted are {', '.join(wanted)}.",
+            why=f"found were {', '.join(names[:8]) or 'none'}; wanted are {', '.join(wanted)}.",
         )
     for name, column in wanted.items():
         kind = schema.field(name).type
@@ -103,7 +103,7 @@ def _open(path: Path, wanted: Mapping[str, Column], size: int) -> list[Any]:
             why="rows are read from the disk one at a time, and a compressed file has to be unpacked into memory.",
             fix="save it without compression, as save_to_disk of datasets does.",
         )
-    chosen = pa.ipc.IpcReadOptions(included_fields=[found.index(name) for name in wanted])
+    chosen = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in wanted])
     batches = list(pa.ipc.open_stream(content, options=chosen))
     if any(batch.num_rows < 0 for batch in batches) or sum(batch.num_rows for batch in batches) > size:
         raise MotionkitError(f"{path} says that it has more rows than bytes.", fix="download it again.")
@@ -122,7 +122,7 @@ def check_batch(batch: Any) -> str:
 
 def row_of(batch: Any, at: int, wanted: Mapping[str, Column]) -> dict[str, Any]:
     """Return a row of a batch in which `check_batch` found nothing."""
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     for name, column in wanted.items():
         value = batch.column(name).slice(at, 1)
         if value.nbytes > column.most:
@@ -130,10 +130,10 @@ def row_of(batch: Any, at: int, wanted: Mapping[str, Column]) -> dict[str, Any]:
         if (count := _values(value)) > _VALUES:
             raise UnusableError(BAD_ROW, f"{name} of {count:,} values")
         try:
-            (found[name],) = value.to_pylist()
+            (row[name],) = value.to_pylist()
         except Exception as error:  # a damaged name of a field, for one
             raise UnusableError(BAD_ROW, _first_line(error)[:80]) from error
-    return found
+    return row
 
 
 def may_name_files(column: Any) -> bool:
@@ -165,8 +165,8 @@ def _plain(kind: Any, depth: int, *, lists: bool) -> bool:
 
     if is_a.is_struct(kind):
         fields = [kind.field(place).type for place in range(kind.num_fields)]
-        fields = [one for one in fields if not is_a.is_null(one)]  # beside others it adds nothing
-        return depth > 0 and bool(fields) and all(_plain(one, depth - 1, lists=lists) for one in fields)
+        fields = [field for field in fields if not is_a.is_null(field)]  # beside others it adds nothing
+        return depth > 0 and bool(fields) and all(_plain(field, depth - 1, lists=lists) for field in fields)
     if is_a.is_list(kind) or is_a.is_large_list(kind) or (is_a.is_fixed_size_list(kind) and kind.list_size > 0):
         return lists and depth > 0 and _plain(kind.value_type, depth - 1, lists=lists)
     checks = (is_a.is_string, is_a.is_large_string, is_a.is_binary, is_a.is_large_binary, is_a.is_integer)
@@ -241,17 +241,17 @@ def parts_of(
         if len(turns) != len(shapes):
             raise UnusableError(SEVERAL, f"{len(turns)} answers for {len(shapes)} regions")
         return tuple(Part(shape, answer) for shape, (_, answer) in zip(shapes, turns, strict=True))
-    said = [pair for turn in turns for pair in _of_one(*turn)]
-    if wrong := [number for number, _ in said if number >= len(shapes)]:
+    pairs = [pair for turn in turns for pair in _of_one(*turn)]
+    if wrong := [number for number, _ in pairs if number >= len(shapes)]:
         raise UnusableError(BAD_ROW, f"<Prompt{wrong[0]}> of {len(shapes)} regions")
-    if not said:
+    if not pairs:
         raise UnusableError(SEVERAL)
-    return tuple(Part(shapes[number], _words(text)) for number, text in said)
+    return tuple(Part(shapes[number], _words(text)) for number, text in pairs)
 
 
 def _exchanges(conversations: object) -> list[tuple[str, str]]:
     """Return questions with their answers."""
-    found: list[tuple[str, str]] = []
+    exchanges: list[tuple[str, str]] = []
     question = ""
     for turn in conversations if isinstance(conversations, list) else ():
         if not isinstance(turn, Mapping):
@@ -259,11 +259,11 @@ def _exchanges(conversations: object) -> list[tuple[str, str]]:
         text = turn.get("value")
         text = text if isinstance(text, str) else ""
         if turn.get("from") == "gpt":
-            found.append((question, text))
+            exchanges.append((question, text))
             question = ""
         else:
             question = text
-    return found
+    return exchanges
 
 
 def _of_one(question: str, answer: str) -> list[tuple[int, str]]:
@@ -373,7 +373,7 @@ def _of_folder(folder: Path) -> list[Path]:
     there = sorted(path for path in folder.glob("*.arrow") if not path.name.startswith("cache-"))
     if (state := folder / "state.json").is_file():
         listed = read_json(state, dict).get("_data_files")
-        names = [str(one.get("filename")) for one in listed or () if isinstance(one, Mapping)]
+        names = [str(entry.get("filename")) for entry in listed or () if isinstance(entry, Mapping)]
         missing = [name for name in names if name not in {path.name for path in there}]
         if missing:
             raise MotionkitError(

@@ -42,10 +42,10 @@ def _download(name: str, revision: str, subset: str) -> tuple[Path, str]:
     from huggingface_hub import snapshot_download
 
     offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
-    wanted = [first.strip() for first in subset.split(",") if first.strip()]
-    patterns = [f"{_letters(first)}*/{kind}" for first in wanted for kind in ("*.arrow", "*.json")]
+    prefixes = [first.strip() for first in subset.split(",") if first.strip()]
+    patterns = [f"{_letters(first)}*/{kind}" for first in prefixes for kind in ("*.arrow", "*.json")]
     try:
-        found = snapshot_download(
+        cached = snapshot_download(
             name, repo_type="dataset", revision=revision or None, local_files_only=offline,
             allow_patterns=patterns or ["*.arrow", "*.json"],
         )  # fmt: skip
@@ -57,13 +57,17 @@ def _download(name: str, revision: str, subset: str) -> tuple[Path, str]:
             why="HF_HUB_OFFLINE is set, and the cache does not have it." if offline else "",
             fix=f"hf download {name} --repo-type dataset --local-dir data, then --dataset.path data",
         ) from error
-    folder = Path(found)
+    folder = Path(cached)
     return folder, folder.name
 
 
 def _letters(first: str) -> str:
     """Return a pattern for a name's first letters in either case."""
-    return "".join(f"[{one.lower()}{one.upper()}]" if one.isalpha() else one for one in first if one not in "*?[]")
+    return "".join(
+        f"[{letter.lower()}{letter.upper()}]" if letter.isalpha() else letter
+        for letter in first
+        if letter not in "*?[]"
+    )
 
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -105,8 +109,8 @@ def read_picture(place: bytes | Path) -> bytes:
 
 def mark_of(data: bytes) -> int:
     """Return 63 bits of a hash of a picture's bytes, the same wherever the file lies."""
-    found = blake2b(data, digest_size=8, salt=len(data).to_bytes(8, "little")).digest()
-    return int.from_bytes(found, "little") >> 1
+    digest = blake2b(data, digest_size=8, salt=len(data).to_bytes(8, "little")).digest()
+    return int.from_bytes(digest, "little") >> 1
 
 
 def look(data: bytes, *, max_pixels: int, decode: bool) -> Facts:
@@ -227,37 +231,37 @@ def one_file(
     if path.is_file():
         return path
     for pattern in patterns:
-        found = sorted(one for one in path.glob(pattern) if one.is_file() and part in one.name)
-        if len(found) == 1:
-            return found[0]
-        if found:
+        matches = sorted(file for file in path.glob(pattern) if file.is_file() and part in file.name)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
             raise MotionkitError(
-                f"{path} has several files {pattern}: {_some(one.name for one in found)}.", fix="give one of them."
+                f"{path} has several files {pattern}: {_some(file.name for file in matches)}.", fix="give one of them."
             )
     raise MotionkitError(
-        f"{path} has no {wanted}.", why=f"it holds {_some(one.name for one in sorted(path.iterdir())) or 'nothing'}.",
+        f"{path} has no {wanted}.", why=f"it holds {_some(file.name for file in sorted(path.iterdir())) or 'nothing'}.",
         fix="docs/region-data.md shows the layout.",
     )  # fmt: skip
 
 
 def require_keys(rows: Iterable[Mapping[Any, Any]], wanted: Sequence[str], path: Path, *, row: str, none: str) -> None:
     """Refuse a file in which a key is found nowhere."""
-    found = {str(key) for one in rows for key in one}
-    if missing := [key for key in wanted if key not in found]:
+    keys = {str(key) for table in rows for key in table}
+    if missing := [key for key in wanted if key not in keys]:
         raise MotionkitError(
             f"no {row} of {path} has {' or '.join(missing)}.",
-            why=f"found were {', '.join(sorted(found)[:8]) or none}; wanted are {', '.join(wanted)}.",
+            why=f"found were {', '.join(sorted(keys)[:8]) or none}; wanted are {', '.join(wanted)}.",
             fix=f"docs/region-data.md shows a {row}.",
         )
 
 
-def picture_folder(folder: Path, own: Path | None, first: str) -> Path:
+def picture_folder(folder: Path, chosen: Path | None, first: str) -> Path:
     """Return the folder of the pictures: the one given, else the first usual one that holds the first picture."""
-    if own is not None:
-        own = own.expanduser()
-        if not own.is_dir():
-            raise MotionkitError(f"--dataset.images {own} is not a folder.", fix="give the folder of the images.")
-        return own
+    if chosen is not None:
+        chosen = chosen.expanduser()
+        if not chosen.is_dir():
+            raise MotionkitError(f"--dataset.images {chosen} is not a folder.", fix="give the folder of the images.")
+        return chosen
     usual = [folder / name for name in _PICTURES]
     for place in (*usual, folder):
         if first and (place / first).is_file():

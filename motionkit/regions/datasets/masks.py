@@ -48,7 +48,7 @@ def _runs(mask: object, size: tuple[int, int]) -> NDArray[np.int64]:
     """Return lengths of runs of pixels outside and inside in turn, row after row."""
     if not isinstance(mask, (list, tuple)):
         raise UnusableError(BAD_MASK, f"a {type(mask).__name__}")
-    rings = [mask] if all(isinstance(one, (int, float)) for one in mask) else mask
+    rings = [mask] if all(isinstance(value, (int, float)) for value in mask) else mask
     if len(rings) > _RINGS:
         raise UnusableError(BAD_MASK, f"{len(rings):,} polygons")
     left = _CROSSINGS
@@ -86,7 +86,7 @@ def _edges(points: NDArray[np.float64], size: tuple[int, int], most: int) -> NDA
 def _points(ring: object) -> NDArray[np.float64]:
     if (
         not isinstance(ring, (list, tuple))
-        or not all(type(one) in (int, float) for one in ring)
+        or not all(type(value) in (int, float) for value in ring)
         or not 6 <= len(ring) <= 2 * _MOST
         or len(ring) % 2
     ):
@@ -115,7 +115,9 @@ def runs_of(
 ) -> tuple[NDArray[np.int64], tuple[int, int]]:
     """Return the lengths of the runs, the first of pixels outside, and ``(height, width)``."""
     size, counts = rle.get("size"), rle.get("counts")
-    if not (isinstance(size, (list, tuple)) and len(size) == 2 and all(type(one) is int and one > 0 for one in size)):
+    if not (
+        isinstance(size, (list, tuple)) and len(size) == 2 and all(type(value) is int and value > 0 for value in size)
+    ):
         raise UnusableError(BAD_MASK, "RLE without a size")
     height, width = int(size[0]), int(size[1])
     pixels = height * width
@@ -125,7 +127,7 @@ def runs_of(
         counts = counts.encode("utf-8")
     if isinstance(counts, (bytes, bytearray)):
         runs = _from_letters(np.frombuffer(counts, np.uint8), pixels)
-    elif isinstance(counts, (list, tuple)) and all(type(one) is int and 0 <= one <= pixels for one in counts):
+    elif isinstance(counts, (list, tuple)) and all(type(value) is int and 0 <= value <= pixels for value in counts):
         runs = np.array(counts, np.int64)
     else:
         raise UnusableError(BAD_MASK, "RLE without counts")
@@ -188,12 +190,12 @@ def draw_mask(mask: object, facts: Facts, *, max_pixels: int, size: tuple[int, i
         max_pixels: Above so many a mask is not opened.
         size: ``(H, W)``; a mask of a larger picture is scaled down to it, and does not vanish.
     """
-    found = _drawn(mask, facts, max_pixels)
-    if not found.any():
+    drawn = _drawn(mask, facts, max_pixels)
+    if not drawn.any():
         raise UnusableError(EMPTY_MASK)
-    if found.shape == size:
-        return found
-    grey = Image.fromarray(found.astype(np.uint8) * 255).resize(size[::-1], Image.Resampling.BOX)
+    if drawn.shape == size:
+        return drawn
+    grey = Image.fromarray(drawn.astype(np.uint8) * 255).resize(size[::-1], Image.Resampling.BOX)
     values = np.asarray(grey)
     return np.asarray(values >= min(128, int(values.max())))
 
@@ -202,15 +204,15 @@ def _drawn(mask: object, facts: Facts, max_pixels: int) -> NDArray[np.bool_]:
     if mask is None or (isinstance(mask, (list, tuple, str, Mapping)) and not mask):
         raise UnusableError(NO_MASK)
     if isinstance(mask, Path):
-        found = _picture(mask, max_pixels)
+        drawn = _picture(mask, max_pixels)
     elif isinstance(mask, Mapping):
         runs, size = runs_of(mask)
         _fitting(size, facts)
-        found = draw_runs(runs, size)
+        drawn = draw_runs(runs, size)
     else:
         return fill_polygons(mask, facts.size)
-    _fitting(found.shape, facts)
-    return upright(found, facts.turn) if found.shape != facts.size else found
+    _fitting(drawn.shape, facts)
+    return upright(drawn, facts.turn) if drawn.shape != facts.size else drawn
 
 
 def _fitting(size: tuple[int, ...], facts: Facts) -> None:

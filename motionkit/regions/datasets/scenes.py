@@ -45,15 +45,15 @@ def draw_look(draw: np.random.Generator, colours: int, shapes: int, sizes: int) 
     cells = draw.choice(9, count, replace=False)
     columns = []
     for values, alike in ((colours, _ALIKE_COLOUR), (shapes, _ALIKE_SHAPE), (sizes, _ALIKE_SIZE)):
-        own = draw.integers(values, size=count)
+        values_drawn = draw.integers(values, size=count)
         same = draw.random(count) < alike
-        columns.append(np.where(same, own[0], own))
+        columns.append(np.where(same, values_drawn[0], values_drawn))
     return Look(cells, *columns)
 
 
-def stands(relation: int, one: int, other: int) -> bool:
+def stands(relation: int, cell: int, other_cell: int) -> bool:
     """Return whether an object in one cell stands in a relation to one in another cell."""
-    (row, column), (beside_row, beside_column) = divmod(one, 3), divmod(other, 3)
+    (row, column), (beside_row, beside_column) = divmod(cell, 3), divmod(other_cell, 3)
     return (
         column < beside_column, column > beside_column, row < beside_row, row > beside_row,
     )[relation]  # fmt: skip
@@ -79,17 +79,17 @@ def fitting(look: Look, said: Said) -> list[int]:
         kept &= look.sizes == look.sizes[0]
     if said.place:
         kept &= look.cells == look.cells[0]
-    found = np.flatnonzero(kept).tolist()
+    fits = np.flatnonzero(kept).tolist()
     if said.relation is None:
-        return found
-    relation, beside, coloured = said.relation
-    others = look.shapes == look.shapes[beside]
+        return fits
+    relation, other, coloured = said.relation
+    others = look.shapes == look.shapes[other]
     if coloured:
-        others &= look.colours == look.colours[beside]
+        others &= look.colours == look.colours[other]
     marks = np.flatnonzero(others).tolist()
     return [
         thing
-        for thing in found
+        for thing in fits
         if any(
             mark != thing and stands(relation, int(look.cells[thing]), int(look.cells[mark])) for mark in marks
         )
@@ -109,15 +109,15 @@ def describe(look: Look, draw: np.random.Generator, lapse: float, extra: float) 
     if ways:
         colour, size = ways[0]
     else:
-        found = next((found for few in _FEW if (found := _relations(look, *few))), []) if by_relation else []
-        said = found[int(which * len(found))] if found else Said(place=True)
+        choices = next((choices for few in _FEW if (choices := _relations(look, *few))), []) if by_relation else []
+        said = choices[int(which * len(choices))] if choices else Said(place=True)
         colour, size, place, relation = said.colour, said.size, said.place, said.relation
     forgets, chosen = draw.random() < lapse, draw.random()
     adds, added = draw.random() < extra, draw.random()
     named = [name for name, there in (("colour", colour), ("size", size), ("place", place)) if there]
     if forgets and named:
-        gone = named[int(chosen * len(named))]
-        colour, size, place = colour and gone != "colour", size and gone != "size", place and gone != "place"
+        dropped = named[int(chosen * len(named))]
+        colour, size, place = colour and dropped != "colour", size and dropped != "size", place and dropped != "place"
     elif adds:
         absent = [name for name, there in (("colour", colour), ("size", size)) if not there]
         absent += ["place"] if not place and relation is None else []
@@ -133,17 +133,17 @@ def describe(look: Look, draw: np.random.Generator, lapse: float, extra: float) 
 def _relations(look: Look, colour: bool, size: bool) -> list[Said]:
     """Return what is said with a relation that only the object that is meant has; with few words of the other one."""
     for coloured in (False, True):
-        found = []
-        for beside in range(1, len(look.cells)):
-            alike = look.shapes == look.shapes[beside]
+        fits = []
+        for other in range(1, len(look.cells)):
+            alike = look.shapes == look.shapes[other]
             if coloured:
-                alike = alike & (look.colours == look.colours[beside])
+                alike = alike & (look.colours == look.colours[other])
             if alike.sum() != 1:
                 continue  # the other object is named so that it is one
-            every = (Said(colour, size, relation=(number, beside, coloured)) for number in range(len(RELATIONS)))
-            found += [said for said in every if fitting(look, said) == [0]]
-        if found:
-            return found
+            candidates = (Said(colour, size, relation=(number, other, coloured)) for number in range(len(RELATIONS)))
+            fits += [said for said in candidates if fitting(look, said) == [0]]
+        if fits:
+            return fits
     return []
 
 
@@ -156,10 +156,10 @@ def written(look: Look, said: Said, *, article: str = "the") -> str:
     words += [SHAPES[int(look.shapes[0])]]
     words += [PLACES[int(look.cells[0])]] if said.place else []
     if said.relation is not None:
-        relation, beside, coloured = said.relation
+        relation, other, coloured = said.relation
         words += [RELATIONS[relation], "the"]
-        words += [colours[int(look.colours[beside])]] if coloured else []
-        words += [SHAPES[int(look.shapes[beside])]]
+        words += [colours[int(look.colours[other])]] if coloured else []
+        words += [SHAPES[int(look.shapes[other])]]
     return " ".join(words)
 
 
@@ -192,19 +192,19 @@ def read_caption(
     """
     text = " ".join(_WORD.findall(caption.lower()))
     first = _RELATION.search(text)
-    own = text[: first.start()] if first else text
-    said, unread = _phrase(own, kinds)
+    phrase = text[: first.start()] if first else text
+    named, unread = _phrase(phrase, kinds)
     if first is None:
-        return Claim(said, (), unread)
+        return Claim(named, (), unread)
     # "above the square left of the circle": the circle is where the square is from, and so on.
-    return Claim(said, ((first[1], read_caption(text[first.end() :], kinds)),), unread)
+    return Claim(named, ((first[1], read_caption(text[first.end() :], kinds)),), unread)
 
 
 def _phrase(text: str, kinds: Mapping[str, Sequence[str]]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     """Return the attributes of one noun with its adjectives and its place, and the words that are none of these."""
     words = text.split()
     values = {value: kind for kind, own in kinds.items() for value in own if kind != "place"}
-    said: list[tuple[str, str]] = []
+    named: list[tuple[str, str]] = []
     unread: list[str] = []
     place = 0
     while place < len(words):
@@ -214,16 +214,16 @@ def _phrase(text: str, kinds: Mapping[str, Sequence[str]]) -> tuple[tuple[tuple[
             while end < len(words) and words[end] in _SIDES:
                 end += 1
             # A place that no object can be at, such as "at the top bottom", is wrong of every object.
-            said += [("place", " ".join(words[place:end]))] if end > place + 2 else []
+            named += [("place", " ".join(words[place:end]))] if end > place + 2 else []
             unread += words[place:end] if end == place + 2 else []
             place = end
             continue
         if word in values:
-            said.append((values[word], word))
+            named.append((values[word], word))
         elif word not in _ARTICLES:
             unread.append(word)
         place += 1
-    return tuple(said), tuple(unread)
+    return tuple(named), tuple(unread)
 
 
 def related(relation: str, one: Thing, other: Thing) -> bool:
@@ -248,10 +248,10 @@ def things_of(
     kinds: Mapping[str, Sequence[str]],  # the values of each attribute
 ) -> tuple[Thing, ...]:
     """Return the K objects of a scene in words."""
-    columns = [[own[number] for number in row.tolist()] for own, row in zip(kinds.values(), numbers, strict=True)]
+    columns = [[names[number] for number in row.tolist()] for names, row in zip(kinds.values(), numbers, strict=True)]
     middles = (np.stack([numbers[-1] % 3, numbers[-1] // 3], 1) + 0.5) / 3 + shifts
-    words = [dict(zip(kinds, one, strict=True)) for one in zip(*columns, strict=True)]
-    return tuple(Thing(one, (x, y)) for one, (x, y) in zip(words, middles.tolist(), strict=True))
+    words = [dict(zip(kinds, attributes, strict=True)) for attributes in zip(*columns, strict=True)]
+    return tuple(Thing(attributes, (x, y)) for attributes, (x, y) in zip(words, middles.tolist(), strict=True))
 
 
 SIDE, MASK = 48, 24
@@ -405,13 +405,13 @@ def _inside(scenes: Sequence[_Scene], scale: int) -> NDArray[np.bool_]:
     y, x = (corners[:, side, None] + axis - (corners[:, side] + 8 + shifts[:, 1 - side])[:, None] for side in (0, 1))
     y, x = y[:, :, None], x[:, None, :]
     r = np.array(list(SIZES.values()))[sizes][:, None, None]
-    found = np.stack([
+    inside = np.stack([
         x * x + y * y <= r * r,
         np.maximum(abs(x), abs(y)) <= 0.88 * r,
         (y <= 0.8 * r) & (2 * abs(x) <= 0.95 * (y + r) + 0.5),
         abs(x) + abs(y) <= 1.2 * r,
     ])  # fmt: skip
-    return np.asarray(found[shapes, np.arange(len(shapes))])
+    return np.asarray(inside[shapes, np.arange(len(shapes))])
 
 
 def _draw(scenes: Sequence[_Scene]) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
@@ -424,11 +424,11 @@ def _draw(scenes: Sequence[_Scene]) -> tuple[list[NDArray[np.uint8]], list[NDArr
     images, masks, others, at = [], [], [], 0
     for scene in scenes:
         image = np.full((SIDE + 2 * _MARGIN, SIDE + 2 * _MARGIN, 3), _GROUND, np.uint8)
-        own = np.zeros((len(scene.cells), MASK + 2 * _MARGIN // scale, MASK + 2 * _MARGIN // scale), bool)
+        cells_of = np.zeros((len(scene.cells), MASK + 2 * _MARGIN // scale, MASK + 2 * _MARGIN // scale), bool)
         for thing, cell in enumerate(scene.cells.tolist()):
             row, column = divmod(cell, 3)
             for pixels, target, step, tone in (
-                (fine, image, _CELL, tones[scene.colours[thing]]), (coarse, own[thing], _CELL // scale, True)
+                (fine, image, _CELL, tones[scene.colours[thing]]), (coarse, cells_of[thing], _CELL // scale, True)
             ):  # fmt: skip
                 size = pixels.shape[-1]
                 part = target[row * step : row * step + size, column * step : column * step + size]
@@ -436,6 +436,6 @@ def _draw(scenes: Sequence[_Scene]) -> tuple[list[NDArray[np.uint8]], list[NDArr
             at += 1
         images.append(np.ascontiguousarray(image[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN]))
         edge = _MARGIN // scale
-        masks.append(np.ascontiguousarray(own[0, edge:-edge, edge:-edge]))
-        others.append(np.ascontiguousarray(own[1:, edge:-edge, edge:-edge]))
+        masks.append(np.ascontiguousarray(cells_of[0, edge:-edge, edge:-edge]))
+        others.append(np.ascontiguousarray(cells_of[1:, edge:-edge, edge:-edge]))
     return images, masks, others

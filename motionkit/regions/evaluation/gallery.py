@@ -31,7 +31,7 @@ _QUALITY = 82
 def picture(
     image: NDArray[np.uint8],  # [H, W, 3], any size
     mask: NDArray[np.bool_] | None = None,  # [h, w], of any size as well; None leaves the image as it is
-    wanted: NDArray[np.bool_] | None = None,  # [h, w], whose outline is drawn
+    outline: NDArray[np.bool_] | None = None,  # [h, w], whose outline is drawn
 ) -> bytes:
     """Return an image as WebP, dark outside of a mask."""
     from PIL import Image
@@ -45,8 +45,8 @@ def picture(
     pixels = np.asarray(drawn.resize(size[::-1], how), dtype=np.float64)
     if mask is not None:
         pixels = pixels * np.where(_at(mask, size), 1.0, _DIM)[..., None]
-    if wanted is not None:
-        pixels = np.where(_edge(_at(wanted, size))[..., None], _EDGE, pixels)
+    if outline is not None:
+        pixels = np.where(_edge(_at(outline, size))[..., None], _EDGE, pixels)
     data = io.BytesIO()
     Image.fromarray(pixels.astype(np.uint8)).save(data, "WEBP", lossless=scale >= 1, quality=_QUALITY)
     return data.getvalue()
@@ -95,12 +95,12 @@ def write_gallery(
     folder.mkdir(parents=True, exist_ok=True)
     figures = {"after": after} if before is None else {"before": before, "after": after}
     chosen = choose(after.scores["cycle_iou"] - (0.0 if before is None else before.scores["cycle_iou"]))
-    found = data.regions(split, index[list(chosen)])
+    regions = data.regions(split, index[list(chosen)])
     entries, written = [], set()
     for place, (row, why) in enumerate(chosen.items()):
-        image, region = found.images[place], found.masks[place]
+        image, region = regions.images[place], regions.masks[place]
         pictures = {"image": picture(image), "region": picture(image, region)}
-        pictures |= {name: picture(image, one.masks[row], region) for name, one in figures.items()}
+        pictures |= {name: picture(image, side.masks[row], region) for name, side in figures.items()}
         files = {}
         for name, content in pictures.items():
             files[name] = f"{row}-{name}{SUFFIX}"
@@ -108,9 +108,9 @@ def write_gallery(
         written |= set(files.values())
         entries.append(
             {
-                "region": int(index[row]), "why": why, "caption": found.captions[place], "files": files,
-                "captions": {name: one.captions[row] for name, one in figures.items()},
-                "scores": {name: _scores(one, row) for name, one in figures.items()},
+                "region": int(index[row]), "why": why, "caption": regions.captions[place], "files": files,
+                "captions": {name: side.captions[row] for name, side in figures.items()},
+                "scores": {name: _scores(side, row) for name, side in figures.items()},
             }
         )  # fmt: skip
     document = {"compared": before is not None, "captions": "greedy", "regions": entries}
@@ -140,5 +140,5 @@ def choose(
     return chosen
 
 
-def _scores(one: RegionFigures, row: int) -> dict[str, float]:
-    return {name: round(float(one.scores[name][row]), 3) for name in _SCORES if name in one.scores}
+def _scores(figures: RegionFigures, row: int) -> dict[str, float]:
+    return {name: round(float(figures.scores[name][row]), 3) for name in _SCORES if name in figures.scores}

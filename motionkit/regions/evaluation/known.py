@@ -35,9 +35,9 @@ def absent_captions(data: RegionDataset, split: Split, index: NDArray[np.int64])
     captions: list[str] = []
     images: list[int] = []
     for start in range(0, len(index), _PART):
-        found = data.regions(split, index[start : start + _PART])
-        captions += found.captions
-        images += [zlib.crc32(np.ascontiguousarray(one).tobytes()) for one in found.images]
+        regions = data.regions(split, index[start : start + _PART])
+        captions += regions.captions
+        images += [zlib.crc32(np.ascontiguousarray(image).tobytes()) for image in regions.images]
     return borrowed(captions, images), False
 
 
@@ -46,15 +46,15 @@ def borrowed(
     images: Sequence[int],  # a number of the image that each is in
 ) -> list[str]:
     """Return for each region the caption of one of another image."""
-    own: dict[int, set[str]] = {}
+    of_image: dict[int, set[str]] = {}
     for caption, image in zip(captions, images, strict=True):
-        own.setdefault(image, set()).add(caption)
+        of_image.setdefault(image, set()).add(caption)
     count = len(captions)
-    found = []
+    texts = []
     for place, image in enumerate(images):
         others = (captions[(place + count // 2 + step) % count] for step in range(count))
-        found.append(next((text for text in others if text not in own[image]), ""))
-    return found
+        texts.append(next((text for text in others if text not in of_image[image]), ""))
+    return texts
 
 
 # What is true of captions, for data that know what their images show.
@@ -92,16 +92,18 @@ class Truth:
         """Return ``[R]``, True where an object of the scene fits a caption that says something."""
         claims = [self.data.read(text) for text in captions]
         pairs = zip(claims, self.scenes, strict=True)
-        return np.array([bool(one.said) and any(self._fits(one, t, s) for t in s.things) for one, s in pairs], bool)
+        return np.array(
+            [bool(claim.said) and any(self._fits(claim, t, s) for t in s.things) for claim, s in pairs], bool
+        )
 
     def _one(self, claim: Claim, scene: Scene) -> dict[str, float]:
         thing = scene.things[scene.meant]
-        found: dict[str, float] = {}
+        attributes: dict[str, float] = {}
         rights = wrongs = 0
         for kind in self.data.attributes:
             values = {value for name, value in claim.said if name == kind}
             wrong, right = bool(values - {thing.attributes[kind]}), values == {thing.attributes[kind]}
-            found |= {
+            attributes |= {
                 f"{kind}_right": float(right),
                 f"{kind}_wrong": float(wrong),
                 f"{kind}_left_out": float(not values),
@@ -118,7 +120,7 @@ class Truth:
             "attributes_wrong": wrongs / number,
             "attributes_left_out": 1 - (rights + wrongs) / number,
             "over_specified": float(needless),
-            **found,
+            **attributes,
         }
 
     def _unique(self, claim: Claim, scene: Scene) -> bool:
@@ -133,8 +135,10 @@ class Truth:
     def _stands(self, relation: str, other: Claim, thing: Thing, scene: Scene) -> bool:
         """Return whether a thing stands so to another one that fits what is said of it."""
         return any(
-            one is not thing and self._fits(other, one, scene) and self.data.related(relation, thing, one)
-            for one in scene.things
+            candidate is not thing
+            and self._fits(other, candidate, scene)
+            and self.data.related(relation, thing, candidate)
+            for candidate in scene.things
         )
 
 
@@ -163,22 +167,22 @@ class Known:
 
     def notes(self, name: str) -> list[str]:
         """Return in sentences what is not measured, or not for sure, with data of this name."""
-        found = []
+        notes = []
         if self.truth is None:
             rows = ", ".join(label_of(f"{key}_greedy") for key in TRUTH)
-            found.append(
+            notes.append(
                 f"left out, since {name} does not say what its images show: {rows}, and the table of attributes."
             )
         if not self.certain:
-            found.append(
+            notes.append(
                 f"absent objects are an approximation: {name} does not say what an image lacks, so captions of other "
                 "images are asked for, which may fit by chance."
             )
         if self.present:
-            found.append(
+            notes.append(
                 f"{self.present} captions of absent objects name an object that is in the image; they are left out."
             )
-        return found
+        return notes
 
 
 def look_up(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> Known:
@@ -199,9 +203,9 @@ def limits_of(
     """Return in sentences at what size a policy sees images, and how many of the words it knows."""
     if not isinstance(policy, HasLimits):
         return []
-    found = [f"the policy sees {policy.sees}."]
+    notes = [f"the policy sees {policy.sees}."]
     if (share := policy.known_words(captions)) < 1:
-        found.append(
+        notes.append(
             f"the policy knows {share:.0%} of the words of the data's captions; it can neither read nor say the others."
         )
-    return found
+    return notes

@@ -52,20 +52,20 @@ class Task:
 
 
 @torch.no_grad()
-def open_task(policy: RegionPolicy, found: Regions) -> Task:
+def open_task(policy: RegionPolicy, regions: Regions) -> Task:
     """Let a policy look at regions."""
-    masks = masks_at(found.masks, policy.mask_size).to(policy.device)
-    others = _others_at(found.others, policy.mask_size).to(policy.device) if found.others else None
-    return Task(policy.see(found.images), masks, found.captions, found.masks, others)
+    masks = masks_at(regions.masks, policy.mask_size).to(policy.device)
+    others = _others_at(regions.others, policy.mask_size).to(policy.device) if regions.others else None
+    return Task(policy.see(regions.images), masks, regions.captions, regions.masks, others)
 
 
 def _others_at(others: Sequence[NDArray[np.bool_]], size: tuple[int, int]) -> Tensor:
     """Return ``[N, K, h, w]`` bool: so many masks as the image with the most of them has."""
-    found = torch.zeros(len(others), max(map(len, others)), *size, dtype=torch.bool)
-    for place, own in enumerate(others):
-        if len(own):
-            found[place, : len(own)] = masks_at(list(own), size)
-    return found
+    padded = torch.zeros(len(others), max(map(len, others)), *size, dtype=torch.bool)
+    for place, image_masks in enumerate(others):
+        if len(image_masks):
+            padded[place, : len(image_masks)] = masks_at(list(image_masks), size)
+    return padded
 
 
 def masks_at(
@@ -95,14 +95,16 @@ def overlap(
     originals: Sequence[NDArray[np.bool_]],  # n arrays [H, W] bool
 ) -> Tensor:
     """Return ``[N, 2]`` int64 on the CPU: pixels in both masks and in either, at the size that each mask has."""
-    found = []
-    for one, original in zip(logits.detach(), originals, strict=True):
-        wanted = torch.from_numpy(original).to(one.device)
-        if one.shape != wanted.shape:
-            one = F.interpolate(one[None, None].float(), wanted.shape, mode="bilinear", antialias=True)[0, 0]
-        mask = one > 0
-        found.append(torch.stack([(mask & wanted).sum(), (mask | wanted).sum()]))
-    return torch.stack(found).cpu()
+    counts = []
+    for drawn_logits, original in zip(logits.detach(), originals, strict=True):
+        target = torch.from_numpy(original).to(drawn_logits.device)
+        if drawn_logits.shape != target.shape:
+            drawn_logits = F.interpolate(
+                drawn_logits[None, None].float(), target.shape, mode="bilinear", antialias=True
+            )[0, 0]
+        mask = drawn_logits > 0
+        counts.append(torch.stack([(mask & target).sum(), (mask | target).sum()]))
+    return torch.stack(counts).cpu()
 
 
 def iou_of(counts: Tensor) -> Tensor:
@@ -133,7 +135,7 @@ class RegionFigures:
     @property
     def means(self) -> dict[str, float]:
         """Mean of each score over the regions that have it."""
-        return {name: float(np.nanmean(own)) for name, own in self.scores.items() if np.isfinite(own).any()}
+        return {name: float(np.nanmean(values)) for name, values in self.scores.items() if np.isfinite(values).any()}
 
 
 @torch.no_grad()
@@ -155,12 +157,12 @@ def measure(
             return drawn(policy, task, texts)
 
     noise = RowNoise((SEED,), len(task), device=policy.device).uniform(policy.longest) if temperature else None
-    found = spoken(policy, task, judge, temperature=temperature, noise=noise)
-    scores = {**found.scores, **worded(found.captions, task.captions, known)}
+    captioned = spoken(policy, task, judge, temperature=temperature, noise=noise)
+    scores = {**captioned.scores, **worded(captioned.captions, task.captions, known)}
     scores["referring_iou"] = iou_of(overlap(drawn(policy, task, task.captions), task.originals)).numpy()
     if known is not None:
         scores["no_target"] = nothing_drawn(policy, task, known.absent)
-    return RegionFigures(scores, found.captions, found.masks)
+    return RegionFigures(scores, captioned.captions, captioned.masks)
 
 
 @torch.no_grad()
@@ -177,26 +179,26 @@ def spoken(
     Returns:
         ``cycle_iou`` and ``judge_iou``.
     """
-    said = policy.sample_captions(task.seen, task.masks, temperature=temperature, noise=noise)
-    own = drawn(policy, task, said.texts)
+    captions = policy.sample_captions(task.seen, task.masks, temperature=temperature, noise=noise)
+    logits = drawn(policy, task, captions.texts)
     scores = {
-        "cycle_iou": iou_of(overlap(own, task.originals)).numpy(),
-        "judge_iou": iou_of(overlap(judge(said.texts), task.originals)).numpy(),
+        "cycle_iou": iou_of(overlap(logits, task.originals)).numpy(),
+        "judge_iou": iou_of(overlap(judge(captions.texts), task.originals)).numpy(),
     }
-    return RegionFigures(scores, said.texts, (own > 0).cpu().numpy())
+    return RegionFigures(scores, captions.texts, (logits > 0).cpu().numpy())
 
 
 def worded(
     captions: Sequence[str],
     # The data's; n-grams are weighted by how many of these hold them (`motionkit.metrics.cider_d`)
-    wanted: Sequence[str],
+    references: Sequence[str],
     known: Known | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Return the scores ``[R]`` of captions as texts: ``meteor``, ``cider``, ``words`` and those of the truth."""
     meteor = Meteor()
     scores = {
-        "meteor": np.array([meteor(text, [one]) for text, one in zip(captions, wanted, strict=True)]),
-        "cider": cider_d(captions, [[one] for one in wanted]),
+        "meteor": np.array([meteor(text, [reference]) for text, reference in zip(captions, references, strict=True)]),
+        "cider": cider_d(captions, [[reference] for reference in references]),
         "words": np.array([len(text.split()) for text in captions], np.float64),
     }
     return scores | (known.truth.score(captions) if known is not None and known.truth is not None else {})

@@ -70,9 +70,9 @@ def open_region_models(
 
 def _open(model: str, chosen: Chosen | None, data: RegionDataset, device: torch.device) -> RegionPolicy:
     if chosen is None and model != STARTER:
-        found = _found(model)
-        table = found.run.config.get("policy") if found.run is not None else None
-        chosen = choose_from_file("policies", table) or choose_one("policies", found.plugin, {})
+        model_found = _found(model)
+        table = model_found.run.config.get("policy") if model_found.run is not None else None
+        chosen = choose_from_file("policies", table) or choose_one("policies", model_found.plugin, {})
     if chosen is None:
         chosen = choose_one("policies", _OURS, {})
     options = {**chosen.options.model_dump(mode="json"), "checkpoint": model}
@@ -82,10 +82,10 @@ def _open(model: str, chosen: Chosen | None, data: RegionDataset, device: torch.
 
 
 def _found(model: str) -> FoundModel:
-    found = open_model(model)
-    if gives_of_model(found) != "regions":
+    located = open_model(model)
+    if gives_of_model(located) != "regions":
         raise MotionkitError(
-            f"{found.describe()}; eval sa2va measures policies of regions.",
+            f"{located.describe()}; eval sa2va measures policies of regions.",
             fix="give a run of sa2va-rl or pretrain regions, a folder of such a policy, or starter.",
         )
-    return found
+    return located

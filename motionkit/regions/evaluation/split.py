@@ -56,7 +56,7 @@ def word_entropy(policy: RegionPolicy, said: Said, temperature: float) -> float:
 
 def equal_entropy(
     entropy: Callable[[float], float],  # mean entropy at a temperature, at states that do not depend on it
-    wanted: float,
+    target: float,
 ) -> float:
     """Return the temperature of a wanted entropy by bisection of its logarithm.
 
@@ -69,14 +69,14 @@ def equal_entropy(
         >>> round(equal_entropy(lambda temperature: temperature**2, 0.25), 2)
         0.5
     """
-    if wanted <= entropy(LOWEST):
+    if target <= entropy(LOWEST):
         return LOWEST
-    if wanted >= entropy(HIGHEST):
+    if target >= entropy(HIGHEST):
         return HIGHEST
     low, high = math.log(LOWEST), math.log(HIGHEST)
     while high - low > _NEAR:
         middle = (low + high) / 2
-        low, high = (middle, high) if entropy(math.exp(middle)) < wanted else (low, middle)
+        low, high = (middle, high) if entropy(math.exp(middle)) < target else (low, middle)
     return math.exp((low + high) / 2)
 
 
@@ -119,13 +119,13 @@ def measure_split(
 ) -> list[SplitFigures]:
     """Measure policies on the same regions with the same draws."""
     parts: list[list[_Part]] = [[] for _ in policies]
-    wanted: list[str] = []
-    for share, found in _batches(data, split, index, batch):
-        wanted += found.captions
+    references: list[str] = []
+    for share, regions in _batches(data, split, index, batch):
+        references += regions.captions
         tasks: dict[int, Task] = {}
         for policy in (*policies, judge):
             if id(policy) not in tasks:  # the judge may be one of them
-                tasks[id(policy)] = open_task(policy, found)
+                tasks[id(policy)] = open_task(policy, regions)
         judged = partial(drawn, judge, tasks[id(judge)])
         for place, policy in enumerate(policies):
             task = tasks[id(policy)]
@@ -140,7 +140,7 @@ def measure_split(
             )
             if progress is not None:
                 progress(len(task))
-    return [_joined(own, wanted, known) for own in parts]
+    return [_joined(policy_parts, references, known) for policy_parts in parts]
 
 
 @torch.no_grad()
@@ -164,20 +164,20 @@ def measure_equal_entropy(
     """
     first = list(_batches(data, split, index[:_STATES], batch))
     theirs = word_entropy(
-        other, [(open_task(other, found), captions[share]) for share, found in first], temperature
+        other, [(open_task(other, regions), captions[share]) for share, regions in first], temperature
     )  # fmt: skip
-    said = [(open_task(policy, found), captions[share]) for share, found in first]
-    own = equal_entropy(lambda value: word_entropy(policy, said, value), theirs)
-    nats = word_entropy(policy, said, own)
-    parts, wanted = [], list[str]()
-    for share, found in _batches(data, split, index, batch):
-        wanted += found.captions
-        task = open_task(policy, found)
+    said = [(open_task(policy, regions), captions[share]) for share, regions in first]
+    found_temperature = equal_entropy(lambda value: word_entropy(policy, said, value), theirs)
+    nats = word_entropy(policy, said, found_temperature)
+    parts, references = [], list[str]()
+    for share, regions in _batches(data, split, index, batch):
+        references += regions.captions
+        task = open_task(policy, regions)
         noise = _draws(policy, len(index), share, seed)
-        parts.append(spoken(policy, task, partial(drawn, policy, task), temperature=own, noise=noise))
+        parts.append(spoken(policy, task, partial(drawn, policy, task), temperature=found_temperature, noise=noise))
         if progress is not None:
             progress(len(task))
-    return EqualEntropy(own, nats, _of_captions(parts, wanted, known))
+    return EqualEntropy(found_temperature, nats, _of_captions(parts, references, known))
 
 
 def _batches(
@@ -252,8 +252,8 @@ def rows_of(found: SplitFigures) -> dict[str, NDArray[np.float64]]:
     return {name: pairs[name] for name in (*FIGURES, *others) if name in pairs}
 
 
-def _sampled_of(found: RegionFigures) -> dict[str, NDArray[np.float64]]:
-    return {name: found.scores[name] for name in SAMPLED if name in found.scores}
+def _sampled_of(figures: RegionFigures) -> dict[str, NDArray[np.float64]]:
+    return {name: figures.scores[name] for name in SAMPLED if name in figures.scores}
 
 
 def _pairs(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -325,7 +325,9 @@ def summarise(
 def of_data(captions: Sequence[str], known: Known) -> dict[str, float]:
     """Return means of the data's own captions, by the names of the greedy figures: what they have of `TRUTH`, words."""
     scores = worded(captions, captions, known)
-    return {f"{name}_greedy": float(own.mean()) for name, own in scores.items() if name not in ("meteor", "cider")}
+    return {
+        f"{name}_greedy": float(values.mean()) for name, values in scores.items() if name not in ("meteor", "cider")
+    }
 
 
 def _ends(values: NDArray[np.float64]) -> list[float]:

@@ -56,9 +56,9 @@ class Sa2vaOptions(Group):
         from motionkit.regions.sa2va.open import config_at_hand
         from motionkit.regions.sa2va.sizes import plan
 
-        found = config_at_hand(self)
+        config = config_at_hand(self)
         half = self.dtype == "bfloat16" or (self.dtype == "auto" and device == "cuda")
-        return [] if found is None else plan(*found, self, regions=regions, group=group, half=half)
+        return [] if config is None else plan(*config, self, regions=regions, group=group, half=half)
 
 
 component = Component(

@@ -30,15 +30,15 @@ def tiles_of(image: NDArray[np.uint8], side: int, most: int) -> Tensor:
     """Return ``[T, 3, side, side]`` of ``[H, W, 3]``: up to `most` tiles, row by row, and if several a thumbnail."""
     picture = Image.fromarray(image)
     columns, rows = grid_of(picture.width, picture.height, side, most)
-    whole = picture.resize((columns * side, rows * side))
-    found = [
-        whole.crop((column * side, row * side, (column + 1) * side, (row + 1) * side))
+    resized = picture.resize((columns * side, rows * side))
+    tiles = [
+        resized.crop((column * side, row * side, (column + 1) * side, (row + 1) * side))
         for row in range(rows)
         for column in range(columns)
     ]
-    if len(found) > 1:
-        found.append(picture.resize((side, side)))
-    return torch.stack([_normalised(one) for one in found])
+    if len(tiles) > 1:
+        tiles.append(picture.resize((side, side)))
+    return torch.stack([_normalised(tile) for tile in tiles])
 
 
 def square_of(image: NDArray[np.uint8], side: int) -> Tensor:
@@ -122,8 +122,8 @@ class Words:
     def about_mask(self, cells: int, caption: str) -> list[int]:
         """Return the prompt for a mask of a caption, with the answer up to [SEG]."""
         picture = f"{IMAGE_BEGIN}{IMAGE * cells}{IMAGE_END}"
-        asked = f"{picture}\n Please segment {self.plain(caption).rstrip('. ')} in this image."
-        return [*self._ids(self._chat.format(asked) + "Sure, "), self.seg]
+        question = f"{picture}\n Please segment {self.plain(caption).rstrip('. ')} in this image."
+        return [*self._ids(self._chat.format(question) + "Sure, "), self.seg]
 
     def encode(self, captions: Sequence[str]) -> Tensor:
         """Return ``[N, L]`` captions, each with its end; what follows is the end again."""

@@ -48,12 +48,12 @@ def mark_of(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def refuse_other(source: object, mark: str, wanted: str, checkpoint: str, *, fix: str) -> None:
+def refuse_other(source: object, mark: str, expected: str, checkpoint: str, *, fix: str) -> None:
     """Refuse a base that is not the one that a policy was trained on."""
-    if mark != wanted:
+    if mark != expected:
         raise MotionkitError(
             f"{source} is not the model that {checkpoint} was trained on.",
-            why=f"its files have the mark {mark}, and that model's was {wanted}.",
+            why=f"its files have the mark {mark}, and that model's was {expected}.",
             fix=fix,
         )
 
@@ -86,8 +86,8 @@ def config_at_hand(options: Sa2vaOptions) -> tuple[Path, dict[str, Any]] | None:
     if not folder.exists() and source.count("/") == 1:
         from huggingface_hub import try_to_load_from_cache
 
-        found = try_to_load_from_cache(source, "config.json", revision=revision or None)
-        folder = Path(found).parent if isinstance(found, str) else folder
+        cached = try_to_load_from_cache(source, "config.json", revision=revision or None)
+        folder = Path(cached).parent if isinstance(cached, str) else folder
     if not (folder / "config.json").is_file():
         return None
     return folder, read_json(folder / "config.json", dict, fix="copy the folder again.")
@@ -181,25 +181,25 @@ def guide_file(place: Path, options: Sa2vaOptions) -> Path | None:
 
 def load_guide(policy: Sa2vaPolicy, path: Path) -> None:
     """Put the trained weights of a guide's checkpoint into a policy, by name, and say what was not found."""
-    found = _named(weights.read(path), path)
-    own = policy.tensors()
-    taken = {name: found[name].float() for name in own if name in found}
+    stored = _named(weights.read(path), path)
+    current = policy.tensors()
+    taken = {name: stored[name].float() for name in current if name in stored}
     if not taken:
         raise MotionkitError(
             f"{path} holds nothing that is trained here.",
-            why=f"it has {len(found):,} weights, such as {min(found)!r}.",
+            why=f"it has {len(stored):,} weights, such as {min(stored)!r}.",
             fix="it is loaded by names such as mlp1.0.weight.",
         )
     for name, tensor in taken.items():
-        if tensor.shape != own[name].shape:
+        if tensor.shape != current[name].shape:
             raise MotionkitError(
                 f"{path} does not fit the model.",
-                why=f"{name} is {list(tensor.shape)}, and the model's is {list(own[name].shape)}.",
+                why=f"{name} is {list(tensor.shape)}, and the model's is {list(current[name].shape)}.",
                 fix="--policy.lora-rank and --policy.lora-alpha say how it was trained." if "lora_" in name else "",
             )
-    policy.load_tensors({**own, **taken})
+    policy.load_tensors({**current, **taken})
     missing = {}
-    for group, names in names_by_group(policy.groups, own).items():
+    for group, names in names_by_group(policy.groups, current).items():
         if absent := sum(name not in taken for name in names):
             missing[group] = f"{absent} of {len(names)} of the {group}"
     left = f"; not found: {', '.join(missing.values())}; these are as in the base" if missing else ""
@@ -209,11 +209,13 @@ def load_guide(policy: Sa2vaPolicy, path: Path) -> None:
 
 def _named(content: object, path: Path) -> dict[str, Tensor]:
     """Return the weights of a file by the names of the model's parts."""
-    while isinstance(content, Mapping) and (inner := next((one for one in _WRAPPERS if one in content), None)):
+    while isinstance(content, Mapping) and (
+        inner := next((wrapper for wrapper in _WRAPPERS if wrapper in content), None)
+    ):
         content = content[inner]
-    if (found := weights.find_tensors(content)) is None:
+    if (tensors := weights.find_tensors(content)) is None:
         raise MotionkitError(f"{path} holds no weights by name.", fix="give the folder that the guide's code wrote.")
-    return {_renamed(name): tensor for name, tensor in found.items()}
+    return {_renamed(name): tensor for name, tensor in tensors.items()}
 
 
 def _renamed(name: str) -> str:
@@ -230,8 +232,10 @@ def _say_state(path: Path) -> None:
     if not path.is_file():
         return
     state = weights.read(path)
-    said = {key: state[key] for key in ("global_step", "step", "epoch") if isinstance(state, Mapping) and key in state}
-    shown = ", ".join(f"{key} {value}" for key, value in said.items() if isinstance(value, (int, float)))
+    progress = {
+        key: state[key] for key in ("global_step", "step", "epoch") if isinstance(state, Mapping) and key in state
+    }
+    shown = ", ".join(f"{key} {value}" for key, value in progress.items() if isinstance(value, (int, float)))
     _logger.warning("%s: %s; the optimiser starts anew", path.name, shown or "read")
 
 
@@ -328,9 +332,9 @@ def _as_float32(policy: Sa2vaPolicy) -> None:
 
 def _load(policy: Sa2vaPolicy, saved: SavedModel) -> None:
     tensors = weights.read(saved.tensors)
-    own = policy.tensors()
-    for name in sorted(own.keys() | tensors.keys()):
-        if name not in own or name not in tensors or own[name].shape != tensors[name].shape:
+    current = policy.tensors()
+    for name in sorted(current.keys() | tensors.keys()):
+        if name not in current or name not in tensors or current[name].shape != tensors[name].shape:
             raise MotionkitError(
                 f"{saved.tensors} does not fit the model.", why=f"{name} differs.",
                 fix="leave out the options of the policy: the folder knows those it was trained with.",

@@ -165,7 +165,7 @@ def load_safetensors(network: nn.Module, folder: Path) -> None:
         if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
             raise MotionkitError(f"{index} has no table weight_map of file names.", fix="copy the folder again.")
         names = sorted(set(listed.values()))
-    found: set[str] = set()
+    loaded: set[str] = set()
     for name in names:
         if Path(name).name != name or not (folder / name).is_file():
             raise MotionkitError(f"{folder} has no {name}.", fix="copy the folder again; weights are safetensors.")
@@ -176,10 +176,12 @@ def load_safetensors(network: nn.Module, folder: Path) -> None:
             raise MotionkitError(f"{folder / name} does not fit.", why=str(error).splitlines()[0]) from error
         if unknown := sorted(tensors.keys() - network.state_dict().keys()):
             raise MotionkitError(f"{folder / name} holds {unknown[0]}, which the model has not.")
-        found |= tensors.keys()
-    held = {tensor.data_ptr() for name, tensor in network.state_dict().items() if name in found}
+        loaded |= tensors.keys()
+    pointers = {tensor.data_ptr() for name, tensor in network.state_dict().items() if name in loaded}
     missing = [
-        name for name, tensor in network.state_dict().items() if name not in found and tensor.data_ptr() not in held
+        name
+        for name, tensor in network.state_dict().items()
+        if name not in loaded and tensor.data_ptr() not in pointers
     ]
     if missing:
         raise MotionkitError(f"{folder} lacks {missing[0]}, one of {len(missing):,} weights.")
@@ -203,17 +205,17 @@ def shims() -> Iterator[None]:
 
     is_torchvision_available()  # transformers asks once and keeps the answer: it must not meet the stand-in
     pixels = ("resize", "to_pil_image", "InterpolationMode", "Compose", "Lambda", "Resize", "ToTensor", "Normalize")
-    said = StringIO()
+    printed = StringIO()
     try:
         with (
-            redirect_stdout(said),
+            redirect_stdout(printed),
             _standing_in("torchvision", ("transforms", "transforms.functional"), dict.fromkeys(pixels)),
             _standing_in("timm", ("models", "models.layers"), {"DropPath": _Kept}),
             _standing_in("einops", (), {"rearrange": _rearranged}),
         ):
             yield
     finally:
-        for line in said.getvalue().splitlines():
+        for line in printed.getvalue().splitlines():
             _logger.debug("printed by the model's code: %s", line)
 
 
@@ -249,8 +251,8 @@ def _standing_in(package: str, parts: tuple[str, ...], names: dict[str, Any]) ->
     for name, module in made.items():
         module.__spec__ = ModuleSpec(name, None, is_package=True)
         module.__path__ = []
-        for own, value in names.items():
-            setattr(module, own, _absent(package, own) if value is None else value)
+        for attribute, value in names.items():
+            setattr(module, attribute, _absent(package, attribute) if value is None else value)
         if "." in name:
             above, _, last = name.rpartition(".")
             setattr(made[above], last, module)
@@ -388,10 +390,10 @@ def _network(folder: Path, named: str, dtype: torch.dtype) -> nn.Module:
         with shims(), no_init_weights():  # drawing what is read next would take minutes
             network: nn.Module = kind(config, use_flash_attn=False)
     except Exception as error:  # whatever foreign code raises
-        said = (str(error).splitlines() or [""])[0][:300]
+        first_line = (str(error).splitlines() or [""])[0][:300]
         raise MotionkitError(
             f"the code of {folder} does not run here.",
-            why=f"{type(error).__name__}: {said}",
+            why=f"{type(error).__name__}: {first_line}",
             fix="motionkit was checked with the InternVL variants of 24 October 2025.",
         ) from error
     finally:
@@ -404,6 +406,6 @@ def _turn_as_written(config: Any, folder: Path) -> None:
 
     Transformers 5 rewrites it, and the code cannot read what it writes.
     """
-    said = read_json(folder / "config.json", dict, fix="copy the folder again.")["llm_config"]
-    if said["architectures"][0] == "InternLM2ForCausalLM":
-        config.llm_config.rope_scaling = said.get("rope_scaling")
+    written = read_json(folder / "config.json", dict, fix="copy the folder again.")["llm_config"]
+    if written["architectures"][0] == "InternLM2ForCausalLM":
+        config.llm_config.rope_scaling = written.get("rope_scaling")

@@ -40,8 +40,8 @@ def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
             "them, so that no caption could be of a region.",
             fix="take a variant on InternVL: Sa2VA-1B, -4B, -8B, -26B or Sa2VA-InternVL3-2B, -8B, -14B.",
         )
-    said = config.get("llm_config")
-    kinds = said.get("architectures") if isinstance(said, dict) else None
+    language = config.get("llm_config")
+    kinds = language.get("architectures") if isinstance(language, dict) else None
     kind = str(kinds[0])[:40] if isinstance(kinds, list) and kinds else "none"
     if kind not in _LANGUAGE:
         raise MotionkitError(
@@ -62,16 +62,16 @@ def weight_names(folder: Path) -> set[str]:
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     """Return the shape of each weight of a folder, as its files list them; empty where one is damaged."""
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for path in sorted(folder.glob("*.safetensors")):
         try:
             with path.open("rb") as file:
                 (length,) = struct.unpack("<Q", file.read(8))
                 header = json.loads(file.read(length)) if length <= _HEADER else {}
-            found |= {str(name): tuple(map(int, one["shape"])) for name, one in header.items() if name != _META}
+            shapes |= {str(name): tuple(map(int, entry["shape"])) for name, entry in header.items() if name != _META}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):
             return {}
-    return found
+    return shapes
 
 
 _SAM, _DECODER = 224_430_000, 4_210_000
@@ -117,12 +117,12 @@ def dims_of(config: Mapping[str, Any]) -> Dims:
     try:
         words, vision = config["llm_config"], config["vision_config"]
         heads = int(words["num_attention_heads"])
-        each = int(words.get("head_dim") or words["hidden_size"] // heads)
+        head = int(words.get("head_dim") or words["hidden_size"] // heads)
         side = _one(config.get("force_image_size") or vision["image_size"]) // _one(vision["patch_size"])
         factor = round(1 / float(config["downsample_ratio"]))
         return Dims(
-            int(words["hidden_size"]), int(words["num_hidden_layers"]), int(words["intermediate_size"]), heads * each,
-            int(words.get("num_key_value_heads") or heads) * each, int(words["vocab_size"]),
+            int(words["hidden_size"]), int(words["num_hidden_layers"]), int(words["intermediate_size"]), heads * head,
+            int(words.get("num_key_value_heads") or heads) * head, int(words["vocab_size"]),
             bool(words.get("tie_word_embeddings", False)), (side // factor) ** 2,
             factor**2 * int(vision["hidden_size"]),
         )  # fmt: skip
@@ -138,8 +138,8 @@ def parameters(folder: Path, config: Mapping[str, Any]) -> dict[str, int]:
     shapes = weight_shapes(folder)
     if not shapes:
         return by_config(config)
-    found = {part: sum(prod(shape) for name, shape in shapes.items() if name.startswith(f"{part}.")) for part in PARTS}
-    return {**found, "mask_decoder": sum(prod(shape) for name, shape in shapes.items() if "mask_decoder." in name)}
+    counts = {part: sum(prod(shape) for name, shape in shapes.items() if name.startswith(f"{part}.")) for part in PARTS}
+    return {**counts, "mask_decoder": sum(prod(shape) for name, shape in shapes.items() if "mask_decoder." in name)}
 
 
 def by_config(config: Mapping[str, Any]) -> dict[str, int]:
@@ -194,8 +194,8 @@ def plan(
     dims, counts = dims_of(config), parameters(folder, config)
     adapters = dims.adapters(options.lora_rank)
     trained = adapters + counts["mlp1"] + counts["text_hidden_fcs"] + counts["mask_decoder"]
-    whole = sum(counts[part] for part in PARTS)
-    frozen = whole - (trained - adapters)
+    total = sum(counts[part] for part in PARTS)
+    frozen = total - (trained - adapters)
     size = 2 if half else 4
     kept = {
         f"{_many(frozen)} frozen weights": frozen * size,
@@ -208,15 +208,15 @@ def plan(
     rows = min(options.rows, regions * group)
     cache = 2 * rows * tokens * dims.layers * dims.keys * size
     row = _row(dims, options, tokens, size)
-    held = rows if options.gradient_checkpointing else regions * group
-    most = sum(kept.values()) + max(cache, held * row)
+    in_memory = rows if options.gradient_checkpointing else regions * group
+    most = sum(kept.values()) + max(cache, in_memory * row)
     how = "with" if options.gradient_checkpointing else "without"
     return [
-        f"{_many(whole)} parameters: " + ", ".join(f"{part} {_many(counts[part])}" for part in PARTS),
+        f"{_many(total)} parameters: " + ", ".join(f"{part} {_many(counts[part])}" for part in PARTS),
         "weights: " + ", ".join(f"{name} {_gb(value)}" for name, value in kept.items()),
         f"sampling: up to {tokens:,} tokens in a row, {rows} rows at once, cache {_gb(cache)}",
-        f"training: {_gb(row)} of activations in a row, {held} rows in memory {how} --policy.gradient-checkpointing, "
-        f"{_gb(held * row)}",
+        f"training: {_gb(row)} of activations in a row, {in_memory} rows in memory {how} --policy.gradient-checkpointing, "
+        f"{_gb(in_memory * row)}",
         f"in all about {_gb(most)}; --policy.rows, .max-tiles and .max-words make it smaller",
         _compute(dims, options, tokens, regions, group),
     ]

@@ -147,23 +147,23 @@ class LoopRewards:
     ) -> None:  # fmt: skip
         self.loop = loop
         self._world = world or OneProcess()
-        self.names = tuple(one.name for one in chosen)
+        self.names = tuple(choice.name for choice in chosen)
         self.rewards: dict[str, Reward] = {}  # the rewards by name
         self._terms: list[tuple[Reward, float, str]] = []
         # Whether one of them compares texts with the data's captions; a reward of texts does, unless it has
         # ``reads_captions = False``
         self.reads_captions = False
-        for one in chosen:
-            reads = reads_of(one.kind, one.component)
+        for choice in chosen:
+            reads = reads_of(choice.kind, choice.component)
             if reads not in ("mask", "text"):
                 raise MotionkitError(
-                    f"the reward {one.label} cannot be used in {loop}.",
+                    f"the reward {choice.label} cannot be used in {loop}.",
                     why=f"it reads {reads}; a loop makes masks and texts.",
                     fix="motionkit plugins list rewards shows what each reads.",
                 )  # fmt: skip
-            self.rewards[one.name] = one.build(dataset=data, device=device)
-            self.reads_captions |= reads == "text" and getattr(self.rewards[one.name], "reads_captions", True)
-            self._terms.append((self.rewards[one.name], one.weight, reads))
+            self.rewards[choice.name] = choice.build(dataset=data, device=device)
+            self.reads_captions |= reads == "text" and getattr(self.rewards[choice.name], "reads_captions", True)
+            self._terms.append((self.rewards[choice.name], choice.weight, reads))
 
     def __call__(self, made: Made) -> LoopScores:
         """Return the scores of N samples, the share of this process; some must be finite, of any process."""
@@ -173,13 +173,13 @@ class LoopRewards:
             samples = made.masks if reads == "mask" else made.texts
             total = reward.score(samples, ()).total.detach().float()
             good = total.isfinite()
-            found = self._world.sum(torch.stack([total[good].double().sum(), good.sum().double()]))
-            if not found[1]:
+            sums = self._world.sum(torch.stack([total[good].double().sum(), good.sum().double()]))
+            if not sums[1]:
                 raise MotionkitError(
                     f"the reward {reward.name} gave no finite score in {self.loop}.", code=1,
                     why="a reward of nothing but failures would be taken for a reward of 0.",
                 )  # fmt: skip
-            metrics[f"{self.loop}/reward/{reward.name}"] = float(found[0] / found[1])
+            metrics[f"{self.loop}/reward/{reward.name}"] = float(sums[0] / sums[1])
             parts.append((total, weight))
         finite = torch.stack([total.isfinite() for total, _ in parts]).all(0)
         summed = torch.stack([torch.where(finite, total, 0.0) * weight for total, weight in parts]).sum(0)
@@ -218,19 +218,19 @@ def roll_out(
     scores = rewards(played.made)
     size = len(task.captions) // group
     groups = torch.arange(size, device=scores.total.device).repeat_interleave(group)
-    found = group_std(scores.total, groups, valid=scores.finite, std_floor=floor)
-    advantages = found.values
+    compared = group_std(scores.total, groups, valid=scores.finite, std_floor=floor)
+    advantages = compared.values
     alive = (advantages.view(size, group) != 0).any(1).repeat_interleave(group)
     paid = scores.total
     if shuffle is not None:
         mine = rows_of(advantages, world)[1]
-        advantages, paid = (shuffled(world.gather(one), *shuffle)[mine] for one in (advantages, paid))
-    own = {f"{name}/{key}": float(value) for key, value in played.metrics.items()} | {
+        advantages, paid = (shuffled(world.gather(values), *shuffle)[mine] for values in (advantages, paid))
+    means = {f"{name}/{key}": float(value) for key, value in played.metrics.items()} | {
         f"{name}/reward_mean": float(scores.total.mean()),
         f"{name}/reward_std": float(scores.total.view(size, group).std(1).mean()),
-        f"{name}/zero_std_frac": float(found.zero_variance) / size,
+        f"{name}/zero_std_frac": float(compared.zero_variance) / size,
     }
-    return Scored(played, scores.total, paid, advantages, alive, {**scores.metrics, **mean_over(own, world)})
+    return Scored(played, scores.total, paid, advantages, alive, {**scores.metrics, **mean_over(means, world)})
 
 
 def loss_of(
@@ -252,13 +252,13 @@ def loss_of(
     if terms.entropy is not None and objective.entropy:
         loss = loss - objective.entropy * weighted_mean(terms.entropy, weight, count)
     measured = surrogate.measure(terms.log_ratio.detach(), scored.advantages, weight)
-    told = {
+    metrics = {
         f"{name}/loss": float(loss.detach()),
         f"{name}/policy_loss": float(policy.detach()),
         f"{name}/kl_div": float(kl.detach()),
         f"{name}/clip_frac": float(measured["clip_fraction"]) / (len(scored.advantages) * world.size),
     }
-    return loss, sum_over(told, world)
+    return loss, sum_over(metrics, world)
 
 
 def normalised(mask: Tensor, how: str, world: World | None = None) -> tuple[Tensor, int]:
@@ -274,4 +274,4 @@ def normalised(mask: Tensor, how: str, world: World | None = None) -> tuple[Tens
 
 def means_of(scored: Mapping[str, Scored]) -> dict[str, float]:
     """Return the mean reward of each loop."""
-    return {name: one.metrics[f"{name}/reward_mean"] for name, one in scored.items()}
+    return {name: roll.metrics[f"{name}/reward_mean"] for name, roll in scored.items()}

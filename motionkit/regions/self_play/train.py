@@ -91,11 +91,11 @@ class Balance:
             if scaled := [*scaled, *([] if anchor is None else [anchor])]:
                 torch.stack(scaled).sum().backward()
             return self._told()
-        own = {name: self._gradient(loss) for name, loss in losses.items()}
-        whole = {name: self._world.sum(gradient) for name, gradient in own.items()}
+        gradients = {name: self._gradient(loss) for name, loss in losses.items()}
+        summed = {name: self._world.sum(gradient) for name, gradient in gradients.items()}
         if self._how == "gradient":
-            self._follow({name: float(gradient.norm()) for name, gradient in whole.items()})
-        total = torch.stack([self.factors.get(name, 1.0) * gradient for name, gradient in own.items()]).sum(0)
+            self._follow({name: float(gradient.norm()) for name, gradient in summed.items()})
+        total = torch.stack([self.factors.get(name, 1.0) * gradient for name, gradient in gradients.items()]).sum(0)
         if anchor is not None:
             total = total + self._gradient(anchor)
         parts = total.split([parameter.numel() for parameter in self._parameters])
@@ -105,25 +105,27 @@ class Balance:
         if not report:
             return self._told()
         return self._told() | {
-            f"grad/cos_{one}_{other}": float(torch.cosine_similarity(whole[one], whole[other], dim=0))
-            for one, other in combinations(whole, 2)
+            f"grad/cos_{first}_{second}": float(torch.cosine_similarity(summed[first], summed[second], dim=0))
+            for first, second in combinations(summed, 2)
         }
 
     def _gradient(self, loss: Tensor) -> Tensor:
         """Return the gradient of a loss, flat."""
         if not loss.requires_grad:
             return torch.zeros(sum(parameter.numel() for parameter in self._parameters), device=loss.device)
-        found = torch.autograd.grad(loss, self._parameters, retain_graph=True, allow_unused=True)
+        gradients = torch.autograd.grad(loss, self._parameters, retain_graph=True, allow_unused=True)
         # A parameter that a loss does not reach has no gradient; it counts as zeros, so that all are as long
-        pairs = zip(found, self._parameters, strict=True)
-        return torch.cat([(torch.zeros_like(own) if one is None else one).flatten() for one, own in pairs])
+        pairs = zip(gradients, self._parameters, strict=True)
+        return torch.cat(
+            [(torch.zeros_like(own) if gradient is None else gradient).flatten() for gradient, own in pairs]
+        )
 
     def _follow(self, norms: Mapping[str, float]) -> None:
         moving = {name: norm for name, norm in norms.items() if norm > 0}
         mean = sum(moving.values()) / max(1, len(moving))
         for name, norm in moving.items():
-            wanted = min(_MOST, max(_LEAST, mean / norm))
-            self.factors[name] = _SMOOTH * self.factors.get(name, wanted) + (1 - _SMOOTH) * wanted
+            factor = min(_MOST, max(_LEAST, mean / norm))
+            self.factors[name] = _SMOOTH * self.factors.get(name, factor) + (1 - _SMOOTH) * factor
 
     def _told(self) -> dict[str, float]:
         return {f"balance/{name}": factor for name, factor in self.factors.items()}
@@ -150,13 +152,13 @@ def trainable(policy: RegionPolicy) -> dict[str, list[tuple[str, nn.Parameter]]]
     """Return the parameters to train by the name of their part, and freeze all others."""
     parameters = dict(policy.network.named_parameters())
     groups = names_by_group(policy.groups, parameters)
-    chosen = {name for own in groups.values() for name in own}
+    chosen = {name for names in groups.values() for name in names}
     for name, parameter in parameters.items():
         parameter.requires_grad_(name in chosen)
-    found = {group: [(name, parameters[name]) for name in own] for group, own in groups.items()}
-    if empty := [group for group, named in found.items() if not named]:
+    by_group = {group: [(name, parameters[name]) for name in names] for group, names in groups.items()}
+    if empty := [group for group, named in by_group.items() if not named]:
         raise MotionkitError(f"the policy has no parameters in its {empty[0]}.", why="its `groups` name none.")
-    return found
+    return by_group
 
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
@@ -204,7 +206,7 @@ class Sa2vaRl:
         self.data: RegionDataset = settings.dataset.build()
         self.policy: RegionPolicy = settings.policy.build(device=self.device, dataset=self.data)
         self.groups = trainable(self.policy)
-        self.named = [pair for own in self.groups.values() for pair in own]
+        self.named = [pair for group in self.groups.values() for pair in group]
         chosen = {"loop1": settings.loop1, "loop2": settings.loop2, "loop3": settings.loop3}
         paid = {"loop1": settings.loop1_reward, "loop2": settings.loop2_reward, "loop3": settings.loop3_reward}
         self.loops: dict[str, Loop] = {
@@ -279,7 +281,7 @@ class Sa2vaRl:
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan, with every part that is trained."""
-        counts = {group: sum(parameter.numel() for _, parameter in own) for group, own in self.groups.items()}
+        counts = {group: sum(parameter.numel() for _, parameter in named) for group, named in self.groups.items()}
         total = sum(parameter.numel() for parameter in self.policy.network.parameters())
         rollout = self.settings.rollout
         return {
@@ -327,7 +329,7 @@ class Sa2vaRl:
         parts: Parts = {
             **learner.parts(), **averages, "best": best, "before": kept, "balance": balance, "alarms": alarms
         }  # fmt: skip
-        held, watched = order.open("test", self.held), order.open("val", self.watched)
+        heldout, watched = order.open("test", self.held), order.open("val", self.watched)
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         else:
@@ -359,13 +361,13 @@ class Sa2vaRl:
                     noise = RowNoise((settings.seed, step, place), *rows_of(rows.masks, self.world), device=self.device)
                     measured = kept.values["measured"].get(name, {})
                     turn = Turn(partners[settings.partner.kind], start.applied, noise, temperature, measured)
-                    own = rows
+                    loop_rows = rows
                     absent = getattr(loop, "absent", 0.0)
                     if self.reads[name] and (self.part is not None or absent):
                         shown = order.told(step, absent)
-                        own = shown.repeated(settings.rollout.group_size)
+                        loop_rows = shown.repeated(settings.rollout.group_size)
                     scored[name] = roll_out(
-                        name, loop, self.rewards[name], own, turn, group=settings.rollout.group_size,
+                        name, loop, self.rewards[name], loop_rows, turn, group=settings.rollout.group_size,
                         floor=settings.objective.std_floor,
                         shuffle=(settings.seed, step) if settings.control.shuffle else None, world=self.world,
                     )  # fmt: skip
@@ -375,9 +377,9 @@ class Sa2vaRl:
                 learner.zero_grad()
                 losses = {}
                 for name, one in scored.items():
-                    loss, said = loss_of(name, one, settings.objective, self.world)
+                    loss, loop_metrics = loss_of(name, one, settings.objective, self.world)
                     losses[name] = weights[name] * loss
-                    metrics |= said
+                    metrics |= loop_metrics
                 anchor = self._anchor(told, metrics)
                 metrics |= balance.backward(losses, anchor, step)
                 metrics |= learner.descend(step - 1, average=False)
@@ -386,8 +388,8 @@ class Sa2vaRl:
                 metrics |= sum_over({"loss/total": total}, self.world)
             partner.update()
             metrics["data/epoch"] = step / order.per_epoch
-            every = settings.heldout.every
-            if every and (step % every == 0 or step == settings.run.num_steps):
+            interval = settings.heldout.every
+            if interval and (step % interval == 0 or step == settings.run.num_steps):
                 seen = self._watch(watched, start.applied)
                 metrics |= seen
                 # The judge's masks alone do not see every wrong word, and METEOR does not see what is drawn.
@@ -404,14 +406,14 @@ class Sa2vaRl:
             self.items.write(run.artifact(f"{ARTIFACT}-last"))
         if best.tensors:
             self.policy.load_tensors(best.tensors)
-        _logger.info("measuring %d held-out regions before and after training", len(held))
+        _logger.info("measuring %d held-out regions before and after training", len(heldout))
         known = look_up(self.data, "test", self.held)
-        found = measure_both(self.policy, held, start.applied, known, settings.rollout.temperature)
+        measured_both = measure_both(self.policy, heldout, start.applied, known, settings.rollout.temperature)
         if self.world.main:
             self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
-        before, after = found.greedy
+        before, after = measured_both.greedy
         write_gallery(run.artifact(GALLERY), self.data, "test", self.held, after, before)
-        return summary_of(found, self.policy, held, known, self.data.name, best.step, settings.seed)
+        return summary_of(measured_both, self.policy, heldout, known, self.data.name, best.step, settings.seed)
 
     def _watch(self, watched: Task, start: Weights) -> dict[str, float]:
         """Return what is logged of the watched regions: captions of the likeliest words."""

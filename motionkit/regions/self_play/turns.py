@@ -53,8 +53,8 @@ def multimask(policy: Any, task: Task, turn: Turn, tau: float) -> Action:
     """Sample one of the candidate masks by the scores that the policy gives them, over tau."""
 
     def offered() -> tuple[Tensor, Tensor]:
-        found = policy.candidates(task.seen, policy.prompts(task.seen, task.captions))
-        return found.logits, (found.scores / tau).log_softmax(-1)
+        candidates = policy.candidates(task.seen, policy.prompts(task.seen, task.captions))
+        return candidates.logits, (candidates.scores / tau).log_softmax(-1)
 
     logits, old = offered()
     with turn.start():
@@ -129,14 +129,14 @@ def drawn(policy: RegionPolicy, task: Task, prompts: Tensor) -> MaskBatch:
     return batch_of(policy.draw(task.seen, prompts), task.masks, task.others)
 
 
-def batch_of(logits: Tensor, wanted: Tensor, others: Tensor | None = None) -> MaskBatch:
+def batch_of(logits: Tensor, targets: Tensor, others: Tensor | None = None) -> MaskBatch:
     """Return the masks of logits ``[N, h, w]`` beside the wanted ones, and those ``[N, K, h, w]`` of other objects.
 
     Their confidence is SAM's stability score (Kirillov et al. 2023): the pixels above a logit of 1, as a share of those
     above -1; 0 where there are none.
     """
     sure, perhaps = ((logits > margin).flatten(1).sum(1) for margin in (_MARGIN, -_MARGIN))
-    return MaskBatch(logits > 0, wanted, confidence=sure / perhaps.clamp(min=1), others=others)
+    return MaskBatch(logits > 0, targets, confidence=sure / perhaps.clamp(min=1), others=others)
 
 
 # Loop 2: masks of a caption are sampled; the partner captions each mask; it should be the caption.
@@ -178,8 +178,8 @@ class CaptionToMask:
         texts = ["" if bare else text for text, bare in zip(captions.texts, empty.tolist(), strict=True)]
         # Of what the image does not show, nothing is to be drawn and nothing to be said.
         nothing = (~task.masks.flatten(1).any(1)).tolist()
-        wanted = [["" if bare else text] for text, bare in zip(task.captions, nothing, strict=True)]
-        made = Made(masks, TextBatch(texts, wanted, task.masks.device))
+        references = [["" if bare else text] for text, bare in zip(task.captions, nothing, strict=True)]
+        made = Made(masks, TextBatch(texts, references, task.masks.device))
         beside = self._learned(task) if self._options.learn and action.direct is None else None
         metrics = {"empty_mask_frac": float(empty.float().mean())}
         return Played(made, action.terms, metrics, action.direct, beside)
@@ -188,8 +188,8 @@ class CaptionToMask:
         policy, weight = self._policy, self._options.learn
 
         def beside(rewards: Tensor) -> Tensor:
-            found = policy.draw(task.seen, policy.prompts(task.seen, task.captions))
-            return weight * rewards.clamp(0, 1) * mask_loss(found, task.masks)
+            logits = policy.draw(task.seen, policy.prompts(task.seen, task.captions))
+            return weight * rewards.clamp(0, 1) * mask_loss(logits, task.masks)
 
         return beside
 
@@ -238,8 +238,8 @@ class MaskToCaption:
             return Terms(now.log_prob - old.log_prob, kl, now.mask, now.entropy)
 
         def beside(rewards: torch.Tensor) -> torch.Tensor:
-            found = policy.draw(task.seen, policy.prompts(task.seen, captions.texts))
-            return self._listen * rewards.clamp(0, 1) * mask_loss(found, task.masks)
+            logits = policy.draw(task.seen, policy.prompts(task.seen, captions.texts))
+            return self._listen * rewards.clamp(0, 1) * mask_loss(logits, task.masks)
 
         words = [text.split() for text in captions.texts]
         metrics = {
@@ -249,8 +249,8 @@ class MaskToCaption:
             "empty_mask_frac": 1.0 - float(masks.masks.flatten(1).any(1).float().mean()),
             "entropy": float(old.entropy.sum() / old.mask.sum().clamp(min=1)),
         }
-        wanted = [[text] for text in task.captions]
-        texts = TextBatch(captions.texts, wanted, task.masks.device, captions.ended.tolist())
+        references = [[text] for text in task.captions]
+        texts = TextBatch(captions.texts, references, task.masks.device, captions.ended.tolist())
         return Played(Made(masks, texts), terms, metrics, beside=beside if self._listen else None)
 
 
