@@ -1,4 +1,4 @@
-"""The protocol of region policies: open, measure both loops, write a folder where one is asked for."""
+"""The protocol of region policies: open one, measure both loops, write a folder with ``--out``."""
 
 from __future__ import annotations
 
@@ -32,92 +32,92 @@ class Sa2va:
 
     @staticmethod
     def explain() -> Result:
-        """Return what each figure means."""
+        """Return the meaning of each figure."""
         rows = explained()
         table = {"title": "", "columns": ["figure", "what it says"], "rows": rows}
         return Result({"figures": dict(rows)}, tables=[table])
 
     def measure(self, model: str) -> Result:
-        """Measure a region policy, the starter's where it is empty."""
-        return _measure(self.settings, model, self.console)
-
-
-def _measure(settings: Sa2vaSettings, model: str, console: Console) -> Result:
-    if settings.out is not None:
-        claim(settings.out, PROTOCOL, overwrite=settings.overwrite)
-    device = resolve_device(settings.device)
-    set_threads(settings.threads, device, small=True)
-    model = model or (_STARTER if settings.policy is None else "")
-    label, data = open_region_data(model or _STARTER, settings.dataset)
-    count = data.count(settings.split)
-    if not count:
-        raise MotionkitError(
-            f"the {settings.split} split of {label} has no regions.",
-            fix=f"--split {'test' if settings.split == 'val' else 'val'}, or another --dataset.",
-        )
-    models = open_region_models(model, settings.policy, settings.base, data=data, device=device)
-    typed = "" if settings.policy is None else str(getattr(settings.policy.options, "checkpoint", ""))
-    trained = trained_on(model or typed)
-    if settings.base:
-        trained |= trained_on(settings.base)
-    index, kept = untrained_regions(trained, data, settings.split, settings.regions or count)
-    kept.require("regions", f"the {settings.split} split of {label}", "give --dataset with other pictures.")
-    tell_test_split(settings.split, [models.run], console)
-    known = look_up(data, settings.split, index)
-    policies = [models.policy, *([] if models.start is None else [models.start])]
-    # The policy, the one before it, and that one again at the temperature of equal entropy
-    sides = 1 if models.start is None else 3
-    with console.working(sides * len(index)) as step:
-        after, *others = measure_split(
-            policies, models.start or models.policy, data, settings.split, index, known, batch=settings.batch_size,
-            temperature=settings.temperature, seed=settings.seed, progress=step,
-        )  # fmt: skip
-        equal = None
-        if models.start is not None:
-            equal = measure_equal_entropy(
-                models.start, models.policy, after.sampled.captions, data, settings.split, index, known,
-                batch=settings.batch_size, temperature=settings.temperature, seed=settings.seed, progress=step,
+        """Measure a region policy, by default the starter's."""
+        settings, console = self.settings, self.console
+        if settings.out is not None:
+            claim(settings.out, PROTOCOL, overwrite=settings.overwrite)
+        device = resolve_device(settings.device)
+        set_threads(settings.threads, device, small=True)
+        model = model or (_STARTER if settings.policy is None else "")
+        label, data = open_region_data(model or _STARTER, settings.dataset)
+        count = data.count(settings.split)
+        if not count:
+            raise MotionkitError(
+                f"the {settings.split} split of {label} has no regions.",
+                fix=f"--split {'test' if settings.split == 'val' else 'val'}, or another --dataset.",
+            )
+        models = open_region_models(model, settings.policy, settings.base, data=data, device=device)
+        typed = "" if settings.policy is None else str(getattr(settings.policy.options, "checkpoint", ""))
+        trained = trained_on(model or typed)
+        if settings.base:
+            trained |= trained_on(settings.base)
+        index, kept = untrained_regions(trained, data, settings.split, settings.regions or count)
+        kept.require("regions", f"the {settings.split} split of {label}", "give --dataset with other pictures.")
+        tell_test_split(settings.split, [models.run], console)
+        known = look_up(data, settings.split, index)
+        policies = [models.policy, *([] if models.start is None else [models.start])]
+        # The policy, the one before it, and that one again at the temperature of equal entropy
+        sides = 1 if models.start is None else 3
+        with console.working(sides * len(index)) as step:
+            after, *others = measure_split(
+                policies, models.start or models.policy, data, settings.split, index, known, batch=settings.batch_size,
+                temperature=settings.temperature, seed=settings.seed, progress=step,
             )  # fmt: skip
-    before = others[0] if others else None
-    figures = summarise(after, before, equal, data=of_data(after.wanted, known), seed=settings.seed)
-    equal_temperature = None if equal is None else equal.temperature
-    effects = [f"Worse: {text}" for text in side_effects(figures)] if before is not None else []
-    notes = [
-        *filter(None, [kept.sentence("regions")]), *effects, *_notes(settings, len(index), count - kept.left_out),
-        describe_sampled(settings.temperature, equal_temperature, 0.0 if equal is None else equal.nats, len(index)),
-        *known.notes(label), *limits_of(models.policy, after.wanted),
-    ]  # fmt: skip
-    sentence = verdict(figures, compared=before is not None, equal=equal_temperature)
-    title = f"{models.label}: {len(index):,} regions of the {settings.split} split of {label}"
-    document = {
-        "model": models.label,
-        "base": models.base or None,
-        "dataset": label,
-        "split": settings.split,
-        "regions": len(index),
-        "temperature": settings.temperature,
-        "seed": settings.seed,
-        "equal_entropy": None if equal is None else {"temperature": equal.temperature, "nats": equal.nats},
-        "no_target": "absent" if known.certain else "other images",
-        "inputs": inputs_of({"dataset": data, "policy": models.policy}),
-        "figures": figures,
-        "notes": notes,
-        "verdict": sentence,
-    }
-    shown, closing = tables(figures, title, compared=before is not None, equal=equal_temperature), [*notes, sentence]
-    if (out := settings.out) is not None:
-        page_document = {**document, "table": shown, "closing": closing}
-        start = None if before is None else before.greedy
-        page = write_evaluation(
-            out,
-            PROTOCOL,
-            document,
-            lambda: evaluation_page(out, page_document),
-            beside=lambda: write_gallery(out / GALLERY, data, settings.split, index, after.greedy, start),
+            equal = None
+            if models.start is not None:
+                equal = measure_equal_entropy(
+                    models.start, models.policy, after.sampled.captions, data, settings.split, index, known,
+                    batch=settings.batch_size, temperature=settings.temperature, seed=settings.seed, progress=step,
+                )  # fmt: skip
+        before = others[0] if others else None
+        figures = summarise(after, before, equal, data=of_data(after.wanted, known), seed=settings.seed)
+        equal_temperature = None if equal is None else equal.temperature
+        effects = [f"Worse: {text}" for text in side_effects(figures)] if before is not None else []
+        notes = [
+            *filter(None, [kept.sentence("regions")]), *effects, *_notes(settings, len(index), count - kept.left_out),
+            describe_sampled(settings.temperature, equal_temperature, 0.0 if equal is None else equal.nats, len(index)),
+            *known.notes(label), *limits_of(models.policy, after.wanted),
+        ]  # fmt: skip
+        sentence = verdict(figures, compared=before is not None, equal=equal_temperature)
+        title = f"{models.label}: {len(index):,} regions of the {settings.split} split of {label}"
+        document = {
+            "model": models.label,
+            "base": models.base or None,
+            "dataset": label,
+            "split": settings.split,
+            "regions": len(index),
+            "temperature": settings.temperature,
+            "seed": settings.seed,
+            "equal_entropy": None if equal is None else {"temperature": equal.temperature, "nats": equal.nats},
+            "no_target": "absent" if known.certain else "other images",
+            "inputs": inputs_of({"dataset": data, "policy": models.policy}),
+            "figures": figures,
+            "notes": notes,
+            "verdict": sentence,
+        }
+        shown, closing = (
+            tables(figures, title, compared=before is not None, equal=equal_temperature),
+            [*notes, sentence],
         )
-        document["page"] = str(page)
-        closing = [*closing, f"page: {page}"]
-    return Result(document, tables=shown, closing=closing)
+        if (out := settings.out) is not None:
+            page_document = {**document, "table": shown, "closing": closing}
+            start = None if before is None else before.greedy
+            page = write_evaluation(
+                out,
+                PROTOCOL,
+                document,
+                lambda: evaluation_page(out, page_document),
+                beside=lambda: write_gallery(out / GALLERY, data, settings.split, index, after.greedy, start),
+            )
+            document["page"] = str(page)
+            closing = [*closing, f"page: {page}"]
+        return Result(document, tables=shown, closing=closing)
 
 
 def _notes(settings: Sa2vaSettings, number: int, count: int) -> list[str]:

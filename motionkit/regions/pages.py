@@ -1,4 +1,4 @@
-"""What a region policy says and draws: a gallery, for the page of a run and for that of an evaluation."""
+"""Pages of region policies: a gallery, for a run and for an evaluation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _WHY = {True: {"up": "gained most", "down": "lost most"}, False: {"up": "highest
 
 
 def regions(source: Source) -> str:
-    """Return the gallery of a run of sa2va-rl, after notes on how it was measured; empty for any other run."""
+    """Return the gallery of a run of sa2va-rl, after notes on the measurement; empty for any other run."""
     shown = gallery(source.info.directory / GALLERY)
     notes = source.info.summary.get("notes")
     texts = [text for text in notes if isinstance(text, str)] if isinstance(notes, list) and shown else []
@@ -64,7 +64,7 @@ def regions(source: Source) -> str:
 
 
 def gallery(folder: Path) -> str:
-    """Return the gallery that lies in a folder; empty where there is none."""
+    """Return the gallery of a folder; empty if there is none."""
     if not (folder / INDEX).is_file():
         return ""
     try:
@@ -85,7 +85,7 @@ def gallery(folder: Path) -> str:
     )  # fmt: skip
     when = "before and after training, " if compared else ""
     unique = any("<span>uniqueness <b>" in row for row in rows)
-    # A gallery that does not say it is of a version that showed sampled captions.
+    # Galleries without this entry are of a version that showed sampled captions.
     caption = "its caption in its likeliest words" if document.get("captions") == "greedy" else "a caption it sampled"
     words = (
         f"Held-out regions: {groups}. From the left: the image; the region, with the data's caption; and, {when}the "
@@ -110,10 +110,10 @@ def _row(folder: Path, entry: Mapping[str, Any], compared: bool) -> str:
             return ""
         head = {"image": "image", "region": "the data say"}.get(name, name if compared else "the policy says")
         words = {"image": "", "region": str(entry.get("caption"))}.get(name, str(captions.get(name) or "nothing"))
-        scores_line = _told(scores.get(name)) if name in sides else ""
+        scores_html = _told(scores.get(name)) if name in sides else ""
         cells.append(
             f'<figure><img src="{address}" alt="{escape(words or head)}"><figcaption><b>{escape(head)}</b>'
-            f"{'<q>' + escape(words) + '</q>' if words else ''}{scores_line}</figcaption></figure>"
+            f"{'<q>' + escape(words) + '</q>' if words else ''}{scores_html}</figcaption></figure>"
         )
     last, first = (_number(scores.get(name), "cycle_iou") for name in (sides[-1], sides[0]))
     keys = {
@@ -184,6 +184,6 @@ def evaluation_page(folder: Path, document: Mapping[str, Any]) -> str:
 
 
 def _kind(columns: Sequence[str]) -> str:
-    """Return how a table is shown: a telephone has no room for intervals, nor for changes beside three values."""
+    """Return a table's CSS classes: a phone has no room for intervals, nor for changes next to three values."""
     wide = columns[4:5] == ["change"]
     return "plain result" + " interval" * ("95 % interval" in columns) + " real" * wide

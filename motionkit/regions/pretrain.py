@@ -34,12 +34,11 @@ _INSIDE = 4.0
 
 def supervised_loss(
     policy: RegionPolicy,
-    seen: Any,  # what it saw of N images
+    seen: Any,  # N images, see `RegionPolicy.see`
     masks: Tensor,  # [N, h, w] bool
     captions: Sequence[str],  # N texts
     *,
-    # The processes that share a batch, N regions each: every one returns its share of the loss of the batch
-    world: World | None = None,
+    world: World | None = None,  # processes that share a batch; each returns its share of the loss
 ) -> Tensor:
     """Return the mean cross-entropy of the words, plus twice that of the pixels, plus the Dice loss of the masks."""
     world = world or OneProcess()
@@ -59,7 +58,7 @@ def mask_loss(logits: Tensor, masks: Tensor) -> Tensor:
 
 
 _CAPTIONS, _PART = 2000, 64
-"""Training regions whose captions are read, and how many at once: files read their pictures too."""
+"""Training regions whose captions are read, and how many at once, as their pictures are read too."""
 
 _MOST = 4096
 """Words that a policy has at most, the most frequent ones."""
@@ -68,11 +67,7 @@ _WORD = re.compile(r"[a-z]{1,40}")
 
 
 def words_of(data: RegionDataset) -> tuple[str, ...]:
-    """Return the words of the captions of the first training regions, the most frequent ones first.
-
-    Raises:
-        MotionkitError: No caption has a word of the letters a to z (exit code 2).
-    """
+    """Return the words of the captions of the first training regions, the most frequent ones first."""
     counts: Counter[str] = Counter()
     number = min(_CAPTIONS, data.count("train"))
     for start in range(0, number, _PART):
@@ -84,7 +79,7 @@ def words_of(data: RegionDataset) -> tuple[str, ...]:
             why="the small policy learns words from the captions that it is trained on.",
             fix="--policy sa2va of sa2va-rl reads other scripts.",
         )
-    return tuple(word for word, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_MOST])
+    return tuple(word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST])
 
 
 def regions_of_part(part: NDArray[np.int64], size: int, step: int, seed: int, *marks: int) -> NDArray[np.int64]:
@@ -94,7 +89,7 @@ def regions_of_part(part: NDArray[np.int64], size: int, step: int, seed: int, *m
     return np.resize(order[place:], size)
 
 
-_ABSENT = 0.5  # weight of the mask of what an image does not show
+_ABSENT = 0.5  # weight of the mask loss of absent objects
 
 
 class PretrainRegions:
@@ -165,7 +160,7 @@ class PretrainRegions:
 
         def step_fn(step: int) -> Mapping[str, float]:
             learner.zero_grad()
-            loss = self._told(self._captioned(step), self.share, self.world)
+            loss = self._loss(self._captioned(step), self.share, self.world)
             loss.backward()
             return sum_over({"loss/total": float(loss.detach())}, self.world) | learner.descend(step - 1)
 
@@ -176,7 +171,7 @@ class PretrainRegions:
         if done is not None and self.world.main:
             if done.best.tensors:
                 policy.load_tensors(done.best.tensors)
-            # Half the bytes; what is lost is far below what training is sure of.
+            # float16 halves the file; its rounding is far below the noise of training.
             policy.save(
                 run.artifact(ARTIFACT), tensors={name: tensor.half() for name, tensor in policy.tensors().items()}
             )
@@ -189,14 +184,14 @@ class PretrainRegions:
             return (np.arange(size) + (step - 1) * size) % self.data.count("train")
         return regions_of_part(self.part, size, step, self.settings.seed)
 
-    def _told(
+    def _loss(
         self,
         all_index: NDArray[np.int64],  # regions of all processes
         share: slice,  # which of them are this process's
         world: World,  # the processes
         split: Split = "train",  # split that they are of
     ) -> Tensor:
-        """Return this process's share of the loss of captions and masks, and of what an image does not show."""
+        """Return this process's share of the loss of captions, masks and absent objects."""
         policy, index = self.policy, all_index[share]
         seen, masks, captions = self._open(split, index)
         loss = supervised_loss(policy, seen, masks, captions, world=world)
@@ -217,10 +212,10 @@ class PretrainRegions:
     @torch.no_grad()
     def _validate(self, step: int) -> dict[str, float]:
         index = np.arange(min(self.settings.train.val_regions, self.data.count("val")))
-        return {"val/loss": float(self._told(index, slice(None), OneProcess(), "val"))}
+        return {"val/loss": float(self._loss(index, slice(None), OneProcess(), "val"))}
 
     def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
-        """Look at regions, with a graph."""
+        """Read and encode regions, with gradients."""
         regions = self.data.regions(split, index)
         seen = self.policy.see(regions.images)
         return seen, masks_at(regions.masks, self.policy.mask_size).to(self.device), regions.captions

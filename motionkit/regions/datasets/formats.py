@@ -1,4 +1,4 @@
-"""Formats of regions: COCO's referring expressions, Sa2VA's finetune file, a file with a region a line."""
+"""Formats of regions: COCO's referring expressions, Sa2VA's finetune file, a file with a region per line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CONVERT = (
 
 @dataclass(frozen=True)
 class _Ref:
-    """What is said of an annotation."""
+    """Sentences about an annotation."""
 
     annotation: object
     image: object
@@ -41,7 +41,7 @@ class _Ref:
 
 
 class Coco:
-    """See `motionkit.regions.datasets.rows.Source`. Each sentence is a region of its own."""
+    """See `motionkit.regions.datasets.rows.Source`. Each sentence is a region."""
 
     inputs: Mapping[str, str] = {}
 
@@ -71,7 +71,9 @@ class Coco:
         names = [name for name in self._files.values() if isinstance(name, str) and name]
         self._folder = picture_folder(instances.parent, images, names[0] if names else "")
         used = [self._files.get(_key(self._image_of(ref))) for ref in self._refs]
-        self.mark = fingerprint(documents, [self._folder / row for row in used if isinstance(row, str)], self._folder)
+        self.mark = fingerprint(
+            documents, [self._folder / name for name in used if isinstance(name, str)], self._folder
+        )
 
     def __len__(self) -> int:
         return len(self._refs)
@@ -98,7 +100,7 @@ class Coco:
 
 
 def _key(value: object) -> object:
-    """Return an id that can be looked up; lists cannot."""
+    """Return an id that can be a key; None for any other value."""
     return value if isinstance(value, (int, str)) else None
 
 
@@ -107,7 +109,7 @@ def _rows(table: list[Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _text(sentence: object) -> object:
-    """Return the words of a sentence: the text itself, or what REFER calls sent (lower case) or raw."""
+    """Return the text of a sentence: itself, or REFER's entry sent (lower case) or raw."""
     return (sentence.get("sent") or sentence.get("raw")) if isinstance(sentence, Mapping) else sentence
 
 
@@ -120,7 +122,7 @@ def _refs(table: object) -> Iterator[_Ref]:
 
 
 def _own(annotations: Mapping[object, Mapping[str, Any]]) -> Iterator[_Ref]:
-    """Yield what annotations say of themselves."""
+    """Yield the sentences in annotations."""
     for key, annotation in annotations.items():
         texts = next(
             (annotation[name] for name in ("sentences", "expressions", "caption") if annotation.get(name)), None
@@ -141,7 +143,7 @@ def _refs_file(folder: Path, part: str, instances: Path) -> Path | None:
 
 
 def _read_refs(file: Path) -> list[Any]:
-    """Read a refs file; a pickle is read without running it, which works for the binary ones of plain values."""
+    """Read a refs file; a pickle is read without running it, which is possible for binary ones of plain values."""
     if file.suffix == ".json":
         return read_json(file, list, limit=_LIMIT, bulk=True)
     try:
@@ -200,14 +202,14 @@ class Finetune:
         return Record(self.where(number), self._folder / image, parts, split_of(row.get("split")))
 
 
-# A file with a region a line: ``{"image": "a.jpg", "mask": "a.png", "caption": "a red cup"}``.
+# A file with a region per line: ``{"image": "a.jpg", "mask": "a.png", "caption": "a red cup"}``.
 
 
 WANTED_LINES = ("image", "mask", "caption")
 
 
 class Lines:
-    """See `motionkit.regions.datasets.rows.Source`. The places of the lines are kept, not the lines."""
+    """See `motionkit.regions.datasets.rows.Source`. Keeps the offsets of the lines, not the lines."""
 
     inputs: Mapping[str, str] = {}
 

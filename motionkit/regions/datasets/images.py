@@ -27,7 +27,7 @@ _KNOWN = "HaochenWang/Grasp-Any-Region-Dataset"
 
 
 def find_folder(place: Path | None, revision: str, subset: str) -> tuple[Path, str]:
-    """Return the folder, and the commit where it is the hub's."""
+    """Return the folder, and the commit if it is from the hub."""
     if place is None:
         raise MotionkitError("--dataset grasp-any-region needs --dataset.path.", fix=f"give its folder, or {_KNOWN}.")
     folder, path = place.expanduser(), place.as_posix()
@@ -71,7 +71,7 @@ def _letters(first: str) -> str:
 
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""Formats that are decoded without another program; PostScript, for one, is a program itself."""
+"""Formats that are decoded by Pillow alone; PostScript, for example, is a program that would run."""
 
 LARGEST_FILE = 256 << 20
 """Bytes of an encoded picture."""
@@ -86,7 +86,7 @@ _TURNS = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a picture before it is used."""
+    """Facts of a picture from its header."""
 
     mark: int  # hash of its bytes
     size: tuple[int, int]  # ``(height, width)`` upright
@@ -108,7 +108,7 @@ def read_picture(place: bytes | Path) -> bytes:
 
 
 def mark_of(data: bytes) -> int:
-    """Return 63 bits of a hash of a picture's bytes, the same wherever the file lies."""
+    """Return 63 bits of a hash of a picture's bytes."""
     digest = blake2b(data, digest_size=8, salt=len(data).to_bytes(8, "little")).digest()
     return int.from_bytes(digest, "little") >> 1
 
@@ -126,8 +126,8 @@ def look(data: bytes, *, max_pixels: int, decode: bool) -> Facts:
 def load(
     data: bytes,  # the encoded picture
     *,
-    max_pixels: int,  # above so many it is not opened
-    max_side: int,  # larger ones are scaled down to this length of their longer side; 0 leaves them
+    max_pixels: int,  # a larger picture is refused
+    max_side: int,  # the longer side of a larger picture is scaled down to this length; 0: never
     ground: str = "white",  # colour behind what is transparent
 ) -> NDArray[np.uint8]:
     """Return ``[H, W, 3]`` RGB, upright."""
@@ -157,7 +157,7 @@ def fit(size: tuple[int, int], most: int) -> tuple[int, int]:
 
 
 def upright(mask: NDArray[np.bool_], turn: int) -> NDArray[np.bool_]:
-    """Turn an array ``[H, W]`` as EXIF's orientation says."""
+    """Turn an array ``[H, W]`` by EXIF's orientation."""
     if turn in (5, 6, 7, 8):
         mask = mask.T
     if turn in (2, 3, 6, 7):
@@ -169,7 +169,7 @@ def upright(mask: NDArray[np.bool_], turn: int) -> NDArray[np.bool_]:
 
 @contextmanager
 def _opened(data: bytes, max_pixels: int) -> Iterator[Image.Image]:
-    """Open a picture; whatever goes wrong with it inside the block makes it unusable."""
+    """Open a picture; any error inside the block makes it unusable."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd headers, and of sizes, which are checked here
@@ -207,7 +207,7 @@ def _rgb(image: Image.Image, ground: str) -> Image.Image:
 
 _PICTURES = ("images", "train2014", "train2017")
 _WHOLE, _ENDS = 2_000_000_000, 1 << 16
-"""Bytes of all pictures up to which each is read whole for the fingerprint; of each picture where there are more."""
+"""Bytes of all pictures up to which all of them are hashed; bytes at both ends of each that are hashed otherwise."""
 
 
 def given(path: Path | None, name: str, wanted: str) -> Path:
@@ -227,7 +227,7 @@ def one_file(
     *,
     part: str = "",  # text that the name must hold
 ) -> Path:
-    """Return the file itself, or the one in a folder that fits the first pattern any file fits."""
+    """Return the file itself, or the single file of a folder that matches the first pattern with a match."""
     if path.is_file():
         return path
     for pattern in patterns:
@@ -245,7 +245,7 @@ def one_file(
 
 
 def require_keys(rows: Iterable[Mapping[Any, Any]], wanted: Sequence[str], path: Path, *, row: str, none: str) -> None:
-    """Refuse a file in which a key is found nowhere."""
+    """Refuse a file whose rows all lack a key."""
     keys = {str(key) for table in rows for key in table}
     if missing := [key for key in wanted if key not in keys]:
         raise MotionkitError(
@@ -270,10 +270,10 @@ def picture_folder(folder: Path, chosen: Path | None, first: str) -> Path:
 
 
 def fingerprint(documents: Iterable[Path], pictures: Iterable[Path], root: Path) -> str:
-    """Return a hash of the content of documents and pictures and of the pictures' names, wherever they lie.
+    """Return a hash of documents, pictures and the pictures' names.
 
-    Pictures of more than 2 GB together are known by their sizes and the first and last 64 kB of each: to read all of
-    them would take minutes.
+    Of pictures of more than 2 GB together only sizes and the first and last 64 kB of each are hashed: reading all would
+    take minutes.
     """
     mark = sha256()
     for path in documents:
@@ -291,7 +291,7 @@ def fingerprint(documents: Iterable[Path], pictures: Iterable[Path], root: Path)
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a plain file; -1 where there is none."""
+    """Return the bytes of a plain file; -1 if there is none."""
     try:
         state = path.stat()
     except (OSError, ValueError):
@@ -309,7 +309,7 @@ def _add_content(mark: Any, path: Path, *, whole: bool) -> None:
                 mark.update(file.read(_ENDS))
                 file.seek(max(0, path.stat().st_size - _ENDS))
                 mark.update(file.read())
-    except OSError:  # it is left out, with the reason, when its rows are looked at
+    except OSError:  # it is left out, with the reason, when its rows are indexed
         mark.update(b"unreadable")
 
 

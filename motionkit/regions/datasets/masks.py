@@ -1,4 +1,4 @@
-"""Masks as files have them: run-length encoding, polygons, or a black and white picture."""
+"""Masks in files: run-length encoding, polygons, or a black and white picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RINGS = 1_000
 """Polygons of a mask."""
 
 _CROSSINGS = 8_000_000
-"""Rows that the borders of a mask's polygons may cross together, which takes about a second."""
+"""Most rows that the borders of a mask's polygons may cross together, which takes about a second."""
 
 _FAR = 1e6
 
@@ -29,10 +29,10 @@ def fill_polygons(
     mask: object,  # a polygon [x, y, x, y, ...] or a list of them; 0 is the left or upper edge of the first pixel
     size: tuple[int, int],  # ``(H, W)``
 ) -> NDArray[np.bool_]:
-    """Return ``[H, W]`` bool: pixels whose middle is in one of the polygons, where these cross themselves by even-odd.
+    """Return ``[H, W]`` bool: pixels whose middle is in one of the polygons, by the even-odd rule.
 
-    Pillow's own polygons also take in the pixels that a border touches: half a pixel on every side, a third of the area
-    of a small region.
+    Pillow's polygons also include the pixels that a border touches: half a pixel on every side, a third of the area of
+    a small region.
     """
     runs = _runs(mask, size)
     inside = np.arange(len(runs)) % 2 == 1
@@ -40,7 +40,7 @@ def fill_polygons(
 
 
 def polygon_area(mask: object, size: tuple[int, int]) -> int:
-    """Return how many pixels `fill_polygons` would fill, without filling them."""
+    """Return the area that `fill_polygons` would fill, in pixels, without filling it."""
     return int(_runs(mask, size)[1::2].sum())
 
 
@@ -66,9 +66,9 @@ def _runs(mask: object, size: tuple[int, int]) -> NDArray[np.int64]:
 
 
 def _edges(points: NDArray[np.float64], size: tuple[int, int], most: int) -> NDArray[np.int64]:
-    """Return where the runs inside a polygon ``[P, 2]`` begin and end in turn, sorted, counted row after row.
+    """Return begins and ends, in turn, of the runs inside a polygon ``[P, 2]``, as sorted pixel indices (scanline).
 
-    Each border that is crossed on the way from the left switches inside and outside; a row crosses an even number.
+    Along a row each border switches between inside and outside; a row crosses an even number.
     """
     height, width = size
     x, y = points.T
@@ -96,14 +96,14 @@ def _points(ring: object) -> NDArray[np.float64]:
     except OverflowError:  # a whole number of hundreds of digits
         values = np.array([np.inf])
     if not np.isfinite(values).all() or abs(values).max() > _FAR:
-        raise UnusableError(BAD_MASK, "a polygon with numbers that are no pixels")
+        raise UnusableError(BAD_MASK, "a polygon with numbers that are not pixels")
     return values.reshape(-1, 2)
 
 
 # COCO's run-length encoding: lengths of runs of 0 and 1 in turn, column after column, plain or as letters.
 #
-# The letters hold 5 bits each, from ``0`` up, with a sixth bit that says that more follow; from the fourth number on
-# they hold the difference to the number before the last (pycocotools, ``maskApi.c``).
+# A letter has 5 bits of a number, from ``0`` up, and a continuation bit; from the fourth number on they encode the
+# difference to the number before the last (pycocotools, ``maskApi.c``).
 
 
 _LETTERS = 10  # of one number: 50 bits
@@ -137,11 +137,11 @@ def runs_of(
 
 
 def _from_letters(letters: NDArray[np.uint8], most: int) -> NDArray[np.int64]:
-    """Return the numbers; refuse any that is not within `most` of 0, as a run and a difference of two runs are."""
+    """Decode the numbers; a run, or a difference of two runs, has an absolute value of at most `most`."""
     values = letters.astype(np.int64) - 48
     last = (values & 32) == 0  # the letter that ends a number
     if not len(values) or values.min() < 0 or values.max() > 63 or not last[-1]:
-        raise UnusableError(BAD_MASK, "RLE with letters that are none")
+        raise UnusableError(BAD_MASK, "RLE with invalid letters")
     ends = np.flatnonzero(last)
     starts = np.concatenate([[0], ends[:-1] + 1])
     place = np.arange(len(values)) - np.repeat(starts, ends - starts + 1)
@@ -166,7 +166,7 @@ def draw_runs(runs: NDArray[np.int64], size: tuple[int, int]) -> NDArray[np.bool
 
 
 def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
-    """Return the share of the picture that a mask covers, above 0; runs and polygons are not drawn for it."""
+    """Return the share of the picture that a mask covers, above 0, without drawing runs and polygons."""
     if isinstance(mask, Mapping) and mask:
         runs, size = runs_of(mask)
         _fitting(size, facts)
@@ -181,14 +181,10 @@ def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
 
 
 def draw_mask(mask: object, facts: Facts, *, max_pixels: int, size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return ``[H, W]`` bool, upright.
+    """Return ``[H, W]`` bool, upright, scaled down to `size` so that no mask vanishes.
 
-    Args:
-        mask: COCO RLE, a polygon ``[x, y, x, y, ...]`` or a list of them in pixels of the upright picture, or the path
-            of a picture that is bright inside.
-        facts: Of the picture.
-        max_pixels: Above so many a mask is not opened.
-        size: ``(H, W)``; a mask of a larger picture is scaled down to it, and does not vanish.
+    `mask` is COCO RLE, a polygon ``[x, y, x, y, ...]`` or a list of them in pixels of the upright picture, or the path
+    of a picture that is bright inside.
     """
     drawn = _drawn(mask, facts, max_pixels)
     if not drawn.any():
@@ -223,7 +219,7 @@ def _fitting(size: tuple[int, ...], facts: Facts) -> None:
 
 
 def _picture(path: Path, max_pixels: int) -> NDArray[np.bool_]:
-    """Return a mask from a picture: True where it is brighter than half of its brightest pixel."""
+    """Return a mask from a picture: pixels brighter than half of the brightest one."""
     try:
         data = read_picture(path)
         colours = load(data, max_pixels=max_pixels, max_side=0, ground="black")

@@ -1,4 +1,4 @@
-"""Pictures of regions, with what a policy said of them and drew of its own words."""
+"""Pictures of regions, with a policy's captions and its masks of these."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def picture(
 
 
 def _at(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return a mask at another size: each pixel takes the cell that it lies in."""
+    """Resize a mask by nearest neighbour."""
     rows = np.arange(size[0]) * mask.shape[0] // size[0]
     columns = np.arange(size[1]) * mask.shape[1] // size[1]
     return np.asarray(mask[rows][:, columns])
 
 
 def _edge(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the pixels just inside of a mask's border, two wide."""
+    """Return the inner border of a mask, two pixels wide (mask minus its erosion)."""
     inner = mask
     for _ in range(2):
         padded = np.pad(inner, 1, mode="edge")
@@ -71,7 +71,7 @@ def _edge(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 GALLERY, INDEX = "gallery", "gallery.json"
 SUFFIX = ".webp"
 _GROUP = 8
-"""Regions of a group: the first ones, and those at either end."""
+"""Regions of each group: the first ones, the highest and the lowest."""
 
 _SCORES = ("cycle_iou", "judge_iou", "unique", "meteor", "cider", "referring_iou")
 """Scores that are kept of a region."""
@@ -80,17 +80,17 @@ _FIRST, _UP, _DOWN = "first", "up", "down"
 
 
 def write_gallery(
-    folder: Path,  # created when absent; pictures of an earlier gallery in it go
+    folder: Path,  # created if it is missing; pictures of an earlier gallery are deleted
     data: RegionDataset,
     split: Split,
     index: NDArray[np.int64],  # [R] the regions that were measured
-    after: RegionFigures,  # what the policy says, in its likeliest words, and draws of them
+    after: RegionFigures,  # greedy captions of the policy, and its masks of them
     before: RegionFigures | None = None,  # the same of the policy that it is compared with
 ) -> None:
     """Write pictures of some regions: image, region, and the policy's mask of its own caption.
 
-    They are the first regions, and those whose cycle IoU gained and lost most; without `before` those where it is
-    highest and lowest.
+    They are the first regions, and those whose cycle IoU gained and lost most; without `before` those with the highest
+    and the lowest.
     """
     folder.mkdir(parents=True, exist_ok=True)
     figures = {"after": after} if before is None else {"before": before, "after": after}

@@ -1,4 +1,4 @@
-"""What is known of measured regions beside their masks and captions: truth, and what is absent."""
+"""Ground truth of regions beyond masks and captions: what scenes show, and captions of absent objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from motionkit.contracts.dataset import Claim, KnowsScenes, NamesAbsent, RegionD
 from motionkit.contracts.policy import HasLimits
 from motionkit.tracking import label_of
 
-# Captions of what an image does not show.
+# Captions of absent objects.
 
 
 _PART = 64
@@ -22,13 +22,12 @@ _PART = 64
 def absent_captions(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> tuple[list[str], bool]:
     """Return a caption for each region whose object is not in the image.
 
-    Data that know what they show name something else (`motionkit.contracts.dataset.NamesAbsent`). Of other data each
-    region gets the caption of a region of another image, from half of the regions further on: what it names may be in
-    the image by chance.
+    Data that know their scenes name absent objects (`motionkit.contracts.dataset.NamesAbsent`). With other data each
+    region gets the caption of a region of another image, half of the regions further on, which may fit by chance.
 
     Returns:
-        The captions, and whether it is certain that nothing fits them. A region has an empty one where every caption
-        of another image is its own.
+        The captions, and whether it is certain that nothing fits them. A caption is empty if every caption of another
+        image is also one of this image.
     """
     if isinstance(data, NamesAbsent):
         return list(data.absent(split, index)), True
@@ -57,11 +56,11 @@ def borrowed(
     return texts
 
 
-# What is true of captions, for data that know what their images show.
+# Truth of captions, for data that know their scenes.
 
 
 TRUTH = ("unique", "attributes_right", "attributes_wrong", "attributes_left_out", "over_specified")
-"""Figures that need it."""
+"""Figures that need the scenes."""
 
 
 @dataclass(frozen=True)
@@ -74,29 +73,24 @@ class Truth:
     def score(self, captions: Sequence[str]) -> dict[str, NDArray[np.float64]]:
         """Return figures ``[R]`` of captions.
 
-        ``unique``: 1 where all that is said is true of the object, and of no other object all of it is; a caption that
-        says nothing is not, nor is one with a word that cannot be read. ``attributes_right``, ``attributes_wrong``,
-        ``attributes_left_out``: shares of the attributes, and of the relations that the caption has. An attribute that
-        is said twice is wrong where one of them is. ``over_specified``: 1 where a unique caption would also be so
-        without one of its attributes or relations; the noun stays. ``<attribute>_right`` and so on: 1 or 0.
-
-        Args:
-            captions: R texts.
+        ``unique``: 1 if the caption is true of the object and of no other one; 0 if it names nothing, or has an unknown
+        word. ``attributes_right``, ``attributes_wrong``, ``attributes_left_out``: shares of the attributes, and of the
+        relations that the caption has. An attribute that is named twice is wrong if one of the values is.
+        ``over_specified``: 1 if a unique caption stays unique without one of its attributes or relations; the noun
+        stays. ``<attribute>_right`` and so on: 1 or 0.
         """
-        rows = [
-            self._one(self.data.read(text), scene) for text, scene in zip(captions, self.scenes, strict=True)
-        ]  # fmt: skip
+        rows = [self._scored(self.data.read(text), scene) for text, scene in zip(captions, self.scenes, strict=True)]
         return {name: np.array([row[name] for row in rows], np.float64) for name in rows[0]} if rows else {}
 
     def shows(self, captions: Sequence[str]) -> NDArray[np.bool_]:
-        """Return ``[R]``, True where an object of the scene fits a caption that says something."""
+        """Return ``[R]``, True if an object of the scene fits a caption that is not empty."""
         claims = [self.data.read(text) for text in captions]
         pairs = zip(claims, self.scenes, strict=True)
         return np.array(
             [bool(claim.said) and any(self._fits(claim, t, s) for t in s.things) for claim, s in pairs], bool
         )
 
-    def _one(self, claim: Claim, scene: Scene) -> dict[str, float]:
+    def _scored(self, claim: Claim, scene: Scene) -> dict[str, float]:
         thing = scene.things[scene.meant]
         attributes: dict[str, float] = {}
         rights = wrongs = 0
@@ -133,7 +127,7 @@ class Truth:
         )
 
     def _stands(self, relation: str, other: Claim, thing: Thing, scene: Scene) -> bool:
-        """Return whether a thing stands so to another one that fits what is said of it."""
+        """Return whether a thing has the relation to another one that fits a claim."""
         return any(
             candidate is not thing
             and self._fits(other, candidate, scene)
@@ -152,21 +146,21 @@ def _shorter(claim: Claim, noun: str) -> Iterator[Claim]:
 
 
 def open_truth(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> Truth | None:
-    """Return the truth of some regions; None where the data do not know it."""
+    """Return the scenes of some regions; None if the data do not know them."""
     return Truth(data, data.scenes(split, index)) if isinstance(data, KnowsScenes) else None
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of R regions."""
+    """Ground truth of R regions."""
 
-    truth: Truth | None  # what their images show; None where the data do not say it
-    absent: Sequence[str]  # r captions of what is not in the image; an empty one is left out
+    truth: Truth | None  # their scenes; None if the data do not know them
+    absent: Sequence[str]  # R captions of absent objects; an empty one is left out
     certain: bool  # whether it is certain that nothing fits them
-    present: int = 0  # captions of the data that were left out of `absent`, since an object of the image fits them
+    present: int = 0  # captions that were left out of `absent`, since an object of the image fits them
 
     def notes(self, name: str) -> list[str]:
-        """Return in sentences what is not measured, or not for sure, with data of this name."""
+        """Return notes on what is not measured, or only approximately, with data of this name."""
         notes = []
         if self.truth is None:
             rows = ", ".join(label_of(f"{key}_greedy") for key in TRUTH)
@@ -186,7 +180,7 @@ class Known:
 
 
 def look_up(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> Known:
-    """Return what is known of regions of a split."""
+    """Return the ground truth of regions of a split."""
     absent, certain = absent_captions(data, split, index)
     truth = open_truth(data, split, index)
     if truth is None or not certain:
@@ -200,7 +194,7 @@ def limits_of(
     policy: object,
     captions: Sequence[str],  # the data's
 ) -> list[str]:
-    """Return in sentences at what size a policy sees images, and how many of the words it knows."""
+    """Return notes on a policy's image size, and on the share of the data's words that it knows."""
     if not isinstance(policy, HasLimits):
         return []
     notes = [f"the policy sees {policy.sees}."]

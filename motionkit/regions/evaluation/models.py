@@ -1,4 +1,4 @@
-"""The region policy that is asked for, the one that it is compared with, and the data of both."""
+"""Opens the region policy to measure, the one that it is compared with, and their data."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ class RegionModels:
     """Policies to measure."""
 
     policy: RegionPolicy
-    # What it is compared with, and what judges its captions; None compares it with nothing, and it judges itself
-    start: RegionPolicy | None
+    start: RegionPolicy | None  # what it is compared with and judged by; None: there is nothing, and it judges itself
     label: str  # the policy in words
     base: str  # the other one in words; empty without one
     run: runs.RunInfo | None  # the run that made the policy, if one did
@@ -39,7 +38,7 @@ def open_region_data(model: str, chosen: Chosen | None) -> tuple[str, RegionData
 
 
 def open_region_models(
-    model: str,  # ``starter``, a run, or a folder of a policy; empty where `chosen` names its own
+    model: str,  # ``starter``, a run, or a folder of a policy; empty if `chosen` names its own
     chosen: Chosen | None,  # ``--policy``; None takes that of the run or the folder
     base: str,  # what to compare with, named as `model`; empty: what the run started from
     *,
@@ -57,7 +56,7 @@ def open_region_models(
         return RegionModels(policy, _open(base, None, data, device), model, base, info)
     table = info.config.get("policy") if info is not None else None
     if chosen is not None and isinstance(table, Mapping) and table.get("name") == chosen.name:
-        # What was typed counts, such as that code is trusted; where the run started from is the run's to say.
+        # Typed options hold, such as that code is trusted; the checkpoint is the one that the run started from.
         started = {**chosen.options.model_dump(mode="json"), "checkpoint": str(table.get("checkpoint", ""))}
         begun: Chosen | None = choose_one("policies", chosen.name, started, typed=True)
     else:
@@ -70,9 +69,9 @@ def open_region_models(
 
 def _open(model: str, chosen: Chosen | None, data: RegionDataset, device: torch.device) -> RegionPolicy:
     if chosen is None and model != STARTER:
-        model_found = _found(model)
-        table = model_found.run.config.get("policy") if model_found.run is not None else None
-        chosen = choose_from_file("policies", table) or choose_one("policies", model_found.plugin, {})
+        located = _found(model)
+        table = located.run.config.get("policy") if located.run is not None else None
+        chosen = choose_from_file("policies", table) or choose_one("policies", located.plugin, {})
     if chosen is None:
         chosen = choose_one("policies", _OURS, {})
     options = {**chosen.options.model_dump(mode="json"), "checkpoint": model}

@@ -1,4 +1,4 @@
-"""What ``eval sa2va`` and a run of ``sa2va-rl`` print: tables, one sentence, and what each figure means."""
+"""Results of ``eval sa2va`` and of ``sa2va-rl``: tables, a verdict, and the meaning of each figure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from motionkit.tracking import definition, label_of, result_table, results
 _EXPLAINED = (
     *GREEDY, "giou", "ciou", "precision_50", "no_target", "cycle_iou",
 )  # fmt: skip
-"""Figures that are explained; sampled captions have the figures of the likeliest words, of which one is enough."""
+"""Figures that are explained; of those of sampled captions, which have the same meaning, one is enough."""
 
 Figures = Mapping[str, Mapping[str, Any]]
 
 
 def explained() -> list[tuple[str, str]]:
-    """Return every figure with its meaning; a row that says less belongs to the one before it."""
+    """Return every figure with its meaning."""
     rows = {name: _within(definition(f"regions/{name}").meaning) for name in _EXPLAINED}
     return [(label_of(name), "of sampled captions" if name in SAMPLED else text) for name, text in rows.items()]
 
 
 def _within(sentence: str) -> str:
-    """Return a sentence as it stands within another one; a name such as METEOR stays as it is."""
+    """Return a sentence in lower case at its start, unless with a name such as METEOR, and without its full stop."""
     first = sentence.partition(" ")[0]
     return (sentence[:1].lower() if first[1:].islower() else sentence[:1]) + sentence[1:].removesuffix(".")
 
@@ -35,7 +35,7 @@ def tables(
     compared: bool,  # whether there is a policy before
     equal: float | None = None,  # temperature of equal entropy
 ) -> list[dict[str, Any]]:
-    """Return tables: what one gets, sampled captions, and attributes one by one."""
+    """Return tables: greedy captions and masks, sampled captions, and attributes."""
     lead = {name: values for name, values in figures.items() if name in FIGURES and name not in SAMPLED}
     sampled = {name: values for name, values in figures.items() if name in SAMPLED}
     if compared:
@@ -48,7 +48,7 @@ def tables(
 
 def sampled_table(
     figures: Figures,  # before, after, and ``equal_entropy`` of each
-    equal: float | None,  # temperature of equal entropy; None compares with the policy before as it is
+    equal: float | None,  # temperature of equal entropy; None compares with the policy before at its temperature
 ) -> dict[str, Any]:
     """Return the table of sampled captions."""
     blocks = {name: {**values, **(values.get("equal_entropy") or {})} for name, values in figures.items()}
@@ -73,17 +73,14 @@ def sampled_table(
 def attribute_table(
     figures: Figures,  # ``<attribute>_right_greedy``, ``_wrong_greedy`` and ``_left_out_greedy``
 ) -> list[dict[str, Any]]:
-    """Return the table of attributes one by one, in a list; an empty one where there are none."""
+    """Return a list with the table of attributes; empty if there are none."""
     sides = [side for side in ("before", "after", "data") if any(side in values for values in figures.values())]
     rows = []
     for name, values in figures.items():
         rows.append((label_of(name), *(_text(name, values[side]) if side in values else "-" for side in sides)))
     title = "Attributes, as share of the captions"
-    return (
-        [{"title": title, "columns": ["", *sides], "rows": rows, "numbers": list(range(1, len(sides) + 1))}]
-        if rows
-        else []
-    )
+    table = {"title": title, "columns": ["", *sides], "rows": rows, "numbers": list(range(1, len(sides) + 1))}
+    return [table] if rows else []
 
 
 def _values(figures: Figures, title: str) -> dict[str, Any]:
@@ -103,7 +100,7 @@ def verdict(
     *,
     compared: bool,  # whether there is a policy before
     equal: float | None = None,  # temperature of equal entropy
-    lead: bool = True,  # whether the first figure is said; the headline of a run has it already
+    lead: bool = True,  # with the first figure, which the headline of a run has already
 ) -> str:
     """Return the main figures in a sentence: of greedy captions, then of sampled ones."""
     names = [name for name in _MAIN[not lead :] if name in figures]
@@ -141,12 +138,12 @@ def _beside(figures: Figures, equal: float | None) -> str:
 def side_effects(
     figures: Figures,  # before, after and the interval of the change, of greedy captions
 ) -> list[str]:
-    """Return what became worse, in sentences: attributes named wrongly, longer captions, masks of absent objects."""
+    """Return a sentence for each figure that got worse: wrong attributes, longer captions, masks of absent objects."""
     return [text for _, text in _effects(figures)]
 
 
 def _effects(figures: Figures) -> list[tuple[str, str]]:
-    """Return each in a few words and in a sentence."""
+    """Return each side effect in a few words and in a sentence."""
     effects: list[tuple[str, str]] = []
     wrong, words, absent = (figures.get(name) for name in ("attributes_wrong_greedy", "words_greedy", "no_target"))
     if wrong and wrong["ci95"][0] > 0:
@@ -163,11 +160,11 @@ def _effects(figures: Figures) -> list[tuple[str, str]]:
 
 
 LONGER = 0.2
-"""Share by which captions may grow before it is said."""
+"""Share by which captions may grow before it is reported."""
 
 
 def describe_sampled(temperature: float, equal: float | None, nats: float, count: int) -> str:
-    """Return how sampled captions are compared, in a sentence."""
+    """Return a sentence on how sampled captions are compared."""
     if equal is None:
         return f"Sampled captions: temperature {temperature:g}."
     return (

@@ -62,9 +62,9 @@ def find_base(
     source: str,  # folder or hub id
     revision: str,  # commit, branch or tag on the hub; empty for the newest
     *,
-    moved: str = "",  # what to do where it is no longer in place
+    moved: str = "",  # the fix if it is no longer in place
 ) -> tuple[Path, str]:
-    """Return the folder of a model, and its commit where it is on the hub."""
+    """Return the folder of a model, and its commit if it is on the hub."""
     place = Path(source).expanduser()
     if (place / "config.json").is_file():
         return place, ""
@@ -106,7 +106,9 @@ def export_hf(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tupl
     place.claim()
     saved = find_model(Path(checkpoint).expanduser(), REGION_ARTIFACT, DOCUMENT)
     if saved is None:
-        raise MotionkitError(f"{checkpoint} is no trained Sa2VA.", fix="give a run of sa2va-rl or its policy folder.")
+        raise MotionkitError(
+            f"{checkpoint} is not a trained Sa2VA.", fix="give a run of sa2va-rl or its policy folder."
+        )
     document = read_document(saved.document)
     moved = f"set base.place in {saved.document} to where it is now."
     base, _ = find_base(document.base.place, document.base.revision, moved=moved)
@@ -127,7 +129,7 @@ def export_hf(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tupl
 
 
 class Changes:
-    """What training changed of a base's weights."""
+    """Merges trained weights and adapters into a base's weights."""
 
     def __init__(self, trained: Mapping[str, Tensor], scale: float) -> None:
         self._trained, self._scale, self._done = trained, scale, set[str]()
@@ -135,7 +137,7 @@ class Changes:
     def applied(self, path: Path) -> Iterator[tuple[str, Tensor]]:
         """Yield the tensors of a file of safetensors, changed."""
         with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 -- a handle, no mapping
+            for name in file.keys():  # noqa: SIM118 -- a handle, not a mapping
                 yield name, self._changed(name, file.get_tensor(name)).contiguous()
 
     def left(self) -> list[str]:
@@ -180,7 +182,7 @@ def guide_file(place: Path, options: Sa2vaOptions) -> Path | None:
 
 
 def load_guide(policy: Sa2vaPolicy, path: Path) -> None:
-    """Put the trained weights of a guide's checkpoint into a policy, by name, and say what was not found."""
+    """Load the trained weights of a guide's checkpoint by name, and log what was not found."""
     stored = _named(weights.read(path), path)
     current = policy.tensors()
     taken = {name: stored[name].float() for name in current if name in stored}
@@ -204,7 +206,7 @@ def load_guide(policy: Sa2vaPolicy, path: Path) -> None:
             missing[group] = f"{absent} of {len(names)} of the {group}"
     left = f"; not found: {', '.join(missing.values())}; these are as in the base" if missing else ""
     _logger.warning("%s: %s weights taken%s", path.name, f"{len(taken):,}", left)
-    _say_state(path.parent / _STATE)
+    _log_state(path.parent / _STATE)
 
 
 def _named(content: object, path: Path) -> dict[str, Tensor]:
@@ -219,7 +221,7 @@ def _named(content: object, path: Path) -> dict[str, Tensor]:
 
 
 def _renamed(name: str) -> str:
-    """Return a name without the wrappers of training code, and with adapters where `peft` injects them."""
+    """Return a name without the prefixes of training code, and with adapters named as `peft` injects them."""
     for part in _PARTS:
         if (at := name.find(f"{part}.")) >= 0 and _PREFIXES.sub("", name[: at + 1]) == name[at]:
             name = name[at:]
@@ -227,8 +229,8 @@ def _renamed(name: str) -> str:
     return name.replace("language_model.base_model.model.", "language_model.", 1)
 
 
-def _say_state(path: Path) -> None:
-    """Say how far the guide's run was; its optimiser starts anew."""
+def _log_state(path: Path) -> None:
+    """Log how far the guide's run was; its optimiser starts anew."""
     if not path.is_file():
         return
     state = weights.read(path)
@@ -263,7 +265,13 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
     half = options.dtype == "bfloat16" or (options.dtype == "auto" and torch.device(device).type == "cuda")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
-        parts = _open_parts(folder, torch.bfloat16 if half else torch.float32, options)
+        dtype = torch.bfloat16 if half else torch.float32
+        config = read_json(folder / "config.json", dict, fix="copy the folder again.")
+        parts: Parts
+        if config.get("model_type") == MODEL_TYPE:
+            parts = open_composite(folder, dtype)
+        else:
+            parts = open_published(folder, dtype, trusted=options.trust_remote_code)
     published = isinstance(parts, PublishedParts)
     code = code_of(folder) if published else ""
     base = Base(source if commit else str(folder.resolve()), commit, mark_of(folder), code)
@@ -280,20 +288,13 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
     return policy
 
 
-def _open_parts(folder: Path, dtype: torch.dtype, options: Sa2vaOptions) -> Parts:
-    config = read_json(folder / "config.json", dict, fix="copy the folder again.")
-    if config.get("model_type") == MODEL_TYPE:
-        return open_composite(folder, dtype)
-    return open_published(folder, dtype, trusted=options.trust_remote_code)
-
-
 def _tokenizer(folder: Path, options: Sa2vaOptions, *, published: bool) -> Any:
     import transformers
 
     kind = transformers.AutoTokenizer if published else transformers.PreTrainedTokenizerFast
     code = {"trust_remote_code": options.trust_remote_code} if published else {}
     try:
-        with shims() if published else nullcontext():  # the tokenizer of a published folder asks for its configuration
+        with shims() if published else nullcontext():  # the tokenizer of a published folder imports its configuration
             return kind.from_pretrained(str(folder), local_files_only=True, **code)
     except (OSError, ValueError, KeyError) as error:
         raise MotionkitError(
@@ -302,7 +303,7 @@ def _tokenizer(folder: Path, options: Sa2vaOptions, *, published: bool) -> Any:
 
 
 def _adapt(network: nn.Module, options: Sa2vaOptions) -> None:
-    """Put adapters into the language model; its own weights stay as they are."""
+    """Inject adapters into the language model."""
     if not options.lora_rank:
         return
     import peft
@@ -322,7 +323,7 @@ def _adapt(network: nn.Module, options: Sa2vaOptions) -> None:
 
 
 def _as_float32(policy: Sa2vaPolicy) -> None:
-    """Keep what is trained in float32: small steps would be rounded away in bfloat16."""
+    """Keep trained weights in float32: small steps would be rounded away in bfloat16."""
     trained = policy.tensors().keys()
     for name, parameter in policy.network.named_parameters():
         parameter.requires_grad_(False)

@@ -33,12 +33,12 @@ _KEPT = ("lora_rank", "lora_alpha", "max_tiles", "max_words", "question", "seed"
 
 @dataclass(frozen=True)
 class Base:
-    """Where a model came from."""
+    """Origin of a model."""
 
     place: str  # folder or hub id
     revision: str  # commit on the hub; empty for a folder
     mark: str  # hash of its configuration, tokenizer and code, and of the names and sizes of its weights
-    code: str = ""  # hash of the code that ran; empty where none did
+    code: str = ""  # hash of the code that ran; empty if none did
 
 
 class Sa2vaDocument(BaseModel):
@@ -64,7 +64,7 @@ class Language:
     """A causal language model of transformers that reads embedded prompts.
 
     Prompts are padded on the left, so that all answers begin at one place; positions count from a prompt's own start,
-    so that a prompt says the same alone and in a batch.
+    so that a prompt gives the same result alone and in a batch.
     """
 
     def __init__(self, model: Any, words: Words) -> None:
@@ -81,27 +81,23 @@ class Language:
         return self._states(rows, mask)[:, -1]
 
     @torch.no_grad()
-    def sample(self, prompts: Sequence[Tensor], index: Tensor, temperature: float, noise: Tensor) -> Tensor:
-        """Continue prompts.
-
-        Args:
-            prompts: Q prompts ``[T, D]``.
-            index: ``[N]`` which prompt each sample continues; each is read once.
-            temperature: 0 takes the likeliest token.
-            noise: ``[N, longest]`` numbers from 0 to 1.
-
-        Returns:
-            ``[N, L]`` tokens; behind the end of an answer the end again.
-        """
+    def sample(
+        self,
+        prompts: Sequence[Tensor],  # Q prompts [T, D], each of which is read once
+        index: Tensor,  # [N] prompt that each sample continues
+        temperature: float,  # 0 takes the likeliest token
+        noise: Tensor,  # [N, longest] numbers from 0 to 1
+    ) -> Tensor:
+        """Continue prompts; returns ``[N, L]`` tokens, padded with the end token."""
         rows, mask = _padded(prompts)
         output = self._decoder(rows, mask, use_cache=True)
         cache, state = output.past_key_values, output.last_hidden_state[:, -1]
-        # Prompts were read once each; from here on there is a row for each sample
+        # Prompts were read once each; from here on there is a row for each sample.
         cache = _selected(cache, index)
         state, mask = state[index], mask[index]
         ids = torch.zeros(len(index), 0, dtype=torch.int64, device=rows.device)
         ended = torch.zeros(len(index), dtype=torch.bool, device=rows.device)
-        # One token a turn, of all samples at once
+        # One token per turn, of all samples at once.
         for place in range(self.words.longest):
             logits = self._logits(state)
             chosen = categorical(logits / temperature, noise[:, place]) if temperature else logits.argmax(-1)
@@ -110,27 +106,27 @@ class Language:
             ended = ended | (chosen == self.words.end)
             if bool(ended.all()) or place == self.words.longest - 1:
                 break
-            # The cache holds all tokens before, so that the chosen one alone goes through the model
+            # The cache holds all tokens before, so that only the chosen one goes through the model.
             mask = F.pad(mask, (0, 1), value=1)
             output = self._decoder(self.embed(chosen[:, None]), mask, use_cache=True, past_key_values=cache)
             cache, state = output.past_key_values, output.last_hidden_state[:, -1]
         return ids
 
     def score(self, prompts: Sequence[Tensor], ids: Tensor, temperature: float, *, whole: bool = False) -> WordScores:
-        """Return what the model says of answers ``[N, L]`` to N prompts, from raw logits over the temperature."""
+        """Score answers ``[N, L]`` to N prompts, from raw logits over the temperature."""
         rows, mask = _padded(prompts)
-        # Answers stand behind their prompts; nothing is asked of the state of the last token
+        # Answers follow their prompts; the state of the last token is not needed.
         states = self._states(
             torch.cat([rows, self.embed(ids[:, :-1]).to(rows.dtype)], 1), F.pad(mask, (0, ids.shape[1] - 1), value=1)
         )
-        logits = self._logits(states[:, rows.shape[1] - 1 :]) / temperature  # the state before a token says it
+        logits = self._logits(states[:, rows.shape[1] - 1 :]) / temperature  # the state before a token predicts it
         log_probs = logits.log_softmax(-1)
         log_prob = log_probs.gather(-1, ids[..., None])[..., 0]
         # A barred token has log 0, and 0 times -inf would be NaN
         entropy = -(log_probs.exp() * log_probs.masked_fill(log_probs.isneginf(), 0.0)).sum(-1)
-        mask_of_words = F.pad((ids == self.words.end).cumsum(1)[:, :-1], (1, 0)) == 0  # up to the end, that included
-        log_prob, entropy = torch.where(mask_of_words, log_prob, 0.0), torch.where(mask_of_words, entropy, 0.0)
-        return WordScores(log_prob, entropy, mask_of_words, log_probs if whole else None)
+        inside = F.pad((ids == self.words.end).cumsum(1)[:, :-1], (1, 0)) == 0  # up to the end, that included
+        log_prob, entropy = torch.where(inside, log_prob, 0.0), torch.where(inside, entropy, 0.0)
+        return WordScores(log_prob, entropy, inside, log_probs if whole else None)
 
     def _states(self, rows: Tensor, mask: Tensor) -> Tensor:
         states: Tensor = self._decoder(rows, mask, use_cache=False).last_hidden_state
@@ -164,15 +160,16 @@ def _padded(prompts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 _SURE = 1e-4
-"""Expected IoUs are kept so far from 0 and 1: their logits stay finite."""
+"""Expected IoUs are clamped so far from 0 and 1 that their logits stay finite."""
 
 
 @dataclass(frozen=True, eq=False)
 class SeenImages:
-    """What the frozen encoders saw of N images; see `motionkit.contracts.policy.RegionPolicy.see`."""
+    """Features of the frozen encoders for N images; see `motionkit.contracts.policy.RegionPolicy.see`."""
 
-    # Of each of M images [T * V, C]: the tokens of its tiles, before the projector, which is trained
-    tiles: tuple[Tensor, ...]
+    tiles: tuple[
+        Tensor, ...
+    ]  # [T * V, C] of each of M images: tokens of its tiles before the projector, which is trained
     drawn: Features  # [M, C, y, x] maps that masks are drawn from
     rows: Tensor  # [N] which of the M images each row is; images are not copied for their samples
 
@@ -191,7 +188,7 @@ class Sa2vaPolicy:
         "projector": ("mlp1.*",),
         "language model (LoRA)": ("language_model.*lora_*",),
         "text to prompt": ("text_hidden_fcs.*",),
-        # Two convolutions of the decoder, conv_s0 and conv_s1, are part of what the frozen encoder sees.
+        # Two convolutions of the decoder, conv_s0 and conv_s1, belong to the features of the frozen encoder.
         "mask decoder": (
             "grounding_encoder.mask_decoder.[!c]*", "grounding_encoder.sam2_model.sam_mask_decoder.[!c]*",
         ),
@@ -210,7 +207,7 @@ class Sa2vaPolicy:
         self.device = torch.device(device)
         if not options.lora_rank:
             self.groups = {name: patterns for name, patterns in self.groups.items() if "LoRA" not in name}
-        network: Any = parts.network  # its parts are known by name alone
+        network: Any = parts.network
         self._network, model = network, network.language_model
         rows = model.get_output_embeddings().weight.shape[0]
         self.words = Words(tokenizer, parts.template, rows, options.max_words)
@@ -231,7 +228,7 @@ class Sa2vaPolicy:
         tiles, drawn = [], []
         dtype = next(self._network.vision_model.parameters()).dtype
         with self._precision():
-            for image in images:  # one at a time: images have numbers of tiles of their own, and encoders are large
+            for image in images:  # one at a time: the number of tiles differs, and encoders are large
                 cut = tiles_of(image, self.parts.sizes.tile, self.options.max_tiles)
                 tiles.append(self.parts.look(cut.to(self.device, dtype)).flatten(0, 1))
                 square = square_of(image, self.parts.sizes.grounding)
@@ -249,14 +246,14 @@ class Sa2vaPolicy:
             noise = torch.rand(len(seen), self.longest, device=self.device)
         parts = []
         for part in self._parts_of(len(seen)):
-            # Samples of one region stand side by side: their prompt is read once.
+            # Samples of one region are adjacent: their prompt is read once.
             first, index = _runs(seen.rows[part], masks[part])
             with self._precision():
                 prompts = self._about_regions(seen.select(part).select(first), masks[part][first])
                 ids = self.language.sample(prompts, index, temperature, noise[part])
             parts.append(F.pad(ids, (0, self.longest - ids.shape[1]), value=self.words.end))
         ids = torch.cat(parts)
-        # Columns in which all captions have ended are cut off; one end token stays
+        # Columns in which all captions have ended are cut off; one end token stays.
         longest = int((ids != self.words.end).sum(1).max()) + 1
         ids = ids[:, : min(longest, self.longest)]
         return Captions(ids, self.words.decode(ids), (ids == self.words.end).any(1))
@@ -335,7 +332,7 @@ class Sa2vaPolicy:
         return parts
 
     def _in_parts(self, compute: Callable[[Tensor], tuple[Tensor, ...]], count: int) -> tuple[Tensor, ...]:
-        """Return what `compute` gives of all rows, some rows at a time."""
+        """Return `compute` of all rows, some rows at a time."""
         again = self.options.gradient_checkpointing and torch.is_grad_enabled()
         results = [
             checkpoint(compute, part, use_reentrant=False) if again else compute(part)
@@ -344,7 +341,7 @@ class Sa2vaPolicy:
         return tuple(torch.cat(rows) for rows in zip(*results, strict=True))
 
     def _precision(self) -> AbstractContextManager[Any]:
-        """Compute in the precision of the frozen weights; what is trained is float32."""
+        """Compute in the precision of the frozen weights; trained weights are float32."""
         dtype = next(self._network.vision_model.parameters()).dtype
         return nullcontext() if dtype == torch.float32 else torch.autocast(self.device.type, dtype)
 
@@ -377,9 +374,9 @@ class Sa2vaPolicy:
 
 
 def on_cells(masks: Tensor, side: int) -> Tensor:
-    """Return masks ``[N, h, w]`` bool on ``side * side`` cells, as Sa2VA puts them there: by nearest pixels.
+    """Return masks ``[N, h, w]`` bool on ``side * side`` cells by nearest neighbour, as Sa2VA does.
 
-    A region that no cell's pixel meets takes every cell that it touches: it does not vanish.
+    A region that would vanish takes every cell that it touches.
     """
     near = F.interpolate(masks[:, None].float(), (side, side), mode="nearest")[:, 0] > 0
     touched = F.adaptive_max_pool2d(masks[:, None].float(), (side, side))[:, 0] > 0

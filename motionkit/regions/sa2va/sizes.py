@@ -1,4 +1,4 @@
-"""What a Sa2VA takes: numbers of its parts, memory and compute, and which variants can be used. No torch."""
+"""Sizes of a Sa2VA: parameters, memory and compute, and which variants can be used. Imports no torch."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PARTS = ("vision_model", "mlp1", "language_model", "text_hidden_fcs", "grounding
 """Parts of a network that captions regions and draws masks."""
 
 _HEADER = 64 << 20
-"""Most bytes of the list of tensors in a file of safetensors."""
+"""Most bytes of the header of a safetensors file."""
 
 _META = "__metadata__"
 _LANGUAGE = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "InternLM2ForCausalLM")
 
 
 def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
-    """Refuse what self-play cannot use."""
+    """Refuse a model that self-play cannot use."""
     names = weight_names(folder)
     lacking = [part for part in PARTS if not any(name.startswith(f"{part}.") for name in names)]
     if not isinstance(auto := config.get("auto_map"), dict) or "AutoModel" not in auto or "text_hidden_fcs" in lacking:
         raise MotionkitError(
-            f"{folder} holds a model of type {str(config.get('model_type'))[:40]!r}, which is no Sa2VA.",
+            f"{folder} holds a model of type {str(config.get('model_type'))[:40]!r}, which is not a Sa2VA.",
             fix="give a folder of Sa2VA, such as ByteDance/Sa2VA-4B on the hub.",
         )
     if lacking:
@@ -52,7 +52,7 @@ def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def weight_names(folder: Path) -> set[str]:
-    """Return the names of the weights of a folder; empty where it has none that can be read."""
+    """Return the names of the weights of a folder; empty if it has none that can be read."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         listed = read_json(index, dict, fix="copy the folder again.").get("weight_map")
@@ -61,7 +61,7 @@ def weight_names(folder: Path) -> set[str]:
 
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each weight of a folder, as its files list them; empty where one is damaged."""
+    """Return the shape of each weight of a folder, from its files' headers; empty if one is damaged."""
     shapes: dict[str, tuple[int, ...]] = {}
     for path in sorted(folder.glob("*.safetensors")):
         try:
@@ -82,7 +82,7 @@ _PROMPT = 256
 
 @dataclass(frozen=True)
 class Dims:
-    """Sizes of a language model and of what it reads."""
+    """Sizes of a language model and of its image tokens."""
 
     width: int  # numbers of a state
     layers: int
@@ -101,7 +101,7 @@ class Dims:
 
 
 CONFIG_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-"""What reading sizes off a config.json of a stranger can raise."""
+"""Errors that reading sizes from an untrusted config.json can raise."""
 
 
 def no_model(where: str, error: Exception) -> MotionkitError:
@@ -113,7 +113,7 @@ def no_model(where: str, error: Exception) -> MotionkitError:
 
 
 def dims_of(config: Mapping[str, Any]) -> Dims:
-    """Read the sizes off config.json."""
+    """Read the sizes from config.json."""
     try:
         words, vision = config["llm_config"], config["vision_config"]
         heads = int(words["num_attention_heads"])
@@ -133,7 +133,7 @@ def dims_of(config: Mapping[str, Any]) -> Dims:
 def parameters(folder: Path, config: Mapping[str, Any]) -> dict[str, int]:
     """Return the parameters of each part, and of ``mask_decoder``, which is inside the last of them.
 
-    The lists of tensors in the weight files are read where they are in place, else sizes follow from config.json.
+    They follow from the headers of the weight files if these are there, else from config.json.
     """
     shapes = weight_shapes(folder)
     if not shapes:
@@ -165,17 +165,17 @@ def _one(value: Any) -> int:
     return int(value[0] if isinstance(value, (list, tuple)) else value)
 
 
-# What a run on a Sa2VA will take: memory of a device and compute of a step, before anything is loaded.
+# Estimate of a run on a Sa2VA before anything is loaded: memory of a device, and compute of a step.
 #
-# Numbers follow from config.json, the options and the size of a step. The encoders' own activations (one image at a
-# time, some GB at 1024 pixels) and what the allocator wastes are not counted.
+# It follows from config.json, the options and the size of a step. The encoders' activations (one image at a time, some
+# GB at 1024 pixels) and the overhead of the allocator are not counted.
 
 
 _COPIES = 3
 """Copies of what is trained: the partner, the start, the best."""
 
 _TEXT = 64
-"""Tokens of a prompt beside image and region, about."""
+"""Tokens of a prompt without image and region, about."""
 
 _SPEED = 4e14
 """Operations per second: an H100 at 40 % in bfloat16."""
@@ -215,8 +215,8 @@ def plan(
         f"{_many(total)} parameters: " + ", ".join(f"{part} {_many(counts[part])}" for part in PARTS),
         "weights: " + ", ".join(f"{name} {_gb(value)}" for name, value in kept.items()),
         f"sampling: up to {tokens:,} tokens in a row, {rows} rows at once, cache {_gb(cache)}",
-        f"training: {_gb(row)} of activations in a row, {in_memory} rows in memory {how} --policy.gradient-checkpointing, "
-        f"{_gb(in_memory * row)}",
+        f"training: {_gb(row)} of activations in a row, {in_memory} rows in memory {how} "
+        f"--policy.gradient-checkpointing, {_gb(in_memory * row)}",
         f"in all about {_gb(most)}; --policy.rows, .max-tiles and .max-words make it smaller",
         _compute(dims, options, tokens, regions, group),
     ]
@@ -229,7 +229,7 @@ def longest(dims: Dims, options: Sa2vaOptions) -> int:
 
 
 def _row(dims: Dims, options: Sa2vaOptions, tokens: int, size: int) -> int:
-    """Return the bytes that one row of a training pass holds for its backward pass.
+    """Return the bytes of activations that one row of a training pass keeps for its backward pass.
 
     Of each layer: its input, both norms' inputs (in float32) and outputs, queries, keys and values before and after the
     rotation, the attention's output, four vectors inside the network, and those of the adapters.
@@ -240,10 +240,10 @@ def _row(dims: Dims, options: Sa2vaOptions, tokens: int, size: int) -> int:
 
 
 def _compute(dims: Dims, options: Sa2vaOptions, tokens: int, regions: int, group: int) -> str:
-    """Say what a step computes: passes of the language model over whole rows; words that are sampled come on top.
+    """Estimate the compute of a step: passes of the language model over whole rows, without the sampling of words.
 
-    Of each sample: two passes that score (now, at the start) and one that is trained in each loop, and the partner's in
-    each loop. A trained pass counts as three, with checkpointing as four.
+    Of each sample and loop: two passes that score (now, at the start), one that is trained, and the partner's. A
+    trained pass counts as three, with checkpointing as four.
     """
     layer = 2 * dims.width * (dims.queries + dims.keys) + 3 * dims.width * dims.inner + 2 * tokens * dims.queries
     passes = 2 * (2 + 1 + (4 if options.gradient_checkpointing else 3)) * regions * group + regions

@@ -1,4 +1,4 @@
-"""What a run found, figures before and after with a verdict, and what is worth saying on the way."""
+"""The result of a run, figures before and after with a verdict, and alarms on the way."""
 
 from __future__ import annotations
 
@@ -26,27 +26,25 @@ from motionkit.regions.evaluation.split import GREEDY, SAMPLED, equal_entropy, o
 from motionkit.tracking import result_table, results
 from motionkit.training.steps import State
 
-# What is worth saying while self-play goes on: rewards without variance, collapse, drift, a code of their own.
-#
-# And what gets worse on watched regions: attributes that are named wrongly, longer captions, masks of absent objects.
+# Alarms during self-play: rewards without variance, collapse, drift, a private code of policy and partner; and on
+# watched regions wrong attributes, longer captions, masks of absent objects.
 
 
 PATIENCE = 20
-"""Steps that are looked at together; an epoch where that is shorter."""
+"""Steps of a moving window; an epoch if that is shorter."""
 
 _COLLAPSE = 0.4
-"""Share of the distinct captions of the first steps, below which they are few; fewer are fine where rewards rise."""
+"""Collapse: distinct captions below this share of those of the first steps, while rewards do not rise."""
 
 _DRIFT = 1.0
-"""KL to the start, nats per word, from which a policy is another one."""
+"""Drift: KL to the start in nats per word."""
 
 _GAP = 0.1
-"""Gain of the policy's own cycle IoU beyond that of the frozen judge."""
-
+"""Gap: gain of the policy's own cycle IoU minus that of the frozen judge."""
 
 _WRONG, _ABSENT = 0.02, 0.03
-"""Rise of the share of attributes that are named wrongly, and fall of the share of absent objects that nothing is drawn
-of, from which it is said, where it is more than the standard error of the share."""
+"""Rise of the share of wrong attributes, and fall of the share of absent objects of which nothing is drawn; each must
+also exceed the standard error of the share."""
 
 
 _CYCLE, _JUDGE = "regions/cycle_iou_greedy", "regions/judge_iou_greedy"
@@ -55,7 +53,7 @@ _WATCHED = ("attributes_wrong_greedy", "words_greedy", "no_target")
 
 
 class SelfPlayAlarms:
-    """Watches the metrics of a run; each thing is said once."""
+    """Watches the metrics of a run; each alarm is given once."""
 
     def __init__(self, patience: int = PATIENCE) -> None:
         self._patience = max(1, patience)
@@ -64,11 +62,11 @@ class SelfPlayAlarms:
         self._said: list[str] = []
 
     def begin(self, watched: Mapping[str, float], count: int) -> None:
-        """Take in what was measured of so many watched regions before training."""
+        """Take in the metrics of `count` watched regions before training."""
         self._first |= {**watched, _COUNT: float(count)}
 
     def look(self, metrics: Mapping[str, float]) -> list[str]:
-        """Take the metrics of a step in; return what is new and worth saying."""
+        """Take in the metrics of a step; return new alarms."""
         kept = ("zero_std_frac", "reward_mean", "distinct", "kl_div")
         self._recent.append({name: value for name, value in metrics.items() if name.rpartition("/")[2] in kept})
         texts = {**self._gap(metrics), **self._worse(metrics)}
@@ -80,7 +78,7 @@ class SelfPlayAlarms:
         return list(fresh.values())
 
     def _mean(self, name: str) -> float | None:
-        """Return the mean over the newest steps; None where one of them has no such metric."""
+        """Return the mean over the newest steps; None if one of them lacks the metric."""
         values = [metrics[name] for metrics in self._recent if name in metrics]
         return sum(values) / len(values) if len(values) == self._patience else None
 
@@ -124,7 +122,7 @@ class SelfPlayAlarms:
         return {"gap": f"{text}: captions and masks agree on a code of their own"}
 
     def _worse(self, metrics: Mapping[str, float]) -> dict[str, str]:
-        """Look at what a reward may cost: the words that are wrong, the words that are many, what is not there."""
+        """Check the side effects of rewards: wrong words, many words, masks of absent objects."""
         pairs = {name: (self._first.get(f"regions/{name}"), metrics.get(f"regions/{name}")) for name in _WATCHED}
         texts = {}
         count = self._first.get(_COUNT, 1.0)
@@ -150,7 +148,7 @@ class SelfPlayAlarms:
         return texts
 
     def state(self) -> State:
-        """Return what was seen and said."""
+        """Return the window, the first values and the alarms given."""
         if not self._recent and not self._first:
             return State()
         return State(
@@ -166,7 +164,7 @@ class SelfPlayAlarms:
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
 _ONCE = ("referring_iou", "no_target")
-"""Figures of no caption of the policy's own."""
+"""Figures that do not depend on the policy's captions."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ class HeldOut:
     equal: RegionFigures  # the policy before at the temperature of equal entropy
     temperature: float  # of the sampled captions
     equal_temperature: float  # that of equal entropy
-    nats: float  # mean entropy of a word that both have then
+    nats: float  # mean entropy of a word of both
 
 
 @torch.no_grad()
@@ -187,7 +185,7 @@ def measure_both(policy: RegionPolicy, task: Task, start: Weights, known: Known,
 
     def both(at: float) -> tuple[RegionFigures, RegionFigures]:
         after = measure(policy, task, start, known, temperature=at)
-        with start():  # the policy is the judge then: weights that are in place must not be put in place again
+        with start():  # here the policy is the judge, and `start` must not be entered twice
             return measure(policy, task, as_it_is, known, temperature=at), after
 
     greedy, sampled = both(0.0), both(temperature)

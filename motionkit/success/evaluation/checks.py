@@ -18,7 +18,8 @@ from motionkit.errors import MotionkitError
 from motionkit.metrics import ScoreCounts
 from motionkit.runs import write_bytes_atomic
 from motionkit.success.classifier import Card, Check, Status
-from motionkit.success.evaluation.data import Episodes, Scored
+from motionkit.success.episodes import Episodes
+from motionkit.success.evaluation.data import Scored
 
 RESETS, SHUFFLED, MAJORITY, RANDOM, AUROC = (
     "reset frames", "label shuffle", "majority baseline", "random frozen encoder", "held-out AUROC",

@@ -23,8 +23,9 @@ from motionkit.metrics import (
     roc_curve,
 )
 from motionkit.success.classifier import Check, SuccessClassifier
+from motionkit.success.episodes import Episodes
 from motionkit.success.evaluation.checks import Strip, run_checks, verdict, worst_strips
-from motionkit.success.evaluation.data import Episodes, Scored, score
+from motionkit.success.evaluation.data import Scored, score
 from motionkit.tracking import definition
 
 # The figures of a success classifier on held-out frames.
