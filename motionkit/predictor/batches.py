@@ -133,8 +133,7 @@ class WindowBatches:
 # Changes of training windows: left and right swapped, other speeds and curves, a heading that is off.
 
 
-_WAVE = 6.0
-"""Seconds in which a bent path swings from side to side: nearly a circle over the second that is read ahead."""
+_WAVE = 6.0  # seconds in which a bent path swings from side to side: nearly a circle over the second that is read ahead
 
 
 class Augmentation:

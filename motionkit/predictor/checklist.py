@@ -12,12 +12,8 @@ from motionkit.predictor.train_settings import GROUPS, SIZES, TrainMplSettings, 
 _EQUIVALENT = 0.1
 """Weight of the joints' rotations that makes the other key losses optional: positions and turns follow from them."""
 
-_BALANCE = 20.0
-"""Largest ratio of two of the key losses; the guide's bad example has 500, its own config 2.5."""
-
-_SHOWN = 0.05
-"""Share of the frames from which a gait counts."""
-
+_BALANCE = 20.0  # largest ratio of two of the key losses; the guide's bad example has 500, its own config 2.5
+_SHOWN = 0.05  # share of the frames from which a gait counts
 _EPOCHS = 20
 
 

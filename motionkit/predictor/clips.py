@@ -219,8 +219,7 @@ def _refuse_mixed(name: str, skeletons: dict[str, list[str]]) -> None:
 # Fingerprints of the predictor's clips: compared on resume, and left out of evaluations.
 
 
-_GRID = 1e4
-"""Steps per metre, radian and unit: the last bits of computed values differ between machines."""
+_GRID = 1e4  # steps per metre, radian and unit: the last bits of computed values differ between machines
 
 
 def clip_fingerprint(clip: StateClip) -> str:

@@ -29,8 +29,7 @@ from motionkit.starter.plan import plan
 FIRST = "first"
 """Value of ``--retarget`` for the skeleton of the first of ``--data``."""
 
-_LEARNT_FROM = 40
-"""Clips of the skeleton that is learned, evenly from all of them."""
+_LEARNT_FROM = 40  # clips of the skeleton that is learned, evenly from all of them
 
 
 @dataclass(frozen=True)
@@ -184,11 +183,8 @@ def read_clip_set(paths: Sequence[Path], *, fps: float, retarget: str = "") -> C
     return clip_set(", ".join(map(str, paths)), pairs, fps, notes=notes)
 
 
-_ROUNDS: Mapping[Split, int] = {"train": 2, "val": 1, "test": 1}
-"""Clips of each class of movements."""
-
-_LENGTHS = 40, 120
-"""Frames at 20 frames per second, as in the starter dataset."""
+_ROUNDS: Mapping[Split, int] = {"train": 2, "val": 1, "test": 1}  # clips of each class of movements
+_LENGTHS = 40, 120  # frames at 20 frames per second, as in the starter dataset
 
 
 def starter_clip_set(fps: float, splits: Sequence[Split] = ("train", "val", "test")) -> ClipSet:

@@ -114,8 +114,7 @@ def _floored(std: Tensor) -> Tensor:
 PERIOD = 4
 """Numbers of the soft period: sine left, sine right, cosine left, cosine right."""
 
-_LARGEST = 10.0
-"""Inputs are cut at so many deviations: glitches of recorded motion."""
+_LARGEST = 10.0  # inputs are cut at so many deviations: glitches of recorded motion
 
 
 class EncoderSizes(BaseModel):

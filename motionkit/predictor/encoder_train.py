@@ -75,8 +75,7 @@ class FrameBatches:
 # Losses of the encoder's three heads.
 
 
-_RARE = 0.02
-"""Least share that a gait is weighed by: a single odd frame must not dominate."""
+_RARE = 0.02  # least share that a gait is weighed by: a single odd frame must not dominate
 
 
 def period_loss(

@@ -104,17 +104,13 @@ ROOT = 4
 """Features of the root's motion: its step per second (x, z, turn) and its height."""
 
 FEET = 2
-_OTHERS = 0.5
-"""Weight of root and contacts (m/s, rad/s, m and shares) among the inputs, relative to 6D rotations."""
+_OTHERS = 0.5  # weight of root and contacts (m/s, rad/s, m and shares) among the inputs, relative to 6D rotations
 
 _SPEED, _FADE, _FIRST = 8.0, 0.75, 1 / 30
 """A difference over t seconds is weighed by 8 (t / (1 / 30 s)) ** -0.75, relative to the pose."""
 
-_FLOOR = 0.3
-"""Smallest scale of a joint's turns, as a share of the median one: joints that hardly move."""
-
-_LARGEST_TURN = 0.5
-"""Turns per frame are cut at this for their scale, in 6D: glitches of recorded motion."""
+_FLOOR = 0.3  # smallest scale of a joint's turns, as a share of the median one: joints that hardly move
+_LARGEST_TURN = 0.5  # turns per frame are cut at this for their scale, in 6D: glitches of recorded motion
 
 
 def width_of(joints: int) -> int:

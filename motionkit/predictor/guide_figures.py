@@ -124,15 +124,10 @@ def _write_rows(path: Path, rows: list[tuple[int, float]]) -> None:
 
 
 FILE = "norm_template.json"
-_ROOT = 6
-"""Numbers of the root in a state: position (3), velocity (2), yaw (1)."""
-
+_ROOT = 6  # numbers of the root in a state: position (3), velocity (2), yaw (1)
 _FLOOR = 1e-3
-_IQR = 1.349
-"""Distance of the quartiles of a normal distribution, in standard deviations."""
-
-_LIKE = 4.0
-"""Largest ratio of two scales of the same quantity; the guide's code has the spread of poses in StdY."""
+_IQR = 1.349  # distance of the quartiles of a normal distribution, in standard deviations
+_LIKE = 4.0  # largest ratio of two scales of the same quantity; the guide's code has the spread of poses in StdY
 
 
 @dataclass(frozen=True)

@@ -212,8 +212,7 @@ def _other(
 
 
 _PATHS = ("data", "bundle", "run.out", "encoder")
-_KNOWN = 25
-"""Known frames of a window, if it is long enough."""
+_KNOWN = 25  # known frames of a window, if it is long enough
 
 
 def is_guide_config(table: Mapping[str, Any], known: Collection[str]) -> bool:

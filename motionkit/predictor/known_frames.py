@@ -179,8 +179,8 @@ class Body:
         # The step to the first frame is not known: it is that to the second.
         steps = np.concatenate([steps[:1] if len(steps) else np.zeros((1, 3)), steps])
         local = rotations[:, self._order(names)].copy()
-        zero, one = np.zeros_like(yaw), np.ones_like(yaw)
-        back = np.stack([cos, zero, -sin, zero, one, zero, sin, zero, cos], axis=-1).reshape(-1, 3, 3)
+        zero, ones = np.zeros_like(yaw), np.ones_like(yaw)
+        back = np.stack([cos, zero, -sin, zero, ones, zero, sin, zero, cos], axis=-1).reshape(-1, 3, 3)
         local[:, 0] = back @ root
         if contacts is None:
             stands = self._contacts(names, parents, places)

@@ -66,13 +66,10 @@ def frame_weights(
 # Losses of joint positions, root motion, feet and latents, per frame: ``[N, F]``.
 
 
-_METRES = 0.5
-"""Metres that a radian of heading counts as: what a body half a metre wide is off by."""
-
+_METRES = 0.5  # metres that a radian of heading counts as: what a body half a metre wide is off by
 _TINY = 1e-14
 
-_JERK = 3
-"""Frames before a frame that its jerk needs."""
+_JERK = 3  # frames before a frame that its jerk needs
 
 
 def fk_pos(frames: Frames, skeleton: Skeleton) -> Tensor:

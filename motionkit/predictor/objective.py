@@ -24,8 +24,7 @@ from motionkit.training.steps import Parts, State
 # They multiply the user's weights, so that a group that was switched off stays off.
 
 
-_LEAST = 1e-3
-"""Smallest factor of a loss: none is switched off."""
+_LEAST = 1e-3  # smallest factor of a loss: none is switched off
 
 
 def build_adaptive(settings: AdaptiveSettings, terms: Sequence[str], per_epoch: int) -> Adaptive | None:

@@ -19,14 +19,10 @@ from motionkit.runs.source import Source, not_shown
 from motionkit.tracking import definition
 
 _MODEL = "model"
-_OPENED = 2
-"""Players that are drawn at once; the others are drawn when a reader opens them."""
-
+_OPENED = 2  # players that are drawn at once; the others are drawn when a reader opens them
 _BAD = {1: "Worst", 2: "Second worst", 3: "Third worst"}
 
-_ROOM = 1.5
-"""The charts' upper end, as a multiple of the error of the last pose held."""
-
+_ROOM = 1.5  # the charts' upper end, as a multiple of the error of the last pose held
 _VALIDATED = (100, 200, 400, 1000)  # milliseconds at which a predictor is validated
 
 CHARTS = (

@@ -24,8 +24,7 @@ Motion = tuple[Array, Array, Array, Array]
 """Rotations ``[T, J, 3, 3]``, steps ``[T, 3]``, heights ``[T]`` and contacts ``[T, 2]``."""
 
 _ROOT, _FEET, _SPEED = 4, 2, 8.0
-_AGAIN = 0.1
-"""Seconds after which the heads go on from their joined motion, once the first shot is over."""
+_AGAIN = 0.1  # seconds after which the heads go on from their joined motion, once the first shot is over
 
 _HELD, _LEVEL = 0.3, 0.01
 """The part of its slide that a standing foot is kept from, and the metres by which it must be lower than the other to
@@ -36,15 +35,13 @@ _NEARER, _LONGER, _CURVE, _MOST = 3.0, 0.25, 0.3, 0.02
 share of its step, and by at most so many radians per metre of its step. Feet and path together move a root by at most
 `_MOST` metres a frame."""
 
-_ASTRAY = 0.5
-"""Metres from a path at which feet no longer hold the root; nearer to it their hold rises linearly."""
+_ASTRAY = 0.5  # metres from a path at which feet no longer hold the root; nearer to it their hold rises linearly
 
 _LIVELY, _POWER, _GAIN = 0.9, 2.0, 1.5
 """A run without a path is kept lively: the movement aimed at, as a share of that of the known frames; poses are
 extrapolated by its ratio to the newest movement, to this power, at most by this gain."""
 
-_ROOM = 512
-"""Frames that are made before old ones are dropped."""
+_ROOM = 512  # frames that are made before old ones are dropped
 
 
 class Predictor:

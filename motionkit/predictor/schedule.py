@@ -13,8 +13,7 @@ from motionkit.predictor.train_settings import GROUPS, TrainMplSettings
 _STAGES = ("stage1_teacher", "stage2_mixed", "stage3_freerun")
 _SHARES = (0.3, 0.4, 0.3)
 _FREERUN = (0.0, 0.35 * 0.5, 0.65 * 0.5)
-_HORIZON = (0.12, 0.18, 0.24)
-"""Frames of a free run as parts of the median clip."""
+_HORIZON = (0.12, 0.18, 0.24)  # frames of a free run as parts of the median clip
 
 FULL_POSTURE = 0.35
 """Weight of the losses of posture in the last stage."""
@@ -145,11 +144,8 @@ def schedule_problems(
     return tuple(problems)
 
 
-_END = 0.65
-"""End of teacher forcing by default, as a share of the epochs."""
-
-_RAMP = 0.6
-"""End of the ramps of free runs by default, as a share of the epochs."""
+_END = 0.65  # end of teacher forcing by default, as a share of the epochs
+_RAMP = 0.6  # end of the ramps of free runs by default, as a share of the epochs
 
 
 @dataclass(frozen=True)

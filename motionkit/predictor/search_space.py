@@ -32,9 +32,7 @@ _PLAIN: Mapping[str, Range] = {
 _LAST_WEIGHT, _MOST_WEIGHT = 0.3, 0.8
 """Least and largest free-run weight of the last stage."""
 
-_FURTHEST = 30.0
-"""Frames of the last stage's free runs, at most."""
-
+_FURTHEST = 30.0  # frames of the last stage's free runs, at most
 _STARTER = {
     "train.stride": 120, "train.val_stride": 100, "train.val_every": 3, "train.batch_size": 32, "train.shot_batches": 2,
 }  # fmt: skip
@@ -43,11 +41,8 @@ _STARTER = {
 _STARTER_EPOCHS = 6
 """Epochs of trials on them, if the settings have none; a whole training takes two, of many more windows."""
 
-_STARTER_DROPOUT = 0.02
-"""Default dropout of train-mpl for all of the starter's clips."""
-
-_BEFORE_PRUNING = 3
-"""Epochs before a trial may be pruned."""
+_STARTER_DROPOUT = 0.02  # default dropout of train-mpl for all of the starter's clips
+_BEFORE_PRUNING = 3  # epochs before a trial may be pruned
 
 
 def search(settings: BaseModel) -> Search:
@@ -90,7 +85,7 @@ def search(settings: BaseModel) -> Search:
 
 def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:
     space: dict[str, Range] = {}
-    for key, top, whole in (("freerun_weight", _MOST_WEIGHT, False), ("freerun_horizon", _FURTHEST, True)):
+    for key, top, integer in (("freerun_weight", _MOST_WEIGHT, False), ("freerun_horizon", _FURTHEST, True)):
         places = [place for place, stage in enumerate(stages) if key in stage.trainer]
         values = [stages[place].trainer[key] for place in places]
         for order, (low, high) in enumerate(_between(values, top)):
@@ -98,8 +93,8 @@ def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:
                 continue  # the first stage is where the others begin
             if key == "freerun_weight" and order == len(values) - 1 and values[-1] >= _LAST_WEIGHT:
                 low = max(low, _LAST_WEIGHT)
-            ends = (math.ceil(low), math.floor(high)) if whole else (low, high)
-            space[f"stages.{places[order]}.trainer.{key}"] = Range(ends[0], ends[1], whole=whole)
+            ends = (math.ceil(low), math.floor(high)) if integer else (low, high)
+            space[f"stages.{places[order]}.trainer.{key}"] = Range(ends[0], ends[1], whole=integer)
     for place, stage in list(enumerate(stages))[min(1, len(stages) - 1) :]:
         prefix = f"stages.{place}"
         if "w_latent_consistency" in stage.trainer:

@@ -28,8 +28,7 @@ from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 
-_INSIDE = 4.0
-"""Weight of a pixel inside: most of an image is outside."""
+_INSIDE = 4.0  # weight of a pixel inside: most of an image is outside
 
 
 def supervised_loss(
@@ -60,9 +59,7 @@ def mask_loss(logits: Tensor, masks: Tensor) -> Tensor:
 _CAPTIONS, _PART = 2000, 64
 """Training regions whose captions are read, and how many at once, as their pictures are read too."""
 
-_MOST = 4096
-"""Words that a policy has at most, the most frequent ones."""
-
+_MOST = 4096  # words that a policy has at most, the most frequent ones
 _WORD = re.compile(r"[a-z]{1,40}")
 
 

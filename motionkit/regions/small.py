@@ -320,8 +320,7 @@ class Words:
         return texts
 
 
-_NEVER = (PAD, SEG, UNKNOWN)
-"""Words that no caption may hold."""
+_NEVER = (PAD, SEG, UNKNOWN)  # words that no caption may hold
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,11 +63,11 @@ class ActorSpec(BaseModel):
 
     def require_fit(self, environment: Any, place: str) -> None:
         """Refuse an environment with other observations or actions."""
-        wanted = spec_of(self.kind, self.width, environment)
+        fitting = spec_of(self.kind, self.width, environment)
         for name in ("state_size", "cameras", "low", "high", "choices"):
             if name == ("cameras" if self.kind == "mlp" else "state_size"):
                 continue
-            mine, other = getattr(self, name), getattr(wanted, name)
+            mine, other = getattr(self, name), getattr(fitting, name)
             if mine != other:
                 raise MotionkitError(
                     f"the actor of {place} does not fit the environment.",

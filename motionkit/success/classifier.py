@@ -275,11 +275,8 @@ def read_card(path: Path) -> Card:
 
 GUIDE_FILE = "checkpoint.pt"
 _KERNEL = re.compile(r"encoders\.([^.]+)\.pooling_layer\.kernel")
-_UNUSED = ("fc.weight", "fc.bias")
-"""ImageNet's last layer, which is in the guide's files and not used."""
-
-_SCALE = 32
-"""Pixels of an image per cell of the feature map."""
+_UNUSED = ("fc.weight", "fc.bias")  # ImageNet's last layer, which is in the guide's files and not used
+_SCALE = 32  # pixels of an image per cell of the feature map
 
 
 def load_guide(path: Path) -> SuccessClassifier:

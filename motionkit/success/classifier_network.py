@@ -15,8 +15,7 @@ Architecture = Literal["small", "resnet10"]
 
 _CHANNELS = (8, 16, 32)
 _SMALL_WIDTH, _SMALL_HEAD = 88, 64
-_GRID = 8
-"""The small network halves an image until its longer side is at most this."""
+_GRID = 8  # the small network halves an image until its longer side is at most this
 
 
 class _Centred(nn.Module):

@@ -50,8 +50,7 @@ _HEADS = {
     "false alarm": "Taken for success, and none: what a policy would be rewarded for wrongly",
     "missed": "Success that was not seen",
 }
-_SHOWN = 96
-"""Least pixels that a frame is shown at."""
+_SHOWN = 96  # least pixels that a frame is shown at
 
 
 def reward(source: Source) -> str:

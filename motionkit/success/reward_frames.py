@@ -91,11 +91,11 @@ def _refuse_other(options: SuccessOptions, card: Card, place: Path) -> None:
     has: dict[str, tuple[object, object]] = {}
     if options.cameras and set(options.cameras) != set(card.cameras):
         has["cameras"] = ", ".join(card.cameras), ", ".join(options.cameras)
-    if size and any(tuple(own) != size for own in card.cameras.values()):
+    if size and any(tuple(seen) != size for seen in card.cameras.values()):
         has["image_size"] = card.seen(), "x".join(map(str, size))
     if card.architecture == "resnet10":
-        own = {"hidden": (card.hidden, options.hidden), "blocks": (card.blocks, options.blocks)}
-        has |= {name: pair for name, pair in own.items() if pair[1] and pair[0] != pair[1]}
+        sizes = {"hidden": (card.hidden, options.hidden), "blocks": (card.blocks, options.blocks)}
+        has |= {name: pair for name, pair in sizes.items() if pair[1] and pair[0] != pair[1]}
     for name, (mine, asked) in has.items():
         raise MotionkitError(
             f"the classifier of {place} has {name} {mine}, and the settings say {asked}.",

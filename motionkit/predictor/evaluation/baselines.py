@@ -41,9 +41,7 @@ class Extrapolation:
 # Nearest neighbour: the future of the most similar moment of the training clips.
 
 
-_SPEED = 2.0
-"""Weight of the pose's change, relative to the pose: on CMU clips 2 to 10 do alike, 0 is worse by a fifth."""
-
+_SPEED = 2.0  # weight of the pose's change, relative to the pose: on CMU clips 2 to 10 do alike, 0 is worse by a fifth
 _AT_ONCE = 512
 
 

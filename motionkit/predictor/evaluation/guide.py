@@ -22,8 +22,7 @@ GUIDE_NAMES: Mapping[str, str] = {
 }
 """Figure here, name in the guide. FootContact is the F1 of predicted contacts, where the guide counted slow joints."""
 
-_UP_TO = ("input_rot_geo_deg", "contact_f1")
-"""Figures that are over all frames up to a horizon already."""
+_UP_TO = ("input_rot_geo_deg", "contact_f1")  # figures that are over all frames up to a horizon already
 
 
 @dataclass(frozen=True)

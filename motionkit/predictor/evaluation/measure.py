@@ -82,8 +82,7 @@ LIMBS = tuple(f"{side} {joint}" for side in ("left", "right") for joint in
 TRUTH_SKATE = "truth_skate"
 """Foot skate of the truth itself, which that of a prediction is compared with; the same for every predictor."""
 
-_SEAM = 3
-"""Known frames before the prediction that jerk needs to reach its first frame."""
+_SEAM = 3  # known frames before the prediction that jerk needs to reach its first frame
 
 
 @dataclass(frozen=True)
@@ -195,8 +194,7 @@ RESAMPLES = 1000
 FEWEST = 5
 """Fewest clips for an interval."""
 
-_DRAWS = 100
-"""Samples of the bootstrap per batch."""
+_DRAWS = 100  # samples of the bootstrap per batch
 
 Figures = dict[str, Tensor]
 """``[B, H]`` of each figure, in each of B samples of the clips; NaN if it has no meaning."""
@@ -369,8 +367,7 @@ def _per_clip(values: Tensor, windows: Windows) -> Tensor:
 LISTED = 10
 """Clips in the list of the worst."""
 
-_WORST = 3
-"""Worst clips that are kept to be looked at."""
+_WORST = 3  # worst clips that are kept to be looked at
 
 
 def clip_errors(row: Row) -> Tensor:

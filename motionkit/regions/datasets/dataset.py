@@ -39,8 +39,7 @@ _log = logging.getLogger("motionkit.regions.datasets.settings")
 _VERSION = 2
 _SPLITS = ("", "train", "val", "test")
 _NAMED, _EVERY = 3, 10.0
-_WORTH_KEEPING = 2.0
-"""Indices that took fewer seconds are not cached."""
+_WORTH_KEEPING = 2.0  # indices that took fewer seconds are not cached
 
 
 @dataclass
@@ -210,7 +209,7 @@ def split_regions(
         of_picture = np.maximum(strongest, 1)  # a row without a name is for training
         if len(there := sorted(set(of_picture.tolist()))) < len(SPLITS):
             raise MotionkitError(
-                f"{place} has the splits {' and '.join(SPLITS[one - 1] for one in there)} only.",
+                f"{place} has the splits {' and '.join(SPLITS[number - 1] for number in there)} only.",
                 why="a run trains on train, watches val and is measured on test.",
                 fix="name all three, or --dataset.split hash divides the images anew.",
             )

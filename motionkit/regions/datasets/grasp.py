@@ -55,7 +55,7 @@ class Column:
     lists: bool = True  # whether a row may hold lists; each of their values becomes a Python object
 
 
-def open_batches(path: Path, wanted: Mapping[str, Column]) -> list[Any]:
+def open_batches(path: Path, columns: Mapping[str, Column]) -> list[Any]:
     """Return the record batches of an arrow stream or file, mapped from the disk, with the wanted columns only.
 
     Their content is not checked yet, see `check_batch`.
@@ -63,7 +63,7 @@ def open_batches(path: Path, wanted: Mapping[str, Column]) -> list[Any]:
     try:
         with open_file(path) as file:  # a pipe would never end
             size = file.seek(0, 2)
-        return _open(path, wanted, size)
+        return _open(path, columns, size)
     except MotionkitError:
         raise
     # A damaged file can raise nearly any exception.
@@ -74,7 +74,7 @@ def open_batches(path: Path, wanted: Mapping[str, Column]) -> list[Any]:
         ) from error  # fmt: skip
 
 
-def _open(path: Path, wanted: Mapping[str, Column], size: int) -> list[Any]:
+def _open(path: Path, columns: Mapping[str, Column], size: int) -> list[Any]:
     import pyarrow as pa
 
     content = pa.memory_map(str(path)).read_buffer() if size else pa.py_buffer(b"")
@@ -82,12 +82,12 @@ def _open(path: Path, wanted: Mapping[str, Column], size: int) -> list[Any]:
         content = content[8:]
     schema = pa.ipc.open_stream(content).schema
     names = list(schema.names)
-    if missing := [name for name in wanted if names.count(name) != 1]:
+    if missing := [name for name in columns if names.count(name) != 1]:
         raise MotionkitError(
             f"{path} has no column {' or '.join(missing)}.",
-            why=f"found were {', '.join(names[:8]) or 'none'}; wanted are {', '.join(wanted)}.",
+            why=f"found were {', '.join(names[:8]) or 'none'}; wanted are {', '.join(columns)}.",
         )
-    for name, column in wanted.items():
+    for name, column in columns.items():
         kind = schema.field(name).type
         if not _plain(kind, _DEPTH, lists=column.lists):
             more = "lists and tables" if column.lists else "a table"
@@ -102,7 +102,7 @@ def _open(path: Path, wanted: Mapping[str, Column], size: int) -> list[Any]:
             why="rows are read from the disk one at a time, and a compressed file has to be unpacked into memory.",
             fix="save it without compression, as save_to_disk of datasets does.",
         )
-    chosen = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in wanted])
+    chosen = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in columns])
     batches = list(pa.ipc.open_stream(content, options=chosen))
     if any(batch.num_rows < 0 for batch in batches) or sum(batch.num_rows for batch in batches) > size:
         raise MotionkitError(f"{path} says that it has more rows than bytes.", fix="download it again.")
@@ -119,10 +119,10 @@ def check_batch(batch: Any) -> str:
     return ""
 
 
-def row_of(batch: Any, at: int, wanted: Mapping[str, Column]) -> dict[str, Any]:
+def row_of(batch: Any, at: int, columns: Mapping[str, Column]) -> dict[str, Any]:
     """Return a row of a batch that `check_batch` has passed."""
     row: dict[str, Any] = {}
-    for name, column in wanted.items():
+    for name, column in columns.items():
         value = batch.column(name).slice(at, 1)
         if value.nbytes > column.most:
             raise UnusableError(BAD_ROW, f"{name} of {value.nbytes / 1e6:.0f} MB")
@@ -317,14 +317,14 @@ class Grasp:
         image = _picture(row["image"], self._folder(number))
         return Record(self.where(number), image, parts_of(row["mask_rle"], row["conversations"]))
 
-    def _row(self, number: int, wanted: Mapping[str, Column]) -> dict[str, Any]:
+    def _row(self, number: int, columns: Mapping[str, Column]) -> dict[str, Any]:
         place, at = _find(self._ends, number)
         batch = self._batches[place]
         if place not in self._checked:
             self._checked[place] = check_batch(batch)
         if problem := self._checked[place]:
             raise UnusableError(BAD_ROW, problem)
-        return row_of(batch, at, wanted)
+        return row_of(batch, at, columns)
 
     def _folder(self, number: int) -> Path:
         return self._files[_find(self._file_ends, number)[0]].parent

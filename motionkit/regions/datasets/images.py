@@ -210,20 +210,20 @@ _WHOLE, _ENDS = 2_000_000_000, 1 << 16
 """Bytes of all pictures up to which all of them are hashed; bytes at both ends of each that are hashed otherwise."""
 
 
-def given(path: Path | None, name: str, wanted: str) -> Path:
+def given(path: Path | None, name: str, content: str) -> Path:
     """Return the path of a dataset."""
     if path is None:
-        raise MotionkitError(f"--dataset {name} needs --dataset.path.", fix=f"give {wanted}.")
+        raise MotionkitError(f"--dataset {name} needs --dataset.path.", fix=f"give {content}.")
     path = path.expanduser()
     if not path.exists():
-        raise MotionkitError(f"{path} does not exist.", fix=f"give {wanted}.")
+        raise MotionkitError(f"{path} does not exist.", fix=f"give {content}.")
     return path
 
 
 def one_file(
     path: Path,  # file or folder
     patterns: Sequence[str],  # such as ``instances*.json``, the best first
-    wanted: str,  # what they are, for messages
+    kind: str,  # what they are, for messages
     *,
     part: str = "",  # text that the name must hold
 ) -> Path:
@@ -239,18 +239,18 @@ def one_file(
                 f"{path} has several files {pattern}: {_some(file.name for file in matches)}.", fix="give one of them."
             )
     raise MotionkitError(
-        f"{path} has no {wanted}.", why=f"it holds {_some(file.name for file in sorted(path.iterdir())) or 'nothing'}.",
+        f"{path} has no {kind}.", why=f"it holds {_some(file.name for file in sorted(path.iterdir())) or 'nothing'}.",
         fix="docs/region-data.md shows the layout.",
     )  # fmt: skip
 
 
-def require_keys(rows: Iterable[Mapping[Any, Any]], wanted: Sequence[str], path: Path, *, row: str, none: str) -> None:
+def require_keys(rows: Iterable[Mapping[Any, Any]], needed: Sequence[str], path: Path, *, row: str, none: str) -> None:
     """Refuse a file whose rows all lack a key."""
     keys = {str(key) for table in rows for key in table}
-    if missing := [key for key in wanted if key not in keys]:
+    if missing := [key for key in needed if key not in keys]:
         raise MotionkitError(
             f"no {row} of {path} has {' or '.join(missing)}.",
-            why=f"found were {', '.join(sorted(keys)[:8]) or none}; wanted are {', '.join(wanted)}.",
+            why=f"found were {', '.join(sorted(keys)[:8]) or none}; wanted are {', '.join(needed)}.",
             fix=f"docs/region-data.md shows a {row}.",
         )
 
@@ -281,12 +281,12 @@ def fingerprint(documents: Iterable[Path], pictures: Iterable[Path], root: Path)
             while block := file.read(1 << 20):
                 mark.update(block)
     sizes = {path: _size(path) for path in sorted(set(pictures))}
-    whole = sum(sizes.values()) <= _WHOLE
+    fully = sum(sizes.values()) <= _WHOLE
     for path, size in sizes.items():
         name = path.relative_to(root) if path.is_relative_to(root) else Path(path.name)
         mark.update(f"{name.as_posix()} {size}\n".encode(errors="replace"))
         if size > 0:
-            _add_content(mark, path, whole=whole)
+            _add_content(mark, path, fully=fully)
     return mark.hexdigest()
 
 
@@ -299,10 +299,10 @@ def _size(path: Path) -> int:
     return state.st_size if stat.S_ISREG(state.st_mode) else -1
 
 
-def _add_content(mark: Any, path: Path, *, whole: bool) -> None:
+def _add_content(mark: Any, path: Path, *, fully: bool) -> None:
     try:
         with path.open("rb") as file:
-            if whole:
+            if fully:
                 while block := file.read(1 << 20):
                     mark.update(block)
             else:

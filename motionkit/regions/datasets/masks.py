@@ -13,15 +13,9 @@ from PIL import Image
 from motionkit.regions.datasets.images import Facts, load, read_picture, upright
 from motionkit.regions.datasets.rows import BAD_MASK, EMPTY_MASK, MASK_SIZE, NO_IMAGE, NO_MASK, UnusableError
 
-_MOST = 20_000
-"""Points of a polygon."""
-
-_RINGS = 1_000
-"""Polygons of a mask."""
-
-_CROSSINGS = 8_000_000
-"""Most rows that the borders of a mask's polygons may cross together, which takes about a second."""
-
+_MOST = 20_000  # points of a polygon
+_RINGS = 1_000  # polygons of a mask
+_CROSSINGS = 8_000_000  # most rows that the borders of a mask's polygons may cross together, which takes about a second
 _FAR = 1e6
 
 

@@ -110,8 +110,8 @@ def describe(look: Look, draw: np.random.Generator, lapse: float, extra: float) 
         colour, size = ways[0]
     else:
         choices = next((choices for few in _FEW if (choices := _relations(look, *few))), []) if by_relation else []
-        said = choices[int(which * len(choices))] if choices else Said(place=True)
-        colour, size, place, relation = said.colour, said.size, said.place, said.relation
+        caption = choices[int(which * len(choices))] if choices else Said(place=True)
+        colour, size, place, relation = caption.colour, caption.size, caption.place, caption.relation
     forgets, chosen = draw.random() < lapse, draw.random()
     adds, added = draw.random() < extra, draw.random()
     named = [name for name, there in (("colour", colour), ("size", size), ("place", place)) if there]
@@ -203,7 +203,7 @@ def read_caption(
 def _phrase(text: str, kinds: Mapping[str, Sequence[str]]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     """Return the attributes of one noun with its adjectives and its place, and all other words."""
     words = text.split()
-    values = {value: kind for kind, own in kinds.items() for value in own if kind != "place"}
+    values = {value: kind for kind, options in kinds.items() for value in options if kind != "place"}
     named: list[tuple[str, str]] = []
     unread: list[str] = []
     place = 0
@@ -226,7 +226,7 @@ def _phrase(text: str, kinds: Mapping[str, Sequence[str]]) -> tuple[tuple[tuple[
     return tuple(named), tuple(unread)
 
 
-def related(relation: str, one: Thing, other: Thing) -> bool:
+def related(relation: str, first: Thing, other: Thing) -> bool:
     """Return whether an object is left of, right of, above or below another one.
 
     Left and right compare columns alone, above and below rows alone.
@@ -236,9 +236,9 @@ def related(relation: str, one: Thing, other: Thing) -> bool:
         >>> [word for word in RELATIONS if related(word, one, other)]
         ['left of', 'below']
     """
-    right, down = one.middle[0] - other.middle[0], one.middle[1] - other.middle[1]
-    found: dict[str, float] = {"left of": -right, "right of": right, "above": -down, "below": down}
-    return found.get(relation, 0.0) > _APART
+    right, down = first.middle[0] - other.middle[0], first.middle[1] - other.middle[1]
+    distances: dict[str, float] = {"left of": -right, "right of": right, "above": -down, "below": down}
+    return distances.get(relation, 0.0) > _APART
 
 
 def things_of(

@@ -19,12 +19,8 @@ from motionkit.runs import write_bytes_atomic
 _LONGEST, _LEAST = 320, 240
 """Pixels of the longer side: larger images are made smaller, much smaller ones are enlarged by a whole factor."""
 
-_DIM = 0.3
-"""Light of an image outside of the mask."""
-
-_EDGE = (255, 214, 10)
-"""Colour of the outline of the wanted region."""
-
+_DIM = 0.3  # light of an image outside of the mask
+_EDGE = (255, 214, 10)  # colour of the outline of the wanted region
 _QUALITY = 82
 
 
@@ -70,11 +66,8 @@ def _edge(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 GALLERY, INDEX = "gallery", "gallery.json"
 SUFFIX = ".webp"
-_GROUP = 8
-"""Regions of each group: the first ones, the highest and the lowest."""
-
-_SCORES = ("cycle_iou", "judge_iou", "unique", "meteor", "cider", "referring_iou")
-"""Scores that are kept of a region."""
+_GROUP = 8  # regions of each group: the first ones, the highest and the lowest
+_SCORES = ("cycle_iou", "judge_iou", "unique", "meteor", "cider", "referring_iou")  # scores that are kept of a region
 
 _FIRST, _UP, _DOWN = "first", "up", "down"
 

@@ -36,18 +36,17 @@ from motionkit.rl import RowNoise
 LOWEST, HIGHEST = 0.02, 10.0
 """Range of the search, in temperatures."""
 
-_NEAR = 1e-3
-"""Relative width of the interval at which the search ends."""
+_NEAR = 1e-3  # relative width of the interval at which the search ends
 
 Said = Sequence[tuple[Task, Sequence[str]]]
 """Tasks with a caption of each of their regions."""
 
 
 @torch.no_grad()
-def word_entropy(policy: RegionPolicy, said: Said, temperature: float) -> float:
+def word_entropy(policy: RegionPolicy, captions_of: Said, temperature: float) -> float:
     """Return the mean entropy of a word in nats, at the states of given captions; 0 without words."""
     total = words = 0.0
-    for task, captions in said:
+    for task, captions in captions_of:
         scores = policy.score_words(task.seen, task.masks, policy.encode(captions), temperature=temperature)
         total += float(scores.entropy.double().sum())
         words += float(scores.mask.sum())
@@ -77,8 +76,7 @@ def equal_entropy(
     return math.exp((low + high) / 2)
 
 
-_STATES = 200
-"""Number of regions, the first ones, on which the temperature of equal entropy is found."""
+_STATES = 200  # number of regions, the first ones, on which the temperature of equal entropy is found
 
 
 @dataclass(frozen=True)
@@ -233,18 +231,18 @@ FIGURES = (*GREEDY, "giou", "ciou", *_PRECISIONS, "no_target", *SAMPLED)
 """Every figure: what one gets first, and then sampled captions; `motionkit.tracking` defines ``regions/NAME``."""
 
 
-def rows_of(found: SplitFigures) -> dict[str, NDArray[np.float64]]:
+def rows_of(figures: SplitFigures) -> dict[str, NDArray[np.float64]]:
     """Return numerators and denominators ``[R, 2]`` of each figure; NaN is left out.
 
     A figure is the sum of the numerators over that of the denominators, or 1 if the latter is 0: for cIoU pixels of
     the intersections over pixels of the unions, for every other figure a mean.
     """
-    greedy, iou = found.greedy.scores, found.greedy.scores["referring_iou"]
+    greedy, iou = figures.greedy.scores, figures.greedy.scores["referring_iou"]
     means = {f"{name}_greedy": values for name, values in greedy.items() if name not in ("referring_iou", "no_target")}
     means |= {"giou": iou, "no_target": greedy["no_target"]}
     means |= {name: (iou >= level).astype(np.float64) for name, level in _PRECISIONS.items()}
-    means |= _sampled_of(found.sampled)
-    pairs = {"ciou": found.counts.astype(np.float64)} | {name: _pairs(scores) for name, scores in means.items()}
+    means |= _sampled_of(figures.sampled)
+    pairs = {"ciou": figures.counts.astype(np.float64)} | {name: _pairs(scores) for name, scores in means.items()}
     others = [name for name in pairs if name not in FIGURES]  # attributes one by one
     return {name: pairs[name] for name in (*FIGURES, *others) if name in pairs}
 

@@ -24,8 +24,7 @@ _ENDINGS: Mapping[str, tuple[tuple[str, str], ...]] = {
 }  # fmt: skip
 """Endings that `Lexicon` takes off, with what it puts there (morphy(7WN))."""
 
-_MARKER = re.compile(r"\((?:a|p|ip)\)$")
-"""Where an adjective may stand; not part of the word."""
+_MARKER = re.compile(r"\((?:a|p|ip)\)$")  # where an adjective may stand; not part of the word
 
 
 @dataclass(frozen=True)

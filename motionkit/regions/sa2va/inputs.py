@@ -20,8 +20,7 @@ from motionkit.errors import MotionkitError
 
 
 _MEAN = torch.tensor([0.485, 0.456, 0.406])[:, None, None]
-_STD = torch.tensor([0.229, 0.224, 0.225])[:, None, None]
-"""Of ImageNet."""
+_STD = torch.tensor([0.229, 0.224, 0.225])[:, None, None]  # of ImageNet
 
 
 def tiles_of(image: NDArray[np.uint8], side: int, most: int) -> Tensor:

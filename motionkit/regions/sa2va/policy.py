@@ -159,8 +159,7 @@ def _padded(prompts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     return rows, mask.long()
 
 
-_SURE = 1e-4
-"""Expected IoUs are clamped so far from 0 and 1 that their logits stay finite."""
+_SURE = 1e-4  # expected IoUs are clamped so far from 0 and 1 that their logits stay finite
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,7 @@ from motionkit.regions.sa2va import Sa2vaOptions
 PARTS = ("vision_model", "mlp1", "language_model", "text_hidden_fcs", "grounding_encoder")
 """Parts of a network that captions regions and draws masks."""
 
-_HEADER = 64 << 20
-"""Most bytes of the header of a safetensors file."""
-
+_HEADER = 64 << 20  # most bytes of the header of a safetensors file
 _META = "__metadata__"
 _LANGUAGE = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "InternLM2ForCausalLM")
 
@@ -171,14 +169,9 @@ def _one(value: Any) -> int:
 # GB at 1024 pixels) and the overhead of the allocator are not counted.
 
 
-_COPIES = 3
-"""Copies of what is trained: the partner, the start, the best."""
-
-_TEXT = 64
-"""Tokens of a prompt without image and region, about."""
-
-_SPEED = 4e14
-"""Operations per second: an H100 at 40 % in bfloat16."""
+_COPIES = 3  # copies of what is trained: the partner, the start, the best
+_TEXT = 64  # tokens of a prompt without image and region, about
+_SPEED = 4e14  # operations per second: an H100 at 40 % in bfloat16
 
 
 def plan(

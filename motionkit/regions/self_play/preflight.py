@@ -29,9 +29,7 @@ _METEOR = {
 }
 """Pairs with the score of nltk 3.10 and WordNet 3.0."""
 
-_SAME = 0.98
-"""Share of words that must be drawn again from the scores of the training pass; bfloat16 rounds the rest."""
-
+_SAME = 0.98  # share of words that must be drawn again from the scores of the training pass; bfloat16 rounds the rest
 _OF_LOOP = {"loop1": ("mlp1", "language_model"), "loop2": ("text_hidden_fcs",)}
 """Parts that the gradient of each built-in loop must reach."""
 

@@ -33,14 +33,9 @@ from motionkit.training.steps import State
 PATIENCE = 20
 """Steps of a moving window; an epoch if that is shorter."""
 
-_COLLAPSE = 0.4
-"""Collapse: distinct captions below this share of those of the first steps, while rewards do not rise."""
-
-_DRIFT = 1.0
-"""Drift: KL to the start in nats per word."""
-
-_GAP = 0.1
-"""Gap: gain of the policy's own cycle IoU minus that of the frozen judge."""
+_COLLAPSE = 0.4  # collapse: distinct captions below this share of those of the first steps, while rewards do not rise
+_DRIFT = 1.0  # drift: KL to the start in nats per word
+_GAP = 0.1  # gap: gain of the policy's own cycle IoU minus that of the frozen judge
 
 _WRONG, _ABSENT = 0.02, 0.03
 """Rise of the share of wrong attributes, and fall of the share of absent objects of which nothing is drawn; each must
@@ -163,8 +158,7 @@ class SelfPlayAlarms:
 
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
-_ONCE = ("referring_iou", "no_target")
-"""Figures that do not depend on the policy's captions."""
+_ONCE = ("referring_iou", "no_target")  # figures that do not depend on the policy's captions
 
 
 @dataclass(frozen=True)

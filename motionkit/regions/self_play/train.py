@@ -47,8 +47,7 @@ from motionkit.training.world import OneProcess, World, of_main, rows_of, share_
 _SMOOTH = 0.9
 _FAST, _SLOW = 0.9, 0.99
 _LEAST, _MOST = 0.1, 10.0
-_IDLE = 1e-3
-"""Least progress of a loop, in reward, so that none is left out for good."""
+_IDLE = 1e-3  # least progress of a loop, in reward, so that none is left out for good
 
 
 class Balance:
@@ -163,8 +162,7 @@ def trainable(policy: RegionPolicy) -> dict[str, list[tuple[str, nn.Parameter]]]
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
 STEPS = 500
-_DRAWS = 256
-"""Regions from which the spread of the policy's prompts is measured."""
+_DRAWS = 256  # regions from which the spread of the policy's prompts is measured
 
 
 class Sa2vaRl:

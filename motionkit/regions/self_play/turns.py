@@ -179,18 +179,18 @@ class CaptionToMask:
         nothing = (~task.masks.flatten(1).any(1)).tolist()
         references = [["" if bare else text] for text, bare in zip(task.captions, nothing, strict=True)]
         made = Made(masks, TextBatch(texts, references, task.masks.device))
-        beside = self._learned(task) if self._options.learn and action.direct is None else None
+        learned = self._learned(task) if self._options.learn and action.direct is None else None
         metrics = {"empty_mask_frac": float(empty.float().mean())}
-        return Played(made, action.terms, metrics, action.direct, beside)
+        return Played(made, action.terms, metrics, action.direct, learned)
 
     def _learned(self, task: Task) -> Callable[[Tensor], Tensor]:
         policy, weight = self._policy, self._options.learn
 
-        def beside(rewards: Tensor) -> Tensor:
+        def loss(rewards: Tensor) -> Tensor:
             logits = policy.draw(task.seen, policy.prompts(task.seen, task.captions))
             return weight * rewards.clamp(0, 1) * mask_loss(logits, task.masks)
 
-        return beside
+        return loss
 
     def _act(self, task: Task, turn: Turn) -> Action:
         options, policy = self._options, self._policy

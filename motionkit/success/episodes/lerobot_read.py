@@ -217,7 +217,7 @@ def _data(
         shown = [
             bool(labels[end - length : end].any()) for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)
         ]
-        if late := sum(one and not other for one, other in zip(once, shown, strict=True)):
+        if late := sum(last and not visible for last, visible in zip(once, shown, strict=True)):
             notes.append(
                 f"{late} episodes succeed with their last action alone: no frame shows it, so that none of theirs is "
                 "labelled a success. --data.labels of reward-train can say more."
@@ -233,18 +233,18 @@ def _rows_of(
     paths = sorted(path for path in (folder / part).glob("chunk-*/file-*.parquet") if path.is_file())
     if not paths:
         raise MotionkitError(f"{folder / part} holds no chunk-000/file-000.parquet.", fix=_AGAIN)
-    wanted = [*plain, *wide, *flags]
-    parts_of: dict[str, list[NDArray[Any]]] = {name: [] for name in wanted}
+    columns = [*plain, *wide, *flags]
+    parts_of: dict[str, list[NDArray[Any]]] = {name: [] for name in columns}
     rows = 0
     for path in paths:
         try:
             with parquet.ParquetFile(path) as file:
                 rows += file.metadata.num_rows
                 names = set(file.schema_arrow.names)
-                large = _large(path, wanted)
+                large = _large(path, columns)
                 table = None
-                if rows <= _ROWS and not large and not (missing := [name for name in wanted if name not in names]):
-                    table = file.read(columns=wanted)
+                if rows <= _ROWS and not large and not (missing := [name for name in columns if name not in names]):
+                    table = file.read(columns=columns)
                     table.validate(full=True)
         # A damaged file can raise nearly any exception.
         except Exception as error:
@@ -255,7 +255,7 @@ def _rows_of(
             raise MotionkitError(f"{path} is larger than what is read.", why=f"at most {_ROWS:,} rows of a dataset.")
         if table is None:
             raise MotionkitError(f"{path} has no column {missing[0]}.", fix=_AGAIN)
-        for name in wanted:
+        for name in columns:
             parts_of[name].append(_numbers(path, name, table.column(name), wide=name in wide))
     for name in wide:
         if len({values.shape[1] for values in parts_of[name]}) > 1:
@@ -265,11 +265,11 @@ def _rows_of(
     return {name: np.concatenate(parts) for name, parts in parts_of.items()}
 
 
-def _large(path: Path, wanted: Sequence[str]) -> bool:
+def _large(path: Path, columns: Sequence[str]) -> bool:
     """Return whether the wanted columns need more than `_BYTES`."""
     total = 0
     for column, values, plain in column_sizes(path):
-        if any(column == name or column.startswith(f"{name}.") for name in wanted):
+        if any(column == name or column.startswith(f"{name}.") for name in columns):
             total += max(plain, 8 * values)
     return total > _BYTES
 

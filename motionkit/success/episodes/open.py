@@ -145,20 +145,20 @@ def open_episodes(*places: Path) -> Episodes:
     shards: list[int] = []
     records: list[EpisodeRecord] = []
     notes: list[str] = []
-    for folder, own, kept, folder_notes in opened:
+    for folder, folder_manifest, kept, folder_notes in opened:
         here = {name: len(names) + number for number, name in enumerate(dict.fromkeys(item.shard for item in kept))}
         folders += [folder] * len(here)
         names += list(here)
         shards += [here[record.shard] for record in kept]
         records += kept
         notes += folder_notes
-        if own.environment != manifest.environment:
-            known = own.environment and manifest.environment
-            other_one = "other options of the environment" if known else "an environment that is not known"
-            notes.append(f"{folder} is of {other_one}, compared with {opened[0][0]}.")
+        if folder_manifest.environment != manifest.environment:
+            known = folder_manifest.environment and manifest.environment
+            kind = "other options of the environment" if known else "an environment that is not known"
+            notes.append(f"{folder} is of {kind}, compared with {opened[0][0]}.")
     if not records:
         raise MotionkitError(f"{', '.join(map(str, places))} holds no episode.", why=" ".join(notes), fix=FIX)
-    if odd := _columns_part([(folder, own) for folder, own, *_ in opened], records):
+    if odd := _columns_part([(folder, folder_manifest) for folder, folder_manifest, *_ in opened], records):
         notes.append(odd)
         manifest = manifest.model_copy(update={"columns": {}})
     return Episodes(manifest, records, shards, ShardReader(folders, names, manifest.cameras), notes)
@@ -244,7 +244,7 @@ class Trajectories:
             positives += bool(labels.any())
             only_last += bool(labels.sum() == 1 and labels[-1])
         for sign, folder in ((True, positive), (False, negative)):
-            if all(own is not sign for own, _ in self._files):
+            if all(label is not sign for label, _ in self._files):
                 raise MotionkitError(f"no .npy file in {folder} is whole.", fix="copy the files again.")
         self._scale = _scale_of(highest, small)
         self.fingerprint = fingerprint(*marks)  # of the files' content

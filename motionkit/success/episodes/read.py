@@ -174,9 +174,7 @@ class ShardReader:
 
 
 _SHOWN = 3
-_PIECE = 32 << 20
-"""Bytes of a camera's frames that are in memory while they are compared with their hash."""
-
+_PIECE = 32 << 20  # bytes of a camera's frames that are in memory while they are compared with their hash
 _AGAIN = "copy the folder again, or collect anew: motionkit reward-collect"
 FIX = "give a run of motionkit reward-collect, the folder that a Collector wrote, or a LeRobot dataset."
 

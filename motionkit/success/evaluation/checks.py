@@ -195,12 +195,10 @@ Kind = Literal["false alarm", "missed"]
 KINDS: tuple[Kind, ...] = ("false alarm", "missed")
 
 FILE = "strips.npz"
-_EACH = 4
-"""Strips of each kind."""
+_EACH = 4  # strips of each kind
 
 _BEFORE, _AFTER = 3, 1
-_SIDE = 128
-"""Larger images are thinned out to about this side."""
+_SIDE = 128  # larger images are thinned out to about this side
 
 
 @dataclass(frozen=True)

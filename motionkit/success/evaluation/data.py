@@ -16,8 +16,7 @@ from motionkit.runs import fingerprint
 from motionkit.success.classifier import CHUNK, SuccessClassifier
 from motionkit.success.episodes import Episodes
 
-_FEWEST = 3
-"""Starts of a class from which it is divided; fewer without a success all go to training."""
+_FEWEST = 3  # starts of a class from which it is divided; fewer without a success all go to training
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,7 @@ from motionkit.tracking import definition
 FIGURES = ("auroc", "average_precision", "precision", "recall", "ece")
 """Figures in the order of tables."""
 
-_POINTS = 200
-"""Most points of a curve that are kept."""
-
+_POINTS = 200  # most points of a curve that are kept
 _HISTOGRAM = 20
 
 

@@ -25,9 +25,7 @@ _NAMES = {
     "train/entropy_loss": "ppo/negative_entropy", "train/approx_kl": "ppo/kl_nats",
     "train/clip_fraction": "ratio/clip_fraction", "train/explained_variance": "ppo/explained_variance",
 }  # fmt: skip
-_CRITIC = "value_net"
-"""Part of the names of the critic's own parameters: its layers and its output."""
-
+_CRITIC = "value_net"  # part of the names of the critic's own parameters: its layers and its output
 _NO_NUMBERS = "Expected parameter "
 """Beginning of the error of torch's distributions if a mean, a scale or a logit is not finite."""
 

@@ -81,9 +81,7 @@ SWITCHES = ("reward.use_reward_model", "reward.collect_data")
 NULL = {"reward.data_collection.max_positive_trajectories": 0, "reward.data_collection.max_negative_trajectories": 0}
 """Keys that may be null, and the value that null stands for."""
 
-_OWN_ACTOR = ("kind", "width")
-"""Settings of the actor that `reward-collect` trains."""
-
+_OWN_ACTOR = ("kind", "width")  # settings of the actor that `reward-collect` trains
 _REWARD = ("group_name", "use_reward_model", "collect_data", "reward_model", "data_collection")
 
 

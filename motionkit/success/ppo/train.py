@@ -165,8 +165,7 @@ def compare_environments(
     return f"the classifier's frames were made with other options of {here}: {'; '.join(odd)}." if odd else ""
 
 
-_LEARNED = 0.5
-"""Least success for the verdict that the policy learned the task."""
+_LEARNED = 0.5  # least success for the verdict that the policy learned the task
 
 
 def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:

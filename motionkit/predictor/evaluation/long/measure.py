@@ -126,8 +126,7 @@ SEARCH = 0.3
 """Seconds between two searches of motion matching, and between the points of the path that it compares."""
 
 _POINTS = 3
-_STRIDE = 2
-"""Every second frame of the training clips can be jumped to."""
+_STRIDE = 2  # every second frame of the training clips can be jumped to
 
 
 class Matching:
@@ -230,8 +229,7 @@ def longer(path: Tensor, frames: int) -> Tensor:
 # Drawn paths, which no clip has.
 
 
-_PACE = 1.2
-"""m/s of a person who walks."""
+_PACE = 1.2  # m/s of a person who walks
 
 
 @dataclass(frozen=True)
@@ -304,14 +302,9 @@ END = "end"
 OWN_SECONDS = 7.0
 """Seconds of a clip's own path that are asked for at most."""
 
-_LEAST = 1.0
-"""Seconds of its own path that a clip must have."""
-
-_AHEAD = 0.3
-"""Least speed ahead, in m/s, of the beginning of a clip from which a drawn path starts."""
-
-_AT_ONCE = 32
-"""Runs per batch: the network's memory of 30 seconds of them takes 300 MB."""
+_LEAST = 1.0  # seconds of its own path that a clip must have
+_AHEAD = 0.3  # least speed ahead, in m/s, of the beginning of a clip from which a drawn path starts
+_AT_ONCE = 32  # runs per batch: the network's memory of 30 seconds of them takes 300 MB
 
 Figures = dict[str, Tensor]
 """``[N]`` by figure and key, ``movement/10``; NaN if a run has no such figure."""
