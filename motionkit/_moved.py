@@ -86,7 +86,7 @@ SEVERAL = {
         "regions.evaluation.result",
         "regions.evaluation.known",
         "regions.evaluation.measure",
-        "regions.evaluation.models",
+        "regions.evaluate",
     ),
     "evaluation.reward": (
         "success.evaluation.report",
@@ -297,11 +297,11 @@ regions.datasets.masks: datasets.regions._masks datasets.regions._polygons datas
 regions.datasets.rows: datasets.regions._rows
 regions.datasets.scenes: datasets.shapes._dataset datasets.shapes._grammar datasets.shapes._words
 regions.datasets.settings: datasets.regions datasets.shapes
-regions.evaluate: cli.commands._eval_sa2va regions.evaluation.protocol
+regions.evaluate: cli.commands._eval_sa2va evaluation.regions._models regions.evaluation.models
+    regions.evaluation.protocol
 regions.evaluation.gallery: evaluation.regions._gallery evaluation.regions._pictures
 regions.evaluation.known: evaluation.regions._absent evaluation.regions._known evaluation.regions._truth
 regions.evaluation.measure: evaluation.regions._measure evaluation.regions._task
-regions.evaluation.models: evaluation.regions._models
 regions.evaluation.result: evaluation.regions._result
 regions.evaluation.split: evaluation.regions._entropy evaluation.regions._figures evaluation.regions._split
 regions.meteor: metrics.meteor
@@ -363,9 +363,8 @@ success.classifier: encoders.success._card encoders.success._classifier encoders
     encoders.success._native
 success.classifier_network: encoders.success._network
 success.collect: trainers.reward_collect._acting trainers.reward_collect._import trainers.reward_collect._kept
-    trainers.reward_collect._open trainers.reward_collect._trainer
+    trainers.reward_collect._open trainers.reward_collect._trainer success.collected trainers._collected
 success.collect_settings: trainers.reward_collect trainers.reward_collect._settings
-success.collected: trainers._collected
 success.environments.arm: environments.reach._arm environments.reach._environment environments.reach._links
     environments.reach._picture
 success.environments.canvas: environments._canvas

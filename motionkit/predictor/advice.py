@@ -31,34 +31,30 @@ _KEPT = 0.9
 
 
 class PredictorAdvisor:
-    """Suggests settings of the motion predictor for a dataset, and finds faults in a user's stage schedule.
-
-    With `starter` the starter's clips are among those that are measured; the predictor makes their rotations.
-    """
+    """Suggests settings of the motion predictor for a dataset, and finds faults in a user's stage schedule."""
 
     title: ClassVar[str] = "the motion predictor"
 
     def __init__(self, *, starter: bool = False) -> None:
-        self._starter = starter
+        self._starter = starter  # the profile includes starter clips: train-mpl generates their rotations
 
     def suggest(self, profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[Suggestion, ...]:
         """Return settings with reasons, see `suggest`; none for clips without rotations, on which it is not trained."""
-        rigs = [one.rig for one in profile.skeletons.values()]
-        turns = profile.bone_angle.count > 0 or any(rig.rotations for rig in rigs)
-        if not self._starter and not turns:
-            return ()
-        return suggest(profile, fixed)
+        turns = profile.bone_angle.count > 0 or any(skeleton.rig.rotations for skeleton in profile.skeletons.values())
+        return suggest(profile, fixed) if self._starter or turns else ()
 
     def problems(self, kept: Mapping[str, Any], suggestions: Sequence[Suggestion]) -> tuple[str, ...]:
         """Return the faults of a stage schedule that stays in a settings file; see `schedule_problems`."""
-        have = kept.get("freerun_stage_schedule")
-        epochs = kept.get("epochs", next((one.value for one in suggestions if one.key == "epochs"), None))
-        return schedule_problems(have, epochs) if isinstance(have, list) and isinstance(epochs, int) else ()
+        stages = kept.get("freerun_stage_schedule")
+        epochs = kept.get(
+            "epochs", next((suggestion.value for suggestion in suggestions if suggestion.key == "epochs"), None)
+        )
+        return schedule_problems(stages, epochs) if isinstance(stages, list) and isinstance(epochs, int) else ()
 
 
 def suggest(
     profile: Profile,  # statistics of the clips to train on; at least one clip
-    # Settings that stay as they are; what follows from ``epochs``, ``batch`` and ``seq_len`` follows them
+    # Settings that stay as they are; suggestions that depend on ``epochs``, ``batch`` and ``seq_len`` use them
     fixed: Mapping[str, Any] | None = None,
 ) -> tuple[Suggestion, ...]:
     """Return settings for the predictor: rules of thumb by the size and the variety of the dataset."""
@@ -145,7 +141,7 @@ def _window_reason(lengths: Sequence[int], window: int, fps: float) -> str:
 
 
 def _whole(fixed: Mapping[str, Any], key: str, suggested: int) -> int:
-    """Return a fixed setting when it is a whole number above 0, else the suggestion."""
+    """Return the fixed setting if it is a positive integer, else the suggestion."""
     value = fixed.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else suggested
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw, yaw_matrix
 from motionkit.motion.prediction import MotionState
-from motionkit.predictor.clips import ClipSet, Windows, clip_fingerprint, cut_windows, leave_out, set_fingerprint
-from motionkit.predictor.data import STARTER, open_clip_set
+from motionkit.predictor.clips import ClipSet, Windows, cut_windows
+from motionkit.predictor.data import open_training_clips
 from motionkit.predictor.settings import PredictorSettings
 from motionkit.predictor.train_settings import AugmentationSettings, WindowSettings
 from motionkit.rigs import mirror_order
@@ -32,23 +32,23 @@ class WindowBatch:
     future: int  # frames F of the window
 
     def map(self, change: Callable[..., Tensor], *others: WindowBatch) -> WindowBatch:
-        """Return windows with each tensor changed; `change` also gets that of `others`."""
-        every = self, *others
-
-        known = self.known.map(change, *(one.known for one in others))
-        truth = self.truth.map(change, *(one.truth for one in others))
+        """Apply `change` to each tensor; it also gets those of `others`."""
+        batches = self, *others
+        known = self.known.map(change, *(batch.known for batch in others))
+        truth = self.truth.map(change, *(batch.truth for batch in others))
         valid, offsets, sure, told = (
-            change(*(getattr(one, name) for one in every)) for name in ("valid", "offsets", "contacts_known", "told")
+            change(*(getattr(batch, name) for batch in batches))
+            for name in ("valid", "offsets", "contacts_known", "told")
         )
         return WindowBatch(known, truth, valid, offsets, sure, told, self.future)
 
     def later(self, shift: Tensor, frames: int) -> WindowBatch:
         """Return windows that begin `shift` (``[N]``) frames later and predict `frames`; P stays."""
-        whole = self.known.then(self.truth)
+        motion = self.known.then(self.truth)
         past = self.known.frames
         rows = torch.arange(len(shift), device=shift.device)[:, None]
         places = shift[:, None] + torch.arange(past + frames, device=shift.device)
-        moved = whole.map(lambda values: values[rows, places])
+        moved = motion.map(lambda values: values[rows, places])
         return WindowBatch(
             moved.part(0, past), moved.part(past), (self.valid - shift).clamp(0, frames), self.offsets,
             self.contacts_known, self.told, frames,
@@ -133,15 +133,14 @@ class WindowBatches:
 # Changes of training windows: left and right swapped, other speeds and curves, a heading that is off.
 
 
-_WAVE = 6.0
-"""Seconds in which a bent path swings from side to side: nearly a circle over the second that is read ahead."""
+_WAVE = 6.0  # seconds in which a bent path swings from side to side: nearly a circle over the second that is read ahead
 
 
 class Augmentation:
-    """Changes windows at random, and draws which of them, by their share, are told their path.
+    """Random augmentation of windows. Also draws which windows are told their path; `told` is their share.
 
-    Other speeds and curves are for those that are told: a path may ask for them. In free runs they are left out, where
-    the speed of the clips is what a motion comes back to; with them free walks on CMU went faster and faster.
+    Speed and curvature change only in windows that are told their path. A free run has to come back to the speed of the
+    clips: when its windows changed speed too, free walks on CMU went faster and faster.
     """
 
     def __init__(self, settings: AugmentationSettings, names: Sequence[str], *, fps: float, told: float) -> None:
@@ -192,25 +191,25 @@ def mirrored(batch: WindowBatch, order: Tensor) -> WindowBatch:
 def resampled(batch: WindowBatch, speed: Tensor) -> WindowBatch:
     """Return windows at other speeds, ``[N]`` times theirs, around the last known frame.
 
-    Rotations are interpolated in 6D and made orthonormal again, steps so that the path stays where it was. What a
-    faster window would need of frames before its first one stands still there; it ends earlier.
+    Rotations are interpolated in 6D and made orthonormal again, steps so that the path stays where it was. A faster
+    window repeats its first frame before its beginning, and ends earlier.
     """
-    whole, past = batch.known.then(batch.truth), batch.known.frames
-    frames = whole.frames
+    motion, past = batch.known.then(batch.truth), batch.known.frames
+    frames = motion.frames
     now = past - 1
     places = now + (torch.arange(frames, device=speed.device) - now) * speed[:, None]  # [N, T] in old frames
     inside = places.clamp(0, frames - 1)
     low = inside.floor().long().clamp_max(frames - 2)
     part = inside - low
     rows = torch.arange(len(speed), device=speed.device)[:, None]
-    poses = matrix_to_6d(whole.rotations).flatten(2)
-    poses = torch.cat([poses, whole.heights[..., None], whole.contacts], dim=-1).flatten(0, 1)
+    poses = matrix_to_6d(motion.rotations).flatten(2)
+    poses = torch.cat([poses, motion.heights[..., None], motion.contacts], dim=-1).flatten(0, 1)
     at = (rows * frames + low).flatten()
     mixed = torch.lerp(poses.index_select(0, at), poses.index_select(0, at + 1), part.flatten()[:, None])
     six, heights, contacts = mixed.view(*low.shape, -1).split([poses.shape[1] - 3, 1, 2], dim=-1)
     # Steps up to any place: the whole ones, and a part of the next.
-    before = torch.cat([torch.zeros_like(whole.steps[:, :1]), whole.steps.cumsum(1)], dim=1)
-    reached = before[rows, low + 1] + part[..., None] * whole.steps[rows, low + 1]
+    before = torch.cat([torch.zeros_like(motion.steps[:, :1]), motion.steps.cumsum(1)], dim=1)
+    reached = before[rows, low + 1] + part[..., None] * motion.steps[rows, low + 1]
     steps = torch.cat([reached[:, :1] - before[:, :1], reached.diff(dim=1)], dim=1)
     steps[:, 0] = steps[:, 1]
     rotations = matrix_from_6d(six.unflatten(-1, (-1, 6)))
@@ -227,15 +226,14 @@ def bent(
 ) -> WindowBatch:
     """Return windows along other curves: the heading turns more the further the root goes.
 
-    Nothing changes but the turn of the heading with each step, so that pose, speed and contacts stay what they are.
-    What stands still is not turned.
+    Only the turn of the heading per step changes; pose, speed and contacts stay. The turn is 0 if the root stands.
     """
     past = batch.known.frames
     time = torch.arange(1 - past, batch.truth.frames + 1, device=curvature.device) * (2 * torch.pi / period)
     curve = curvature[0, :, None] * time.cos() + curvature[1, :, None] * time.sin()
-    whole = batch.known.then(batch.truth)
-    turn = curve * whole.steps[..., :2].norm(dim=-1)
-    steps = torch.cat([whole.steps[..., :2], whole.steps[..., 2:] + turn[..., None]], dim=-1)
+    motion = batch.known.then(batch.truth)
+    turn = curve * motion.steps[..., :2].norm(dim=-1)
+    steps = torch.cat([motion.steps[..., :2], motion.steps[..., 2:] + turn[..., None]], dim=-1)
     return replace(
         batch, known=replace(batch.known, steps=steps[:, :past]), truth=replace(batch.truth, steps=steps[:, past:])
     )
@@ -256,7 +254,7 @@ def off_heading(batch: WindowBatch, turn: Tensor) -> WindowBatch:
 
 
 def _where(chosen: Tensor, batch: WindowBatch, change: Callable[[WindowBatch, Tensor], WindowBatch]) -> WindowBatch:
-    """Return a batch with the windows changed where `chosen` (``[N]`` bool); `change` gets these and their numbers."""
+    """Apply `change` to the windows of `chosen` (``[N]`` bool); it gets them and their indices."""
     rows = chosen.nonzero()[:, 0]
     if not len(rows):
         return batch
@@ -272,30 +270,21 @@ class TrainingData:
     train: Windows  # windows to train on
     val: Windows | None  # windows to choose the best model by; None where no clip is for validation
     notes: tuple[str, ...]  # what a person should know, a sentence each
-    # What is trained on; nothing of starter clips, which are made by code and whose splits share nothing
-    items: TrainedOn
-    inputs: Mapping[str, str]  # fingerprint of the clips that were read, by setting
+    items: TrainedOn  # as in `open_training_clips`
+    inputs: Mapping[str, str]  # likewise
 
 
 def open_data(
     names: Sequence[str],  # files and folders, or ``starter`` alone
     fps: float,  # frames per second to bring the clips to; 0 keeps their own
-    windows: WindowSettings,  # sizes. Where the network looks further back than the known frames, more are known.
+    windows: WindowSettings,  # sizes; if the network reads further back than the known frames, there are more of them
     model: PredictorSettings,  # the network's settings
     *,
     furthest: float,  # seconds that validation looks ahead
     retarget: str = "",  # which of the names has the skeleton that the others are brought to, or ``first``
 ) -> TrainingData:
     """Read clips and cut them into windows."""
-    clips = open_clip_set(names, fps, ("train", "val"), retarget=retarget)
-    notes = [*clips.notes]
-    items, inputs = TrainedOn(), {}
-    if STARTER not in names:
-        inputs = {"data": set_fingerprint(clips)}
-        items = TrainedOn.of(map(clip_fingerprint, clips.split("train")))
-        clips, kept = leave_out(clips, "val", items)
-        if kept.left_out:
-            notes.append(kept.sentence("validation clips"))
+    clips, notes, items, inputs = open_training_clips(names, fps, retarget)
     future = windows.seq_len - windows.known
     past = max(windows.known, max(model.lag_frames(clips.fps)) + 1)
     if past > windows.known:
@@ -310,12 +299,4 @@ def open_data(
         val = cut_windows(clips.split("val"), past=past, future=further, stride=windows.val_stride)
     else:
         notes.append("no clip is for validation: the last weights are kept, not the best ones.")
-    if train.short:
-        listed = ", ".join(train.short[:3])
-        notes.append(
-            f"{len(train.short)} of {len(train.offsets)} training clips are shorter than a window ({past + future} "
-            f"frames) and were filled up: {listed}; what is filled up does not count."
-        )
-    if train.left_out:
-        notes.append(f"{len(train.left_out)} clips of a single frame were left out: {', '.join(train.left_out[:3])}.")
-    return TrainingData(clips, train, val, tuple(notes), items, inputs)
+    return TrainingData(clips, train, val, (*notes, *train.notes("training clips")), items, inputs)

@@ -36,12 +36,12 @@ def parse_bvh(text: str) -> Rig:
     Units and axes are the file's. An end site is called ``<parent> End``.
     """
     head, motion, rest = text.partition("MOTION")
-    found = re.match(r"\s*Frames:\s*(\d+)\s+Frame\s+Time:\s*(\S+)(.*)", rest, re.DOTALL | re.IGNORECASE)
-    if not motion or found is None or not head.split() or head.split()[0].upper() != "HIERARCHY":
+    header = re.match(r"\s*Frames:\s*(\d+)\s+Frame\s+Time:\s*(\S+)(.*)", rest, re.DOTALL | re.IGNORECASE)
+    if not motion or header is None or not head.split() or head.split()[0].upper() != "HIERARCHY":
         raise ValueError("it is not a BVH file")
     names, parents, offsets, channels = _tree(head)
-    frames, seconds = int(found[1]), float(found[2])
-    values = np.array(found[3].split(), float)
+    frames, seconds = int(header[1]), float(header[2])
+    values = np.array(header[3].split(), float)
     if not channels or not frames or values.size != frames * len(channels) or seconds <= 0:
         raise ValueError(f"expected {frames} frames of {len(channels)} values, found {values.size} values")
     if not (np.isfinite(values).all() and np.isfinite(offsets).all()):

@@ -1,4 +1,4 @@
-"""The guide's checklist of a training, each line decided by a value. Imports no torch."""
+"""The guide's checklist of a training; each line compares a value with a limit. Imports no torch."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ from motionkit.predictor.schedule import LAST_WEIGHT, schedule_problems, too_few
 from motionkit.predictor.train_settings import GROUPS, SIZES, TrainMplSettings, size_of
 
 _EQUIVALENT = 0.1
-"""Weight of the joints' rotations that does without the other key losses: positions and turns follow from them."""
+"""Weight of the joints' rotations that makes the other key losses optional: positions and turns follow from them."""
 
-_BALANCE = 20.0
-"""Largest ratio of two of the key losses; the guide's bad example has 500, its own config 2.5."""
-
-_SHOWN = 0.05
-"""Share of the frames from which a gait counts."""
-
+_BALANCE = 20.0  # largest ratio of two of the key losses; the guide's bad example has 500, its own config 2.5
+_SHOWN = 0.05  # share of the frames from which a gait counts
 _EPOCHS = 20
 
 
@@ -61,7 +57,7 @@ def checklist(settings: TrainMplSettings, facts: DataFacts) -> list[Check]:
 
 def as_lines(checks: Sequence[Check]) -> list[str]:
     """Return the checklist as text, a line each."""
-    return [f"{'ok  ' if one.ok else 'warn'}  {one.text}: {one.value}" for one in checks]
+    return [f"{'ok  ' if check.ok else 'warn'}  {check.text}: {check.value}" for check in checks]
 
 
 def _losses(settings: TrainMplSettings) -> Iterator[Check]:
@@ -105,13 +101,13 @@ def _generality(settings: TrainMplSettings, facts: DataFacts) -> Iterator[Check]
     weight = last.freerun_weight
     yield Check(weight >= LAST_WEIGHT, "weight of free runs at the end", f"{weight:g}, {LAST_WEIGHT:g} or more")
     middle = values_at(settings, settings.run.epochs // 2)
-    shares = " → ".join(f"{one.teacher:.2g}" for one in (first, middle, last))
+    shares = " → ".join(f"{values.teacher:.2g}" for values in (first, middle, last))
     value, falls = f"{shares}, {settings.teacher.mode}", first.teacher >= 0.99 and last.teacher <= 0.01
     if too_few_epochs(settings):
         value, falls = f"none: {settings.run.epochs} epochs are too few for it to go down in", True
     yield Check(falls, "teacher forcing goes down", value)
-    every = settings.train.val_every
-    often = "at the end only" if not every else "every epoch" if every == 1 else f"every {every} epochs"
+    interval = settings.train.val_every
+    often = "at the end only" if not interval else "every epoch" if interval == 1 else f"every {interval} epochs"
     value = f"{facts.validation} validation clips, {often}; below 2 times the teacher's error is good"
     yield Check(bool(facts.validation), "teacher forcing and free runs are both measured", value)
 
@@ -119,7 +115,7 @@ def _generality(settings: TrainMplSettings, facts: DataFacts) -> Iterator[Check]
 def _strategy(settings: TrainMplSettings, facts: DataFacts) -> Iterator[Check]:
     stages, size = settings.stages, size_of(facts.frames)
     low, high = SIZES[size].stages
-    wanted = f"{low} to {high}" if high < 100 else f"{low} or more"
+    recommended = f"{low} to {high}" if high < 100 else f"{low} or more"
     if stages:
         filled = []
         for stage in stages:
@@ -131,12 +127,12 @@ def _strategy(settings: TrainMplSettings, facts: DataFacts) -> Iterator[Check]:
         steps = " → ".join(f"{stage['trainer']['freerun_weight']:g}" for stage in filled)  # type: ignore[index]
         yield Check(not problems, "stages rise evenly", " ".join(problems) or f"freerun_weight {steps}")
         fits = low <= len(stages) <= high
-        yield Check(fits, "number of stages", f"{len(stages)}; {wanted} for {facts.frames} frames")
+        yield Check(fits, "number of stages", f"{len(stages)}; {recommended} for {facts.frames} frames")
     else:
         free, ramp = settings.freerun, settings.freerun.ramp_epochs or round(0.6 * settings.run.epochs)
         value = f"no stages; free runs grow from {free.first_horizon} to {free.horizon} frames in {ramp} epochs"
         yield Check(free.first_horizon <= free.horizon, "stages rise evenly", value)
-        yield Check(True, "number of stages", f"none, a ramp; {wanted} for {facts.frames} frames")
+        yield Check(True, "number of stages", f"none, a ramp; {recommended} for {facts.frames} frames")
     yield _variety(facts)
     yield _sizes(settings, facts)
     method = settings.adaptive.method
@@ -159,7 +155,7 @@ def _sizes(settings: TrainMplSettings, facts: DataFacts) -> Check:
     """
     size = size_of(facts.frames)
     guide = SIZES[size].values
-    own = settings.model.model_copy(update={"dropout": None}).for_frames(facts.frames).dropout
+    default_dropout = settings.model.model_copy(update={"dropout": None}).for_frames(facts.frames).dropout
     now = {
         "optim.learning_rate": settings.optim.learning_rate,
         "train.batch_size": float(settings.train.batch_size),
@@ -170,7 +166,7 @@ def _sizes(settings: TrainMplSettings, facts: DataFacts) -> Check:
     limits = {"optim.learning_rate": 4.0, "train.batch_size": 8.0, "train.seq_len": 2.5}
     bad = [key for key, limit in limits.items() if not 1 / limit <= now[key] / guide[key] <= limit]
     weak = [key for key in ("model.dropout", "optim.weight_decay") if now[key] < guide[key] / 2]
-    bad += [key for key in weak if key != "model.dropout" or now[key] != own]
+    bad += [key for key in weak if key != "model.dropout" or now[key] != default_dropout]
     text = f"sizes for {facts.frames} frames ({size})"
     if bad:
         listed = ", ".join(f"{key} {now[key]:g}, the guide's {guide[key]:g}" for key in bad)

@@ -33,10 +33,10 @@ class StateClip:
     offsets: Tensor  # [J, 3] metres from the parent joint
     split: str  # ``train``, ``val`` or ``test``
     contacts_known: bool  # whether its foot contacts are real; they are 0.5 otherwise
-    # [T, 4] in [0, 1], how much of idle, walk, run and jump its file says each frame is, rows that sum to 1, or to 0
-    # where it says nothing; None where it says nothing at all
+    # [T, 4] in [0, 1] share of idle, walk, run and jump that its file gives each frame: rows sum to 1, or to 0 for a
+    # frame without a label; None if there are no labels
     gait: Tensor | None = None
-    label: str = ""  # what it shows, in small letters: its first caption; empty without one
+    label: str = ""  # its first caption in lower case; empty without one
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ClipSet:
     notes: tuple[str, ...] = ()  # what a person should know, a sentence each
 
     def in_order(self, names: Sequence[str]) -> ClipSet:
-        """Return the set with its joints in the order of `names`, where these are the same joints; else itself.
+        """Return the set with its joints in the order of `names`; itself if these are other joints.
 
         Files of one body differ in the order: a BVH file goes through it limb by limb.
         """
@@ -72,27 +72,26 @@ class ClipSet:
 
     def split(self, split: Split) -> tuple[StateClip, ...]:
         """Return the clips of a split."""
-        if found := tuple(clip for clip in self.clips if clip.split == split):
-            return found
+        if clips := tuple(clip for clip in self.clips if clip.split == split):
+            return clips
         counts = Counter(clip.split for clip in self.clips)
-        held = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise MotionkitError(f"{self.name} has no {split} clip.", why=f"clips per split: {held}.")
+        counted = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise MotionkitError(f"{self.name} has no {split} clip.", why=f"clips per split: {counted}.")
 
     def gait_of(self, clip: StateClip) -> Tensor:
-        """Return how much of each gait the frames of a clip are, ``[T, 4]`` in the order of `motionkit.rigs.GAITS`.
+        """Return the share of each gait in the frames of a clip, ``[T, 4]`` in the order of `motionkit.rigs.GAITS`.
 
-        It is what the clip's file says; where that says nothing, the soft gait of contacts and speed. Rows are 0 where
-        neither is known: the skeleton has no known feet.
+        Frames without a label get the soft gait of contacts and speed, 0 if the skeleton has no known feet.
         """
         state = clip.state
         leg = leg_length(self.names, self.parents, clip.offsets)
-        found = state.steps.new_zeros(state.frames, len(GAITS))
+        measured = state.steps.new_zeros(state.frames, len(GAITS))
         if leg > 0:
             contacts = state.contacts if clip.contacts_known else None
-            found = soft_gait(state.steps, contacts, self.fps, leg).to(found)
+            measured = soft_gait(state.steps, contacts, self.fps, leg).to(measured)
         if clip.gait is None:
-            return found
-        return torch.where(clip.gait.sum(-1, keepdim=True) > 0, clip.gait.to(found), found)
+            return measured
+        return torch.where(clip.gait.sum(-1, keepdim=True) > 0, clip.gait.to(measured), measured)
 
 
 def motion_state(motion: Motion) -> tuple[MotionState, bool]:
@@ -120,7 +119,7 @@ def motion_state(motion: Motion) -> tuple[MotionState, bool]:
 
 
 def _gait(motion: Motion) -> Tensor | None:
-    """Return the gait ``[T, 4]`` of a motion's ``action`` track; None where it has none or names other actions."""
+    """Return the gait ``[T, 4]`` of a motion's ``action`` track; None if it has none or names other actions."""
     action = motion.tracks.get("action")
     if action is None or action.ndim != 2 or action.shape[1] != len(GAITS) or not bool(action.any()):
         return None
@@ -135,28 +134,23 @@ def common_fps(name: str, motions: Iterable[tuple[str, Motion | JointMotion]]) -
         near = next((rate for rate in rates if math.isclose(rate, motion.fps, rel_tol=1e-4)), motion.fps)
         rates.setdefault(near, []).append(key)
     if len(rates) != 1:
-        held = "; ".join(f"{rate:g} fps: {len(keys)} clips ({keys[0]}, ...)" for rate, keys in sorted(rates.items()))
+        counted = "; ".join(f"{rate:g} fps: {len(keys)} clips ({keys[0]}, ...)" for rate, keys in sorted(rates.items()))
         raise MotionkitError(
             f"{name} has clips at {len(rates)} frame rates, and --fps 0 keeps the clips' own."
             if rates
             else f"{name} has no clip.",
-            why=f"{held}." if rates else "",
+            why=f"{counted}." if rates else "",
             fix="--fps 30 brings them to one." if rates else "",
         )
     return next(iter(rates))
 
 
 def clip_set(name: str, clips: Iterable[tuple[str, Clip]], fps: float, *, notes: Iterable[str] = ()) -> ClipSet:
-    """Make a set of clips, at one rate.
+    """Make a set of clips with rotations, given with their ids, at one rate; `fps` 0 keeps the rate of the clips.
 
-    Args:
-        name: What a person calls it.
-        clips: Ids and clips; each with rotations. Clips without a split get that of their group, or one by a hash of
-            it, as `convert` gives them.
-        fps: Frames per second to bring them to; 0 keeps the one that they all have.
-        notes: What is known already.
+    Clips without a split get that of their group, or one by a hash of it, as `convert` gives them.
     """
-    found: list[StateClip] = []
+    states: list[StateClip] = []
     pairs = list(clips)
     fps = fps or common_fps(name, [(key, clip.motion) for key, clip in pairs])
     groups = {key: clip.group or key for key, clip in pairs}
@@ -173,21 +167,21 @@ def clip_set(name: str, clips: Iterable[tuple[str, Clip]], fps: float, *, notes:
             state, known = motion_state(motion)
             label = clip.captions[0].text.strip(" .").lower() if clip.captions else ""
             offsets = motion.offsets[_joints(motion)]
-            found.append(StateClip(key, state, offsets, splits[key], known, _gait(motion), label))
+            states.append(StateClip(key, state, offsets, splits[key], known, _gait(motion), label))
     if first is None:
         raise MotionkitError(f"{name} has no clip.")
     _refuse_mixed(name, skeletons)
-    said = [*notes]
-    if unknown := sum(not clip.contacts_known for clip in found):
-        said.append(
-            f"{unknown} of {len(found)} clips have no foot contacts: they do not count for figures of the feet."
+    sentences = [*notes]
+    if unknown := sum(not clip.contacts_known for clip in states):
+        sentences.append(
+            f"{unknown} of {len(states)} clips have no foot contacts: they do not count for figures of the feet."
         )
     if not any(given.values()):
-        said.append("no clip says its split: they were drawn by the clips' ids.")
+        sentences.append("no clip says its split: they were drawn by the clips' ids.")
     joints = _joints(first)
     place = {joint: index for index, joint in enumerate(joints)}
     parents = tuple(place.get(first.parents[joint], -1) for joint in joints)
-    return ClipSet(name, tuple(first.names[j] for j in joints), parents, fps, tuple(found), tuple(said))
+    return ClipSet(name, tuple(first.names[j] for j in joints), parents, fps, tuple(states), tuple(sentences))
 
 
 def _joints(motion: Motion) -> list[int]:
@@ -213,10 +207,10 @@ def _refuse_mixed(name: str, skeletons: dict[str, list[str]]) -> None:
     if len(skeletons) < 2:
         return
     most = sorted(skeletons.items(), key=lambda item: -len(item[1]))
-    held = "; ".join(f"{mark.partition(' ')[0]} joints: {len(keys)} clips ({keys[0]}, ...)" for mark, keys in most)
+    counted = "; ".join(f"{mark.partition(' ')[0]} joints: {len(keys)} clips ({keys[0]}, ...)" for mark, keys in most)
     raise MotionkitError(
         f"{name} holds {len(skeletons)} skeletons, and a predictor is made for one.",
-        why=f"{held}.",
+        why=f"{counted}.",
         fix="--retarget first brings them to one where a model is trained; or motionkit convert FILES OUT --to mpl, "
         "which makes a folder for each: give one of them.",
     )
@@ -225,12 +219,11 @@ def _refuse_mixed(name: str, skeletons: dict[str, list[str]]) -> None:
 # Fingerprints of the predictor's clips: compared on resume, and left out of evaluations.
 
 
-_GRID = 1e4
-"""Steps per metre, radian and unit: the last bits of numbers that are computed from a file differ by machine."""
+_GRID = 1e4  # steps per metre, radian and unit: the last bits of computed values differ between machines
 
 
 def clip_fingerprint(clip: StateClip) -> str:
-    """Return the fingerprint of a motion, to a tenth of a millimetre, whatever its key and its body."""
+    """Return the fingerprint of a motion, to a tenth of a millimetre; key and body do not count."""
     return fingerprint(*(_rounded(part) for part in (clip.state.rotations, clip.state.steps, clip.state.heights)))
 
 
@@ -245,10 +238,10 @@ def set_fingerprint(clips: ClipSet) -> str:
 
 def leave_out(clips: ClipSet, split: Split, trained: TrainedOn) -> tuple[ClipSet, Kept]:
     """Return a set without those clips of a split that a model was trained on, and what was left out."""
-    asked = [place for place, clip in enumerate(clips.clips) if clip.split == split]
-    kept = trained.leave_out([clip_fingerprint(clips.clips[place]) if trained.items else "" for place in asked])
-    gone = {*asked} - {asked[place] for place in kept.places}
-    return replace(clips, clips=tuple(clip for place, clip in enumerate(clips.clips) if place not in gone)), kept
+    candidates = [place for place, clip in enumerate(clips.clips) if clip.split == split]
+    kept = trained.leave_out([clip_fingerprint(clips.clips[place]) if trained.items else "" for place in candidates])
+    left_out = {*candidates} - {candidates[place] for place in kept.places}
+    return replace(clips, clips=tuple(clip for place, clip in enumerate(clips.clips) if place not in left_out)), kept
 
 
 def _rounded(values: Tensor) -> Tensor:
@@ -259,8 +252,8 @@ def _rounded(values: Tensor) -> Tensor:
 class Windows:
     """Windows of ``past`` known frames and ``future`` frames after them, gathered from the clips when asked for.
 
-    A clip shorter than a window gives one window: it stands still in its first frame before it begins, and in its
-    last one after it ended; the frames after its end do not count (`valid`).
+    A clip shorter than a window gives one window, padded with its first and its last frame; the frames after its end
+    do not count (`valid`).
     """
 
     frames: MotionState  # all clips one after the other, those of short clips filled up: [sum T, ...]
@@ -279,6 +272,19 @@ class Windows:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def notes(self, kind: str = "clips") -> list[str]:
+        """Return a sentence about clips that were filled up, and one about those left out."""
+        notes = []
+        if self.short:
+            notes.append(
+                f"{len(self.short)} of {len(self.offsets)} {kind} are shorter than a window ({self.past} + "
+                f"{self.future} frames) and were filled up: {', '.join(self.short[:3])}; what is filled up does not "
+                "count."
+            )
+        if self.left_out:
+            notes.append(f"{len(self.left_out)} clips of a single frame were left out: {', '.join(self.left_out[:3])}.")
+        return notes
+
     def known(self, index: Tensor, *, shift: int = 0) -> MotionState:
         """Return the known frames of windows `index`, ``[N, P, ...]``; with `shift`, of windows so much later."""
         return self._gather(index, shift, self.past)
@@ -291,15 +297,8 @@ class Windows:
     def onward(self, index: Tensor, frames: int, ways: Tensor) -> tuple[MotionState, Tensor]:
         """Return what follows the known frames of windows, beyond the window too, and how much of it is real.
 
-        Where a clip ends its last pose stays, and its root goes on: so a path that is read ahead of the end leads on.
-
-        Args:
-            index: ``[N]`` int64 windows.
-            frames: Frames F'.
-            ways: ``[C, 3]`` the step of each clip's root after its end.
-
-        Returns:
-            ``[N, F', ...]``, and ``[N]`` int64 real frames of them, at least 1.
+        After the end of a clip its last pose is repeated and its root goes on by `ways` (``[C, 3]`` a step), so that a
+        path read beyond the end leads on. Returns F' `frames`, ``[N, F', ...]``, and ``[N]`` real ones, at least 1.
         """
         rows = self.starts[index, None] + self.past + torch.arange(frames)
         end = self.spans[self.clip[index], 1]
@@ -367,11 +366,11 @@ def cut_windows(
 
 
 def _filled(state: MotionState, *, before: int, total: int) -> MotionState:
-    """Stand still before the first frame and after the last one."""
+    """Pad with the first and the last frame, at rest."""
 
     def still(frame: MotionState, count: int) -> MotionState:
-        held = frame.map(lambda values: values.expand(count, *values.shape[1:]))
-        return MotionState(held.rotations, torch.zeros_like(held.steps), held.heights, held.contacts)
+        frames = frame.map(lambda values: values.expand(count, *values.shape[1:]))
+        return MotionState(frames.rotations, torch.zeros_like(frames.steps), frames.heights, frames.contacts)
 
     after = total - before - state.frames
     return still(state.part(0, 1), before).then(state).then(still(state.part(state.frames - 1), after))

@@ -1,4 +1,4 @@
-"""``motionkit predict`` and ``motionkit eval mpl``: a clip continued by a predictor, and one measured."""
+"""``motionkit predict``: a clip continued by a motion predictor."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from motionkit.errors import MotionkitError
 if TYPE_CHECKING:
     from motionkit.motion import Motion
 
-_OWN, _STARTER = "own", "starter"
-Split = Annotated[Literal["val", "test"], Cli("--split", panel="What")]
-_DEVICE = "auto, cpu, mps, cuda, cuda:N or N."
+_OWN = "own"
 
 
 class PredictSettings(Settings):
@@ -93,14 +91,14 @@ def predict(
     if settings.path and settings.path != _OWN:
         path = read_path(Path(settings.path), predictor.fps)
     known = max(settings.warmup, predictor.past)
-    found = continue_clip(
+    continued = continue_clip(
         predictor, clips, clip, start=round(settings.at * predictor.fps), known=known,
         frames=max(1, round(settings.seconds * predictor.fps)), path=path, own_path=settings.path == _OWN,
     )  # fmt: skip
-    motions = [found.predicted]
-    if kind in ("html", "mp4", "gif") and found.truth is not None:
-        motions.append(found.truth)
-    titles = (f"predicted after {found.known:.2g} s", "the clip itself")
+    motions = [continued.predicted]
+    if kind in ("html", "mp4", "gif") and continued.truth is not None:
+        motions.append(continued.truth)
+    titles = (f"predicted after {continued.known:.2g} s", "the clip itself")
     fps = settings.fps or predictor.fps
     if fps != predictor.fps:
         motions = [motion.resample(fps) for motion in motions]
@@ -109,9 +107,9 @@ def predict(
         motions[0], feet, fixed_feet = _fixed(motions[0])
     shown = [Clip(motion, captions=(Caption(title),)) for motion, title in zip(motions, titles, strict=False)]
     save_clips(shown, out, overwrite=settings.overwrite)
-    error = found.path
+    error = continued.path
     console.say(
-        f"wrote {out}: {found.known:.2g} s of {clip.key}, then {settings.seconds:g} s predicted, at {fps:g} fps"
+        f"wrote {out}: {continued.known:.2g} s of {clip.key}, then {settings.seconds:g} s predicted, at {fps:g} fps"
         + ("" if settings.fps else ", the predictor's; --fps changes that")
     )
     if fixed_feet:
@@ -129,13 +127,13 @@ def predict(
             )
     return {
         "model": model, "file": str(out), "clip": clip.key, "fps": fps, "known": known,
-        "frames": found.predicted.frames - known, "path": settings.path or None,
+        "frames": continued.predicted.frames - known, "path": settings.path or None,
         "path_error": None if error is None else error._asdict(), "feet": feet,
     }  # fmt: skip
 
 
 def _fixed(motion: Motion) -> tuple[Motion, Mapping[str, Any] | None, str]:
-    """Return a motion with fixed feet, what was done for the document, and in words."""
+    """Return a motion with fixed feet, the figures for the document, and a sentence."""
     from motionkit.rigs import fix_feet
 
     fixed = fix_feet(motion)
@@ -152,7 +150,7 @@ def _fixed(motion: Motion) -> tuple[Motion, Mapping[str, Any] | None, str]:
 
 
 def _start(settings: PredictSettings, model: str) -> tuple[tuple[str, ...], str]:
-    """Return where the clip that is continued is looked for, and ``--retarget`` for it."""
+    """Return the files or folders of the start clip, and ``--retarget`` for them."""
     given = (settings.start,) if settings.start else ()
     return clips_of(model, given, flag="--start"), retarget_of(model, given)
 
@@ -162,13 +160,13 @@ def _open(start: Sequence[str], key: str, fps: float, names: tuple[str, ...], re
     from motionkit.predictor.data import open_clip_set
 
     clips = open_clip_set(start, fps, ("val",), retarget=retarget).in_order(names)
-    if key:
-        chosen = [clip for clip in clips.clips if clip.key == key]
-        if not chosen:
-            keys = ", ".join(clip.key for clip in clips.clips[:5])
-            raise MotionkitError(f"{', '.join(start)} has no clip {key}.", why=f"it has {keys}, ...")
-        return clips, chosen[0]
-    return clips, next((clip for clip in clips.clips if clip.split == "val"), clips.clips[0])
+    if not key:
+        return clips, next((clip for clip in clips.clips if clip.split == "val"), clips.clips[0])
+    for clip in clips.clips:
+        if clip.key == key:
+            return clips, clip
+    keys = ", ".join(clip.key for clip in clips.clips[:5])
+    raise MotionkitError(f"{', '.join(start)} has no clip {key}.", why=f"it has {keys}, ...")
 
 
 PREDICT = Command(predict, PredictSettings, plan=lambda settings, model, out: {"start": _start(settings, model)[0]})

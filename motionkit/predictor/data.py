@@ -17,8 +17,9 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Caption, Clip, Motion
 from motionkit.motion.clip import clip_key
 from motionkit.motion.corpus.ids import SPLITS
-from motionkit.predictor.clips import ClipSet, clip_set
+from motionkit.predictor.clips import ClipSet, clip_fingerprint, clip_set, leave_out, set_fingerprint
 from motionkit.rigs import Retarget
+from motionkit.runs import TrainedOn
 from motionkit.starter import CATALOGUE, OFFSETS, PARENTS, Order, StarterClip, perform
 from motionkit.starter.plan import plan
 
@@ -28,8 +29,7 @@ from motionkit.starter.plan import plan
 FIRST = "first"
 """Value of ``--retarget`` for the skeleton of the first of ``--data``."""
 
-_LEARNT_FROM = 40
-"""Clips of the skeleton that is learned, evenly from all of them."""
+_LEARNT_FROM = 40  # clips of the skeleton that is learned, evenly from all of them
 
 
 @dataclass(frozen=True)
@@ -57,47 +57,46 @@ def on_one_skeleton(
 ) -> tuple[list[tuple[str, Clip]], list[str]]:
     """Bring clips to the skeleton that most clips of a folder have.
 
-    Clips of rigs that cannot be brought to it are left out. Copies of one recording, which have one group or files of
-    one name, get one split: the last that any of them has, so that nothing held out is trained on. The sentences are
-    what a person should know.
+    Clips of rigs that cannot be brought to it are left out. Copies of one recording, which share a group or a file
+    name, get one split: the last that any of them has, so that nothing held out is trained on. Also returns notes.
     """
     folder = _chosen(paths, retarget)
-    if len({one.skeleton for one in clips}) < 2:
-        return [(one.key, one.clip) for one in clips], []
-    inside = [one for one in clips if Path(os.path.realpath(one.file)).is_relative_to(os.path.realpath(folder))]
-    own = Counter(one.skeleton for one in inside if isinstance(one.clip.motion, Motion))
-    if not own:
+    if len({entry.skeleton for entry in clips}) < 2:
+        return [(entry.key, entry.clip) for entry in clips], []
+    inside = [entry for entry in clips if Path(os.path.realpath(entry.file)).is_relative_to(os.path.realpath(folder))]
+    counts = Counter(entry.skeleton for entry in inside if isinstance(entry.clip.motion, Motion))
+    if not counts:
         raise MotionkitError(f"{folder} has no clip with rotations to take the skeleton of.", fix="--retarget FOLDER")
-    mark = own.most_common(1)[0][0]
-    target = _learned([one.clip.motion for one in clips if one.skeleton == mark], fps, folder)
-    found: list[ReadClip] = []
+    mark = counts.most_common(1)[0][0]
+    target = _learned([entry.clip.motion for entry in clips if entry.skeleton == mark], fps, folder)
+    kept: list[ReadClip] = []
     brought: dict[str, list[str]] = {}
     failed: dict[str, tuple[MotionkitError, list[str]]] = {}
-    for one in clips:
-        if one.skeleton == mark:
-            found.append(one)
+    for entry in clips:
+        if entry.skeleton == mark:
+            kept.append(entry)
             continue
         try:
-            motion = target.motion(one.clip.motion.resample(fps or one.clip.motion.fps))
+            motion = target.motion(entry.clip.motion.resample(fps or entry.clip.motion.fps))
         except MotionkitError as error:
-            failed.setdefault(one.skeleton, (error, []))[1].append(one.key)
+            failed.setdefault(entry.skeleton, (error, []))[1].append(entry.key)
             continue
-        found.append(replace(one, clip=replace(one.clip, motion=motion, features=None)))
-        brought.setdefault(one.skeleton, []).append(one.key)
+        kept.append(replace(entry, clip=replace(entry.clip, motion=motion, features=None)))
+        brought.setdefault(entry.skeleton, []).append(entry.key)
     notes = [
         f"{_clips(keys)} of {skeleton.partition(' ')[0]} joints {_were(keys)} brought to the skeleton of {folder}, "
         f"which has {mark.partition(' ')[0]}."
         for skeleton, keys in brought.items()
     ]
     notes += [f"{_clips(keys)} {_were(keys)} left out: {error.message}" for error, keys in failed.values()]
-    groups = _recordings(found)
-    splits, moved = _splits(found, groups)
+    groups = _recordings(kept)
+    splits, moved = _splits(kept, groups)
     if moved:
         notes.append(
             f"{_clips(moved)} {_were(moved)} moved to the later split (train, val, test) of a copy of the recording."
         )
     return [
-        (one.key, replace(one.clip, split=splits[one.key], group=groups[one.key], splits=())) for one in found
+        (entry.key, replace(entry.clip, split=splits[entry.key], group=groups[entry.key], splits=())) for entry in kept
     ], notes
 
 
@@ -115,10 +114,10 @@ def _chosen(paths: Sequence[Path], retarget: str) -> Path:
 
 
 def _learned(motions: Sequence[object], fps: float, folder: Path) -> Retarget:
-    own = [motion for motion in motions if isinstance(motion, Motion) and motion.frames]
-    some = own[:: max(1, len(own) // _LEARNT_FROM)]
+    usable = [motion for motion in motions if isinstance(motion, Motion) and motion.frames]
+    sample = usable[:: max(1, len(usable) // _LEARNT_FROM)]
     try:
-        return Retarget.of([motion.resample(fps or motion.fps) for motion in some])
+        return Retarget.of([motion.resample(fps or motion.fps) for motion in sample])
     except MotionkitError as error:
         raise MotionkitError(
             f"no clips can be brought to the skeleton of {folder}: {error.message}", why=error.why,
@@ -135,22 +134,22 @@ def _recordings(clips: Sequence[ReadClip]) -> dict[str, str]:
             name = leader[name]
         return name
 
-    for one in clips:
-        for name in (f"file {one.file.stem}", *([f"group {one.clip.group}"] if one.clip.group else [])):
-            leader[first(f"clip {one.key}")] = first(name)
+    for entry in clips:
+        for name in (f"file {entry.file.stem}", *([f"group {entry.clip.group}"] if entry.clip.group else [])):
+            leader[first(f"clip {entry.key}")] = first(name)
     names: dict[str, str] = {}
-    return {one.key: names.setdefault(first(f"clip {one.key}"), one.clip.group or one.key) for one in clips}
+    return {entry.key: names.setdefault(first(f"clip {entry.key}"), entry.clip.group or entry.key) for entry in clips}
 
 
 def _splits(clips: Sequence[ReadClip], recordings: Mapping[str, str]) -> tuple[Mapping[str, str], list[str]]:
-    """Return the split of each clip, empty where no copy has any, and the clips whose own was another."""
+    """Return the split of each clip, empty if no copy has one, and the clips that had another one."""
     last: dict[str, str] = {}
-    for one in clips:
-        if split := one.clip.split:
-            known = last.get(recordings[one.key], split)
-            last[recordings[one.key]] = max(split, known, key=SPLITS.index)
-    splits = {one.key: last.get(recordings[one.key], "") for one in clips}
-    return splits, [one.key for one in clips if one.clip.split and one.clip.split != splits[one.key]]
+    for entry in clips:
+        if split := entry.clip.split:
+            known = last.get(recordings[entry.key], split)
+            last[recordings[entry.key]] = max(split, known, key=SPLITS.index)
+    splits = {entry.key: last.get(recordings[entry.key], "") for entry in clips}
+    return splits, [entry.key for entry in clips if entry.clip.split and entry.clip.split != splits[entry.key]]
 
 
 def _were(keys: Sequence[str]) -> str:
@@ -178,17 +177,14 @@ def read_clip_set(paths: Sequence[Path], *, fps: float, retarget: str = "") -> C
                 raise clip.fault
             clips.append(ReadClip(clip_key(source, clip), clip, Path(source.origin)))
     notes: list[str] = []
-    found = [(one.key, one.clip) for one in clips]
+    pairs = [(entry.key, entry.clip) for entry in clips]
     if retarget:
-        found, notes = on_one_skeleton(clips, paths, retarget, fps)
-    return clip_set(", ".join(map(str, paths)), found, fps, notes=notes)
+        pairs, notes = on_one_skeleton(clips, paths, retarget, fps)
+    return clip_set(", ".join(map(str, paths)), pairs, fps, notes=notes)
 
 
-_ROUNDS: Mapping[Split, int] = {"train": 2, "val": 1, "test": 1}
-"""Clips of each class of movements."""
-
-_LENGTHS = 40, 120
-"""Frames at 20 frames per second, as in the starter dataset."""
+_ROUNDS: Mapping[Split, int] = {"train": 2, "val": 1, "test": 1}  # clips of each class of movements
+_LENGTHS = 40, 120  # frames at 20 frames per second, as in the starter dataset
 
 
 def starter_clip_set(fps: float, splits: Sequence[Split] = ("train", "val", "test")) -> ClipSet:
@@ -203,9 +199,9 @@ def starter_clip_set(fps: float, splits: Sequence[Split] = ("train", "val", "tes
 def _starter_clips(fps: float, splits: Sequence[Split]) -> Iterator[tuple[str, Clip]]:
     for split in splits:
         planned = plan(split, _ROUNDS[split] * len(CATALOGUE), seed=0, lengths=_LENGTHS, unseen=0.0)
-        orders = [Order(one.order.name, round(one.order.frames * fps / 20), one.order.seed) for one in planned]
-        for one, made in zip(planned, perform(orders, fps=fps), strict=True):
-            yield one.key, Clip(_motion(made), captions=(Caption(one.order.name),), split=split)
+        orders = [Order(item.order.name, round(item.order.frames * fps / 20), item.order.seed) for item in planned]
+        for item, made in zip(planned, perform(orders, fps=fps), strict=True):
+            yield item.key, Clip(_motion(made), captions=(Caption(item.order.name),), split=split)
 
 
 def _motion(made: StarterClip) -> Motion:
@@ -220,7 +216,7 @@ def _motion(made: StarterClip) -> Motion:
 
 STARTER = "starter"
 FPS = 30.0
-"""Rate of starter clips where ``--fps 0`` keeps the clips' own."""
+"""Rate of starter clips if ``--fps 0`` keeps the clips' own."""
 
 
 def open_clip_set(
@@ -236,3 +232,24 @@ def open_clip_set(
     if len(names) > 1:
         raise MotionkitError("--data starter was given with other data.", fix="give one of them.")
     return starter_clip_set(fps or FPS, splits)
+
+
+def open_training_clips(
+    names: Sequence[str], fps: float, retarget: str
+) -> tuple[ClipSet, list[str], TrainedOn, dict[str, str]]:
+    """Open training and validation clips; validation clips that are copies of training clips are left out.
+
+    Returns:
+        The clips, notes for the user, fingerprints of the training clips, and that of all clips by setting. The
+        starter has no fingerprints: code makes its clips, and its splits share nothing.
+    """
+    clips = open_clip_set(names, fps, ("train", "val"), retarget=retarget)
+    notes = [*clips.notes]
+    if STARTER in names:
+        return clips, notes, TrainedOn(), {}
+    inputs = {"data": set_fingerprint(clips)}
+    items = TrainedOn.of(map(clip_fingerprint, clips.split("train")))
+    clips, kept = leave_out(clips, "val", items)
+    if kept.left_out:
+        notes.append(kept.sentence("validation clips"))
+    return clips, notes, items, inputs

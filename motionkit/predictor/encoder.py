@@ -42,7 +42,7 @@ def with_history(
     rows: Tensor,  # [F, K] int64: for each of F frames its own place, then those of the frames before it
     joints: int,  # joints J
 ) -> Tensor:
-    """Put the poses of earlier frames beside frames: ``[..., F, 2 + 3 J + K * 6 J]``, the newest pose first."""
+    """Append the poses of earlier frames to frames: ``[..., F, 2 + 3 J + K * 6 J]``, the newest pose first."""
     now = features[..., rows[:, 0], : FEET + 3 * joints]
     poses = features[..., FEET + 3 * joints :][..., rows, :]
     return torch.cat([now, poses.flatten(-2)], dim=-1)
@@ -51,13 +51,8 @@ def with_history(
 def encoder_inputs(state: MotionState, fps: float, *, history: int = 3) -> Tensor:
     """Return what the encoder reads, ``[..., T, D]`` with D = 2 + 3 J + `history` * 6 J.
 
-    Frame t reads frames t - K + 1 to t of `history` K, and t - 1: nothing later. Where there are no such frames the
-    first one stands for them, at rest.
-
-    Args:
-        state: ``[..., T, ...]``; to read the last frame only, the last `MotionEncoder.reach` frames are enough.
-        fps: Frames per second.
-        history: Poses K, the current one included.
+    Frame t reads frames t - K + 1 to t, K being `history`, and t - 1; before the beginning the first frame is repeated,
+    at rest. To read the last frame only, the last `MotionEncoder.reach` frames of `state` are enough.
 
     Example:
         >>> still = MotionState(torch.eye(3).expand(5, 2, 3, 3), torch.zeros(5, 3), torch.ones(5), torch.ones(5, 2))
@@ -84,7 +79,7 @@ class Scales:
 
     @classmethod
     def neutral(cls, joints: int) -> Self:
-        """Return scales that change nothing, for an encoder whose own are loaded after it was made."""
+        """Return scales that change nothing, for an encoder whose scales are loaded after it was made."""
         width = FEET + 9 * joints
         return cls(torch.zeros(width), torch.ones(width), torch.ones(6 * joints))
 
@@ -119,8 +114,7 @@ def _floored(std: Tensor) -> Tensor:
 PERIOD = 4
 """Numbers of the soft period: sine left, sine right, cosine left, cosine right."""
 
-_LARGEST = 10.0
-"""Inputs are cut at so many deviations: glitches of recorded motion."""
+_LARGEST = 10.0  # inputs are cut at so many deviations: glitches of recorded motion
 
 
 class EncoderSizes(BaseModel):
@@ -136,11 +130,11 @@ class EncoderSizes(BaseModel):
 
 
 class MotionEncoder(nn.Module):
-    """Turns frames into features, one frame at a time: it remembers nothing.
+    """Turns frames into features, one frame at a time, without a state.
 
-    The soft period has four numbers rather than a wider latent one with a read-out: they are what is trained and
-    measured, so whoever reads the period of a frozen encoder reads a known quantity. They are trained by squares, so
-    the length of a foot's (sine, cosine) tells how sure its phase is: 1 is certain, 0 unknown.
+    The soft period has four numbers rather than a wider latent with a read-out: they are what is trained and measured,
+    so a frozen encoder's period is a known quantity. They are trained by squared error, so the length of a foot's
+    (sine, cosine) is the confidence of its phase: 1 is certain, 0 unknown.
     """
 
     mean: Tensor
@@ -213,7 +207,7 @@ class MotionEncoder(nn.Module):
         return matrix_from_6d(residual + matrix_to_6d(torch.eye(3).to(residual))) @ rotations
 
     def misfit(self, names: Sequence[str], fps: float) -> str:
-        """Return why it is not made for clips of these joints at this rate, a sentence; empty if it is."""
+        """Return why it does not fit clips of these joints at this rate, a sentence; empty if it does."""
         if tuple(names) != self.names:
             other = next((name for name in names if name not in self.names), "")
             differs = f"it does not know {other}" if other else f"it knows {self.joints} joints, not {len(names)}"
@@ -252,7 +246,7 @@ def save_encoder(
     *,
     # JSON-able additions to the document, such as the figures that it reached
     extra: Mapping[str, object] | None = None,
-    tensors: bool = True,  # write the weights too; a run does so when it ends, until then its checkpoints hold them
+    tensors: bool = True,  # write the weights too; until a run ends only its checkpoints hold them
 ) -> None:
     """Write an encoder: ``encoder.json``, and weights and statistics in ``model.safetensors``, renamed into place."""
     document = {
@@ -264,7 +258,7 @@ def save_encoder(
 
 def load_encoder(
     folder: Path,  # what `save_encoder` wrote
-    tensors: Path | None = None,  # its weights, where they are not in the folder: those of a run's checkpoint
+    tensors: Path | None = None,  # its weights if they are not in the folder: those of a run's checkpoint
 ) -> MotionEncoder:
     """Load an encoder, in eval mode."""
     document = read_model(folder / DOCUMENT, _Document, KIND, ", no motion encoder")
@@ -289,8 +283,8 @@ _FIX = f"give a run of motionkit {COMMAND}, or a folder with {DOCUMENT}."
 def open_encoder(path: str | Path) -> MotionEncoder:
     """Open the encoder of a run of ``pretrain mpl-encoder`` (its best), of one of its checkpoints, or of a folder."""
     folder = weights.located(path)
-    if (found := find_model(folder, ARTIFACT, DOCUMENT)) is not None:
-        return load_encoder(found.document.parent, found.tensors)
+    if (model := find_model(folder, ARTIFACT, DOCUMENT)) is not None:
+        return load_encoder(model.document.parent, model.tensors)
     if not folder.exists():
         raise MotionkitError(f"there is no {folder}.", fix=_FIX)
     if folder.is_file():
@@ -300,5 +294,5 @@ def open_encoder(path: str | Path) -> MotionEncoder:
 
 
 def newest_encoder_run(root: str | Path = "runs") -> Path | None:
-    """Return the newest run of ``pretrain mpl-encoder`` below `root` that has come to its end; None without one."""
+    """Return the newest finished run of ``pretrain mpl-encoder`` below `root`; None without one."""
     return newest_with(COMMAND, Path(ARTIFACT, DOCUMENT), root)

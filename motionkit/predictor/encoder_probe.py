@@ -1,4 +1,4 @@
-"""What an encoder says of held-out frames, measured beside what saying the same of every frame would reach."""
+"""Probes of an encoder's heads on held-out frames, compared with constant predictions."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ _RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Answers:
-    """What is said of frames."""
+    """Predictions for frames."""
 
     phase: Tensor  # [F, 2] radians, left and right
     gait: Tensor  # [F] int64
@@ -92,10 +92,10 @@ class Answers:
 
 @dataclass(frozen=True)
 class Sums:
-    """What answers are worth, added up over the frames of each clip, float64."""
+    """Errors and hits, summed over the frames of each clip, float64."""
 
     angles: Tensor  # [C, 2] radians between phases, over feet whose phase is sure, and the number of these
-    right: Tensor  # [C, 4] frames of each gait that are told right
+    right: Tensor  # [C, 4] frames of each gait that are predicted right
     seen: Tensor  # [C, 4] frames of each gait
     poses: Tensor  # [C, 2] radians between poses ahead, over joints, and the number of these
 
@@ -116,43 +116,43 @@ class Sums:
 
 @dataclass(frozen=True)
 class Probe:
-    """What an encoder and its baselines say of the same frames."""
+    """Errors of an encoder and its baselines on the same frames."""
 
     own: Sums  # the encoder
-    still: Sums  # the same of every frame: one phase, one gait, the pose held
-    going: Sums  # the same, but for a pose that turns on at a constant angular velocity
+    still: Sums  # a constant prediction: one phase, one gait, the pose held
+    going: Sums  # the same, with a pose that turns on at a constant angular velocity
 
     def figures(self) -> dict[str, float]:
-        """Return metrics ``encoder/...``; those without anything to measure are left out.
+        """Return metrics ``encoder/...``, without those that have nothing to measure.
 
         Names with ``_constant``, ``_prior``, ``_hold`` and ``_velocity`` are of the baselines. ``encoder/skill`` is the
         mean of 1 - error / baseline's error over period, gait (1 - balanced accuracy) and pose (the pose held).
         """
-        own, still, going = (
-            {name: float(value) for name, value in self._total(one).figures().items()}
-            for one in (self.own, self.still, self.going)
+        encoder, still, going = (
+            {name: float(value) for name, value in sums.drawn(sums.seen.new_ones(len(sums.seen))).figures().items()}
+            for sums in (self.own, self.still, self.going)
         )
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         skills: list[float] = []
-        if math.isfinite(period := own["period_deg"]):
-            found |= {"encoder/period_deg": period, "encoder/period_deg_constant": still["period_deg"]}
+        if math.isfinite(period := encoder["period_deg"]):
+            figures |= {"encoder/period_deg": period, "encoder/period_deg_constant": still["period_deg"]}
             skills.append(1 - period / max(still["period_deg"], 1e-9))
-        if math.isfinite(share := own["gait_balanced"]):
+        if math.isfinite(share := encoder["gait_balanced"]):
             prior = still["gait_balanced"]
-            found |= {"encoder/gait_accuracy": own["gait_accuracy"], "encoder/gait_balanced": share}
-            found |= {"encoder/gait_accuracy_prior": still["gait_accuracy"], "encoder/gait_balanced_prior": prior}
+            figures |= {"encoder/gait_accuracy": encoder["gait_accuracy"], "encoder/gait_balanced": share}
+            figures |= {"encoder/gait_accuracy_prior": still["gait_accuracy"], "encoder/gait_balanced_prior": prior}
             if prior < 1:  # else the frames show one gait, and nothing is told apart
                 skills.append(1 - (1 - share) / (1 - prior))
-        if math.isfinite(pose := own["pose_deg"]):
-            found |= {"encoder/pose_deg": pose, "encoder/pose_deg_hold": still["pose_deg"]}
-            found["encoder/pose_deg_velocity"] = going["pose_deg"]
+        if math.isfinite(pose := encoder["pose_deg"]):
+            figures |= {"encoder/pose_deg": pose, "encoder/pose_deg_hold": still["pose_deg"]}
+            figures["encoder/pose_deg_velocity"] = going["pose_deg"]
             skills.append(1 - pose / max(still["pose_deg"], 1e-9))
-        return {**found, "encoder/skill": sum(skills) / max(1, len(skills))}
+        return {**figures, "encoder/skill": sum(skills) / max(1, len(skills))}
 
     def intervals(self, *, seed: int = 0) -> dict[str, tuple[float, float]]:
         """Return 95 % bootstrap intervals over clips of the encoder's figure minus a baseline's, by the latter.
 
-        None where it is of fewer than two clips.
+        Figures of fewer than two clips have none.
         """
         clips = len(self.own.seen)
         if clips < 2:
@@ -162,27 +162,23 @@ class Probe:
         times = torch.zeros(_RESAMPLES, clips, dtype=torch.float64).scatter_add_(
             1, draw, torch.ones(draw.shape).double()
         )
-        own, still, going = (one.drawn(times).figures() for one in (self.own, self.still, self.going))
-        found = {}
+        encoder, still, going = (sums.drawn(times).figures() for sums in (self.own, self.still, self.going))
+        intervals = {}
         for figure, name, others in (
             ("period_deg", "constant", still), ("gait_accuracy", "prior", still), ("gait_balanced", "prior", still),
             ("pose_deg", "hold", still), ("pose_deg", "velocity", going),
         ):  # fmt: skip
             if measured[figure] > 1:
-                apart = own[figure] - others[figure]
+                apart = encoder[figure] - others[figure]
                 apart = apart[apart.isfinite()]  # not of draws in which no clip has it
                 low, high = torch.quantile(apart, apart.new_tensor([0.025, 0.975])).tolist()
-                found[f"encoder/{figure}_{name}"] = (low, high)
-        return found
-
-    @staticmethod
-    def _total(sums: Sums) -> Sums:
-        return sums.drawn(torch.ones(len(sums.seen), dtype=torch.float64))
+                intervals[f"encoder/{figure}_{name}"] = (low, high)
+        return intervals
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is said of every frame alike."""
+    """A constant prediction for all frames."""
 
     phase: Tensor  # [2] radians: the mean direction of the training frames
     gait: int  # the most frequent gait of the training frames
@@ -212,7 +208,7 @@ def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe
             matrix_from_6d(encoder.turns(hidden) * scale + identity),
         )  # fmt: skip
 
-    def held(index: Tensor) -> Answers:
+    def hold(index: Tensor) -> Answers:
         turns = torch.eye(3).to(frames.turns).expand(len(index), six[0], 3, 3)
         return Answers(
             baseline.phase.to(turns).expand(len(index), 2), index.new_full((len(index),), baseline.gait), turns
@@ -223,15 +219,15 @@ def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe
 
         velocity = frames.features[index, FEET : FEET + 3 * six[0]].unflatten(-1, (six[0], 3))
         turns: Tensor = roma.rotvec_to_rotmat(velocity * (encoder.sizes.ahead / encoder.fps))
-        still = held(index)
+        still = hold(index)
         return Answers(still.phase, still.gait, turns)
 
-    return Probe(*(_measured(each, frames) for each in (ask, held, moving)))
+    return Probe(*(_measured(answers_of, frames) for answers_of in (ask, hold, moving)))
 
 
 @torch.no_grad()
 def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
-    """Add up what answers are worth, clip by clip."""
+    """Sum errors and hits, clip by clip."""
     import roma
 
     clips = int(frames.clip[-1]) + 1 if len(frames) else 0
@@ -274,21 +270,21 @@ Intervals = Mapping[str, tuple[float, float]]
 """By a baseline's metric, the 95 % interval of the encoder's figure minus the baseline's; see `Probe.intervals`."""
 
 
-def probe_table(found: Mapping[str, float], intervals: Intervals, title: str) -> dict[str, Any]:
+def probe_table(figures: Mapping[str, float], intervals: Intervals, title: str) -> dict[str, Any]:
     """Return the figures of `Probe.figures` as a trainer's ``table``: a row per baseline."""
     rows = []
-    for label, name, other, words, up in _found(found):
+    for label, name, other, words, up in _compared(figures):
         ends = intervals.get(other)
         shown = "" if ends is None else f"{ends[0]:+.3g} to {ends[1]:+.3g}"
         verdict = _verdict(ends, up=up)
-        rows.append([label, f"{found[name]:.3g}", f"{found[other]:.3g}", words, shown, verdict])
+        rows.append([label, f"{figures[name]:.3g}", f"{figures[other]:.3g}", words, shown, verdict])
     columns = ["held out", "encoder", "baseline", "what it says", "difference, 95 % interval", "the encoder is"]
     return {"title": title, "columns": columns, "rows": rows, "numbers": [1, 2]}
 
 
-def probe_verdict(found: Mapping[str, float], intervals: Intervals) -> str:
+def probe_verdict(figures: Mapping[str, float], intervals: Intervals) -> str:
     """Return one sentence: which baselines the encoder beats beyond the interval over clips."""
-    rows = list(_found(found))
+    rows = list(_compared(figures))
     if not rows:
         return "nothing could be measured: no validation clip has contacts, gaits or a pose ahead."
     if not intervals:
@@ -301,17 +297,17 @@ def probe_verdict(found: Mapping[str, float], intervals: Intervals) -> str:
     return f"the encoder does not beat {len(lost)} of {len(rows)} baselines on held-out clips: {', '.join(lost)}."
 
 
-def _found(found: Mapping[str, float]) -> list[tuple[str, str, str, str, bool]]:
+def _compared(figures: Mapping[str, float]) -> list[tuple[str, str, str, str, bool]]:
     """Return label, the encoder's metric, the baseline's, what the baseline says and whether more is better."""
     return [
         (label, f"encoder/{name}", f"encoder/{name}_{other}", words, up)
         for label, name, other, words, up in _ROWS
-        if f"encoder/{name}" in found
+        if f"encoder/{name}" in figures
     ]
 
 
 def _verdict(ends: tuple[float, float] | None, *, up: bool) -> str:
-    """Return what an interval of the encoder's figure minus a baseline's says."""
+    """Return whether the interval of a difference lies above or below 0."""
     if ends is None:
         return "not known"
     if ends[0] <= 0 <= ends[1]:

@@ -11,21 +11,12 @@ import torch
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.predictor.clips import clip_fingerprint, leave_out, set_fingerprint
-from motionkit.predictor.data import STARTER, open_clip_set
+from motionkit.predictor.data import open_training_clips
 from motionkit.predictor.encoder import ARTIFACT, FEET, EncoderSizes, MotionEncoder, Scales, save_encoder
-from motionkit.predictor.encoder_probe import (
-    Baseline,
-    Frames,
-    Probe,
-    frames_of,
-    measure,
-    probe_table,
-    probe_verdict,
-)
+from motionkit.predictor.encoder_probe import Baseline, Frames, Probe, frames_of, measure, probe_table, probe_verdict
 from motionkit.predictor.encoder_settings import PretrainEncoderSettings
 from motionkit.rl import stable_hash
-from motionkit.runs import Run, TrainedOn
+from motionkit.runs import Run
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
@@ -39,7 +30,7 @@ class Draw:
 
     index: Tensor  # [N] int64 frames
     hidden: Tensor  # [N] bool: frames whose contacts are hidden
-    noise: Tensor | None  # [N, D] added to what is read, in deviations; None: none
+    noise: Tensor | None  # [N, D] added to the inputs, in deviations; None: none
 
 
 class FrameBatches:
@@ -84,8 +75,7 @@ class FrameBatches:
 # Losses of the encoder's three heads.
 
 
-_RARE = 0.02
-"""Share of frames below which a gait counts no more than at it: one odd frame should not rule."""
+_RARE = 0.02  # least share that a gait is weighed by: a single odd frame must not dominate
 
 
 def period_loss(
@@ -177,17 +167,10 @@ class PretrainEncoder:
         """Read the clips and build the encoder."""
         settings = self.settings
         self.device = set_up(settings)
-        self.clips = clips = open_clip_set(settings.data, settings.fps, ("train", "val"), retarget=settings.retarget)
-        chosen = clips.split("train")
-        self.notes = [*clips.notes]
-        self.inputs: dict[str, str] = {}
-        self._items = TrainedOn()
-        if STARTER not in settings.data:  # those clips are made by code, and its splits share nothing
-            self.inputs = {"data": set_fingerprint(clips)}
-            self._items = TrainedOn.of(map(clip_fingerprint, chosen))
-            clips, kept = leave_out(clips, "val", self._items)
-            if kept.left_out:
-                self.notes.append(kept.sentence("validation clips"))
+        clips, self.notes, self._items, self.inputs = open_training_clips(
+            settings.data, settings.fps, settings.retarget
+        )
+        self.clips, chosen = clips, clips.split("train")
         held_out = [clip for clip in clips.clips if clip.split == "val"]
         model, train = settings.model, settings.train
         ahead = max(1, round(train.ahead * clips.fps))
@@ -198,8 +181,8 @@ class PretrainEncoder:
         self.frames = frames.to(self.device)
         self.held_out: Frames | None = None
         if held_out:
-            found = frames_of(clips, held_out, history=sizes.history, ahead=ahead, period=train.period)
-            self.held_out = found.to(self.device)
+            frames_val = frames_of(clips, held_out, history=sizes.history, ahead=ahead, period=train.period)
+            self.held_out = frames_val.to(self.device)
         else:
             self.notes.append("no clip is for validation: the last encoder is kept, and nothing is measured.")
         if not bool(frames.confidence.any()):
@@ -221,14 +204,13 @@ class PretrainEncoder:
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
-        labelled = "of contacts and speed" if not self.labelled else f"{self.labelled} clips say theirs"
         return {
             "model": "mpl-encoder",
             "parameters": sum(parameter.numel() for parameter in self.encoder.parameters()),
             "clips": f"{self.counts[0]} to train on, {self.counts[1]} to validate, {self.encoder.joints} joints, "
             f"{self.clips.fps:g} fps",
             "frames": len(self.frames),
-            "gait": labelled,
+            "gait": f"{self.labelled} clips have labels" if self.labelled else "of contacts and speed",
             "steps": f"{self.settings.run.num_steps}, {self.batches.per_epoch} an epoch",
             "device": describe_device(self.device),
             "notes": list(self.notes),
@@ -239,7 +221,7 @@ class PretrainEncoder:
         settings, encoder = self.settings, self.encoder
         for note in self.notes:
             _logger.info("%s", note)
-        total, every = settings.run.num_steps, settings.train.val_every
+        total, interval = settings.run.num_steps, settings.train.val_every
         optim = settings.optim
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
         learner = Learner(_Model(encoder), optim, rate, world=self.world)
@@ -254,7 +236,7 @@ class PretrainEncoder:
         held_out = self.held_out is not None
         done = fit(
             run, settings, learner, lambda step: self._step(learner, step),
-            measure=(lambda _: self._probe()) if held_out else None, every=every * self.batches.per_epoch,
+            measure=(lambda _: self._probe()) if held_out else None, every=interval * self.batches.per_epoch,
             worth=lambda figures: figures["encoder/skill"], before=self._probe if held_out else None, begin=begin,
         )  # fmt: skip
         if done is None:
@@ -265,11 +247,11 @@ class PretrainEncoder:
         if best.tensors:
             encoder.load_state_dict(best.tensors)
         final = measure(encoder.eval(), self.held_out, self.baseline) if self.held_out is not None else None
-        found = {} if final is None else final.figures()
-        kept = {"step": best.step or total, "heldout": {name: round(value, 4) for name, value in found.items()}}
+        heldout = {} if final is None else final.figures()
+        kept = {"step": best.step or total, "heldout": {name: round(value, 4) for name, value in heldout.items()}}
         if self.world.main:
             save_encoder(run.artifact(ARTIFACT), encoder, extra=kept)
-        return self._finish(done.before, final, found, best.step or total)
+        return self._finish(done.before, final, heldout, best.step or total)
 
     def _probe(self) -> dict[str, float]:
         assert self.held_out is not None
@@ -285,9 +267,9 @@ class PretrainEncoder:
         noise = None if draw.noise is None else draw.noise[self.share].to(self.device)
         with autocast(self.device, self.settings.precision):
             hidden = encoder(inputs[self.share], noise=noise)
-            said = encoder.period(hidden), encoder.gait(hidden), encoder.turns(hidden)
-        # The losses are weighed by what the whole batch holds.
-        period, gait, turns = (joined(one.float(), self.world) for one in said)
+            outputs = encoder.period(hidden), encoder.gait(hidden), encoder.turns(hidden)
+        # The losses are means over the whole batch, so the outputs of all processes are needed.
+        period, gait, turns = (joined(output.float(), self.world) for output in outputs)
         parts = {
             "period": period_loss(period, frames.period[index], frames.confidence[index]),
             "gait": gait_loss(gait, frames.gait[index], self.gait_weights),
@@ -302,23 +284,28 @@ class PretrainEncoder:
         }  # fmt: skip
 
     def _finish(
-        self, before: Mapping[str, float], final: Probe | None, found: Mapping[str, float], step: int
+        self, before: Mapping[str, float], final: Probe | None, heldout: Mapping[str, float], step: int
     ) -> dict[str, object]:
         if final is None:
             return {"table": [], "best_step": step}
         intervals = final.intervals()
-        verdict = probe_verdict(found, intervals)
+        verdict = probe_verdict(heldout, intervals)
         _logger.info("%s", verdict)
         count = self.counts[1]
-        own = [name for name in HEADLINES if name in found]
+        names = [name for name in HEADLINES if name in heldout]
         title = f"Probes on {count} validation clips, {0 if self.held_out is None else len(self.held_out)} frames"
         return {
             "heldout": {
-                name: {"before": before[name], "after": found[name], "delta": found[name] - before[name], "n": count}
-                for name in own
+                name: {
+                    "before": before[name],
+                    "after": heldout[name],
+                    "delta": heldout[name] - before[name],
+                    "n": count,
+                }
+                for name in names
             },
-            "metrics": dict(found),
-            "table": probe_table(found, intervals, title),
+            "metrics": dict(heldout),
+            "table": probe_table(heldout, intervals, title),
             "verdict": verdict,
             "best_step": step,
         }

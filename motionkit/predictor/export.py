@@ -83,7 +83,7 @@ def reach_of(head: Head) -> int:
 def legend(predictor: MplPredictor) -> dict[str, Any]:
     """Return the content of legend.json: the skeleton, and name, unit and range of all columns.
 
-    ``range`` is None where there is no bound; ``mean`` and ``deviation`` are of the training frames.
+    ``range`` is None without a bound; ``mean`` and ``deviation`` are of the training frames.
     """
     network = predictor.network
     heads = heads_of(predictor)
@@ -115,10 +115,10 @@ def example(predictor: MplPredictor) -> dict[str, Any]:
     path = torch.tensor([0.0, 1.0 / network.fps, 0.2 / network.fps]).repeat(frames, 1)
     batch = known.map(lambda values: values[None])
     output = {"free": _named(predictor.predict(batch, frames))}
-    found: dict[str, Any] = {"arrays": {"input": {**_named(batch), "frames": frames, "path": _listed(path)}}}
+    vectors: dict[str, Any] = {"arrays": {"input": {**_named(batch), "frames": frames, "path": _listed(path)}}}
     if network.settings.command != "none":
         output["path"] = _named(predictor.predict(batch, frames, command=path[None]))
-    found["arrays"]["output"] = output
+    vectors["arrays"]["output"] = output
     width = len(_condition_columns(predictor))
     condition = torch.linspace(-0.9, 0.9, width)[None] if width else None
     for name, head in heads.items():
@@ -126,22 +126,22 @@ def example(predictor: MplPredictor) -> dict[str, Any]:
         given = {"frames": _listed(rows[0])} | ({} if condition is None else {"condition": _listed(condition[0])})
         with torch.no_grad():
             following = RowsHead(head)(rows, condition)
-        found[name] = {"input": given, "output": {"following": _listed(following[0])}}
-    return found
+        vectors[name] = {"input": given, "output": {"following": _listed(following[0])}}
+    return vectors
 
 
 def heads_of(predictor: MplPredictor) -> dict[str, Head]:
     """Return the networks that a predictor has, by name."""
     network = predictor.network
-    found: dict[str, Head | None] = {"delta": network.delta, "one-shot": network.shot}
-    return {name: head for name, head in found.items() if head is not None}
+    heads: dict[str, Head | None] = {"delta": network.delta, "one-shot": network.shot}
+    return {name: head for name, head in heads.items() if head is not None}
 
 
 def _roles(predictor: MplPredictor) -> dict[str, str]:
-    """Return the joints that tell where a body faces and stands."""
-    wanted = [f"{side} {joint}" for joint in ("hip", "shoulder", "ankle", "toe") for side in ("left", "right")]
-    found = find_roles(predictor.names, predictor.parents)
-    return {role: predictor.names[found[role]] for role in wanted if role in found}
+    """Return the joints that fix the heading and the foot contacts."""
+    names = [f"{side} {joint}" for joint in ("hip", "shoulder", "ankle", "toe") for side in ("left", "right")]
+    joints = find_roles(predictor.names, predictor.parents)
+    return {role: predictor.names[joints[role]] for role in names if role in joints}
 
 
 def _frame_columns(predictor: MplPredictor) -> list[Column]:
@@ -212,7 +212,7 @@ def _listed(values: Tensor) -> Any:
 
 
 _RUNTIME = "predictor.py"
-_SAMPLES = 5  # an example of the free dimension; like no other size, which the exporter would take it for
+_SAMPLES = 5  # example of the free dimension; unlike any other size, which the exporter would identify it with
 _ONNX_PARTS = ("onnx", "onnxscript")
 
 
@@ -294,8 +294,8 @@ def _export(
 def _write_legend(predictor: MplPredictor, part: Path, examples: Sequence[str]) -> None:
     """Write legend.json, test_vector.json with the named examples, and the modules that read poses."""
     _write_json(part / "legend.json", legend(predictor))
-    found = example(predictor)
-    (part / "test_vector.json").write_text(json.dumps({name: found[name] for name in examples}), encoding="utf-8")
+    vectors = example(predictor)
+    (part / "test_vector.json").write_text(json.dumps({name: vectors[name] for name in examples}), encoding="utf-8")
     for module in (known_frames, bvh_file):
         (part / Path(inspect.getfile(module)).name).write_text(inspect.getsource(module), encoding="utf-8")
 
@@ -314,9 +314,9 @@ def _write_onnx(head: Delta | OneShot, path: Path) -> dict[str, object]:
         inputs = (frames, torch.zeros(_SAMPLES, POINT * len(head.ahead) + 1))
     names = ["frames", "condition"][: len(inputs)]
     batch = torch.export.Dim("batch")
-    said = logging.getLogger("torch.onnx")
-    level = said.level
-    said.setLevel(logging.ERROR)
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the exporter's own parts
@@ -327,7 +327,7 @@ def _write_onnx(head: Delta | OneShot, path: Path) -> dict[str, object]:
             assert program is not None
             program.save(str(path))
     finally:
-        said.setLevel(level)
+        logger.setLevel(level)
     following = 1 if isinstance(head, Delta) else head.frames
     shapes = {name: ["N", *value.shape[1:]] for name, value in zip(names, inputs, strict=True)}
     return {"inputs": shapes, "outputs": {"following": ["N", following, width]}, "fps": head.fps}

@@ -1,4 +1,4 @@
-"""States as vectors, and what a network reads of them."""
+"""Motion states as vectors, and the inputs that a network computes from them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from motionkit.predictor.encoder import MotionEncoder, encoder_inputs, frame_fea
 
 
 class Course:
-    """Follows a roll-out along a commanded path.
+    """A commanded path as seen by a roll-out.
 
-    The condition is where the path leads from here, so that a roll-out that has left the path is led back to it.
-
-    A course begins where the path does; `after` gives the course of a roll-out that begins later, and elsewhere.
+    The condition is the path relative to the root, so that a roll-out that has left the path is led back to it. A
+    course begins where the path does; `after` gives the course of a roll-out that begins later, and elsewhere.
     """
 
     def __init__(
@@ -27,8 +26,7 @@ class Course:
         command: Tensor,  # [N, F, 3] steps as in `MotionState`; after its end the path goes on as its last step
         ahead: Sequence[int],  # frames ahead of the K points that are read
         given: Tensor | None = None,  # [N] bool: samples that are told the path; None for all
-        # Metres a frame that a root goes at most: points that are further away than it gets so are told in their
-        # direction, as far as it gets. None: no limit.
+        # Largest step of a root in metres: points out of reach are moved nearer, in their direction. None: no limit.
         fastest: float | None = None,
     ) -> None:
         longest = command.shape[1] + max(ahead)
@@ -44,7 +42,7 @@ class Course:
         self._start = start[:, 0], start[:, 0, 0], 0
 
     def after(self, steps: Tensor) -> Course:
-        """Return the same path for a roll-out that begins after steps ``[N, F, 3]`` of the root, wherever they led."""
+        """Return the same path for a roll-out that begins after steps ``[N, F, 3]`` of the root."""
         place, yaw = follow(steps)
         later = copy(self)
         later._start = *self._from_start(place[:, -1], yaw[:, -1]), self._start[2] + steps.shape[1]
@@ -53,7 +51,7 @@ class Course:
     def off(
         self,
         away: Tensor,  # [N, 3] metres x and z and radians from this path at its start
-        frames: int,  # after so many it is this path again; how far it is away falls evenly
+        frames: int,  # frames until it is this path again; the distance falls linearly
     ) -> Course:
         """Return a path that begins elsewhere and comes back to this one."""
         time = torch.arange(self._yaw.shape[1], device=away.device) / frames
@@ -85,7 +83,7 @@ class Course:
         return torch.cat([near[:, 0], turn], dim=-1)
 
     def _seen(self, place: Tensor, yaw: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the path after ``[..., K]`` steps as one sees it: ``[N, ..., K, 2]`` and ``[N, ..., K]``."""
+        """Return places and headings of the path after ``[..., K]`` steps, relative to the root."""
         place, yaw = self._from_start(place, yaw)
         rows = (self._start[2] + frames).clamp_max(self._yaw.shape[1] - 1)
         there, facing = self._place[:, rows], self._yaw[:, rows]
@@ -95,9 +93,9 @@ class Course:
         return near, facing - yaw[..., None]
 
     def _from_start(self, place: Tensor, yaw: Tensor) -> tuple[Tensor, Tensor]:
-        """Return place and heading as the path has them, of those seen from where the roll-out began."""
-        one = (1,) * (yaw.ndim - 1)
-        start, facing = self._start[0].view(-1, *one, 2), self._start[1].view(-1, *one)
+        """Transform place and heading from the frame of the roll-out's start to that of the path."""
+        dims = (1,) * (yaw.ndim - 1)
+        start, facing = self._start[0].view(-1, *dims, 2), self._start[1].view(-1, *dims)
         flat = torch.stack([place[..., 0], torch.zeros_like(yaw), place[..., 1]], dim=-1)
         return start + rotate_yaw(flat, facing.expand_as(yaw))[..., ::2], facing + yaw
 
@@ -106,17 +104,13 @@ ROOT = 4
 """Features of the root's motion: its step per second (x, z, turn) and its height."""
 
 FEET = 2
-_OTHERS = 0.5
-"""Weight of root and contacts among what is read, in m/s, rad/s, m and shares, beside 6D rotations."""
+_OTHERS = 0.5  # weight of root and contacts (m/s, rad/s, m and shares) among the inputs, relative to 6D rotations
 
 _SPEED, _FADE, _FIRST = 8.0, 0.75, 1 / 30
-"""A difference over t seconds is weighed by 8 (t / (1 / 30 s)) ** -0.75 beside the pose."""
+"""A difference over t seconds is weighed by 8 (t / (1 / 30 s)) ** -0.75, relative to the pose."""
 
-_FLOOR = 0.3
-"""Smallest scale of a joint's turns, as a share of the median one: joints that hardly move."""
-
-_LARGEST_TURN = 0.5
-"""Turns per frame are cut at this for their scale, in 6D: glitches of recorded motion."""
+_FLOOR = 0.3  # smallest scale of a joint's turns, as a share of the median one: joints that hardly move
+_LARGEST_TURN = 0.5  # turns per frame are cut at this for their scale, in 6D: glitches of recorded motion
 
 
 def width_of(joints: int) -> int:
@@ -139,8 +133,8 @@ def reading(
 ) -> Tensor:
     """Return ``[..., reading_width]``: the pose, its differences to earlier ones, root and contacts now and before.
 
-    All rotations have one scale, and so have all their differences over one time: what moves little says little. A
-    scale of its own for each joint would blow up the noise of joints at rest; it cost a tenth of the accuracy on CMU.
+    All rotations share one scale, and so do all their differences over one time. A scale per joint would amplify the
+    noise of joints at rest; it cost a tenth of the accuracy on CMU.
     """
     six = now.shape[-1] - ROOT - FEET
     weights = [_SPEED * (lag / fps / _FIRST) ** -_FADE for lag in lags]
@@ -157,7 +151,7 @@ def reading_width(joints: int, lags: int) -> int:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Scales of what a network reads and gives, of the training frames."""
+    """Scales of a network's inputs and outputs, from the training frames."""
 
     mean: Tensor  # [D] of frames
     scale: Tensor  # [] mean deviation of a reading
@@ -167,11 +161,9 @@ class Statistics:
 
     @classmethod
     def neutral(cls, joints: int) -> Statistics:
-        """Return statistics that change nothing, for a network whose own are loaded after it was made."""
+        """Return statistics that change nothing, for a network whose statistics are loaded after it was made."""
         width = width_of(joints)
-        return cls(
-            torch.zeros(width), torch.ones(()), torch.ones(6 * joints), torch.ones(ROOT), torch.ones(width)
-        )  # fmt: skip
+        return cls(torch.zeros(width), torch.ones(()), torch.ones(6 * joints), torch.ones(ROOT), torch.ones(width))
 
     @classmethod
     def of(cls, clips: Sequence[MotionState], fps: float, lags: Sequence[int]) -> Statistics:
@@ -185,9 +177,9 @@ class Statistics:
         changes = torch.cat([clip.diff(dim=0) for clip in packed])[:, 6 * joints : 6 * joints + ROOT]
         mean, far = frames.mean(0), max(lags)
         # A clip shorter than the longest difference stands still before its first frame.
-        held = [torch.cat([clip[:1].expand(far, -1), clip]) for clip in packed]
+        padded = [torch.cat([clip[:1].expand(far, -1), clip]) for clip in packed]
         read = []
-        for clip in held:
+        for clip in padded:
             earlier = torch.stack([clip[far - lag : len(clip) - lag] for lag in lags], dim=1)
             read.append(reading(clip[far:], earlier, mean, lags, fps))
         turned = _rms(residual)
@@ -244,8 +236,8 @@ class Predicted:
 
     state: MotionState  # [N, F, ...] float32, with gradients
     before: Tensor  # [N, F, J, 3, 3] rotations of the frame that each was predicted from, true or fed back
-    # [N, F, J, 6] what the network gives before Gram-Schmidt, minus the 6D identity: of the turn, or of the rotation
-    # itself where all frames are predicted at once
+    # [N, F, J, 6] the network's output before Gram-Schmidt, minus the 6D identity: of the turn, or of the rotation
+    # itself if all frames are predicted at once
     residual: Tensor
     turn: Tensor  # [N, F, J, 3, 3] turn of each joint since the frame before
     attention: Tensor  # [N, F, heads, W] weights over the last W frames, the newest last; they sum to 1
@@ -253,15 +245,16 @@ class Predicted:
 
     def first(self, frames: int) -> Predicted:
         """Return the first `frames` frames."""
-        rest = (getattr(self, one.name)[:, :frames] for one in fields(self)[1:])
+        rest = (getattr(self, field.name)[:, :frames] for field in fields(self)[1:])
         return Predicted(self.state.part(0, frames), *rest)
 
 
 def joined(parts: Sequence[Predicted]) -> Predicted:
-    """Return parts one after the other; attention to few frames gets zeros for the frames that were not there."""
+    """Concatenate parts; attention to fewer frames is padded with zeros on the left."""
     widest = max(part.attention.shape[-1] for part in parts)
     wide = [
-        replace(one, attention=nn.functional.pad(one.attention, (widest - one.attention.shape[-1], 0))) for one in parts
+        replace(part, attention=nn.functional.pad(part.attention, (widest - part.attention.shape[-1], 0)))
+        for part in parts
     ]
-    rest = (torch.cat([getattr(part, one.name) for part in wide], dim=1) for one in fields(Predicted)[1:])
+    rest = (torch.cat([getattr(part, field.name) for part in wide], dim=1) for field in fields(Predicted)[1:])
     return Predicted(MotionState.joined([part.state for part in parts]), *rest)

@@ -29,7 +29,7 @@ _NAME = re.compile(r"(teacher|valfree)_ep(\d+)\.json")
 
 
 def write_epoch(
-    folder: Path,  # the run's folder ``metrics``; made when it is not there
+    folder: Path,  # the run's folder ``metrics``; made if it is missing
     epoch: int,  # the epoch, from 1
     *,
     teacher: Mapping[str, float],  # figures with teacher forcing, by the guide's names, see `evaluate_teacher`
@@ -39,7 +39,7 @@ def write_epoch(
 ) -> None:
     """Write the figures of an epoch: two JSON files, and a line in the curve of each figure.
 
-    Each file is written aside and renamed. An epoch that is written again takes the place of what was there.
+    Each file is written aside and renamed. An epoch that is written again replaces the old one.
 
     Example:
         >>> write_epoch(Path("metrics"), 1, teacher={"GeoDeg": 0.5}, free={"GeoDeg": 2.0}, shares={"core": 1.0})
@@ -60,9 +60,9 @@ def write_epoch(
 
 
 def cut_back(folder: Path, epoch: int) -> None:
-    """Remove what is of later epochs than `epoch`: a resumed run goes on after its checkpoint's epoch."""
+    """Remove figures of epochs after `epoch`: a resumed run goes on after its checkpoint's epoch."""
     for path in sorted(folder.glob("*_ep*.json")):
-        if (found := _NAME.fullmatch(path.name)) and int(found[2]) > epoch:
+        if (match := _NAME.fullmatch(path.name)) and int(match[2]) > epoch:
             path.unlink()
     for mode in MODES:
         for path in sorted((folder / mode).glob("*.txt")):
@@ -76,16 +76,16 @@ def cut_back(folder: Path, epoch: int) -> None:
 
 def read_epochs(folder: Path) -> dict[str, dict[int, dict[str, float]]]:
     """Read the JSON files of a metrics folder, ours or the guide's: by mode and epoch, the figures that are numbers."""
-    found: dict[str, dict[int, dict[str, float]]] = {mode: {} for mode in MODES}
+    by_mode: dict[str, dict[int, dict[str, float]]] = {mode: {} for mode in MODES}
     for path in sorted(folder.glob("*_ep*.json")):
         if name := _NAME.fullmatch(path.name):
-            found[name[1]][int(name[2])] = _file_numbers(read_json(path, dict))
-    if not any(found.values()):
+            by_mode[name[1]][int(name[2])] = _file_numbers(read_json(path, dict))
+    if not any(by_mode.values()):
         raise MotionkitError(
             f"{folder} has no teacher_epXXX.json and no valfree_epXXX.json.",
             fix="name a run of train-mpl, or its folder metrics.",
         )
-    return {mode: dict(sorted(epochs.items())) for mode, epochs in found.items()}
+    return {mode: dict(sorted(epochs.items())) for mode, epochs in by_mode.items()}
 
 
 def curve_file(folder: Path, mode: str, name: str) -> Path:
@@ -95,17 +95,17 @@ def curve_file(folder: Path, mode: str, name: str) -> Path:
 
 def _file_numbers(table: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of a file; the guide's own nest their figures in tables such as ``metrics``."""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
-            found |= {name: number for name, number in _file_numbers(value).items() if name not in found}
+            numbers |= {name: number for name, number in _file_numbers(value).items() if name not in numbers}
         elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-            found[str(key)] = float(value)
-    return found
+            numbers[str(key)] = float(value)
+    return numbers
 
 
 def _rows(path: Path) -> list[tuple[int, float]]:
-    """Read a curve; lines that are none are left out."""
+    """Read a curve; lines that cannot be read are left out."""
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         epoch, _, value = line.partition(" ")
@@ -124,23 +124,18 @@ def _write_rows(path: Path, rows: list[tuple[int, float]]) -> None:
 
 
 FILE = "norm_template.json"
-_ROOT = 6
-"""Numbers of the root in a state: position (3), velocity (2), yaw (1)."""
-
+_ROOT = 6  # numbers of the root in a state: position (3), velocity (2), yaw (1)
 _FLOOR = 1e-3
-_IQR = 1.349
-"""Distance of the quartiles of a normal distribution, in standard deviations."""
-
-_LIKE = 4.0
-"""Largest ratio of scales that are still of the same thing; the guide's code has the spread of poses in StdY."""
+_IQR = 1.349  # distance of the quartiles of a normal distribution, in standard deviations
+_LIKE = 4.0  # largest ratio of two scales of the same quantity; the guide's code has the spread of poses in StdY
 
 
 @dataclass(frozen=True)
 class NormTemplate:
-    """What is read of a template."""
+    """The part of a template that is used."""
 
     path: Path  # the file
-    mean_x: Tensor | None  # [6 + 9 J]; None when it is absent
+    mean_x: Tensor | None  # [6 + 9 J]; None if it is absent
     turn_std: Tensor  # [6 J] StdY, the scale of the turns per frame
 
     @property
@@ -218,7 +213,7 @@ def read_template(path: Path) -> NormTemplate:
 
 
 def take_turn_scale(statistics: Statistics, template: NormTemplate, joints: int) -> tuple[Statistics, str]:
-    """Return statistics with a template's scale of turns, if it is of these joints, and what was taken or why not."""
+    """Return statistics with a template's scale of turns, if it fits these joints, and a sentence about it."""
     if template.joints != joints:
         return statistics, (
             f"{template.path} has {template.joints} joints and the clips {joints}: nothing is taken from it."
@@ -256,20 +251,20 @@ def _tanh_scale(values: Tensor) -> Tensor:
 
 
 def _quantiles(values: Tensor, parts: tuple[float, ...]) -> Tensor:
-    """Return ``[len(parts), D]``, a column at a time: torch's own limit is 16 million numbers."""
-    wanted = torch.tensor(parts, dtype=values.dtype)
-    return torch.stack([torch.quantile(column[:: 1 + len(column) // 10**6], wanted) for column in values.T], dim=1)
+    """Return quantiles ``[len(parts), D]``, a column at a time: `torch.quantile` takes at most 16 million numbers."""
+    levels = torch.tensor(parts, dtype=values.dtype)
+    return torch.stack([torch.quantile(column[:: 1 + len(column) // 10**6], levels) for column in values.T], dim=1)
 
 
 def _numbers(table: Mapping[str, Any], key: str, path: Path) -> Tensor | None:
-    """Return a list of finite numbers; None where it is absent."""
+    """Return a list of finite numbers; None if it is absent."""
     values = table.get(key)
     if values is None:
         return None
     plain = isinstance(values, list) and all(
-        isinstance(one, (int, float)) and not isinstance(one, bool) for one in values
+        isinstance(value, (int, float)) and not isinstance(value, bool) for value in values
     )
-    found = torch.tensor(values, dtype=torch.float64) if plain else torch.tensor([torch.nan])
-    if not bool(found.isfinite().all()):
+    numbers = torch.tensor(values, dtype=torch.float64) if plain else torch.tensor([torch.nan])
+    if not bool(numbers.isfinite().all()):
         raise MotionkitError(f"{path} is damaged.", why=f"{key} must be a list of finite numbers.")
-    return found
+    return numbers

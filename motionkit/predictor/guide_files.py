@@ -1,4 +1,4 @@
-"""Reads the guide's ``exp_phase_mpl.json``, whose keys stand side by side, into the settings here. Imports no torch."""
+"""Reads the guide's ``exp_phase_mpl.json``, a flat table, into the settings here. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from motionkit.config import Foreign, Problem, SettingsError, renamed
 from motionkit.errors import did_you_mean
 from motionkit.predictor.stages import TRAINER_KEYS
 
-# The keys of the training guide's ``exp_phase_mpl.json``, and what becomes of each.
+# The keys of the training guide's ``exp_phase_mpl.json``, and the settings that they set.
 
 
 LOSSES = (
@@ -75,7 +75,7 @@ ADAPTIVE: Mapping[str, tuple[str, ...]] = {
     "uncertainty": ("adaptive.terms",),
     "dwa": ("adaptive.terms", "adaptive.temperature"),
 }
-"""What acts with each method."""
+"""Options that each method has."""
 
 _PROFILE = "statistics that profile wrote; training reads the clips themselves"
 _DEBUG = "motionkit logs its own metrics"
@@ -92,7 +92,7 @@ LEFT_OUT: Mapping[str, str] = {
     "num_workers": "windows are cut in memory",
     "amp": "--precision is the switch here",
 }
-"""Keys that do nothing here, each with the reason."""
+"""Keys that are ignored, each with the reason."""
 
 LEFT_OUT_PREFIXES: Mapping[str, str] = {
     "lookahead_": "the guide removed this loss; free runs took its place",
@@ -101,7 +101,7 @@ LEFT_OUT_PREFIXES: Mapping[str, str] = {
     "freerun_grad_log": _DEBUG,
     "history_debug_": _DEBUG,
 }
-"""Beginnings of such keys."""
+"""Prefixes of such keys."""
 
 FOOT = (
     "the guide forbids explicit constraints of the feet: they take weight from the losses that teach the motion, and a "
@@ -121,7 +121,7 @@ GUIDE_DEFAULTS: Mapping[str, float] = {
 
 
 def reason_left_out(key: str) -> str:
-    """Return why a key does nothing here; empty when it is no such key."""
+    """Return why a key is ignored; empty if it is not."""
     if key in LEFT_OUT:
         return LEFT_OUT[key]
     return next((reason for prefix, reason in LEFT_OUT_PREFIXES.items() if key.startswith(prefix)), "")
@@ -132,10 +132,10 @@ _TARGETS = "tune --metrics judges by the baselines and the run's own teacher val
 
 
 def translate_stages(
-    stages: object,  # what stands under ``freerun_stage_schedule``; returned as it is where it is not a list of tables
+    stages: object,  # value of ``freerun_stage_schedule``; returned unchanged if it is not a list of tables
     origin: str,  # the file
-    left: dict[str, str],  # keys that do nothing, with reasons; added to
-    problems: list[Problem],  # what is wrong; added to
+    left: dict[str, str],  # keys that are ignored, with reasons; added to
+    problems: list[Problem],  # faults; added to
 ) -> object:
     """Return the stages of a file with the names that `Stage` has.
 
@@ -155,7 +155,7 @@ def translate_stages(
 def _stage(
     stage: Mapping[str, Any], where: str, origin: str, left: dict[str, str], problems: list[Problem]
 ) -> dict[str, Any]:
-    found = {key: stage[key] for key in ("range", "label") if key in stage}
+    kept = {key: stage[key] for key in ("range", "label") if key in stage}
     trainer: dict[str, Any] = {}
     for key, value in _table(stage, "trainer", where, origin, problems).items():
         if key in TRAINER_KEYS:
@@ -188,7 +188,7 @@ def _stage(
             left[f"{where}.targets"] = _TARGETS
         else:
             _other(key, stage[key], where, origin, left, problems, {"range": "", "trainer": "", "loss_groups": ""})
-    return {**found, "trainer": trainer, "loss_groups": groups}
+    return {**kept, "trainer": trainer, "loss_groups": groups}
 
 
 def _table(stage: Mapping[str, Any], name: str, where: str, origin: str, problems: list[Problem]) -> Mapping[str, Any]:
@@ -212,25 +212,24 @@ def _other(
 
 
 _PATHS = ("data", "bundle", "run.out", "encoder")
-_KNOWN = 25
-"""Known frames of a window, where it is long enough."""
+_KNOWN = 25  # known frames of a window, if it is long enough
 
 
-def is_guide_config(table: Mapping[str, Any], own: Collection[str]) -> bool:
+def is_guide_config(table: Mapping[str, Any], known: Collection[str]) -> bool:
     """Whether a settings file is the guide's: it has one of its keys that is not a group or setting here."""
-    return any((key in KEYS or key.startswith("w_") or reason_left_out(key)) and key not in own for key in table)
+    return any((key in KEYS or key.startswith("w_") or reason_left_out(key)) and key not in known for key in table)
 
 
-def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> Foreign | None:
-    """Return what a file of the guide means here; see `motionkit.config.Settings.translate`.
+def translate(table: Mapping[str, Any], path: Path, known: Collection[str]) -> Foreign | None:
+    """Translate a file of the guide; see `motionkit.config.Settings.translate`.
 
-    Groups of motionkit's own may stand beside the guide's keys; they win. Frames are counted at the clips' own rate
-    unless the file has ``fps``. Its paths count from the folder below which its ``data`` is found: the working
-    folder, the file's, or the folder above that.
+    The file may also have groups of motionkit; these win. Frames are counted at the clips' own rate unless the file
+    has ``fps``. Its paths are relative to the folder below which its ``data`` exists: the working folder, the file's,
+    or the folder above that.
     """
-    if not is_guide_config(table, own):
+    if not is_guide_config(table, known):
         return None
-    found, problems = Foreign(path), []
+    foreign, problems = Foreign(path), []
     read: dict[str, str] = {}
     left: dict[str, str] = {}
     for key, value in table.items():
@@ -243,45 +242,49 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
         elif key in KEYS:
             if value is None:
                 left[key] = "it is null"
-            elif KEYS[key] in found.values:
-                message = f"{found.sources[KEYS[key]]} sets {KEYS[key]} as well"
+            elif KEYS[key] in foreign.values:
+                message = f"{foreign.sources[KEYS[key]]} sets {KEYS[key]} as well"
                 problems.append(Problem(key, message, str(path), repr(value), "keep one of them"))
             else:
-                found.put(KEYS[key], value, key)
+                foreign.put(KEYS[key], value, key)
                 read[key] = KEYS[key]
         elif reason := reason_left_out(key):
             left[key] = reason
-        elif key not in own:
-            problems.append(Problem(key, "unknown setting", str(path), _short(value), did_you_mean(key, (*KEYS, *own))))
-    if "stages" in found.values:
-        found.values["stages"] = translate_stages(found.values["stages"], str(path), left, problems)
+        elif key not in known:
+            problems.append(
+                Problem(key, "unknown setting", str(path), _short(value), did_you_mean(key, (*KEYS, *known)))
+            )
+    if "stages" in foreign.values:
+        foreign.values["stages"] = translate_stages(foreign.values["stages"], str(path), left, problems)
     if problems:
         raise SettingsError(problems)
-    _fit(found, left)
-    where = _place(found, table.get("run_name"), path)
-    name = found.values.get("bundle")  # the guide needs it, here the clips have their own
+    _fit(foreign, left)
+    where = _place(foreign, table.get("run_name"), path)
+    name = foreign.values.get("bundle")  # the guide needs it, here the clips have their own
     if isinstance(name, str) and not Path(name).exists():
-        left[found.sources["bundle"]] = f"{name} is not there, and the statistics are those of the clips"
-        del found.values["bundle"]
-    _fill(found)
-    for key, value in table.items():  # what is motionkit's own wins
-        if key in own and key not in KEYS:
+        left[foreign.sources["bundle"]] = f"{name} is not there, and the statistics are those of the clips"
+        del foreign.values["bundle"]
+    _fill(foreign)
+    for key, value in table.items():  # motionkit's settings win
+        if key in known and key not in KEYS:
             for name, part in value.items() if isinstance(value, Mapping) else (("", value),):
                 place = f"{key}.{name}" if name else key
-                found.put(place, part, place)
-    found.notes += _notes(path, read, left, found, where)
-    if "dataset_profile" in table and not found.values.get("data"):
-        found.notes.append(f"{path}: profile measured its settings on clips that the file does not name; --data does.")
-    return found
+                foreign.put(place, part, place)
+    foreign.notes += _notes(path, read, left, foreign, where)
+    if "dataset_profile" in table and not foreign.values.get("data"):
+        foreign.notes.append(
+            f"{path}: profile measured its settings on clips that the file does not name; --data does."
+        )
+    return foreign
 
 
-def _fit(found: Foreign, left: dict[str, str]) -> None:
-    """Bring values into the form that they have here, and drop those of an adaptive method that is not chosen."""
-    values = found.values
+def _fit(foreign: Foreign, left: dict[str, str]) -> None:
+    """Convert values to motionkit's form, and drop those of an adaptive method that is not chosen."""
+    values = foreign.values
     method = values.get("adaptive.method", "none")
     for key in ("adaptive.terms", "adaptive.alpha", "adaptive.temperature"):
         if key in values and key not in ADAPTIVE.get(method if isinstance(method, str) else "", ()):
-            left[found.sources[key]] = f"adaptive_loss_method is {method}, which has no such option"
+            left[foreign.sources[key]] = f"adaptive_loss_method is {method}, which has no such option"
             del values[key]
     if isinstance(terms := values.get("adaptive.terms"), (str, list)):
         parts = terms.split(",") if isinstance(terms, str) else terms
@@ -290,14 +293,14 @@ def _fit(found: Foreign, left: dict[str, str]) -> None:
         ]
 
 
-def _place(found: Foreign, run_name: object, path: Path) -> str:
-    """Make the file's paths count from the working folder; return where they counted from, empty for that folder."""
-    values, base = found.values, Path()
+def _place(foreign: Foreign, run_name: object, path: Path) -> str:
+    """Make the file's paths relative to the working folder; return their old base, empty if it is that folder."""
+    values, base = foreign.values, Path()
     data = values.get("data")
     first = data[0] if isinstance(data, list) and data else data
     if isinstance(first, str) and not (Path(first).is_absolute() or Path(first).exists()):
-        beside = (path.parent, path.parent.parent)
-        base = next((folder for folder in beside if (folder / first).exists()), base)
+        folders = (path.parent, path.parent.parent)
+        base = next((folder for folder in folders if (folder / first).exists()), base)
     for key in _PATHS:
         value = values.get(key)
         if isinstance(value, str) and not (key == "encoder" and value in ("auto", "none")):
@@ -307,9 +310,9 @@ def _place(found: Foreign, run_name: object, path: Path) -> str:
     if isinstance(values.get("data"), str):
         values["data"] = [values["data"]]
     if isinstance(run_name, str) and isinstance(values.get("run.out"), str):
-        found.put("run.out", str(Path(values["run.out"]) / run_name), "out and run_name")
+        foreign.put("run.out", str(Path(values["run.out"]) / run_name), "out and run_name")
     elif isinstance(run_name, str):
-        found.put("run.name", run_name, "run_name")
+        foreign.put("run.name", run_name, "run_name")
     return str(base) if base != Path() else ""
 
 
@@ -317,37 +320,37 @@ def _below(base: Path, name: str) -> str:
     return name if name == "starter" or base == Path() else os.path.normpath(base / name)
 
 
-def _fill(found: Foreign) -> None:
-    """Set what the guide's file takes for granted."""
-    values = found.values
+def _fill(foreign: Foreign) -> None:
+    """Set the guide's defaults."""
+    values = foreign.values
     if "fps" not in values:
-        found.put("fps", 0.0, "its frames count at the clips' own rate")
+        foreign.put("fps", 0.0, "its frames count at the clips' own rate")
     given = values.get("stages")
     stages = [stage for stage in given if isinstance(stage, Mapping)] if isinstance(given, list) else []
     if "run.epochs" not in values and stages and isinstance(last := stages[-1].get("range"), list) and len(last) == 2:
-        found.put("run.epochs", last[1], "the end of the last stage")
+        foreign.put("run.epochs", last[1], "the end of the last stage")
     length = values.get("train.seq_len")
     if isinstance(length, int) and not isinstance(length, bool) and length >= 4:
         horizons = [stage["trainer"].get("freerun_horizon") for stage in stages]
-        wanted = [value for value in (*horizons, values.get("freerun.horizon")) if isinstance(value, (int, float))]
-        room = length - int(max(wanted, default=0))
+        lengths = [value for value in (*horizons, values.get("freerun.horizon")) if isinstance(value, (int, float))]
+        room = length - int(max(lengths, default=0))
         known = max(2, min(_KNOWN, length // 2, room))
         if known != _KNOWN:
-            found.put("train.known", known, "seq_len, so that free runs fit into a window")
+            foreign.put("train.known", known, "seq_len, so that free runs fit into a window")
     for key, weight in GUIDE_DEFAULTS.items():
         if key not in values:
-            found.put(key, weight, "the guide's default")
+            foreign.put(key, weight, "the guide's default")
 
 
-def _notes(path: Path, read: Mapping[str, str], left: Mapping[str, str], found: Foreign, where: str) -> list[str]:
+def _notes(path: Path, read: Mapping[str, str], left: Mapping[str, str], foreign: Foreign, where: str) -> list[str]:
     filled = [
-        f"{key} {found.values[key]:g}" for key in GUIDE_DEFAULTS if found.sources.get(key) == "the guide's default"
+        f"{key} {foreign.values[key]:g}" for key in GUIDE_DEFAULTS if foreign.sources.get(key) == "the guide's default"
     ]
-    if "train.known" in found.values:
-        filled.append(f"train.known {found.values['train.known']}, so that free runs fit into seq_len")
-    if found.sources.get("run.epochs", "").startswith("the end"):
-        filled.append(f"run.epochs {found.values['run.epochs']}, the end of the last stage")
-    rate = "fps 0: frames count at the clips' own rate. " if found.values.get("fps") == 0.0 else ""
+    if "train.known" in foreign.values:
+        filled.append(f"train.known {foreign.values['train.known']}, so that free runs fit into seq_len")
+    if foreign.sources.get("run.epochs", "").startswith("the end"):
+        filled.append(f"run.epochs {foreign.values['run.epochs']}, the end of the last stage")
+    rate = "fps 0: frames count at the clips' own rate. " if foreign.values.get("fps") == 0.0 else ""
     notes = [
         f"{path} is a config of the guide; read as: {renamed(read)}. {rate}"
         f"Paths count from {where or 'the working folder'}."

@@ -57,8 +57,8 @@ class Trunk(nn.Module):
         self.layers = nn.ModuleList(UnrolledLinear(width, width) for _ in range(settings.layers))
 
     def told_period(self, hidden: Tensor) -> Tensor:
-        """Return the soft period ``[N, F, 4]`` that a hidden state tells; latent_consistency compares it."""
-        assert self.bridge is not None, "a network without an encoder tells no period"
+        """Return the soft period ``[N, F, 4]`` read out of a hidden state; latent_consistency compares it."""
+        assert self.bridge is not None, "a network without an encoder has no period"
         return torch.tanh(self.bridge(hidden))
 
     def masks(self, count: int) -> Masks | None:
@@ -78,9 +78,9 @@ class Trunk(nn.Module):
         self,
         read: Tensor,  # [N, F, ...] readings in units of their scale
         memory: tuple[Tensor, Tensor] | None,  # keys and values of all frames up to the last that was read
-        condition: Tensor | None,  # [N, F, 4 K + 1] of the path ahead, zeros where there is none; None: zeros
+        condition: Tensor | None,  # [N, F, 4 K + 1] of the path ahead, zeros without one; None: zeros
         masks: Masks | None,  # as `masks` drew them
-        period: Tensor | None = None,  # [N, F, 4] soft period of the frames, where there is an encoder
+        period: Tensor | None = None,  # [N, F, 4] soft period of the frames, if there is an encoder
     ) -> tuple[Tensor, Tensor]:
         """Return features ``[N, F, width]`` and attention ``[N, F, heads, W]`` (``[N, F, 1, 1]`` ones without any)."""
         hidden = _gelu(self.norm(self.read(read)))
@@ -89,8 +89,8 @@ class Trunk(nn.Module):
             hidden = hidden + self.period(period)
         weights = hidden.new_ones(*hidden.shape[:2], 1, 1)
         if self.attention is not None and memory is not None:
-            found, weights = self.attention(hidden, *memory)
-            hidden = hidden + _masked(found, masks, 1)
+            attended, weights = self.attention(hidden, *memory)
+            hidden = hidden + _masked(attended, masks, 1)
         if self.film is not None:
             if condition is None:
                 condition = hidden.new_zeros(*hidden.shape[:2], self.film.linear.in_features)
@@ -101,7 +101,7 @@ class Trunk(nn.Module):
 
 
 def _gelu(values: Tensor) -> Tensor:
-    """Return GELU in its form with tanh, which the runtime without torch can compute as well."""
+    """Return GELU in its tanh form, which the runtime without torch also computes."""
     return nn.functional.gelu(values, approximate="tanh")
 
 
@@ -113,7 +113,7 @@ STATISTICS = ("mean", "scale", "turn_std", "root_std")
 
 
 class Output(NamedTuple):
-    """What the network says of the frames after those that it read."""
+    """The network's output for the frames after those that it read."""
 
     residual: Tensor  # [N, F, J, 6] added to the 6D identity to make the turn
     root: Tensor  # [N, F, 4] change of the root's features
@@ -171,14 +171,14 @@ class Delta(nn.Module):
         period: Tensor | None = None,  # [N, F, 4] soft period of the frames
         noise: float = 0.0,  # deviation of noise on what is read, in training
     ) -> Output:
-        """Predict the frames after those at hand."""
+        """Predict the frame after each of `now`."""
         read = reading(now, earlier, self.mean, self.lags, self.fps) / self.scale
         if noise:
             read = read + noise * torch.randn_like(read)
         hidden, weights = self.trunk(read, memory, condition, masks, period)
         turns, root, feet = self.head(hidden).split([6 * self.joints, ROOT, FEET], dim=-1)
         residual = (turns * self.turn_std).unflatten(-1, (self.joints, 6))
-        # Contacts move on from what they were: a foot that stands most often still stands.
+        # Contacts are a change of the last ones: a foot that stands usually still stands.
         before = now[..., -FEET:].clamp(0.01, 0.99).logit()
         return Output(residual, root * self.root_std, (before + feet).sigmoid(), weights, hidden)
 
@@ -195,7 +195,7 @@ def cosines(frames: int, count: int) -> Tensor:
 
 
 class OneShot(nn.Module):
-    """Gives each feature's way from the last known frame, over F frames, in K cosines (Guo et al., siMLPe 2023)."""
+    """Predicts the change of features since the last known frame, over F frames, in K cosines (siMLPe, 2023)."""
 
     mean: Tensor
     scale: Tensor
@@ -231,9 +231,9 @@ class OneShot(nn.Module):
 
     @torch.no_grad()
     def measure(self, batches: Iterable[tuple[MotionState, MotionState]]) -> None:
-        """Set mean and deviation of the ways by known and following frames, ``[N, P, ...]`` and ``[N, F', ...]``.
+        """Set mean and deviation of the coefficients by known and following frames, ``[N, P, ...]``, ``[N, F', ...]``.
 
-        Where F' is less than F the last frame is held. One batch is in memory at a time.
+        If F' is less than F the last frame is repeated. One batch is in memory at a time.
         """
         ways = torch.cat([self._way(pack(known, self.fps), pack(truth, self.fps)) for known, truth in batches])
         spread = ways.std(0, correction=0)
@@ -245,18 +245,15 @@ class OneShot(nn.Module):
         way = truth[:, : self.frames].float() - known[:, -1:].float()
         way = torch.cat([way[..., :-FEET], torch.zeros_like(way[..., -FEET:])], dim=-1)
         count = way.shape[1]
-        found = self.basis[:count].mT @ way
-        if count < self.frames:  # the last frame is held
-            found = found + self.basis[count:].sum(0)[:, None] * way[:, -1:]
-        return found
+        coefficients = self.basis[:count].mT @ way
+        if count < self.frames:  # the last frame is repeated
+            coefficients = coefficients + self.basis[count:].sum(0)[:, None] * way[:, -1:]
+        return coefficients
 
     def forward(self, known: MotionState, condition: Tensor | None = None, *, noise: float = 0.0) -> Predicted:
-        """Predict the F frames after ``[N, P, ...]`` known ones.
+        """Predict the F frames after ``[N, P, ...]`` known ones, P more than the longest of `lags`.
 
-        Args:
-            known: float32, P more than the longest of `lags`.
-            condition: ``[N, 4 K + 1]`` of the path ahead; None: zeros.
-            noise: Deviation of noise on what is read, in training.
+        `condition` is ``[N, 4 K + 1]`` of the path ahead, None for zeros; `noise` the deviation of noise on the inputs.
         """
         rows = pack(known, self.fps)
         now = rows[:, -1:]
@@ -266,10 +263,10 @@ class OneShot(nn.Module):
             read = read + noise * torch.randn_like(read)
         attention = self.trunk.attention
         memory = None if attention is None else attention.remember(rows - self.mean)
-        told = None if condition is None else condition[:, None]
+        path = None if condition is None else condition[:, None]
         encoder = self._encoder[0]
         period = None if encoder is None else periods(encoder, known, known.frames - 1)
-        hidden, weights = self.trunk(read, memory, told, self.trunk.masks(rows.shape[0]), period)
+        hidden, weights = self.trunk(read, memory, path, self.trunk.masks(rows.shape[0]), period)
         coefficients = self.head(hidden[:, 0]).unflatten(-1, self.way_std.shape) * self.way_std + self.way_mean
         way = self.basis @ coefficients  # [N, F, D]
         six, root, feet = way.split([6 * self.joints, ROOT, FEET], dim=-1)

@@ -78,11 +78,7 @@ class Body:
         axes: str = "y-up",  # a key of `AXES`: those of all that is given
         metres: float = 1.0,  # metres per unit of `root` and `offsets`
     ) -> Known:
-        """Return known frames of a pose over time.
-
-        Raises:
-            ValueError: Shapes do not fit, a joint is missing, a value is not finite, or `axes` is not known.
-        """
+        """Return known frames of a pose over time."""
         names = self.names if names is None else tuple(names)
         turn, order = _axes(axes), self._order(names)
         values = np.asarray(rotations, float)
@@ -100,10 +96,10 @@ class Body:
             bones = given[order] @ turn.T * metres
         translations = np.repeat(bones[None], len(values), axis=0)
         translations[:, 0] = place @ turn.T * metres
-        told = None if contacts is None else np.asarray(contacts, float)
-        if told is not None and told.shape != (len(values), 2):
-            raise ValueError(f"contacts of shape {told.shape} are not two in each of {len(values)} frames")
-        return self._known(self.names, self.parents, local, translations, fps, told)
+        stands = None if contacts is None else np.asarray(contacts, float)
+        if stands is not None and stands.shape != (len(values), 2):
+            raise ValueError(f"contacts of shape {stands.shape} are not two in each of {len(values)} frames")
+        return self._known(self.names, self.parents, local, translations, fps, stands)
 
     def of_rig(
         self,
@@ -117,11 +113,7 @@ class Body:
         axes: str = "y-up",  # a key of `AXES`
         metres: float | None = None,  # metres per unit; None: the unit in which the legs are nearest to a person's
     ) -> Known:
-        """Return known frames of a moving rig, such as `read_bvh` returns; its joints are the predictor's, and others.
-
-        Raises:
-            ValueError: Its joints are not the predictor's, or a value is not finite.
-        """
+        """Return known frames of a moving rig, such as `read_bvh` returns; it may have more joints than needed."""
         order, turn = self._order(names), _axes(axes)
         for joint, parent in zip(order, self.parents, strict=True):
             above = "" if parents[joint] < 0 else names[parents[joint]]
@@ -172,12 +164,12 @@ class Body:
         contacts: Array | None,
     ) -> Known:
         if not (math.isfinite(fps) and 0.1 <= fps <= 10_000):
-            raise ValueError(f"{fps} frames per second are none that a motion has")
-        told = np.zeros((len(rotations), 0)) if contacts is None else contacts
-        for what, values in (("rotations", rotations), ("places", translations), ("contacts", told)):
+            raise ValueError(f"{fps} frames per second: a motion has 0.1 to 10000")
+        stands = np.zeros((len(rotations), 0)) if contacts is None else contacts
+        for name, values in (("rotations", rotations), ("places", translations), ("contacts", stands)):
             if not np.isfinite(values).all():
-                raise ValueError(f"{what} have values that are not finite")
-        rotations, translations, told = _resampled(rotations, translations, told, fps, self.fps)
+                raise ValueError(f"{name} have values that are not finite")
+        rotations, translations, stands = _resampled(rotations, translations, stands, fps, self.fps)
         world, places = _forward(parents, rotations, translations)
         yaw = self._facing(names, world, places)
         root, cos, sin = world[:, 0], np.cos(yaw), np.sin(yaw)
@@ -187,15 +179,15 @@ class Body:
         # The step to the first frame is not known: it is that to the second.
         steps = np.concatenate([steps[:1] if len(steps) else np.zeros((1, 3)), steps])
         local = rotations[:, self._order(names)].copy()
-        zero, one = np.zeros_like(yaw), np.ones_like(yaw)
-        back = np.stack([cos, zero, -sin, zero, one, zero, sin, zero, cos], axis=-1).reshape(-1, 3, 3)
+        zero, ones = np.zeros_like(yaw), np.ones_like(yaw)
+        back = np.stack([cos, zero, -sin, zero, ones, zero, sin, zero, cos], axis=-1).reshape(-1, 3, 3)
         local[:, 0] = back @ root
         if contacts is None:
-            told = self._contacts(names, parents, places)
-        return local, steps, places[:, 0, 1], told
+            stands = self._contacts(names, parents, places)
+        return local, steps, places[:, 0, 1], stands
 
     def _facing(self, names: Sequence[str], world: Array, places: Array) -> Array:
-        """Return where the body faces ``[T]``: at right angles to the line from right to left hip and shoulder."""
+        """Return the heading ``[T]``: at right angles to the line from right to left hip and shoulder."""
         root = world[:, 0]
         yaw = np.arctan2(root[:, 0, 2] - root[:, 2, 0], root[:, 0, 0] + root[:, 2, 2])
         across = np.zeros_like(places[:, 0])
@@ -208,7 +200,7 @@ class Body:
         return np.unwrap(np.where(known, np.arctan2(-across[:, 2], across[:, 0]), yaw))
 
     def _contacts(self, names: Sequence[str], parents: Sequence[int], places: Array) -> Array:
-        """Return how much each foot stands ``[T, 2]``: the score of its best joint; 0.5 where no feet are known."""
+        """Return how much each foot stands ``[T, 2]``: the score of its best joint; 0.5 if no feet are known."""
         feet = []
         for side in ("left", "right"):
             if f"{side} ankle" not in self._roles:
@@ -219,8 +211,8 @@ class Body:
             feet.append([ankle, *(below if toe is None else [names.index(toe)])])
         joints = min(len(foot) for foot in feet)
         scores = _scores(places[:, [joint for foot in feet for joint in foot[:joints]]], self.fps)
-        found: Array = scores.reshape(len(places), 2, joints).max(-1)
-        return found
+        best: Array = scores.reshape(len(places), 2, joints).max(-1)
+        return best
 
 
 def _axes(name: str) -> Array:
@@ -309,7 +301,7 @@ def _scores(points: Array, fps: float) -> Array:
 
 
 def _ground(heights: Array, speeds: Array, fps: float) -> Array:
-    """Return the height at which each point stands ``[T, 2 P]``: in the second around, or in all of the motion."""
+    """Return the height at which each point stands ``[T, 2 P]``: within a second around, or in the whole motion."""
     still, half = speeds < 0.962 / 4, heights.shape[1] // 2
     lowest = np.array([_standing(heights[:, k], still[:, k]) for k in range(heights.shape[1])])
     other = np.roll(lowest, half)
@@ -331,5 +323,5 @@ def _standing(height: Array, still: Array) -> float:
 
 
 def _level(height: Array) -> float:
-    """Return the height up to which a point stands: of what is within 3 cm of the lowest tenth, the 80th percentile."""
+    """Return the 80th percentile of the heights up to 3 cm above the 10th percentile."""
     return float(np.quantile(height[height <= np.quantile(height, 0.1) + 0.03], 0.8))

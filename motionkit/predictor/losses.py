@@ -66,13 +66,10 @@ def frame_weights(
 # Losses of joint positions, root motion, feet and latents, per frame: ``[N, F]``.
 
 
-_METRES = 0.5
-"""Metres that a radian of heading counts as: what a body half a metre wide is off by."""
-
+_METRES = 0.5  # metres that a radian of heading counts as: what a body half a metre wide is off by
 _TINY = 1e-14
 
-_JERK = 3
-"""Frames before a frame that its jerk needs."""
+_JERK = 3  # frames before a frame that its jerk needs
 
 
 def fk_pos(frames: Frames, skeleton: Skeleton) -> Tensor:
@@ -107,13 +104,13 @@ def place(frames: Frames, skeleton: Skeleton) -> Tensor:
 
 
 def contacts(frames: Frames, skeleton: Skeleton) -> Tensor:
-    """L1 of both feet's contacts, which are shares and no classes; 0 for clips whose contacts are not known."""
+    """L1 of both feet's contacts, which are shares, not classes; 0 for clips whose contacts are not known."""
     away = (frames.predicted.state.contacts - frames.truth.contacts).abs().mean(-1)
     return torch.where(frames.contacts_known[:, None], away, 0.0)
 
 
 def skate(frames: Frames, skeleton: Skeleton) -> Tensor:
-    """Metres per second that a foot slides while the true one stands; mean over feet. 0 where feet are not known."""
+    """Metres per second that a foot slides while the true one stands; mean over feet. 0 if feet are not known."""
     if skeleton.feet is None:
         return torch.zeros_like(frames.weights)
     # The known frame comes first, so that diff gives a speed for each of the F frames
@@ -134,22 +131,22 @@ def jerk(frames: Frames, skeleton: Skeleton) -> Tensor:
             return torch.zeros_like(frames.weights)
         lengths = (places.diff(n=_JERK, dim=1).square().sum(-1) + 1e-14).sqrt()
         both.append(lengths.mean(-1) * skeleton.fps**_JERK)
-    # 1 m/s^3 on both sides: the ratio of two bodies that hardly move says nothing
+    # 1 m/s^3 on both sides, so that the ratio of two bodies that hardly move is near 1
     ratio = ((both[0] + 1.0) / (both[1] + 1.0)).log().abs()
     # F + 1 places give F - 2 jerks: zeros stand for the frames before
     return F.pad(ratio, (_JERK - 1, 0))
 
 
 def latent_consistency(
-    said: Tensor,  # [N, F, L] of the predictor's hidden state
+    predicted: Tensor,  # [N, F, L] of the predictor's hidden state
     period: Tensor,  # [N, F, L] of the encoder, on the true frames
     *,
     cosine: bool,  # 1 - cosine in place of L1
 ) -> Tensor:
-    """Difference ``[N, F]`` between the soft period that the hidden state tells and that of the encoder."""
+    """Difference ``[N, F]`` between the soft period read out of the hidden state and that of the encoder."""
     if cosine:
-        return 1 - F.cosine_similarity(said, period, dim=-1)
-    return (said - period).abs().mean(-1)
+        return 1 - F.cosine_similarity(predicted, period, dim=-1)
+    return (predicted - period).abs().mean(-1)
 
 
 # Losses of rotations, per frame: ``[N, F]``, in radians unless it says otherwise.
@@ -196,8 +193,8 @@ def rot_log(frames: Frames, skeleton: Skeleton) -> Tensor:
     """Smooth L1 between the rotation vectors of both turns, in radians per frame; mean over joints and axes."""
     import roma
 
-    said, true = (roma.rotmat_to_rotvec(turn) for turn in (frames.predicted.turn, frames.true_turn))
-    return F.smooth_l1_loss(said, true, reduction="none", beta=0.1).mean((-1, -2))
+    predicted, true = (roma.rotmat_to_rotvec(turn) for turn in (frames.predicted.turn, frames.true_turn))
+    return F.smooth_l1_loss(predicted, true, reduction="none", beta=0.1).mean((-1, -2))
 
 
 def rot_ortho(frames: Frames, skeleton: Skeleton) -> Tensor:
@@ -214,8 +211,8 @@ def rot_ortho(frames: Frames, skeleton: Skeleton) -> Tensor:
 def limb_geo(frames: Frames, skeleton: Skeleton, *, margin: float, topk: int) -> Tensor:
     """Mean of the `topk` largest angles of limb joints in a window beyond `margin`, in degrees."""
     joints = list(skeleton.limbs.values())
-    found = angle(frames.predicted.state.rotations[:, :, joints], frames.truth.rotations[:, :, joints])
-    beyond = (found * (180 / math.pi) - margin).relu()
+    angles = angle(frames.predicted.state.rotations[:, :, joints], frames.truth.rotations[:, :, joints])
+    beyond = (angles * (180 / math.pi) - margin).relu()
     # [N, F * L]: the worst of all frames and limbs of a window
     beyond = torch.where((frames.weights > 0)[..., None], beyond, 0.0).flatten(1)
     worst = beyond.topk(min(topk, beyond.shape[1]), dim=1).values.mean(1)
@@ -235,21 +232,21 @@ Term = Callable[[Frames, Skeleton], Tensor]
 
 
 class JointLoss:
-    """Computes the losses that have a weight, each once, from one decode."""
+    """Computes the losses with a weight above 0."""
 
     def __init__(self, settings: LossSettings, skeleton: Skeleton) -> None:
         self.skeleton = skeleton
-        each: tuple[Any, ...] = (
+        terms: tuple[Any, ...] = (
             rot_geo, rot_local, rot_root, rot_delta, rot_ortho, fk_pos, root, place, contacts, attn_reg, rot_delta_root,
             rot_log, limb_geo, skate, jerk,
         )  # fmt: skip
-        self._terms: dict[str, Term] = {term.__name__: term for term in each}
+        self._terms: dict[str, Term] = {term.__name__: term for term in terms}
         self._terms["limb_geo"] = partial(limb_geo, margin=settings.limb_margin, topk=settings.limb_topk)
 
     def __call__(
         self,
         frames: Frames,  # prediction and truth
-        weights: Mapping[str, float],  # weight by name; names that are no loss of frames are left out
+        weights: Mapping[str, float],  # weight by name; other names than those of frame losses are ignored
     ) -> dict[str, Tensor]:
         """Return the losses with a weight above 0, not yet weighted, each a mean over the frames."""
         chosen = {name: term for name, term in self._terms.items() if weights.get(name, 0.0) > 0}
@@ -257,7 +254,7 @@ class JointLoss:
 
 
 def group_shares(parts: Mapping[str, float]) -> dict[str, float]:
-    """Return each group's share of the whole, 0 to 1, from weighted losses by name."""
+    """Return each group's share of the total, 0 to 1, from weighted losses by name."""
     total = sum(abs(value) for value in parts.values())
     shares = dict.fromkeys(("core", "aux", "long"), 0.0)
     for name, value in parts.items():
@@ -270,18 +267,18 @@ def share_warnings(
     *,
     encoder: bool,  # whether there is an encoder, without which latent_consistency does nothing
 ) -> tuple[str, ...]:
-    """Return what is out of balance, a sentence each, by the guide's limits."""
-    found = []
+    """Return a sentence for each group that is out of the guide's limits."""
+    warnings = []
     if shares["core"] > 0.8:
-        found.append(
+        warnings.append(
             f"core losses are {shares['core']:.0%} of the total, more than 80 %: a larger weight of free runs"
             f"{' or of latent_consistency' if encoder else ''} makes long runs better."
         )
     if shares["aux"] > 0.15:
-        found.append(f"aux losses are {shares['aux']:.0%} of the total, more than 15 %: smaller weights will do.")
+        warnings.append(f"aux losses are {shares['aux']:.0%} of the total, more than 15 %: smaller weights will do.")
     if shares["long"] < 0.15:
-        found.append(
+        warnings.append(
             f"long losses are {shares['long']:.0%} of the total, less than 15 %: a larger --freerun-weight makes free "
             "runs stable."
         )
-    return tuple(found)
+    return tuple(warnings)

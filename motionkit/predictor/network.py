@@ -18,10 +18,11 @@ from motionkit.predictor.heads import Delta, OneShot, Output
 from motionkit.predictor.settings import PredictorSettings
 
 SHARE, POWER, GAIN = 0.9, 2.0, 1.5
-"""The share of the known movement that is aimed at, the power of its ratio to the newest by which ways are lengthened,
-and the most that they are.
+"""`livelier` aims at the movement of the known frames times SHARE: poses are extrapolated by the ratio of that to the
+newest movement, to the power POWER, at most GAIN.
 
-A prediction is a mean of what may follow, and a mean moves less: what reads its own frames comes to rest.
+A prediction is a mean of possible futures, which moves less than each of them; a network that reads its own frames
+comes to rest.
 """
 
 
@@ -36,7 +37,7 @@ def livelier(
     newest: MotionState,  # [N, P, ...] the frames before them
     known: Tensor,  # [N] `movement` of the known frames
 ) -> MotionState:
-    """Return frames whose poses go further from the last one, where joints have come to move less than they did.
+    """Extrapolate poses from the last frame if joints move less than in the known frames.
 
     Root and contacts stay. Nothing is slowed down.
     """
@@ -53,8 +54,7 @@ def roll_out(
     *,
     course: Course | None = None,  # the commanded path, if any
     truth: MotionState | None = None,  # [N, F, ...]: the true frames, for `forced`
-    # [N, F] bool: where the frame that was just predicted is replaced by the true one before it is read
-    forced: Tensor | None = None,
+    forced: Tensor | None = None,  # [N, F] bool: predicted frames that are replaced by the true ones before being read
     noise: float = 0.0,  # see `Delta.forward`
 ) -> Predicted:
     """Predict frame after frame; each reads what was predicted before it."""
@@ -94,9 +94,9 @@ def step_once(network: Delta, known: MotionState, condition: Tensor | None = Non
     """Predict one frame after ``[N, P, ...]`` known ones; `condition` ``[N, 4 K + 1]`` of the path ahead."""
     rows = pack(known, network.fps)
     earlier = torch.stack([rows[:, -1 - lag] for lag in network.lags], dim=1)[:, None]
-    told = None if condition is None else condition[:, None]
+    path = None if condition is None else condition[:, None]
     period = None if network.encoder is None else periods(network.encoder, known, known.frames - 1)
-    output = network(rows[:, -1:], earlier, network.remember(rows), told, period=period)
+    output = network(rows[:, -1:], earlier, network.remember(rows), path, period=period)
     return _moved(network, known.rotations[:, -1:], rows[:, -1:], output)
 
 
@@ -110,8 +110,8 @@ def teach(
 ) -> Predicted:
     """Predict each frame from the true frames before it, all at once: teacher forcing."""
     past, frames = known.frames, truth.frames
-    whole = known.then(truth.part(0, frames - 1))
-    rows = pack(whole, network.fps)
+    motion = known.then(truth.part(0, frames - 1))
+    rows = pack(motion, network.fps)
     index = torch.arange(past - 1, past - 1 + frames, device=rows.device)
     earlier = torch.stack([rows[:, index - lag] for lag in network.lags], dim=2)
     condition = None
@@ -122,14 +122,14 @@ def teach(
         condition = course.at(place, yaw, torch.arange(frames, device=rows.device))
     now = rows[:, past - 1 :]
     masks = network.trunk.masks(len(now))
-    period = None if network.encoder is None else periods(network.encoder, whole, past - 1)
+    period = None if network.encoder is None else periods(network.encoder, motion, past - 1)
     output = network(now, earlier, network.remember(rows), condition, masks=masks, period=period, noise=noise)
-    before = whole.rotations[:, past - 1 :]
+    before = motion.rotations[:, past - 1 :]
     return _moved(network, before, now, output)
 
 
 def _moved(network: Delta, rotations: Tensor, now: Tensor, output: Output) -> Predicted:
-    """Return the frames after ``[N, F, ...]`` frames: turned, the root's features changed, new contacts."""
+    """Apply an output to the frames ``[N, F, ...]`` that it was predicted from."""
     turn = turn_of(output.residual)
     start = 6 * network.joints
     root = now[..., start : start + ROOT] + output.root
@@ -138,12 +138,14 @@ def _moved(network: Delta, rotations: Tensor, now: Tensor, output: Output) -> Pr
 
 
 def turn_of(residual: Tensor) -> Tensor:
-    """Return rotations ``[..., 3, 3]`` of what a network adds to the 6D identity, ``[..., 6]``."""
+    """Return rotations ``[..., 3, 3]`` of residuals to the 6D identity, ``[..., 6]``."""
     return matrix_from_6d(residual.new_tensor([1.0, 0, 0, 0, 1, 0]) + residual)
 
 
 def _replaced(state: MotionState, truth: MotionState, forced: Tensor) -> MotionState:
-    return truth.map(lambda one, other: torch.where(forced.view(-1, *(1,) * (one.ndim - 1)), one, other), state)
+    return truth.map(
+        lambda true, predicted: torch.where(forced.view(-1, *(1,) * (true.ndim - 1)), true, predicted), state
+    )
 
 
 def stepped(place: Tensor, yaw: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,37 +164,37 @@ def _longer(
 
 
 HELD, LEVEL = 0.3, 0.01
-"""The part of its way along the ground that a foot is kept from, if it stands for certain and is by far the lower one,
-and the metres by which a foot must be lower than the other to count e times as much.
+"""The part of its slide that a foot is kept from if it certainly stands and is by far the lower one, and the metres by
+which a foot must be lower than the other to count e times as much.
 
-A foot of a real clip is not held: in its stand toes roll, and skeletons that were fitted to markers tremble.
+It is not 1: feet of real clips move while they stand, as toes roll and skeletons fitted to markers tremble.
 """
 
 NEARER, LONGER, CURVE, MOST = 3.0, 0.25, 0.3, 0.02
-"""How the root of a run along a path is brought nearer to it in each frame: by this share of what it is off per second,
-at most by this share of its step, and by at most so many radians for each metre of its step. What stands is not moved.
+"""How the root of a run along a path is brought nearer to it in each frame: by this share of its distance per second,
+at most by this share of its step, and by at most so many radians per metre of its step. A root that stands stays.
 
-The feet and the path together move a root by at most so many metres a frame.
+Feet and path together move a root by at most MOST metres a frame.
 """
 
 ASTRAY = 0.5
-"""Metres from its path at which feet do not keep a root any more, nearer to it evenly more: legs that do not walk where
-a path leads would keep it from going there."""
+"""Metres from its path at which feet no longer hold the root; nearer to it their hold rises linearly. Legs that do not
+walk along the path would keep the root from following it."""
 
 
 class Standing:
-    """Says by how much the steps of a root must change so that the foot that stands slides less.
+    """Corrects the steps of the root so that the foot that stands slides less.
 
     Root and pose are two predictions. Over seconds they come apart: a root that goes faster than its legs glides, and
     goes faster and faster.
-
-    Args:
-        offsets: ``[J, 3]`` metres from the parent.
-        parents: Parent of each joint, -1 for joint 0.
-        feet: The joint of the left foot that stands longest, and of the right one.
     """
 
-    def __init__(self, offsets: Tensor, parents: Sequence[int], feet: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        offsets: Tensor,  # [J, 3] metres from the parent
+        parents: Sequence[int],  # parent of each joint, -1 for joint 0
+        feet: tuple[int, int],  # the joint of the left foot that stands longest, and of the right one
+    ) -> None:
         joints = {0}
         for foot in feet:
             while foot > 0:
@@ -205,37 +207,35 @@ class Standing:
         self._offsets = offsets[self._joints].float()
 
     def pull(self, last: MotionState, state: MotionState) -> Tensor:
-        """Return what to add to the steps of frames ``[N, F, ...]``, given the one before: ``[N, F, 2]`` metres."""
-        whole = last.then(state)
-        rotations, still = whole.rotations[:, :, self._joints], torch.zeros_like(whole.steps)
-        legs = MotionState(rotations, still, torch.zeros_like(whole.heights), whole.contacts)
+        """Return corrections ``[N, F, 2]`` in metres of the steps of ``[N, F, ...]``, given the frame before."""
+        motion = last.then(state)
+        rotations, still = motion.rotations[:, :, self._joints], torch.zeros_like(motion.steps)
+        legs = MotionState(rotations, still, torch.zeros_like(motion.heights), motion.contacts)
         feet = state_positions(legs, self._offsets.to(rotations), self._parents)[:, :, self._feet]
         before, now = feet[:, :-1], rotate_yaw(feet[:, 1:], state.steps[:, :, None, 2].expand(-1, -1, 2))
-        # A root that goes this way leaves the foot where it is.
+        # With this step of the root the foot stays in its place.
         way = (before - now)[..., ::2]
         lower = torch.softmax((feet[:, 1:, :, 1] + feet[:, :-1, :, 1]) / (-2 * LEVEL), dim=-1)
-        stands = HELD * lower * torch.minimum(whole.contacts[:, 1:], whole.contacts[:, :-1])
+        stands = HELD * lower * torch.minimum(motion.contacts[:, 1:], motion.contacts[:, :-1])
         pull: Tensor = (stands[..., None] * (way - state.steps[:, :, None, :2])).sum(2)
         return pull
 
 
 def steered(
     state: MotionState,  # [N, F, ...]
-    pull: Tensor | None,  # as `Standing.pull` returns it; None: feet are not heeded
-    # The path from where the first frame begins, along which no step is longer than its fastest; None: the root goes
-    # freely
-    course: Course | None,
+    pull: Tensor | None,  # as `Standing.pull` returns it; None: without the feet
+    course: Course | None,  # the path from the first frame on, which also limits the steps; None: the root goes freely
     fps: float,  # frames per second
 ) -> MotionState:
-    """Return frames whose root is pulled by the foot that stands, and comes nearer to the path at each step."""
+    """Correct the root's steps by the foot that stands, and bring it nearer to the path."""
     if pull is None and course is None:
         return state
-    said = state.steps[..., :2]
-    drawn = torch.zeros_like(said) if pull is None else _at_most(pull, MOST)
+    ways = state.steps[..., :2]
+    drawn = torch.zeros_like(ways) if pull is None else _at_most(pull, MOST)
     if course is None:
-        return replace(state, steps=torch.cat([said + drawn, state.steps[..., 2:]], dim=-1))
-    place, yaw = said.new_zeros(len(said), 2), said.new_zeros(len(said))
-    found = []
+        return replace(state, steps=torch.cat([ways + drawn, state.steps[..., 2:]], dim=-1))
+    place, yaw = ways.new_zeros(len(ways), 2), ways.new_zeros(len(ways))
+    steps = []
     for frame in range(state.frames):
         step, missed = state.steps[:, frame], course.missed(place, yaw, frame + 1)
         off = (missed - step)[:, :2].norm(dim=-1, keepdim=True)
@@ -247,12 +247,12 @@ def steered(
         turn = (NEARER / fps * (missed - step)[:, 2:]).clamp(-CURVE * far, CURVE * far)
         step = torch.cat([moved, step[:, 2:] + turn], dim=-1)
         place, yaw = stepped(place, yaw, step)
-        found.append(step)
-    return replace(state, steps=torch.stack(found, dim=1))
+        steps.append(step)
+    return replace(state, steps=torch.stack(steps, dim=1))
 
 
 def _at_most(way: Tensor, most: float | Tensor) -> Tensor:
-    """Return ways ``[..., 2]``, those shortened that are longer than `most`."""
+    """Shorten vectors ``[..., 2]`` that are longer than `most`."""
     shorter: Tensor = way * (most / way.norm(dim=-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
     return shorter
 
@@ -266,7 +266,7 @@ paths are missed by 1.8, 2.0 and 2.3 m in the mean. After every single frame fee
 
 
 class PredictorNetwork(nn.Module):
-    """The heads that a predictor has, and how their frames become one motion."""
+    """The heads of a predictor, and the roll-out that joins their frames."""
 
     pose_std: Tensor
 
@@ -283,9 +283,9 @@ class PredictorNetwork(nn.Module):
         self.settings, self.joints, self.fps = settings, joints, fps
         self.statistics = statistics
         self.register_buffer("pose_std", statistics.pose_std.clone())
-        own = settings, joints, fps, statistics, encoder
-        self.delta = Delta(*own) if settings.head != "one-shot" else None
-        self.shot = OneShot(*own) if settings.head != "delta" else None
+        common = settings, joints, fps, statistics, encoder
+        self.delta = Delta(*common) if settings.head != "one-shot" else None
+        self.shot = OneShot(*common) if settings.head != "delta" else None
 
     @property
     def past(self) -> int:
@@ -338,16 +338,16 @@ class PredictorNetwork(nn.Module):
         *,
         # [N, F', 3] the path to follow; only a network that was trained with one reads it
         command: Tensor | None = None,
-        standing: Standing | None = None,  # what feet say of the root, after the first shot; None: they are not heeded
+        standing: Standing | None = None,  # correction of the root by the feet, after the first shot; None: without it
         # Metres per second that a root goes at most along a path, as in `Course`; None: no limit
         fastest: float | None = None,
     ) -> MotionState:
         """Predict frames that read no true frame after the known ones.
 
-        The first shot is predicted by each head on its own frames and then joined: so the first second is best. After
-        it both heads go on from the joined motion, again and again after `AGAIN`: on its own frames the one-shot head
-        stands still after some seconds, and sees a path once in a shot. Without a path it is then kept as lively as the
-        known frames are; along one the path says how much there is to do.
+        In the first shot each head reads its own frames, and the results are joined: this is best for the first second.
+        After it both heads go on from the joined motion, every `AGAIN` seconds: on its own frames the one-shot head
+        stands still after some seconds, and reads a path only once per shot. Without a path the motion is then kept as
+        lively as the known frames; along one the path sets the pace.
         """
         ahead = self.settings.ahead_frames(self.fps)
         course = None
@@ -371,16 +371,16 @@ class PredictorNetwork(nn.Module):
 
     def _joined(self, known: MotionState, frames: int, course: Course | None) -> MotionState:
         """Return frames of all heads, each on its own frames: at most those of a shot."""
-        found: list[MotionState] = []
+        motions: list[MotionState] = []
         if self.delta is not None:
-            found.append(roll_out(self.delta, known, frames, course=course).state)
+            motions.append(roll_out(self.delta, known, frames, course=course).state)
         if self.shot is not None:
             condition = None
             if course is not None:
                 here = known.steps.new_zeros(len(known.steps), 2)
                 condition = course.at(here, here[:, 0], 0)
-            found.append(self.shot(known, condition).state.part(0, frames))
-        return found[0] if len(found) == 1 else _between(found[0], found[1], self.share)
+            motions.append(self.shot(known, condition).state.part(0, frames))
+        return motions[0] if len(motions) == 1 else _between(motions[0], motions[1], self.share)
 
 
 def _between(first: MotionState, second: MotionState, share: float) -> MotionState:

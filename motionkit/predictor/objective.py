@@ -1,4 +1,4 @@
-"""What an update minimises: a pass with teacher forcing, a free run, and a shot of all frames at once."""
+"""The loss of an update: a pass with teacher forcing, a free run, and a shot of all frames at once."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from motionkit.predictor.schedule import Values, values_at
 from motionkit.predictor.train_settings import GROUPS, AdaptiveSettings, TrainMplSettings
 from motionkit.training.steps import Parts, State
 
-# Weights of losses that are found while training: GradNorm, uncertainty, dynamic weight averaging.
+# Adaptive weights of losses: GradNorm, uncertainty, dynamic weight averaging.
 #
-# They multiply the user's own weights, so that a group that was switched off stays off.
+# They multiply the user's weights, so that a group that was switched off stays off.
 
 
-_LEAST = 1e-3
-"""Smallest factor of a loss: none is switched off."""
+_LEAST = 1e-3  # smallest factor of a loss: none is switched off
 
 
 def build_adaptive(settings: AdaptiveSettings, terms: Sequence[str], per_epoch: int) -> Adaptive | None:
@@ -81,11 +80,11 @@ class Adaptive(ABC):
         return (self.factors().to(values) * values).sum()
 
     def look(self, values: Tensor, shared: Tensor) -> None:
-        """Take from the graph of the losses what the method needs; by default nothing."""
+        """Measure what the method needs in the graph of the losses; by default nothing."""
         return
 
     def settle(self) -> None:
-        """Change the factors by what was seen since the last call."""
+        """Change the factors by the losses since the last call."""
         seen, self._seen = self._seen, []
         values = torch.stack(seen).mean(0)
         if bool(values.isfinite().all()):
@@ -133,8 +132,8 @@ class _Learned(Adaptive):
 class GradNorm(_Learned):
     """Chen et al., "GradNorm" (ICML 2018): gradients of all losses at the shared layer become alike.
 
-    The norm of each goes to their mean times the relative inverse training rate to the power `alpha`: a loss that has
-    fallen less than the others gets a larger gradient. The factors add up to their number.
+    The norm of each is moved towards their mean times the relative inverse training rate to the power `alpha`: a loss
+    that has fallen less than the others gets a larger gradient. The factors add up to their number.
     """
 
     def __init__(self, terms: Sequence[str], *, alpha: float, rate: float) -> None:
@@ -149,11 +148,11 @@ class GradNorm(_Learned):
 
     def look(self, values: Tensor, shared: Tensor) -> None:
         """Measure the gradient of each loss at the shared layer."""
-        found = []
+        norms = []
         for value in values:
             (gradient,) = torch.autograd.grad(value, shared, retain_graph=True, allow_unused=True)
-            found.append(values.new_zeros(()) if gradient is None else gradient.norm())
-        self._norms.append(torch.stack(found).detach().cpu())
+            norms.append(values.new_zeros(()) if gradient is None else gradient.norm())
+        self._norms.append(torch.stack(norms).detach().cpu())
 
     def update(self, values: Tensor) -> None:
         """Move each factor one step towards its aim."""
@@ -164,7 +163,7 @@ class GradNorm(_Learned):
         trained = values / self._first
         slow = (trained / trained.mean().clamp_min(1e-12)) ** self._alpha
         scaled = self.factors() * norms
-        # The gradient of sum |w_i n_i - aim_i| in w_i, the aims held still.
+        # The gradient of sum |w_i n_i - aim_i| in w_i, with constant aims.
         self.numbers.grad = torch.sign(scaled - scaled.mean() * slow) * norms / norms.mean().clamp_min(1e-12)
         self._optimizer.step()
         with torch.no_grad():
@@ -258,7 +257,7 @@ class Objective:
         self._adaptive = build_adaptive(settings.adaptive, _weighted_terms(settings, network), batches.per_epoch)
 
     def parts(self) -> Parts:
-        """Return what a checkpoint holds of it."""
+        """Return the stateful parts for checkpoints."""
         return {} if self._adaptive is None else {"adaptive": self._adaptive}
 
     def settle(self) -> dict[str, float]:
@@ -274,7 +273,7 @@ class Objective:
         step: int,  # number of the update, from 1
         number: int,  # number of the batch in the update
         *,
-        shots: WindowBatch | None,  # windows of the one-shot head, where there is one
+        shots: WindowBatch | None,  # windows of the one-shot head, if there is one
         share: float,  # part of the update that the batch is
     ) -> dict[str, float]:
         """Add the gradients of one batch; returns metrics."""
@@ -307,8 +306,7 @@ class Objective:
             loss = torch.stack(list(weighted.values())).sum()
         else:
             loss = self._adaptive.total(weighted, self._network.last_shared)
-            factors = dict(zip(self._adaptive.terms, self._adaptive.factors().tolist(), strict=True))
-            weighted = {name: value * factors.get(name, 1.0) for name, value in weighted.items()}
+        weighted = self._balanced(weighted)
         (share * loss).backward()
         shares = group_shares({name: float(value.detach()) for name, value in weighted.items()})
         metrics |= {f"{_SHARES}/{group}": part for group, part in shares.items()}
@@ -319,12 +317,16 @@ class Objective:
         assert self._network.shot is not None
         values = self._values(step)
         generator = self._batches.generator("shots", step * 1024 + number)
-        found = self._shot(self._network.shot, shots, values, generator)
-        weighted = {name: values.weights[name] * value for name, value in found.items()}
-        if self._adaptive is not None:
-            factors = dict(zip(self._adaptive.terms, self._adaptive.factors().tolist(), strict=True))
-            weighted = {name: value * factors.get(name, 1.0) for name, value in weighted.items()}
+        losses = self._shot(self._network.shot, shots, values, generator)
+        weighted = self._balanced({name: values.weights[name] * value for name, value in losses.items()})
         (share * torch.stack(list(weighted.values())).sum()).backward()
+
+    def _balanced(self, weighted: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Multiply losses by their adaptive factors."""
+        if self._adaptive is None:
+            return weighted
+        factors = dict(zip(self._adaptive.terms, self._adaptive.factors().tolist(), strict=True))
+        return {name: value * factors.get(name, 1.0) for name, value in weighted.items()}
 
     def _values(self, step: int) -> Values:
         return values_at(self._settings, (step - 1) / self._batches.per_epoch)
@@ -332,7 +334,7 @@ class Objective:
     def _delta(
         self, network: Delta, batch: WindowBatch, frames: int, forced: float, values: Values, generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """Return the losses of frames that are predicted one by one, a share of them from true frames."""
+        """Return the losses of frames that are predicted one by one, a share `forced` of them from true frames."""
         start, part = _part(batch, frames, generator)
         course = self._course(batch, start, network.ahead, part.truth.frames, generator)
         noise = self._settings.augmentation.noise_std
@@ -365,15 +367,15 @@ class Objective:
         last = part.known.part(part.known.frames - 1)
         weights = frame_weights(part.mask(), fade)
         frames = Frames(predicted, part.truth, last, weights, part.offsets, part.contacts_known, part.told)
-        found = self._joint(frames, values.weights)
+        losses = self._joint(frames, values.weights)
         if (encoder := self._network.encoder) is not None and values.weights["latent_consistency"] > 0:
-            with torch.no_grad():  # of the true frames, which the encoder reads as they are
+            with torch.no_grad():  # the target: the encoder on the true frames
                 period = periods(encoder, part.known.then(part.truth), part.known.frames)
             away = latent_consistency(
                 trunk.told_period(predicted.hidden), period, cosine=self._settings.loss.latent_cosine
             )  # fmt: skip
-            found["latent_consistency"] = frames.mean(away)
-        return found
+            losses["latent_consistency"] = frames.mean(away)
+        return losses
 
     def _course(
         self, batch: WindowBatch, start: Tensor, ahead: Sequence[int], frames: int, generator: torch.Generator
@@ -388,16 +390,16 @@ class Objective:
 
 
 def _weighted_terms(settings: TrainMplSettings, network: PredictorNetwork) -> list[str]:
-    """Return the losses that have a weight in every epoch: those that an adaptive method may balance."""
+    """Return the losses with a weight in every epoch, which an adaptive method may balance."""
     epochs = [values_at(settings, float(epoch)) for epoch in range(settings.run.epochs)]
-    found = [name for name in GROUPS if name != "freerun" and all(one.weights[name] > 0 for one in epochs)]
-    if network.delta is not None and all(one.freerun_weight > 0 for one in epochs):
-        found.append("freerun")
-    return [name for name in found if name != "latent_consistency"]
+    names = [name for name in GROUPS if name != "freerun" and all(values.weights[name] > 0 for values in epochs)]
+    if network.delta is not None and all(values.freerun_weight > 0 for values in epochs):
+        names.append("freerun")
+    return [name for name in names if name != "latent_consistency"]
 
 
 def _part(batch: WindowBatch, frames: int, generator: torch.Generator) -> tuple[Tensor, WindowBatch]:
-    """Choose where in each window to predict `frames`, at most all; return the beginnings and the windows there."""
+    """Draw a start in each window for `frames` frames, at most all; return starts and the windows from there."""
     frames = min(frames, batch.truth.frames)
     latest = (batch.valid.clamp_max(batch.future) - frames).clamp_min(0)
     drawn = torch.rand(len(latest), generator=generator).to(latest.device)

@@ -1,4 +1,4 @@
-"""What a motion predictor comes to: error against horizon, predictions over the truth, and the worst clips."""
+"""Pages of motion predictors: error against horizon, predictions with the truth, and the worst clips."""
 
 from __future__ import annotations
 
@@ -19,14 +19,10 @@ from motionkit.runs.source import Source, not_shown
 from motionkit.tracking import definition
 
 _MODEL = "model"
-_OPENED = 2
-"""Players that are open; the others are drawn when they are opened."""
-
+_OPENED = 2  # players that are drawn at once; the others are drawn when a reader opens them
 _BAD = {1: "Worst", 2: "Second worst", 3: "Third worst"}
 
-_ROOM = 1.5
-"""Times the error of the last pose held that the charts reach to."""
-
+_ROOM = 1.5  # the charts' upper end, as a multiple of the error of the last pose held
 _VALIDATED = (100, 200, 400, 1000)  # milliseconds at which a predictor is validated
 
 CHARTS = (
@@ -96,7 +92,7 @@ _SHOWN_SECONDS = 10.0
 
 
 def read_predictions(info: RunInfo) -> tuple[Predictions | None, list[str]]:
-    """Return the predictions that a run has kept, or None, and what a reader would expect and is not there."""
+    """Return the predictions that a run has kept, or None, and a note if they should be there and are not."""
     file = info.directory / "heldout" / FILE
     listed = info.record is not None and "heldout" in info.record.artifacts and "rows" in info.summary
     if not (file.exists() or listed):
@@ -114,32 +110,29 @@ def predictor(source: Source, predictions: Predictions | None) -> str:
 
 
 def predictor_sections(
-    rows: object,  # ``rows`` of the document of ``eval mpl``; read with care, a file may hold anything
+    rows: object,  # ``rows`` of the document of ``eval mpl``; not trusted, as all that is read from a file
     worst: object,  # its ``worst_clips``
-    predictions: Predictions | None,  # what was kept to be looked at
+    predictions: Predictions | None,  # predictions to draw
     long: object = None,
 ) -> str:
-    """Return error against horizon, long runs, predictions in the player, and the worst clips.
-
-    What is not there is left out.
-    """
+    """Return error against horizon, long runs, predictions in the player, and the worst clips, each if it is there."""
     drawn = path_players(predictions) + players(predictions)
     assets = player_assets() if drawn else ""
     return error_curves(rows) + long_runs(long) + assets + drawn + worst_table(worst)
 
 
 def long_runs(long: object) -> str:
-    """Return what is wrong with runs of many seconds, charts of them against time, and the errors along each path."""
+    """Return alarms of runs of many seconds, charts of them against time, and the errors along each path."""
     if not isinstance(long, Mapping):
         return ""
-    kinds = {"free": _rows_of(long.get("free")), "drawn": _at(long, "drawn", "mean")}
+    kinds = {"free": _at(long, "free", "rows"), "drawn": _at(long, "drawn", "mean")}
     real = _at(long, "free", "real")
     colours = {str(row): number for number, row in enumerate({**kinds["free"], **kinds["drawn"]})}
     shown = [
-        found
+        chart
         for kind, name, unit, caption in _LONG
         if (
-            found := _figure(
+            chart := _figure(
                 name, _long_title(kind, name), unit, caption, kinds[kind], label="seconds", colours=colours,
                 level=real.get(name) if kind == "free" else None,
             )
@@ -148,9 +141,9 @@ def long_runs(long: object) -> str:
     if not shown:
         return ""
     alarms = long.get("alarms")
-    said = "".join(note(str(text)) for text in alarms) if isinstance(alarms, list) else ""
+    alarm_notes = "".join(note(str(text)) for text in alarms) if isinstance(alarms, list) else ""
     tables = _paths_table(_at(long, "drawn", "paths")) + _labels_table(_at(long, "labels"))
-    return f"<h2>Long runs</h2>{said}{grid(shown)}{tables}"
+    return f"<h2>Long runs</h2>{alarm_notes}{grid(shown)}{tables}"
 
 
 def _at(table: object, *keys: str) -> Mapping[Any, Any]:
@@ -159,21 +152,17 @@ def _at(table: object, *keys: str) -> Mapping[Any, Any]:
     return table if isinstance(table, Mapping) else {}
 
 
-def _rows_of(group: object) -> Mapping[Any, Any]:
-    return _at(group, "rows")
-
-
 def _paths_table(paths: Mapping[Any, Any]) -> str:
     """Return mean distances from the timed points of each drawn path, by predictor, at the last time up to 10 s."""
-    found = {str(path): _rows_of(group) for path, group in paths.items()}
-    names = list(dict.fromkeys(str(row) for rows in found.values() for row in rows))
-    times = {time for rows in found.values() for row in rows.values() for time, _ in _points(row, "path_mean")}
+    by_path = {str(path): _at(group, "rows") for path, group in paths.items()}
+    names = list(dict.fromkeys(str(row) for rows in by_path.values() for row in rows))
+    times = {time for rows in by_path.values() for row in rows.values() for time, _ in _points(row, "path_mean")}
     near = [time for time in times if time <= _SHOWN_SECONDS] or sorted(times)[:1]
     if not near:
         return ""
     far = max(near)
     cells = []
-    for path, rows in found.items():
+    for path, rows in by_path.items():
         values = [dict(_points(rows.get(name), "path_mean")).get(far) for name in names]
         cells.append((path, *(f"{value:.2f}" if value is not None else "-" for value in values)))
     words = f"Metres from the timed point of each drawn path, mean over {far:g} seconds."
@@ -181,18 +170,18 @@ def _paths_table(paths: Mapping[Any, Any]) -> str:
 
 
 def _labels_table(labels: Mapping[Any, Any]) -> str:
-    """Return the movement of free runs by label, beside that of real clips."""
-    found = {str(label): one for label, one in labels.items() if isinstance(one, Mapping)}
-    times = sorted({time for one in found.values() for time, _ in _points(one, "movement")})
+    """Return the movement of free runs by label, with that of real clips."""
+    groups = {str(label): group for label, group in labels.items() if isinstance(group, Mapping)}
+    times = sorted({time for group in groups.values() for time, _ in _points(group, "movement")})
     if not times:
         return ""
     cells = []
-    for label, one in found.items():
-        shares = dict(_points(one, "movement"))
-        metres = _at(one, "real").get("movement")
+    for label, group in groups.items():
+        shares = dict(_points(group, "movement"))
+        metres = _at(group, "real").get("movement")
         cells.append((
             label or "without a caption",
-            f"{one.get('clips')}" + ("" if one.get("goal") else ", too few to judge"),
+            f"{group.get('clips')}" + ("" if group.get("goal") else ", too few to judge"),
             *(f"{shares[time]:.2f}" if time in shares else "-" for time in times),
             f"{metres:.3f}" if _finite(metres) else "-",
         ))  # fmt: skip
@@ -217,9 +206,9 @@ def error_curves(rows: object) -> str:
     far = _far_off(rows)
     near = {row: values for row, values in rows.items() if row not in far}
     shown = [
-        found
+        chart
         for name, unit, caption in _FIGURES
-        if (found := _figure(name, _title(f"mpl/{name}"), unit, caption, near))
+        if (chart := _figure(name, _title(f"mpl/{name}"), unit, caption, near))
     ]
     if not shown:
         return ""
@@ -232,8 +221,7 @@ def players(predictions: Predictions | None) -> str:
     """Return players with truth and prediction in one picture, the worst clips first."""
     if predictions is None:
         return ""
-    drawn = [(one, _player(one, predictions)) for one in predictions.clips]
-    good = [(one, player) for one, player in drawn if player]
+    good = [(clip, player) for clip in predictions.clips if (player := _player(clip, predictions))]
     if not good:
         return f"<h2>Predictions</h2>{note('The predictions that were kept cannot be drawn.')}"
     whose = "the model" if predictions.predictor == _MODEL else predictions.predictor
@@ -243,10 +231,10 @@ def players(predictions: Predictions | None) -> str:
         "the timeline shows where the prediction begins. Of each clip the window whose error is nearest to the clip's "
         "mean. They stand at the end; the button Overlay puts them side by side, space plays."
     )
-    parts = [_head(one, predictions) + player for one, player in good[:_OPENED]]
+    parts = [_head(clip, predictions) + player for clip, player in good[:_OPENED]]
     rest = "".join(
-        details(f"{_place(one, predictions)}: {_errors(one.errors)}  {one.key}", player)
-        for one, player in good[_OPENED:]
+        details(f"{_place(clip, predictions)}: {_errors(clip.errors)}  {clip.key}", player)
+        for clip, player in good[_OPENED:]
     )
     return f"<h2>Predictions</h2>{note(words)}{''.join(parts)}{rest}"
 
@@ -255,8 +243,8 @@ def path_players(predictions: Predictions | None) -> str:
     """Return players with the model's run along each drawn path, the one that is farthest off first."""
     if predictions is None or not predictions.paths:
         return ""
-    order = sorted(predictions.paths, key=lambda one: -one.mean if math.isfinite(one.mean) else -math.inf)
-    good = [(one, player) for one in order if (player := _path_player(one, predictions))]
+    order = sorted(predictions.paths, key=lambda path: -path.mean if math.isfinite(path.mean) else -math.inf)
+    good = [(path, player) for path in order if (player := _path_player(path, predictions))]
     if not good:
         return ""
     seconds = (len(good[0][0].predicted) - predictions.known) / predictions.fps
@@ -265,10 +253,10 @@ def path_players(predictions: Predictions | None) -> str:
         "the path that it is farthest from comes first. The dashed line is the path, the ring is where it has the root "
         "now."
     )
-    titles = [f"{one.title}: {one.mean:.2f} m off in the mean, {one.end:.2f} m at the end" for one, _ in good]
+    titles = [f"{path.title}: {path.mean:.2f} m off in the mean, {path.end:.2f} m at the end" for path, _ in good]
     opened = f'<h3>{escape(titles[0])} <span class="prompt">from {escape(good[0][0].key)}</span></h3>{good[0][1]}'
     rest = "".join(
-        details(f"{title}, from {one.key}", player) for title, (one, player) in zip(titles[1:], good[1:], strict=True)
+        details(f"{title}, from {path.key}", player) for title, (path, player) in zip(titles[1:], good[1:], strict=True)
     )
     return f"<h2>Along paths</h2>{note(words)}{opened}{rest}"
 
@@ -277,21 +265,21 @@ def worst_table(worst: object) -> str:
     """Return the table of the clips with the largest GeoDeg."""
     if not isinstance(worst, Mapping) or not isinstance(clips := worst.get("clips"), list):
         return ""
-    clips = [one for one in clips if isinstance(one, Mapping) and isinstance(one.get("geo_deg"), Mapping)]
+    clips = [clip for clip in clips if isinstance(clip, Mapping) and isinstance(clip.get("geo_deg"), Mapping)]
     if not clips:
         return ""
-    keys = list(dict.fromkeys(str(key) for one in clips for key in one["geo_deg"]))
+    keys = list(dict.fromkeys(str(key) for clip in clips for key in clip["geo_deg"]))
     far = max(keys, key=_milliseconds)
-    beside = str(worst.get("beside", "baseline"))
-    columns = ("clip", "windows", *(f"{key} ms" for key in keys), f"{beside}, {far} ms")
+    baseline = str(worst.get("beside", "baseline"))
+    columns = ("clip", "windows", *(f"{key} ms" for key in keys), f"{baseline}, {far} ms")
     rows = []
-    for one in clips:
-        other = one.get("beside")
+    for clip in clips:
+        other = clip.get("beside")
         other = other if isinstance(other, Mapping) else {}
-        values = [_degrees(one["geo_deg"].get(key)) for key in keys]
-        rows.append((one.get("clip", ""), one.get("windows", ""), *values, _degrees(other.get(far))))
+        values = [_degrees(clip["geo_deg"].get(key)) for key in keys]
+        rows.append((clip.get("clip", ""), clip.get("windows", ""), *values, _degrees(other.get(far))))
     words = f"The clips with the largest GeoDeg of {worst.get('of', _MODEL)} at {far} ms, degrees; the last column: "
-    words += f"{beside} on the same clip. Where both are large, the clip is hard; where one is, look at the model."
+    words += f"{baseline} on the same clip. Where both are large, the clip is hard; where one is, look at the model."
     return f"<h2>Worst clips</h2>{note(words)}{table(columns, rows, numbers=range(1, len(columns)))}"
 
 
@@ -306,7 +294,7 @@ def _figure(
     colours: Mapping[str, int] | None = None,
     level: object = None,
 ) -> str:
-    """Return a chart of a figure; `level` is what real clips have, a dashed line."""
+    """Return a chart of a figure; `level` is that of real clips, a dashed line."""
     shown = [
         Curve(str(row), points, dots=True, colour=(colours or {}).get(str(row)))
         for row, values in rows.items()
@@ -322,7 +310,7 @@ def _figure(
 
 
 def _far_off(rows: Mapping[Any, Any]) -> dict[str, float]:
-    """Return the baselines whose error would leave no room for the others, with that error at the furthest horizon."""
+    """Return the baselines whose error is too large for the charts, with that error at the furthest horizon."""
     last = {row: points[-1][1] for row, values in rows.items() if (points := _points(values, "geo_deg"))}
     limit = _ROOM * last.get("hold", math.inf)
     return {row: value for row, value in last.items() if row != _MODEL and value > limit}
@@ -351,18 +339,18 @@ def _degrees(value: object) -> str:
     return f"{value:.1f}" if _finite(value) else "-"
 
 
-def _head(one: KeptClip, predictions: Predictions) -> str:
+def _head(clip: KeptClip, predictions: Predictions) -> str:
     return (
-        f"<h3>{_place(one, predictions)}: {escape(_errors(one.errors))} "
-        f'<span class="prompt">{escape(one.key)}, from {one.start:.1f} s</span></h3>'
+        f"<h3>{_place(clip, predictions)}: {escape(_errors(clip.errors))} "
+        f'<span class="prompt">{escape(clip.key)}, from {clip.start:.1f} s</span></h3>'
     )
 
 
-def _place(one: KeptClip, predictions: Predictions) -> str:
-    if one.rank == predictions.ranked and one.rank > 1:
+def _place(clip: KeptClip, predictions: Predictions) -> str:
+    if clip.rank == predictions.ranked and clip.rank > 1:
         return "Best"
-    middle = one.rank == predictions.ranked // 2 + 1 and one.rank > 3
-    return "Middle" if middle else _BAD.get(one.rank, f"Number {one.rank} from the worst")
+    middle = clip.rank == predictions.ranked // 2 + 1 and clip.rank > 3
+    return "Middle" if middle else _BAD.get(clip.rank, f"Number {clip.rank} from the worst")
 
 
 def _errors(errors: Mapping[str, float | None]) -> str:
@@ -370,32 +358,32 @@ def _errors(errors: Mapping[str, float | None]) -> str:
     return ", ".join(f"{value:.1f}° at {key} ms" for key, value in reached)
 
 
-def _path_player(one: KeptPath, predictions: Predictions) -> str:
+def _path_player(path: KeptPath, predictions: Predictions) -> str:
     """Return a player; empty where the joints or the path cannot be drawn."""
-    known, end = predictions.known / predictions.fps, len(one.predicted) / predictions.fps
+    known, end = predictions.known / predictions.fps, len(path.predicted) / predictions.fps
     try:
         drawn = PlayerTrack(
-            title=one.title,
-            positions=torch.from_numpy(one.predicted).double(),
+            title=path.title,
+            positions=torch.from_numpy(path.predicted).double(),
             parents=predictions.parents,
             fps=predictions.fps,
             segments=[("known", 0.0, known), ("along the path", known, end)],
-            contacts=torch.from_numpy(one.feet).double().clamp(0.0, 1.0),
+            contacts=torch.from_numpy(path.feet).double().clamp(0.0, 1.0),
             names=predictions.names,
-            path=torch.from_numpy(one.path).double(),
+            path=torch.from_numpy(path.path).double(),
         )
     except MotionkitError:
         return ""
     return player_fragment([drawn], assets=False)
 
 
-def _player(one: KeptClip, predictions: Predictions) -> str:
+def _player(clip: KeptClip, predictions: Predictions) -> str:
     """Return a player; empty where the joints cannot be drawn."""
-    known, end = predictions.known / predictions.fps, len(one.truth) / predictions.fps
+    known, end = predictions.known / predictions.fps, len(clip.truth) / predictions.fps
     whose = "prediction" if predictions.predictor == _MODEL else f"prediction of {predictions.predictor}"
     sides: Sequence[tuple[str, Any, str]] = (
-        ("the clip itself", one.truth, "what followed"),
-        (whose, one.predicted, whose),
+        ("the clip itself", clip.truth, "what followed"),
+        (whose, clip.predicted, whose),
     )
     try:
         tracks = [
@@ -405,7 +393,7 @@ def _player(one: KeptClip, predictions: Predictions) -> str:
                 parents=predictions.parents,
                 fps=predictions.fps,
                 segments=[("known", 0.0, known), (after, known, end)],
-                contacts=None if one.feet is None else torch.from_numpy(one.feet[place]).double().clamp(0.0, 1.0),
+                contacts=None if clip.feet is None else torch.from_numpy(clip.feet[place]).double().clamp(0.0, 1.0),
                 names=predictions.names,
             )
             for place, (title, joints, after) in enumerate(sides)
@@ -415,7 +403,7 @@ def _player(one: KeptClip, predictions: Predictions) -> str:
     return player_fragment(tracks, assets=False, attributes=("overlay", f'time="{end:.3f}"'))
 
 
-# The page of ``eval mpl``: who wins, the tables, error against horizon, predictions in the player, the worst clips.
+# The page of ``eval mpl``: verdict, tables, error against horizon, predictions in the player, the worst clips.
 
 
 def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> str:
@@ -431,8 +419,8 @@ def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> st
         "command": "the path of the root, for all of them" if document["future_command"] == "path" else "none",
     }
     tables = "".join(
-        f"<h3>{escape(one['title'])}</h3>" + table(one["columns"], one["rows"], numbers=one["numbers"])
-        for one in document["table"]
+        f"<h3>{escape(entry['title'])}</h3>" + table(entry["columns"], entry["rows"], numbers=entry["numbers"])
+        for entry in document["table"]
     )
     parts = [
         "<h2>Figures</h2>",

@@ -60,8 +60,7 @@ class MplPredictor:
         names: Sequence[str],  # joint names
         parents: Sequence[int],  # parent of each joint, -1 for the root
         offsets: Tensor,  # [J, 3] metres from the parent: the body that roll-outs are written with
-        # Metres per second that the root of its training clips goes at most; a path is not told faster. None: it is not
-        # known.
+        # Largest speed of the root in the training clips, m/s, which limits the speed of a path; None: not known
         fastest: float | None = None,
     ) -> None:
         self.settings = settings
@@ -70,28 +69,28 @@ class MplPredictor:
         self.names, self.parents, self.offsets = tuple(names), tuple(parents), offsets.double()
         self.fastest = fastest
         feet = find_feet(names, parents)
-        # The joint of each foot that stands longest, left and right; None where names do not tell them.
+        # The joint of each foot that stands longest, left and right; None if their names are not known.
         self.feet = None if feet is None else (feet[0][-1], feet[1][-1])
         self._standing = None if self.feet is None else Standing(self.offsets, self.parents, self.feet)
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Fingerprints of what options name: of its weights, as they are now."""
+        """Fingerprint of its weights, by option."""
         return {"checkpoint": fingerprint_tensors(self.tensors())}
 
     @torch.no_grad()
     def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
         """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`.
 
-        A predictor that was trained without a command takes none into account.
+        A predictor that was trained without a command ignores it.
         """
         device = next(self.network.parameters()).device
         read = known.map(lambda values: values.to(device, torch.float32))
         path = None if command is None else command.to(device, torch.float32)
-        found = self.network.free_run(
+        predicted = self.network.free_run(
             read, frames, command=path, standing=self._standing, fastest=self.fastest
         )  # fmt: skip
-        return found.map(Tensor.cpu)
+        return predicted.map(Tensor.cpu)
 
     def document(self) -> dict[str, Any]:
         """Return the content of policy.json: everything about the predictor except its tensors."""
@@ -110,7 +109,7 @@ class MplPredictor:
         }
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return everything a checkpoint needs, by name."""
+        """Return weights and statistics by name."""
         return dict(self.network.state_dict())
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
@@ -132,13 +131,13 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
     """Open the predictor that `options` names."""
     if not options.checkpoint:
         raise MotionkitError("no motion predictor was named.", fix="--policy.checkpoint RUN, a run of train-mpl.")
-    found = find_model(weights.located(options.checkpoint), ARTIFACT, DOCUMENT)
-    if found is None:
+    model = find_model(weights.located(options.checkpoint), ARTIFACT, DOCUMENT)
+    if model is None:
         raise MotionkitError(
             f"{options.checkpoint} is not a motion predictor.",
             fix="give a run of train-mpl, or a folder with policy.json.",
         )
-    document = read_model(found.document, PredictorDocument, KIND, f" policy, not {KIND}")
+    document = read_model(model.document, PredictorDocument, KIND, f" policy, not {KIND}")
     joints = len(document.names)
     # Statistics are made outside: they are loaded into, and may not be on the meta device.
     neutral, scales = Statistics.neutral(joints), Scales.neutral(joints)
@@ -149,7 +148,7 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
             encoder = MotionEncoder(document.encoder, document.names, document.fps, scales)
         return PredictorNetwork(document.settings, joints, document.fps, neutral, encoder)
 
-    network = weights.build(make, weights.read(found.tensors), str(found.tensors))
+    network = weights.build(make, weights.read(model.tensors), str(model.tensors))
     predictor = MplPredictor(
         document.settings, network, names=document.names, parents=document.parents,
         offsets=torch.tensor(document.offsets, dtype=torch.float64), fastest=document.fastest,

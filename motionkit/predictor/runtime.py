@@ -24,27 +24,24 @@ Motion = tuple[Array, Array, Array, Array]
 """Rotations ``[T, J, 3, 3]``, steps ``[T, 3]``, heights ``[T]`` and contacts ``[T, 2]``."""
 
 _ROOT, _FEET, _SPEED = 4, 2, 8.0
-_AGAIN = 0.1
-"""Seconds after which the heads go on from their joined motion, once the first shot is over."""
+_AGAIN = 0.1  # seconds after which the heads go on from their joined motion, once the first shot is over
 
 _HELD, _LEVEL = 0.3, 0.01
-"""The part of its way along the ground that a foot which stands is kept from, and by how many metres it must be lower
-than the other to count e times as much."""
+"""The part of its slide that a standing foot is kept from, and the metres by which it must be lower than the other to
+count e times as much."""
 
 _NEARER, _LONGER, _CURVE, _MOST = 3.0, 0.25, 0.3, 0.02
-"""How the root is brought nearer to a path in each frame: by this share of what it is off per second, at most by this
-share of its step, and by at most so many radians for each metre of its step. Feet and path together move a root by at
-most so many metres a frame."""
+"""How the root is brought nearer to a path in each frame: by this share of its distance per second, at most by this
+share of its step, and by at most so many radians per metre of its step. Feet and path together move a root by at most
+`_MOST` metres a frame."""
 
-_ASTRAY = 0.5
-"""Metres from a path at which feet do not keep the root any more, nearer to it evenly more."""
+_ASTRAY = 0.5  # metres from a path at which feet no longer hold the root; nearer to it their hold rises linearly
 
 _LIVELY, _POWER, _GAIN = 0.9, 2.0, 1.5
-"""How a run without a path is kept lively: the share of the known movement that is aimed at, the power of its ratio to
-the newest by which ways are lengthened, and the most that they are."""
+"""A run without a path is kept lively: the movement aimed at, as a share of that of the known frames; poses are
+extrapolated by its ratio to the newest movement, to this power, at most by this gain."""
 
-_ROOM = 512
-"""Frames that are made before those that nothing reads any more are dropped."""
+_ROOM = 512  # frames that are made before old ones are dropped
 
 
 class Predictor:
@@ -116,16 +113,16 @@ class Predictor:
     def _joined(
         self, heads: Sequence[_Head], recent: _Recent, rotation: Array, frames: int, course: _Course | None
     ) -> Motion:
-        found = [head.run(recent, rotation, frames, course) for head in heads]
-        if len(found) == 1:
-            return found[0]
-        (turned, *rest), (shot, *others) = found
+        motions = [head.run(recent, rotation, frames, course) for head in heads]
+        if len(motions) == 1:
+            return motions[0]
+        (turned, *rest), (shot, *others) = motions
         first, second = (_lerp(turned[..., column], shot[..., column], self._share) for column in (0, 1))
-        others = [_lerp(one, other, self._share) for one, other in zip(rest, others, strict=True)]
+        others = [_lerp(value, other, self._share) for value, other in zip(rest, others, strict=True)]
         return cast(Motion, (_orthonormal(np.moveaxis(first, -1, 0), np.moveaxis(second, -1, 0)), *others))
 
     def _livelier(self, part: Motion, rotation: Array, recent: _Recent, known: float) -> Motion:
-        """Return a part whose poses go further from the last one, where joints move less than in the known frames."""
+        """Extrapolate the poses of a part from the last one if joints move less than in the known frames."""
         ratio = _LIVELY * known / max(1e-9, recent.movement(self._six))
         gain = min(max(ratio, 1.0) ** _POWER, _GAIN)
         first, second = (_lerp(rotation[..., column], part[0][..., column], gain) for column in (0, 1))
@@ -133,7 +130,7 @@ class Predictor:
 
 
 class _Recent:
-    """The newest frames as rows, and what each head remembers of them; there is room for those that come."""
+    """The newest frames as rows, and keys and values of each head for them, with room for further frames."""
 
     def __init__(self, rows: Array, heads: Sequence[_Head], reach: int, most: int) -> None:
         rows = rows[-reach:]
@@ -141,8 +138,8 @@ class _Recent:
         self.rows = np.empty((reach + most + _ROOM, rows.shape[1]), np.float32)
         self.told = {head: np.empty((len(self.rows), head.told), np.float32) for head in heads}
         self.rows[: self.count] = rows
-        for head, told in self.told.items():
-            head.remember(rows, told[: self.count])
+        for head, memory in self.told.items():
+            head.remember(rows, memory[: self.count])
 
     def movement(self, six: int) -> float:
         """Return how much joints move: mean length of a frame's change in 6D, in the first `six` columns."""
@@ -151,11 +148,11 @@ class _Recent:
         return float(np.sqrt(np.einsum("ij,ij->i", change, change)).mean())
 
     def add(self, rows: Array) -> None:
-        """Append rows, and make room for the most that a head writes behind them."""
+        """Append rows, and make room for the frames that a head writes next."""
         end = self.count + len(rows)
         self.rows[self.count : end] = rows
-        for head, told in self.told.items():
-            head.remember(rows, told[self.count : end])
+        for head, memory in self.told.items():
+            head.remember(rows, memory[self.count : end])
         self.count = end
         if end + 2 * self._most > len(self.rows):
             self.count = min(end, self._reach)
@@ -164,7 +161,7 @@ class _Recent:
 
 
 class _Course:
-    """Where a path leads from where the root stands."""
+    """A path as seen from the root."""
 
     def __init__(self, path: Array, ahead: NDArray[np.int64], fastest: float | None) -> None:
         steps = np.concatenate([path, np.repeat(path[-1:], int(ahead.max()), axis=0)]).astype(np.float64)
@@ -177,7 +174,7 @@ class _Course:
         self._start: tuple[float, float, float, int] = 0.0, 0.0, 0.0, 0
 
     def go(self, steps: Array) -> None:
-        """Begin after some steps of the root, wherever they led."""
+        """Move the start by some steps of the root."""
         here = 0.0, 0.0, 0.0
         for step in steps.tolist():
             here = _stepped(here, step)
@@ -188,14 +185,14 @@ class _Course:
         x, z, yaw = self._from_start(here)
         points = self._points.take(self._ahead + (self._start[3] + frame), 0, mode="clip")
         points -= (x, z, 0.0, 0.0)
-        if self._most is not None:  # further away than one gets: in the same direction, as far as one gets
+        if self._most is not None:  # points out of reach are moved nearer, in their direction
             far = np.hypot(points[:, 0], points[:, 1])
             points[:, :2] *= np.minimum(1.0, self._most / np.maximum(far, 1e-9))[:, None]
         cos, sin = math.cos(yaw), math.sin(yaw)
-        told = np.ones(points.size + 1, np.float32)
-        # One turn brings x and z to the heading, and sine and cosine of the path's heading as well.
-        told[:-1] = (points.reshape(-1, 2) @ np.array([[cos, sin], [-sin, cos]])).ravel()
-        return told
+        condition = np.ones(points.size + 1, np.float32)
+        # One rotation turns x and z into the heading's frame, and sine and cosine of the path's heading as well.
+        condition[:-1] = (points.reshape(-1, 2) @ np.array([[cos, sin], [-sin, cos]])).ravel()
+        return condition
 
     def missed(self, here: tuple[float, float, float], frame: int) -> tuple[float, float, float]:
         """Return the step from a root to where the path is after `frame` steps."""
@@ -210,7 +207,7 @@ class _Course:
 
 
 class _Standing:
-    """Says by how much the steps of a root must change so that the foot that stands slides less."""
+    """Corrects the steps of the root so that the foot that stands slides less."""
 
     def __init__(self, offsets: Sequence[Sequence[float]], parents: Sequence[int], feet: Sequence[int]) -> None:
         self._legs: list[list[tuple[int, NDArray[np.float32]]]] = []
@@ -227,13 +224,13 @@ class _Standing:
         stood: Array,  # [2] its contacts
         part: Motion,  # the frames
     ) -> Array:
-        """Return what to add to the steps of a part, ``[T, 2]`` metres."""
+        """Return the corrections of the steps of a part, ``[T, 2]`` metres."""
         rotations, steps, _, contacts = part
         rotations = np.concatenate([rotation[None], rotations])
         feet = np.stack([self._place(rotations, leg) for leg in self._legs], axis=1)  # [T + 1, 2, 3]
         cos, sin = np.cos(steps[:, 2, None]), np.sin(steps[:, 2, None])
         x, z = feet[1:, :, 0], feet[1:, :, 2]
-        # A root that goes this way leaves the foot where it is.
+        # With this step of the root the foot stays in its place.
         way = np.stack([feet[:-1, :, 0] - (x * cos + z * sin), feet[:-1, :, 2] - (z * cos - x * sin)], axis=-1)
         heights = feet[1:, :, 1] + feet[:-1, :, 1]
         lower = np.exp((heights.min(-1, keepdims=True) - heights) / (2 * _LEVEL))
@@ -276,12 +273,12 @@ class _Encoder:
         hidden = np.clip((read - mean) / std, -10, 10)
         for name in self._layers:
             hidden = _gelu(0.5 * (self._t[f"{name}.weight"] @ hidden + self._t[f"{name}.bias"]))
-        said: Array = np.tanh(self._t["period_head.weight"] @ hidden + self._t["period_head.bias"])
-        return said
+        period: Array = np.tanh(self._t["period_head.weight"] @ hidden + self._t["period_head.bias"])
+        return period
 
 
 class _Head:
-    """What both heads read. What is the same for all frames is put into the weights when they are read."""
+    """The layers that both heads share. Constant factors are folded into the weights when they are loaded."""
 
     def __init__(
         self,
@@ -310,13 +307,13 @@ class _Head:
     def run(self, recent: _Recent, rotation: Array, frames: int, course: _Course | None) -> Motion:
         raise NotImplementedError
 
-    def remember(self, rows: Array, told: Array) -> None:
+    def remember(self, rows: Array, memory: Array) -> None:
         """Write keys and values ``[T, told]`` of rows."""
         if self.told:
-            np.matmul(rows, self._memory[0], out=told)
-            told += self._memory[1]
+            np.matmul(rows, self._memory[0], out=memory)
+            memory += self._memory[1]
 
-    def features(self, rows: Array, told: Array, condition: Array | None) -> Array:
+    def features(self, rows: Array, memory: Array, condition: Array | None) -> Array:
         """Return the hidden state after the last of some rows, of which keys and values are told."""
         six, now = self._six, rows[-1]
         earlier = rows[self._lags - 1]
@@ -336,7 +333,7 @@ class _Head:
         if self._encoder is not None and self._period is not None:
             hidden += self._encoder.period(rows, self._joints, self._fps) @ self._period[0] + self._period[1]
         if self.told:
-            hidden += self._attended(hidden, told[-self._window :])
+            hidden += self._attended(hidden, memory[-self._window :])
         if self._film is not None:
             told_path = self._film[1] if condition is None else condition @ self._film[0] + self._film[1]
             shift = np.tanh(told_path)
@@ -349,23 +346,23 @@ class _Head:
             hidden += _gelu(half)
         return hidden
 
-    def _attended(self, hidden: Array, told: Array) -> Array:
+    def _attended(self, hidden: Array, memory: Array) -> Array:
         heads = len(self._age)
-        by_head = told.reshape(len(told), 2, heads, -1)
-        asked = (hidden @ self._query[0] + self._query[1]).reshape(heads, -1, 1)
-        weights: Array = np.matmul(by_head[:, 0].swapaxes(0, 1), asked)[..., 0]
-        weights += self._age[:, -len(told) :]
+        by_head = memory.reshape(len(memory), 2, heads, -1)
+        query = (hidden @ self._query[0] + self._query[1]).reshape(heads, -1, 1)
+        weights: Array = np.matmul(by_head[:, 0].swapaxes(0, 1), query)[..., 0]
+        weights += self._age[:, -len(memory) :]
         weights -= np.maximum.reduce(weights, 1)[:, None]
         np.exp(weights, out=weights)
         weights /= np.add.reduce(weights, 1)[:, None]
         read = np.matmul(weights[:, None], by_head[:, 1].swapaxes(0, 1)).reshape(-1)
-        read -= told[-1, len(read) :]
-        found: Array = read @ self._out[0]
-        found += self._out[1]
-        return found
+        read -= memory[-1, len(read) :]
+        attended: Array = read @ self._out[0]
+        attended += self._out[1]
+        return attended
 
     def _centred_reading(self) -> tuple[Array, Array]:
-        """Return the first layer with means, speeds and scales of what it reads; its outputs have the mean 0."""
+        """Return the first layer with means, speeds and scales of its inputs folded in; its outputs have the mean 0."""
         t, six = self._t, self._six
         weight = t["trunk.read.weight"].T / t["scale"].astype(np.float64)
         weight[-2 * (_ROOT + _FEET) :] *= 0.5
@@ -405,22 +402,22 @@ class _Delta(_Head):
 
     def run(self, recent: _Recent, rotation: Array, frames: int, course: _Course | None) -> Motion:
         begin, six = recent.count, self._six
-        rows, told = recent.rows, recent.told[self]
+        rows, memory = recent.rows, recent.told[self]
         here = 0.0, 0.0, 0.0
         rotations = np.empty((frames, *rotation.shape), np.float32)
         for frame in range(frames):
             end = begin + frame
             condition = None if course is None else course.at(here, frame)
-            said: Array = self.features(rows[:end], told[:end], condition) @ self._said[0]
-            said += self._said[1]
-            columns = said[:six].reshape(-1, 2, 3).transpose(1, 2, 0)
+            output: Array = self.features(rows[:end], memory[:end], condition) @ self._said[0]
+            output += self._said[1]
+            columns = output[:six].reshape(-1, 2, 3).transpose(1, 2, 0)
             rotation = np.matmul(_orthonormal(columns[0], columns[1]), rotation, out=rotations[frame])
             row, before = rows[end], rows[end - 1]
             row[:six].reshape(-1, 2, 3)[:] = rotation[:, :, :2].swapaxes(1, 2)
-            np.add(before[six:-_FEET], said[six:-_FEET], out=row[six:-_FEET])
-            row[-_FEET:] = _after(before[-_FEET:], said[-_FEET:])
+            np.add(before[six:-_FEET], output[six:-_FEET], out=row[six:-_FEET])
+            row[-_FEET:] = _after(before[-_FEET:], output[-_FEET:])
             if frame < frames - 1:
-                self.remember(rows[end : end + 1], told[end : end + 1])
+                self.remember(rows[end : end + 1], memory[end : end + 1])
                 x, z, turn = row[six : six + 3].tolist()
                 here = _stepped(here, (x / self._fps, z / self._fps, turn / self._fps))
         made = rows[begin : begin + frames]
@@ -440,9 +437,9 @@ class _Shot(_Head):
         return len(self._t["basis"])
 
     def _head(self, frames: int) -> tuple[Array, Array]:
-        """Return head and cosines of some frames in one, ``[width, F D]`` and ``[F, D]``, made once.
+        """Return head and cosines of some frames as one layer, ``[width, F D]`` and ``[F, D]``, made once.
 
-        Frames as many as cosines or more are two products: ``[width, K D]`` and ``[K, D]``.
+        From as many frames as cosines on, the cosines are a second product: ``[width, K D]`` and ``[K, D]``.
         """
         if frames not in self._few:
             scale, basis = self._t["way_std"], self._t["basis"][:frames]
@@ -464,7 +461,7 @@ class _Shot(_Head):
         way[:, :six] += _six(rotation)
         way[:, six:-_FEET] += now[six:-_FEET]
         columns = way[:, :six].reshape(frames, -1, 2, 3).transpose(2, 3, 0, 1)
-        contacts = [_after(now[-_FEET:], said) for said in way[:, -_FEET:]]
+        contacts = [_after(now[-_FEET:], change) for change in way[:, -_FEET:]]
         steps, heights = way[:, six : six + 3] / self._fps, way[:, six + 3]
         return _orthonormal(columns[0], columns[1]), steps, heights, np.array(contacts, np.float32)
 
@@ -488,14 +485,14 @@ def _six(rotations: Array) -> Array:
     return columns.reshape(*rotations.shape[:-3], -1)
 
 
-def _lerp(one: Array, other: Array, share: float) -> Array:
-    between: Array = one + share * (other - one)
+def _lerp(first: Array, second: Array, share: float) -> Array:
+    between: Array = first + share * (second - first)
     return between
 
 
 def _orthonormal(first: Array, second: Array) -> Array:
     """Return rotations ``[..., 3, 3]`` by Gram-Schmidt of two columns ``[3, ...]``."""
-    # One coordinate at a time: sums over three numbers, and np.cross, would take longer than all the rest.
+    # One coordinate at a time: np.cross and sums over three numbers would dominate the time of a frame.
     a, b, c = first
     length = np.sqrt(a * a + b * b + c * c)
     a, b, c = a / length, b / length, c / length
@@ -504,11 +501,11 @@ def _orthonormal(first: Array, second: Array) -> Array:
     u, v, w = u - along * a, v - along * b, w - along * c
     length = np.sqrt(u * u + v * v + w * w)
     u, v, w = u / length, v / length, w / length
-    found = np.empty((*a.shape, 3, 3), a.dtype)
-    found[..., 0, 0], found[..., 1, 0], found[..., 2, 0] = a, b, c
-    found[..., 0, 1], found[..., 1, 1], found[..., 2, 1] = u, v, w
-    found[..., 0, 2], found[..., 1, 2], found[..., 2, 2] = b * w - c * v, c * u - a * w, a * v - b * u
-    return found
+    matrices = np.empty((*a.shape, 3, 3), a.dtype)
+    matrices[..., 0, 0], matrices[..., 1, 0], matrices[..., 2, 0] = a, b, c
+    matrices[..., 0, 1], matrices[..., 1, 1], matrices[..., 2, 1] = u, v, w
+    matrices[..., 0, 2], matrices[..., 1, 2], matrices[..., 2, 2] = b * w - c * v, c * u - a * w, a * v - b * u
+    return matrices
 
 
 def _log(rotations: Array) -> Array:
@@ -520,8 +517,8 @@ def _log(rotations: Array) -> Array:
     ], axis=-1)  # fmt: skip
     sine = np.linalg.norm(axis, axis=-1, keepdims=True)  # twice the sine
     angle = np.arctan2(sine, np.trace(rotations, axis1=-2, axis2=-1)[..., None] - 1)
-    found: Array = axis * np.where(sine > 1e-6, angle / np.maximum(sine, 1e-6), 0.5)
-    return found
+    vectors: Array = axis * np.where(sine > 1e-6, angle / np.maximum(sine, 1e-6), 0.5)
+    return vectors
 
 
 def _follow(steps: Array) -> tuple[Array, Array]:
@@ -534,29 +531,29 @@ def _follow(steps: Array) -> tuple[Array, Array]:
 
 
 def _steered(steps: Array, pull: Array | None, course: _Course | None, fps: float) -> Array:
-    """Return steps ``[T, 3]`` of a root that feet pull, and that comes nearer to its path; see `_HELD`, `_NEARER`."""
-    here, found = (0.0, 0.0, 0.0), []
+    """Correct steps ``[T, 3]`` of the root by feet and path; see `_HELD`, `_NEARER`."""
+    here, moved = (0.0, 0.0, 0.0), []
     pulls = [[0.0, 0.0]] * len(steps) if pull is None else pull.tolist()
-    for frame, (said, drawn) in enumerate(zip(steps.tolist(), pulls, strict=True), 1):
-        (more_x, more_z), turn = _at_most(drawn[0], drawn[1], _MOST), said[2]
+    for frame, (predicted, drawn) in enumerate(zip(steps.tolist(), pulls, strict=True), 1):
+        (more_x, more_z), turn = _at_most(drawn[0], drawn[1], _MOST), predicted[2]
         if course is not None:
             missed = course.missed(here, frame)
-            kept = max(0.0, 1 - math.hypot(missed[0] - said[0], missed[1] - said[1]) / _ASTRAY)
-            x, z = said[0] + kept * more_x, said[1] + kept * more_z
+            kept = max(0.0, 1 - math.hypot(missed[0] - predicted[0], missed[1] - predicted[1]) / _ASTRAY)
+            x, z = predicted[0] + kept * more_x, predicted[1] + kept * more_z
             far = math.hypot(x, z)
             left, ahead = _at_most(_NEARER / fps * (missed[0] - x), _NEARER / fps * (missed[1] - z), _LONGER * far)
-            more_x, more_z = _at_most(x + left - said[0], z + ahead - said[1], _MOST)
-            turn += min(max(_NEARER / fps * (missed[2] - said[2]), -_CURVE * far), _CURVE * far)
-        step = said[0] + more_x, said[1] + more_z, turn
+            more_x, more_z = _at_most(x + left - predicted[0], z + ahead - predicted[1], _MOST)
+            turn += min(max(_NEARER / fps * (missed[2] - predicted[2]), -_CURVE * far), _CURVE * far)
+        step = predicted[0] + more_x, predicted[1] + more_z, turn
         if course is not None and course.fastest is not None:
             step = *_at_most(step[0], step[1], course.fastest), turn
         here = _stepped(here, step)
-        found.append(step)
-    return np.array(found, np.float32)
+        moved.append(step)
+    return np.array(moved, np.float32)
 
 
 def _at_most(x: float, z: float, most: float) -> tuple[float, float]:
-    """Return a way, shortened if it is longer than `most`."""
+    """Shorten a vector that is longer than `most`."""
     share = min(1.0, most / max(1e-9, math.hypot(x, z)))
     return share * x, share * z
 
@@ -568,19 +565,19 @@ def _stepped(here: Sequence[float], step: Sequence[float]) -> tuple[float, float
     return x + step[0] * cos + step[1] * sin, z + step[1] * cos - step[0] * sin, yaw + step[2]
 
 
-def _after(before: Array, said: Array) -> list[float]:
+def _after(before: Array, change: Array) -> list[float]:
     """Return the contacts of one frame; there are two, for which plain numbers are faster than arrays."""
-    kept = [min(max(one, 0.01), 0.99) for one in before.tolist()]
-    return [1 / (1 + (1 - one) / one * math.exp(-more)) for one, more in zip(kept, said.tolist(), strict=True)]
+    kept = [min(max(share, 0.01), 0.99) for share in before.tolist()]
+    return [1 / (1 + (1 - share) / share * math.exp(-more)) for share, more in zip(kept, change.tolist(), strict=True)]
 
 
 def _gelu(half: Array) -> Array:
     """Return GELU of twice some numbers."""
-    found = half * half
-    found *= 0.2854192648
-    found += 1.5957691216
-    found *= half
-    np.tanh(found, out=found)
-    found += 1
-    found *= half
-    return found
+    values = half * half
+    values *= 0.2854192648
+    values += 1.5957691216
+    values *= half
+    np.tanh(values, out=values)
+    values += 1
+    values *= half
+    return values

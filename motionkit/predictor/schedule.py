@@ -1,4 +1,4 @@
-"""The stages of the motion predictor's training: suggest them, and find faults in a user's own."""
+"""The stages of the motion predictor's training: suggest them, find faults in a user's, and values at an epoch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from motionkit.predictor.train_settings import GROUPS, TrainMplSettings
 _STAGES = ("stage1_teacher", "stage2_mixed", "stage3_freerun")
 _SHARES = (0.3, 0.4, 0.3)
 _FREERUN = (0.0, 0.35 * 0.5, 0.65 * 0.5)
-_HORIZON = (0.12, 0.18, 0.24)
-"""Frames of a free run as parts of the median clip."""
+_HORIZON = (0.12, 0.18, 0.24)  # frames of a free run as parts of the median clip
 
 FULL_POSTURE = 0.35
 """Weight of the losses of posture in the last stage."""
 
 FULL_LATENT = 0.3
-"""The weight of which the consistency of the latent takes 0.1, 0.4 and 0.8 in the three stages."""
+"""Full weight of latent_consistency; the three stages have 0.1, 0.4 and 0.8 of it."""
 
 POSTURE = tuple(part * FULL_POSTURE for part in (0.2, 0.65, 1.0))
 LATENT = tuple(part * FULL_LATENT for part in (0.1, 0.4, 0.8))
@@ -52,9 +51,9 @@ def suggest_schedule(
         >>> [stage["range"] for stage in stages]
         [[1, 9], [10, 21], [22, 30]]
     """
-    wanted = [length * part for part in _HORIZON]
-    shrink = min(1.0, min(_LONGEST_HORIZON * fps, window - 1) / wanted[-1])
-    horizons = [max(1, round(frames * shrink + 1e-9)) for frames in wanted]
+    full = [length * part for part in _HORIZON]
+    shrink = min(1.0, min(_LONGEST_HORIZON * fps, window - 1) / full[-1])
+    horizons = [max(1, round(frames * shrink + 1e-9)) for frames in full]
     number = min(epochs, 3)
     # With fewer than three epochs there is one stage for each.
     ends = [round(epochs * sum(_SHARES[: stage + 1])) if number == 3 else stage + 1 for stage in range(number)]
@@ -77,7 +76,7 @@ def suggest_schedule(
     ]
     reason = (
         f"30, 40 and 30 % of {epochs} epochs; free runs of 0.12, 0.18, 0.24 of the median {length:g} frames are "
-        f"{', '.join(f'{frames:.0f}' for frames in wanted)} frames"
+        f"{', '.join(f'{frames:.0f}' for frames in full)} frames"
     )
     if shrink < 1.0:
         reason += (
@@ -98,9 +97,9 @@ def stage_rows(schedule: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]
     rows: list[tuple[object, ...]] = []
     for stage in schedule:
         trainer, groups = stage["trainer"], stage["loss_groups"]
-        own = (trainer[key] for key in ("freerun_weight", "freerun_horizon", "w_latent_consistency"))
+        values = (trainer[key] for key in ("freerun_weight", "freerun_horizon", "w_latent_consistency"))
         epochs = f"{stage['range'][0]} to {stage['range'][1]}"
-        rows.append((stage["label"], epochs, *own, groups["core"]["w_fk_pos"], groups["aux"]["w_limb_geo"]))
+        rows.append((stage["label"], epochs, *values, groups["core"]["w_fk_pos"], groups["aux"]["w_limb_geo"]))
     return rows
 
 
@@ -113,7 +112,7 @@ def schedule_problems(
     Stages follow each other without gap from epoch 1 to the last; the weight and the horizon of free runs never go
     down, the weight ends at 0.3 or more and never rises by more than `LARGEST_STEP` at once.
     """
-    found: list[str] = []
+    problems: list[str] = []
     expected, weight, horizon = 1, 0.0, 0
     for number, stage in enumerate(schedule, start=1):
         label = f"stage {number}"
@@ -123,49 +122,47 @@ def schedule_problems(
             trainer = stage["trainer"]
             next_weight, next_horizon = float(trainer["freerun_weight"]), int(trainer["freerun_horizon"])
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-            found.append(f"{label} lacks range, trainer.freerun_weight or trainer.freerun_horizon.")
+            problems.append(f"{label} lacks range, trainer.freerun_weight or trainer.freerun_horizon.")
             continue
         if first != expected:
-            found.append(f"{label} begins with epoch {first}; epoch {expected} is next.")
+            problems.append(f"{label} begins with epoch {first}; epoch {expected} is next.")
         if last < first:
-            found.append(f"{label} ends with epoch {last}, before it begins.")
+            problems.append(f"{label} ends with epoch {last}, before it begins.")
         if next_weight < weight:
-            found.append(f"freerun_weight goes down from {weight:g} to {next_weight:g} in {label}.")
+            problems.append(f"freerun_weight goes down from {weight:g} to {next_weight:g} in {label}.")
         if next_weight - weight > LARGEST_STEP + 1e-9:
-            found.append(f"freerun_weight rises by {next_weight - weight:.3g} in {label}; {LARGEST_STEP} is the most.")
+            problems.append(
+                f"freerun_weight rises by {next_weight - weight:.3g} in {label}; {LARGEST_STEP} is the most."
+            )
         if next_horizon < horizon:
-            found.append(f"freerun_horizon goes down from {horizon} to {next_horizon} in {label}.")
+            problems.append(f"freerun_horizon goes down from {horizon} to {next_horizon} in {label}.")
         expected, weight, horizon = last + 1, next_weight, next_horizon
     if schedule and expected != epochs + 1:
-        found.append(f"the stages end with epoch {expected - 1}; the training has {epochs}.")
+        problems.append(f"the stages end with epoch {expected - 1}; the training has {epochs}.")
     if schedule and weight < LAST_WEIGHT:
-        found.append(f"freerun_weight ends at {weight:g}; {LAST_WEIGHT} or more makes long runs stable.")
-    return tuple(found)
+        problems.append(f"freerun_weight ends at {weight:g}; {LAST_WEIGHT} or more makes long runs stable.")
+    return tuple(problems)
 
 
-_END = 0.65
-"""Where teacher forcing ends by default, as a part of the epochs."""
-
-_RAMP = 0.6
-"""Where the ramps of free runs end by default, as a part of the epochs."""
+_END = 0.65  # end of teacher forcing by default, as a share of the epochs
+_RAMP = 0.6  # end of the ramps of free runs by default, as a share of the epochs
 
 
 @dataclass(frozen=True)
 class Values:
-    """What holds at one point."""
+    """Scheduled values at one point of the training."""
 
     teacher: float  # share of frames that are predicted from the true frame before
     freerun_weight: float  # weight of the loss of free runs
     freerun_horizon: int  # frames of a free run
     weights: Mapping[str, float]  # weight of each loss
-    rate: float  # learning rate, as a share of the settings' own
+    rate: float  # learning rate, as a share of the settings'
 
 
 def values_at(settings: TrainMplSettings, done: float) -> Values:
     """Return the values after `done` epochs, a whole number at the beginning of an epoch.
 
-    Without stages weight and horizon of free runs rise evenly over `freerun.ramp_epochs`. In a stage they are the
-    stage's own.
+    Without stages weight and horizon of free runs rise linearly over `freerun.ramp_epochs`; a stage sets them.
     """
     stage = _stage(settings, done)
     trainer = {} if stage is None else stage.trainer
@@ -209,7 +206,7 @@ def teacher_share(settings: TrainMplSettings, done: float, low: float, high: flo
 
 
 def too_few_epochs(settings: TrainMplSettings) -> bool:
-    """Whether there is no teacher forcing only because the epochs are so few; nobody asked for none."""
+    """Whether there is no teacher forcing only because there are so few epochs."""
     teacher = settings.teacher
     open_end = teacher.mode == "epoch_linear" and not teacher.end_epoch
     return open_end and teacher.max > 0 and _end_epoch(settings) <= teacher.start_epoch

@@ -1,4 +1,4 @@
-"""What `motionkit tune --bayes` varies in the predictor's training: the guide's list, with its own limits."""
+"""The search space of `motionkit tune --bayes` for the predictor's training: the guide's list, with its limits."""
 
 from __future__ import annotations
 
@@ -27,35 +27,30 @@ _PLAIN: Mapping[str, Range] = {
     "freerun.horizon": Range(5, 30, whole=True),
     "freerun.first_horizon": Range(1, 5, whole=True),
 }
-"""Searched without stages. Free runs of a second or more made every horizon worse where it was tried."""
+"""Searched without stages. Free runs of a second or more made every horizon worse when they were tried."""
 
 _LAST_WEIGHT, _MOST_WEIGHT = 0.3, 0.8
 """Least and largest free-run weight of the last stage."""
 
-_FURTHEST = 30.0
-"""Frames of the last stage's free runs, at most."""
-
+_FURTHEST = 30.0  # frames of the last stage's free runs, at most
 _STARTER = {
     "train.stride": 120, "train.val_stride": 100, "train.val_every": 3, "train.batch_size": 32, "train.shot_batches": 2,
 }  # fmt: skip
 """Trials on the starter's clips: about a window of each, so that fifty of them take minutes."""
 
 _STARTER_EPOCHS = 6
-"""Epochs of trials on them, where the settings name none; a whole training takes two, of many more windows."""
+"""Epochs of trials on them, if the settings have none; a whole training takes two, of many more windows."""
 
-_STARTER_DROPOUT = 0.02
-"""What train-mpl takes by itself for all of the starter's clips."""
-
-_BEFORE_PRUNING = 3
-"""Epochs before a trial may be pruned."""
+_STARTER_DROPOUT = 0.02  # default dropout of train-mpl for all of the starter's clips
+_BEFORE_PRUNING = 3  # epochs before a trial may be pruned
 
 
 def search(settings: BaseModel) -> Search:
-    """Return what is searched; see `motionkit.config.Search`.
+    """Return the search space; see `motionkit.config.Search`.
 
     With stages the free-run weight and horizon of each stage after the first are searched, in ranges that follow each
     other, so that schedules only rise. Losses that the stages set are searched in the stages. The end of teacher
-    forcing is an epoch, so it is searched only where the settings say how many there are: trials may have others.
+    forcing is an epoch, so it is searched only if the settings fix the number of epochs: trials may have others.
     """
     assert isinstance(settings, TrainMplSettings)
     space = dict(_COMMON)
@@ -67,9 +62,8 @@ def search(settings: BaseModel) -> Search:
         short["run.epochs"] = _STARTER_EPOCHS
     if starter and settings.model.dropout is None:
         fixed["model.dropout"] = _STARTER_DROPOUT
-    if (
-        "model.dropout" in fixed or settings.model.dropout is not None
-    ):  # else it follows the size of the data, which is not known yet
+    # An unset dropout follows the size of the data, which is not known yet.
+    if "model.dropout" in fixed or settings.model.dropout is not None:
         space["model.dropout"] = Range(0.0, 0.5)
     if settings.encoder != "none" and settings.loss.latent_consistency:
         space["loss.latent_consistency"] = Range(0.0, 0.45)
@@ -78,20 +72,20 @@ def search(settings: BaseModel) -> Search:
         if not settings.teacher.end_epoch:
             fixed["teacher.end_epoch"] = max(2, round(0.65 * epochs))
     if settings.stages:
-        space = {key: one for key, one in space.items() if not _staged(key, settings.stages)}
+        space = {key: limits for key, limits in space.items() if not _staged(key, settings.stages)}
         space |= _of_stages(settings.stages)
     else:
         space |= _PLAIN
-    every = _STARTER["train.val_every"] if starter else settings.train.val_every or epochs or 1
+    interval = _STARTER["train.val_every"] if starter else settings.train.val_every or epochs or 1
     return Search(
         space, value="heldout.skill.after", watch="mpl/skill", base=fixed, trial=short,
-        patience=max(1, round(_BEFORE_PRUNING / every)),
+        patience=max(1, round(_BEFORE_PRUNING / interval)),
     )  # fmt: skip
 
 
 def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:
-    found: dict[str, Range] = {}
-    for key, top, whole in (("freerun_weight", _MOST_WEIGHT, False), ("freerun_horizon", _FURTHEST, True)):
+    space: dict[str, Range] = {}
+    for key, top, integer in (("freerun_weight", _MOST_WEIGHT, False), ("freerun_horizon", _FURTHEST, True)):
         places = [place for place, stage in enumerate(stages) if key in stage.trainer]
         values = [stages[place].trainer[key] for place in places]
         for order, (low, high) in enumerate(_between(values, top)):
@@ -99,27 +93,27 @@ def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:
                 continue  # the first stage is where the others begin
             if key == "freerun_weight" and order == len(values) - 1 and values[-1] >= _LAST_WEIGHT:
                 low = max(low, _LAST_WEIGHT)
-            ends = (math.ceil(low), math.floor(high)) if whole else (low, high)
-            found[f"stages.{places[order]}.trainer.{key}"] = Range(ends[0], ends[1], whole=whole)
+            ends = (math.ceil(low), math.floor(high)) if integer else (low, high)
+            space[f"stages.{places[order]}.trainer.{key}"] = Range(ends[0], ends[1], whole=integer)
     for place, stage in list(enumerate(stages))[min(1, len(stages) - 1) :]:
         prefix = f"stages.{place}"
         if "w_latent_consistency" in stage.trainer:
-            found[f"{prefix}.trainer.w_latent_consistency"] = Range(0.01, 0.45)
+            space[f"{prefix}.trainer.w_latent_consistency"] = Range(0.01, 0.45)
         for group, weights in stage.loss_groups.items():
             for name in ("w_fk_pos", "w_rot_local"):
                 if name in weights:
-                    found[f"{prefix}.loss_groups.{group}.{name}"] = Range(0.05, 0.8)
-    return found
+                    space[f"{prefix}.loss_groups.{group}.{name}"] = Range(0.05, 0.8)
+    return space
 
 
 def _between(values: Sequence[float], top: float) -> list[tuple[float, float]]:
-    """Return a range around each value that ends half-way to the next, so that what is drawn rises as they do."""
+    """Return a range around each value that ends half-way to the next, so that drawn values rise as they do."""
     if len(values) < 2:
         return [(value / 2, max(top, value)) for value in values]
-    halves = [(one + other) / 2 for one, other in pairwise(values)]
+    halves = [(value + following) / 2 for value, following in pairwise(values)]
     lows = [values[0], values[0], *halves[1:]]
     highs = [values[0], *halves[1:], max([top, *values])]
-    return [(min(low, one), max(high, one)) for low, one, high in zip(lows, values, highs, strict=True)]
+    return [(min(low, value), max(high, value)) for low, value, high in zip(lows, values, highs, strict=True)]
 
 
 def _staged(key: str, stages: Sequence[Stage]) -> bool:

@@ -11,14 +11,14 @@ from motionkit.config import Cli, Group
 from motionkit.plugins import Component
 
 FEW_FRAMES = 10_000
-"""Training frames below which much dropout pays; CMU's benchmark has 7,740."""
+"""Training frames below which a large dropout is better; CMU's benchmark has 7,740."""
 
 Head = Literal["delta", "one-shot", "both"]
 Command = Literal["none", "path", "both"]
 
 
 class PredictorSettings(Group):
-    """Everything that fixes a predictor's network beside its skeleton."""
+    """Shape of a predictor's network."""
 
     head: Annotated[Head, Cli("--model.head")] = Field(
         "both",
@@ -54,10 +54,10 @@ class PredictorSettings(Group):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        found = {} if self.head == "both" else {"shot_share": "--model.head is not both"}
+        idle = {} if self.head == "both" else {"shot_share": "--model.head is not both"}
         if self.head == "delta":
-            found |= dict.fromkeys(("shot", "cosines"), "--model.head is delta")
-        return found | ({"ahead": "--command is none"} if self.command == "none" else {})
+            idle |= dict.fromkeys(("shot", "cosines"), "--model.head is delta")
+        return idle | ({"ahead": "--command is none"} if self.command == "none" else {})
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -72,7 +72,7 @@ class PredictorSettings(Group):
         return self
 
     def for_frames(self, frames: int) -> Self:
-        """Return the settings for so many training frames: with a dropout, where none was set."""
+        """Return the settings with a dropout for so many training frames, if none was set."""
         if self.dropout is not None:
             return self
         return self.model_copy(update={"dropout": 0.3 if frames < FEW_FRAMES else 0.02})

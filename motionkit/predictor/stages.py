@@ -17,14 +17,14 @@ TRAINER_KEYS: Mapping[str, str] = {
     "tf_min": "teacher.min",
     "lr": "optim.learning_rate",
 }
-"""Values that a stage may set, and the settings that they replace while it lasts."""
+"""Values that a stage may set, and the settings that they replace in its epochs."""
 
 
 class Stage(Group):
     """Epochs with values of their own."""
 
     range: tuple[int, int]  # first and last epoch, counted from 1
-    label: str = ""  # what a person calls it
+    label: str = ""  # its name for users
     trainer: dict[str, float] = Field(default_factory=dict)  # values by the names in `TRAINER_KEYS`
     # Weights of losses by group (core, aux, long), each named ``w_`` and the loss
     loss_groups: dict[str, dict[str, float]] = Field(default_factory=dict)
@@ -65,5 +65,5 @@ def refuse_unknown_losses(stages: Sequence[Stage], known: Sequence[str]) -> None
                     near = nearest(name.removeprefix("w_"), known, 3)
                     raise ValueError(
                         f"{stage.label or stage.range}: loss_groups.{group} has {name}, which is not a loss; "
-                        f"{'near names: ' if near else 'known: '}{', '.join(f'w_{one}' for one in near or known)}"
+                        f"{'near names: ' if near else 'known: '}{', '.join(f'w_{loss}' for loss in near or known)}"
                     )

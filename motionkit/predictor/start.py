@@ -1,4 +1,4 @@
-"""The predictor that is trained: its statistics, its encoder, and where its weights begin."""
+"""A new predictor for training: its statistics, its encoder and its first weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LISTED = 3
 
 @dataclass(frozen=True)
 class Initialised:
-    """What was taken from a file."""
+    """Tensors that were taken from a file."""
 
     source: str  # the file
     taken: tuple[str, ...]  # names of the tensors that were taken
@@ -50,29 +50,26 @@ class Initialised:
 def initialise(network: nn.Module, source: Path) -> Initialised:
     """Take every tensor of the same name and shape from a run, a checkpoint or a file of weights.
 
-    Statistics are taken like weights: what was learned reads numbers of their scale. The encoder is not, it is the
-    one that the settings name.
-
-    Args:
-        network: Changed in place.
-        source: Run of train-mpl, one of its checkpoints, an exported folder, or a file such as the guide's
-            ``best_model.pt`` with ``model_state_dict``.
+    Statistics are taken like weights, since these were learned with inputs of that scale. The encoder is not: it is the
+    one that the settings name. `source` is a run of train-mpl, one of its checkpoints, an exported folder, or a file
+    such as the guide's ``best_model.pt`` with ``model_state_dict``.
     """
-    found = _read(source)
-    own = {name: value for name, value in network.state_dict().items() if "encoder" not in name.split(".")}
+    stored = _read(source)
+    tensors = {name: value for name, value in network.state_dict().items() if "encoder" not in name.split(".")}
     fits = {
-        name: found[name]
-        for name, value in own.items()
-        if name in found and found[name].shape == value.shape
-        and found[name].is_floating_point() == value.is_floating_point()
+        name: stored[name]
+        for name, value in tensors.items()
+        if name in stored and stored[name].shape == value.shape
+        and stored[name].is_floating_point() == value.is_floating_point()
     }  # fmt: skip
     if not fits:
         theirs, ours = (
-            ", ".join(f"{name} {list(table[name].shape)}" for name in list(table)[:_LISTED]) for table in (found, own)
+            ", ".join(f"{name} {list(table[name].shape)}" for name in list(table)[:_LISTED])
+            for table in (stored, tensors)
         )
         raise MotionkitError(
             f"nothing in {source} fits this network.",
-            why=f"it has {len(found)} tensors, such as {theirs}; the network has {len(own)}, such as {ours}.",
+            why=f"it has {len(stored)} tensors, such as {theirs}; the network has {len(tensors)}, such as {ours}.",
             fix="give a run of train-mpl of the same --model.head and --model.width; weights of the guide's own code "
             "are of another network: train one here.",
         )
@@ -81,14 +78,14 @@ def initialise(network: nn.Module, source: Path) -> Initialised:
         raise MotionkitError(f"{source} has values that are not finite, in {_listed(broken)}.")
     with torch.no_grad():
         for name, value in fits.items():
-            own[name].copy_(value)
-    shared = [name for name in own if name in found]
+            tensors[name].copy_(value)
+    shared = [name for name in tensors if name in stored]
     return Initialised(
         str(source),
         tuple(fits),
         tuple(name for name in shared if name not in fits),
-        tuple(name for name in own if name not in found),
-        sum(name not in own and "encoder" not in name.split(".") for name in found),
+        tuple(name for name in tensors if name not in stored),
+        sum(name not in tensors and "encoder" not in name.split(".") for name in stored),
     )
 
 
@@ -103,10 +100,10 @@ def weights_file(source: Path) -> Path:
 
 def _read(source: Path) -> Mapping[str, Tensor]:
     content = weights.read(weights_file(source))
-    found = weights.find_tensors(content)
-    if not found:
+    tensors = weights.find_tensors(content)
+    if not tensors:
         raise MotionkitError(f"{source} holds no weights: it is {weights.describe(content)}.")
-    return found
+    return tensors
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:
@@ -123,48 +120,48 @@ def new_predictor(
     data: TrainingData,  # clips and windows, whose statistics it takes
     encoder: MotionEncoder | None,  # frozen encoder whose soft period it reads
 ) -> tuple[MplPredictor, list[str]]:
-    """Build a predictor for clips; returns it, and what a person should know of it, a sentence each."""
+    """Build a predictor for clips; returns it and notes for the user."""
     clips, windows = data.clips, data.train
     train = clips.split("train")
     model = settings.model.for_frames(sum(clip.state.frames for clip in train))
     statistics = Statistics.of([clip.state for clip in train], clips.fps, model.lag_frames(clips.fps))
-    said = []
+    notes = []
     fresh = settings.run.resume is None  # a resumed run has its own weights and statistics
     if settings.bundle is not None and fresh:
-        statistics, what = take_turn_scale(statistics, read_template(settings.bundle), len(clips.names))
-        said.append(what)
+        statistics, note = take_turn_scale(statistics, read_template(settings.bundle), len(clips.names))
+        notes.append(note)
     torch.manual_seed(settings.seed)
     network = PredictorNetwork(model, len(clips.names), clips.fps, statistics, encoder)
     if network.shot is not None:
-        whole = windows.whole()
-        chosen = whole if len(whole) else torch.arange(len(windows))
+        complete = windows.whole()
+        chosen = complete if len(complete) else torch.arange(len(windows))
         size = max(1, min(_WINDOWS, _FRAMES // windows.future))
         network.shot.measure((windows.last(index), windows.following(index)) for index in chosen.split(size))
     if settings.init is not None and fresh:
-        said.append(initialise(network, settings.init).sentence())
+        notes.append(initialise(network, settings.init).sentence())
     offsets = torch.stack([clip.offsets for clip in train]).mean(0)
-    # Not the largest step of all: that one may be a glitch.
+    # A quantile, since the largest step may be a glitch.
     fastest = clips.fps * max(float(clip.state.steps[:, :2].norm(dim=-1).quantile(0.9)) for clip in train)
     predictor = MplPredictor(
         model, network, names=clips.names, parents=clips.parents, offsets=offsets, fastest=fastest or None
     )  # fmt: skip
-    return predictor, said
+    return predictor, notes
 
 
 def model_inputs(settings: TrainMplSettings, encoder: MotionEncoder | None) -> dict[str, str]:
-    """Return the fingerprints of what the predictor is made of, by setting, after it was made.
+    """Return the fingerprints of encoder, ``init`` and ``bundle``, by setting.
 
     Those of ``init`` and ``bundle`` are not compared on resume, since they are read at the beginning alone.
     """
-    found = {"encoder": "none" if encoder is None else fingerprint_tensors(encoder.state_dict())}
+    inputs = {"encoder": "none" if encoder is None else fingerprint_tensors(encoder.state_dict())}
     if settings.run.resume is None:
         files = {"init": settings.init and weights_file(settings.init), "bundle": settings.bundle}
-        found |= {name: fingerprint_files(file, [file]) for name, file in files.items() if file is not None}
-    return found
+        inputs |= {name: fingerprint_files(file, [file]) for name, file in files.items() if file is not None}
+    return inputs
 
 
 def find_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str, str]:
-    """Open the encoder of ``--encoder``; returns it, its path (empty without one), and where it is from, in words."""
+    """Open the encoder of ``--encoder``; returns it, its path (empty without one), and a description of its origin."""
     if name == "none":
         return None, "", "none"
     if name != "auto":

@@ -54,7 +54,7 @@ def data_facts(clips: ClipSet, encoder: str = "") -> DataFacts:
     )
 
 
-# Free runs on the validation clips while training: what the best weights are chosen by.
+# Free runs on the validation clips while training, by which the best weights are chosen.
 
 
 MILLISECONDS = (100.0, 200.0, 400.0, 1000.0)
@@ -62,7 +62,7 @@ MILLISECONDS = (100.0, 200.0, 400.0, 1000.0)
 
 def near_horizons(fps: float, furthest: int) -> Horizons:
     """Return the frames nearest to 100, 200, 400 and 1000 ms that are not beyond frame `furthest`."""
-    frames = {f"{wanted:g}": max(1, round(wanted * fps / 1000)) for wanted in MILLISECONDS}
+    frames = {f"{ms:g}": max(1, round(ms * fps / 1000)) for ms in MILLISECONDS}
     kept = {key: frame for key, frame in frames.items() if frame <= furthest} or {"100": furthest}
     return Horizons(tuple(kept), tuple(kept.values()))
 
@@ -73,8 +73,8 @@ class Validation:
 
     windows: Windows  # windows of the validation clips
     body: Body  # the skeleton
-    horizons: Horizons  # where
-    hold: Row  # what holding the last pose gives there
+    horizons: Horizons  # frames that are measured
+    hold: Row  # figures of the last pose held
 
     @classmethod
     def of(cls, clips: ClipSet, windows: Windows) -> Validation:
@@ -97,14 +97,14 @@ def skill_of(measured: Measured) -> float:
 
 def logged(measured: Measured) -> Mapping[str, float]:
     """Return the figures of a validation as metrics: each at its horizon, ``mpl/geo_deg/400``, and ``mpl/skill``."""
-    found = {"mpl/skill": skill_of(measured)}
+    metrics = {"mpl/skill": skill_of(measured)}
     for figure in ("geo_deg", "teacher_geo_deg"):
         values = measured.values["model"][figure]
-        found |= {
+        metrics |= {
             f"mpl/{figure}/{key}": float(value) for key, value in zip(measured.horizons.keys, values, strict=True)
         }
     # A horizon that no clip reaches has no figure.
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
 
 _logger = logging.getLogger("motionkit.train_mpl")
@@ -163,19 +163,20 @@ class TrainMpl:
         self._augment = Augmentation(settings.augmentation, clips.names, fps=clips.fps, told=settings.told)
         self._body = Body.of(clips.names, clips.parents, clips.fps)
         encoder, place, self._encoder_from = find_encoder(settings.encoder, clips)
-        self.predictor, said = new_predictor(self.settings, self.data, encoder)
+        self.predictor, notes = new_predictor(self.settings, self.data, encoder)
         self.inputs = {**self.data.inputs, **model_inputs(self.settings, encoder)}
         self._items = self.data.items | (trained_on(place) if encoder is not None else TrainedOn())
         if settings.init is not None:
             self._items |= trained_on(str(settings.init))
         self.predictor.to(self.device)
-        self._notes = [*self.data.notes, f"encoder: {self._encoder_from}.", *said]
+        self._notes = [*self.data.notes, f"encoder: {self._encoder_from}.", *notes]
         if encoder is None and settings.weighs("latent_consistency"):
             self._notes.append("the weight of latent_consistency has no effect: there is no encoder.")
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
         train, network = self.data.train, self.predictor.network
+        encoder = "" if network.encoder is None else self._encoder_from
         return {
             "policy": "mpl",
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
@@ -188,12 +189,8 @@ class TrainMpl:
             "encoder": self._encoder_from,
             "device": describe_device(self.device),
             "notes": list(self._notes),
-            "checklist": as_lines(checklist(self.settings, self._facts())),
+            "checklist": as_lines(checklist(self.settings, data_facts(self.data.clips, encoder))),
         }
-
-    def _facts(self) -> DataFacts:
-        encoder = "" if self.predictor.network.encoder is None else self._encoder_from
-        return data_facts(self.data.clips, encoder)
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.training.base.Trainer.train`."""
@@ -220,10 +217,10 @@ class TrainMpl:
 
         def measured(step: int) -> Mapping[str, float]:
             assert validation is not None
-            found = self._measure(validation)
+            validated = self._measure(validation)
             if metrics:
-                self._write_epoch(run, self.batches.epoch_of(step), found, metrics)
-            return logged(found)
+                self._write_epoch(run, self.batches.epoch_of(step), validated, metrics)
+            return logged(validated)
 
         def before() -> Mapping[str, float]:
             assert validation is not None
@@ -285,7 +282,7 @@ class TrainMpl:
         for number, batch in enumerate(batches):
             shots = self._augment(self.batches.drawn(draws), draws) if self.predictor.network.shot else None
             changed = self._augment(batch, draws)
-            if number % self.world.size != self.world.rank:  # another process's; its draws are made all the same
+            if number % self.world.size != self.world.rank:  # another process's batch; only its draws are made here
                 continue
             metrics = objective.backward(changed, step, number, shots=shots, share=1 / len(batches))
             total = {name: total.get(name, 0.0) + value / len(batches) for name, value in metrics.items()}
@@ -306,7 +303,7 @@ class TrainMpl:
         )  # fmt: skip
 
     def _finish(self, run: Run, before: Mapping[str, Any], best: Best) -> dict[str, object]:
-        """Measure the kept weights beside all baselines, and keep some predictions to look at."""
+        """Measure the kept weights and all baselines, and keep some predictions to look at."""
         windows = self.data.val
         if windows is None:
             return {"table": []}
@@ -321,41 +318,40 @@ class TrainMpl:
         command = self.settings.model.command == "path"
         long = self.settings.train.long
         title = f"GeoDeg in degrees, free runs on {len(windows.offsets)} validation clips, {len(windows)} windows"
-        found = evaluate(
+        document = evaluate(
             data, self.predictor, validation.horizons, command=command, seed=self.settings.seed, title=title,
             keep=lambda shown: shown.keep(run),
             long=LongSettings(seconds=long, clips=_LONG_CLIPS, starts=_LONG_STARTS) if long else None,
         )  # fmt: skip
-        # A horizon that no clip reaches has no figure.
-        # Means over horizons, as those while training
-        skills = [value for value in found["rows"]["model"]["skill"].values() if value is not None]
+        # Mean over horizons, as while training; a horizon that no clip reaches has no figure.
+        skills = [value for value in document["rows"]["model"]["skill"].values() if value is not None]
         skill = sum(skills) / len(skills) if skills else 0.0
-        _logger.info("%s", found["closing"][-1])
-        lasting = found["long"] or {}
+        _logger.info("%s", document["closing"][-1])
+        lasting = document["long"] or {}
         for alarm in lasting.get("alarms", ()):
             _logger.warning("%s", alarm)
         count = len(windows.offsets)
         heldout = {"skill": _change(before.get("mpl/skill", 0.0), skill, count)}
-        for key, value in found["rows"]["model"]["geo_deg"].items():
+        for key, value in document["rows"]["model"]["geo_deg"].items():
             if value is None:
                 continue
             heldout[f"mpl/geo_deg/{key}"] = _change(before.get(f"mpl/geo_deg/{key}", float("nan")), value, count)
         return {
             "heldout": heldout,
             "metrics": {"mpl/skill": skill, **(long_metrics(lasting) if lasting else {})},
-            "table": found["table"],
-            "rows": found["rows"],
-            "long": found["long"],
-            "free_teacher_ratio": found["free_teacher_ratio"],
-            "worst_clips": found["worst_clips"],
-            "best_baseline": found["best_baseline"],
-            "verdict": found["closing"][-1],
+            "table": document["table"],
+            "rows": document["rows"],
+            "long": document["long"],
+            "free_teacher_ratio": document["free_teacher_ratio"],
+            "worst_clips": document["worst_clips"],
+            "best_baseline": document["best_baseline"],
+            "verdict": document["closing"][-1],
             "best_step": best.step,
         }
 
 
 def _further(settings: TrainMplSettings, data: TrainingData) -> int:
-    """Return the frames beyond a window that its path needs, and a faster window."""
+    """Return the frames beyond a window that its path and a faster resampling need."""
     if not settings.told:
         return 0
     ahead = max(settings.model.ahead_frames(data.clips.fps))
@@ -364,7 +360,7 @@ def _further(settings: TrainMplSettings, data: TrainingData) -> int:
 
 
 def _require_shareable(settings: TrainMplSettings, world: World) -> None:
-    """Refuse what processes cannot share: they take turns with the batches of an update."""
+    """Refuse settings that processes cannot share: they divide the batches of an update."""
     count = settings.train.accumulation_steps
     if count % world.size:
         raise MotionkitError(

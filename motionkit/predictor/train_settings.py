@@ -52,13 +52,13 @@ SIZES: Mapping[Size, SizeRow] = {
 
 
 def size_of(frames: int) -> Size:
-    """Return which size data of so many frames are."""
+    """Return the size of data with so many frames."""
     return next(name for name, row in SIZES.items() if frames < row.frames)
 
 
-def find_preset(asked: Any) -> Preset | None:
-    """Return the values of a preset; None where none is asked for, or none of that name exists."""
-    name = str(asked).strip().lower() if asked is not None else ""
+def find_preset(value: Any) -> Preset | None:
+    """Return the values of a preset; None if there is none of that name."""
+    name = str(value).strip().lower() if value is not None else ""
     if name not in get_args(Size):
         return None
     values = SIZES[name].values  # type: ignore[index]
@@ -192,12 +192,12 @@ class AdaptiveSettings(Group):
         """Return the options that have no effect; see `Group.idle`."""
         if self.method == "none":
             return dict.fromkeys(("terms", "alpha", "temperature", "learning_rate"), "--adaptive-loss is none")
-        found = {} if self.method == "gradnorm" else {"alpha": "only gradnorm has it"}
+        idle = {} if self.method == "gradnorm" else {"alpha": "only gradnorm has it"}
         if self.method != "dwa":
-            found["temperature"] = "only dwa has it"
+            idle["temperature"] = "only dwa has it"
         else:
-            found["learning_rate"] = "dwa learns nothing"
-        return found
+            idle["learning_rate"] = "dwa learns nothing"
+        return idle
 
 
 class AugmentationSettings(Group):
@@ -277,21 +277,21 @@ class TrainMplSettings(TrainerSettings):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        found = {**super().idle(), "precision": "the predictor is trained in float32"}
+        idle = {**super().idle(), "precision": "the predictor is trained in float32"}
         if not self.weighs("limb_geo"):
-            found |= dict.fromkeys(("loss.limb_margin", "loss.limb_topk"), "the weight of limb_geo is 0")
+            idle |= dict.fromkeys(("loss.limb_margin", "loss.limb_topk"), "the weight of limb_geo is 0")
         if self.data == ("starter",) and self.retarget:  # recorded runs have an empty one
-            found["retarget"] = "--data is starter"
+            idle["retarget"] = "--data is starter"
         if self.encoder == "none":
-            found |= dict.fromkeys(("loss.latent_consistency", "loss.latent_cosine"), "--encoder is none")
+            idle |= dict.fromkeys(("loss.latent_consistency", "loss.latent_cosine"), "--encoder is none")
         elif not self.weighs("latent_consistency"):
-            found["loss.latent_cosine"] = "the weight of latent_consistency is 0"
+            idle["loss.latent_cosine"] = "the weight of latent_consistency is 0"
         if self.model.command != "both":
-            found["train.path_share"] = f"--command is {self.model.command}"
+            idle["train.path_share"] = f"--command is {self.model.command}"
         if not self.told:
             paths = ("train.path_off", "augmentation.bend", "augmentation.speed_scale_range")
-            found |= dict.fromkeys(paths, "no window is told its path")
-        return found
+            idle |= dict.fromkeys(paths, "no window is told its path")
+        return idle
 
     @property
     def told(self) -> float:
@@ -301,7 +301,9 @@ class TrainMplSettings(TrainerSettings):
     def weighs(self, loss: str) -> bool:
         """Whether a loss has a weight above 0 at some time."""
         staged = [
-            table.get(f"w_{loss}", 0.0) for one in self.stages for table in (one.trainer, *one.loss_groups.values())
+            table.get(f"w_{loss}", 0.0)
+            for stage in self.stages
+            for table in (stage.trainer, *stage.loss_groups.values())
         ]
         return max(float(getattr(self.loss, loss)), *staged, 0.0) > 0
 
@@ -317,19 +319,19 @@ class TrainMplSettings(TrainerSettings):
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a run's settings as it had them; see `Translated.recorded`.
 
-        Runs that are older than paths of other speeds and curves had none, and several skeletons were refused.
+        Older runs had no paths of other speeds and curves, and refused several skeletons.
         """
         none = {"loss": {"place": 0.0}, "augmentation": {"bend": 0.0}, "train": {"path_off": 0.0}}
         return {"retarget": "", **with_later(table, none)}
 
     @classmethod
     def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
-        """Return one of the guide's sizes where it is asked for; see `Settings.preset_of`."""
+        """Return the guide's size that is asked for; see `Settings.preset_of`."""
         return find_preset(given.get("preset"))
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
-        """Return what the guide's ``exp_phase_mpl.json`` means; see `Settings.translate`."""
+        """Translate the guide's ``exp_phase_mpl.json``; see `Settings.translate`."""
         return translate(table, path, cls.model_fields)
 
 

@@ -1,4 +1,4 @@
-"""What a region policy says and draws: a gallery, for the page of a run and for that of an evaluation."""
+"""Pages of region policies: a gallery, for a run and for an evaluation."""
 
 from __future__ import annotations
 
@@ -52,33 +52,30 @@ CHARTS = (
 )
 """Charts of what is logged while training."""
 
-_WHY = {
-    True: {"up": "gained most", "down": "lost most"},
-    False: {"up": "highest IoU", "down": "lowest IoU"},
-}
+_WHY = {True: {"up": "gained most", "down": "lost most"}, False: {"up": "highest IoU", "down": "lowest IoU"}}
 
 
 def regions(source: Source) -> str:
-    """Return the gallery of a run of sa2va-rl, after notes on how it was measured; empty for any other run."""
+    """Return the gallery of a run of sa2va-rl, after notes on the measurement; empty for any other run."""
     shown = gallery(source.info.directory / GALLERY)
     notes = source.info.summary.get("notes")
-    said = [text for text in notes if isinstance(text, str)] if isinstance(notes, list) and shown else []
-    return "".join(note(text[:1].upper() + text[1:]) for text in said) + shown
+    texts = [text for text in notes if isinstance(text, str)] if isinstance(notes, list) and shown else []
+    return "".join(note(text[:1].upper() + text[1:]) for text in texts) + shown
 
 
 def gallery(folder: Path) -> str:
-    """Return the gallery that lies in a folder; empty where there is none."""
+    """Return the gallery of a folder; empty if there is none."""
     if not (folder / INDEX).is_file():
         return ""
     try:
         document = read_json(folder / INDEX, dict)
     except MotionkitError as error:
         return f"<h2>Regions</h2>{note(f'They cannot be shown: {error.message}')}"
-    compared, found = document.get("compared") is True, document.get("regions")
+    compared, entries = document.get("compared") is True, document.get("regions")
     rows = [
         row
-        for one in (found if isinstance(found, list) else [])[:_MOST]
-        if isinstance(one, Mapping) and (row := _row(folder, one, compared))
+        for entry in (entries if isinstance(entries, list) else [])[:_MOST]
+        if isinstance(entry, Mapping) and (row := _row(folder, entry, compared))
     ]
     if not rows:
         return ""
@@ -88,7 +85,7 @@ def gallery(folder: Path) -> str:
     )  # fmt: skip
     when = "before and after training, " if compared else ""
     unique = any("<span>uniqueness <b>" in row for row in rows)
-    # A gallery that does not say it is of a version that showed sampled captions.
+    # Galleries without this entry are of a version that showed sampled captions.
     caption = "its caption in its likeliest words" if document.get("captions") == "greedy" else "a caption it sampled"
     words = (
         f"Held-out regions: {groups}. From the left: the image; the region, with the data's caption; and, {when}the "
@@ -101,8 +98,8 @@ def gallery(folder: Path) -> str:
     return f"<h2>Regions</h2>{note(words)}{sorter(orders, 'regions')}{listed}{sort_script()}"
 
 
-def _row(folder: Path, one: Mapping[str, Any], compared: bool) -> str:
-    files, captions, scores = (one.get(key) for key in ("files", "captions", "scores"))
+def _row(folder: Path, entry: Mapping[str, Any], compared: bool) -> str:
+    files, captions, scores = (entry.get(key) for key in ("files", "captions", "scores"))
     if not isinstance(files, Mapping) or not isinstance(captions, Mapping) or not isinstance(scores, Mapping):
         return ""
     sides = ("before", "after") if compared else ("after",)
@@ -112,25 +109,25 @@ def _row(folder: Path, one: Mapping[str, Any], compared: bool) -> str:
         if not address:
             return ""
         head = {"image": "image", "region": "the data say"}.get(name, name if compared else "the policy says")
-        words = {"image": "", "region": str(one.get("caption"))}.get(name, str(captions.get(name) or "nothing"))
-        told = _told(scores.get(name)) if name in sides else ""
+        words = {"image": "", "region": str(entry.get("caption"))}.get(name, str(captions.get(name) or "nothing"))
+        scores_html = _told(scores.get(name)) if name in sides else ""
         cells.append(
             f'<figure><img src="{address}" alt="{escape(words or head)}"><figcaption><b>{escape(head)}</b>'
-            f"{'<q>' + escape(words) + '</q>' if words else ''}{told}</figcaption></figure>"
+            f"{'<q>' + escape(words) + '</q>' if words else ''}{scores_html}</figcaption></figure>"
         )
     last, first = (_number(scores.get(name), "cycle_iou") for name in (sides[-1], sides[0]))
     keys = {
-        "place": one.get("region") if isinstance(one.get("region"), int) else 0,
+        "place": entry.get("region") if isinstance(entry.get("region"), int) else 0,
         "gain": last - first, "iou": last, "meteor": _number(scores.get(sides[-1]), "meteor"),
     }  # fmt: skip
     marks = " ".join(f'data-{key}="{value:g}"' for key, value in keys.items())
-    why = _WHY[compared].get(str(one.get("why")), "")
+    why = _WHY[compared].get(str(entry.get("why")), "")
     mark = f'<p class="why">{escape(why)}</p>' if why else ""
     return f'<div class="strip wide" {marks}>{mark}{"".join(cells)}</div>'
 
 
-def _told(found: object) -> str:
-    values = found if isinstance(found, Mapping) else {}
+def _told(scores: object) -> str:
+    values = scores if isinstance(scores, Mapping) else {}
     parts = [
         f"<span>{escape(_score(str(name)))} <b>{value:.2f}</b></span>"
         for name, value in values.items()
@@ -148,8 +145,8 @@ def _score(name: str) -> str:
     return name  # of a newer motionkit
 
 
-def _number(found: object, name: str) -> float:
-    value = found.get(name) if isinstance(found, Mapping) else None
+def _number(scores: object, name: str) -> float:
+    value = scores.get(name) if isinstance(scores, Mapping) else None
     return float(value) if isinstance(value, (int, float)) else 0.0
 
 
@@ -164,9 +161,14 @@ def evaluation_page(folder: Path, document: Mapping[str, Any]) -> str:
         f"{document['temperature']:g} with seed {document['seed']}",
     }
     shown = "".join(
-        (f"<h3>{escape(str(one['title']))}</h3>" if place else "")
-        + table(one["columns"], one["rows"], numbers=one["numbers"], kind=_kind(one["columns"]))
-        for place, one in enumerate(document["table"])
+        (f"<h3>{escape(str(shown_table['title']))}</h3>" if place else "")
+        + table(
+            shown_table["columns"],
+            shown_table["rows"],
+            numbers=shown_table["numbers"],
+            kind=_kind(shown_table["columns"]),
+        )
+        for place, shown_table in enumerate(document["table"])
     )
     parts = [
         f"<h2>Figures</h2>{note('Intervals: 95 % bootstrap over regions.')}{shown}",
@@ -182,6 +184,6 @@ def evaluation_page(folder: Path, document: Mapping[str, Any]) -> str:
 
 
 def _kind(columns: Sequence[str]) -> str:
-    """Return how a table is shown: a telephone has no room for intervals, nor for changes beside three values."""
+    """Return a table's CSS classes: a phone has no room for intervals, nor for changes next to three values."""
     wide = columns[4:5] == ["change"]
     return "plain result" + " interval" * ("95 % interval" in columns) + " real" * wide

@@ -28,51 +28,43 @@ from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 
-_INSIDE = 4.0
-"""Weight of a pixel inside: most of an image is outside."""
+_INSIDE = 4.0  # weight of a pixel inside: most of an image is outside
 
 
 def supervised_loss(
     policy: RegionPolicy,
-    seen: Any,  # what it saw of N images
+    seen: Any,  # N images, see `RegionPolicy.see`
     masks: Tensor,  # [N, h, w] bool
     captions: Sequence[str],  # N texts
     *,
-    # The processes that share a batch, N regions each: every one returns its share of the loss of the batch
-    world: World | None = None,
+    world: World | None = None,  # processes that share a batch; each returns its share of the loss
 ) -> Tensor:
     """Return the mean cross-entropy of the words, plus twice that of the pixels, plus the Dice loss of the masks."""
     world = world or OneProcess()
     words = policy.score_words(seen, masks, policy.encode(captions))
-    said = -words.log_prob.sum() / world.sum(words.mask.sum()).clamp(min=1)
-    return said + mask_loss(policy.draw(seen, policy.prompts(seen, captions)), masks).mean() / world.size
+    cross_entropy = -words.log_prob.sum() / world.sum(words.mask.sum()).clamp(min=1)
+    return cross_entropy + mask_loss(policy.draw(seen, policy.prompts(seen, captions)), masks).mean() / world.size
 
 
 def mask_loss(logits: Tensor, masks: Tensor) -> Tensor:
     """Return ``[N]`` of logits and masks ``[N, h, w]``: twice the cross-entropy of the pixels plus the Dice loss."""
-    wanted = masks.to(logits.dtype)
+    target = masks.to(logits.dtype)
     inside = logits.new_tensor(_INSIDE)
-    pixels = F.binary_cross_entropy_with_logits(logits, wanted, pos_weight=inside, reduction="none").mean((1, 2))
+    pixels = F.binary_cross_entropy_with_logits(logits, target, pos_weight=inside, reduction="none").mean((1, 2))
     drawn = logits.sigmoid()
-    both, either = (drawn * wanted).sum((1, 2)), drawn.sum((1, 2)) + wanted.sum((1, 2))
+    both, either = (drawn * target).sum((1, 2)), drawn.sum((1, 2)) + target.sum((1, 2))
     return 2 * pixels + 1 - (2 * both + 1) / (either + 1)
 
 
 _CAPTIONS, _PART = 2000, 64
-"""Training regions whose captions are read, and how many at once: files read their pictures too."""
+"""Training regions whose captions are read, and how many at once, as their pictures are read too."""
 
-_MOST = 4096
-"""Words that a policy has at most, the most frequent ones."""
-
+_MOST = 4096  # words that a policy has at most, the most frequent ones
 _WORD = re.compile(r"[a-z]{1,40}")
 
 
 def words_of(data: RegionDataset) -> tuple[str, ...]:
-    """Return the words of the captions of the first training regions, the most frequent ones first.
-
-    Raises:
-        MotionkitError: No caption has a word of the letters a to z (exit code 2).
-    """
+    """Return the words of the captions of the first training regions, the most frequent ones first."""
     counts: Counter[str] = Counter()
     number = min(_CAPTIONS, data.count("train"))
     for start in range(0, number, _PART):
@@ -84,7 +76,7 @@ def words_of(data: RegionDataset) -> tuple[str, ...]:
             why="the small policy learns words from the captions that it is trained on.",
             fix="--policy sa2va of sa2va-rl reads other scripts.",
         )
-    return tuple(word for word, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_MOST])
+    return tuple(word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST])
 
 
 def regions_of_part(part: NDArray[np.int64], size: int, step: int, seed: int, *marks: int) -> NDArray[np.int64]:
@@ -94,7 +86,7 @@ def regions_of_part(part: NDArray[np.int64], size: int, step: int, seed: int, *m
     return np.resize(order[place:], size)
 
 
-_ABSENT = 0.5  # weight of the mask of what an image does not show
+_ABSENT = 0.5  # weight of the mask loss of absent objects
 
 
 class PretrainRegions:
@@ -116,14 +108,14 @@ class PretrainRegions:
         self.data: RegionDataset = settings.dataset.build()
         model = settings.model
         first = self.data.regions("train", np.zeros(1, np.int64))
-        for name, own, theirs in (
+        for name, side, theirs in (
             ("image_size", model.image_size, first.images[0].shape[:2]),
             ("mask_size", model.mask_size, first.masks[0].shape),
         ):
-            if theirs != (own, own) and not model.resize:
+            if theirs != (side, side) and not model.resize:
                 square = f"--set model.{name}={theirs[0]}, or " if theirs[0] == theirs[1] else ""
                 raise MotionkitError(
-                    f"model.{name} is {own} and that of {self.data.name} is {theirs[0]} x {theirs[1]}.",
+                    f"model.{name} is {side} and that of {self.data.name} is {theirs[0]} x {theirs[1]}.",
                     fix=f"{square}--set model.resize=true squeezes images and masks to the policy's sizes.",
                 )
         words = getattr(self.data, "words", None) or words_of(self.data)
@@ -139,7 +131,8 @@ class PretrainRegions:
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
         parts = {
-            name: sum(one.numel() for one in part.parameters()) for name, part in self.policy.network.named_children()
+            name: sum(parameter.numel() for parameter in part.parameters())
+            for name, part in self.policy.network.named_children()
         }
         return {
             "parameters": ", ".join(f"{name} {count:,}" for name, count in parts.items()),
@@ -155,7 +148,7 @@ class PretrainRegions:
         optim, total = settings.optim, settings.run.num_steps
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
         learner = Learner(policy, optim, rate, world=self.world)
-        every = settings.train.val_every if self.data.count("val") else 0
+        interval = settings.train.val_every if self.data.count("val") else 0
 
         def begin() -> None:
             if self.world.main:
@@ -164,19 +157,21 @@ class PretrainRegions:
 
         def step_fn(step: int) -> Mapping[str, float]:
             learner.zero_grad()
-            loss = self._told(self._captioned(step), self.share, self.world)
+            loss = self._loss(self._captioned(step), self.share, self.world)
             loss.backward()
             return sum_over({"loss/total": float(loss.detach())}, self.world) | learner.descend(step - 1)
 
         done = fit(
-            run, settings, learner, step_fn, measure=self._validate if every else None, every=every,
+            run, settings, learner, step_fn, measure=self._validate if interval else None, every=interval,
             worth=(lambda figures: -figures["val/loss"]) if settings.train.best else None, begin=begin,
         )  # fmt: skip
         if done is not None and self.world.main:
             if done.best.tensors:
                 policy.load_tensors(done.best.tensors)
-            # Half the bytes; what is lost is far below what training is sure of.
-            policy.save(run.artifact(ARTIFACT), tensors={name: one.half() for name, one in policy.tensors().items()})
+            # float16 halves the file; its rounding is far below the noise of training.
+            policy.save(
+                run.artifact(ARTIFACT), tensors={name: tensor.half() for name, tensor in policy.tensors().items()}
+            )
         return {}
 
     def _captioned(self, step: int) -> NDArray[np.int64]:
@@ -186,38 +181,38 @@ class PretrainRegions:
             return (np.arange(size) + (step - 1) * size) % self.data.count("train")
         return regions_of_part(self.part, size, step, self.settings.seed)
 
-    def _told(
+    def _loss(
         self,
-        every: NDArray[np.int64],  # regions of all processes
+        all_index: NDArray[np.int64],  # regions of all processes
         share: slice,  # which of them are this process's
         world: World,  # the processes
         split: Split = "train",  # split that they are of
     ) -> Tensor:
-        """Return this process's share of the loss of captions and masks, and of what an image does not show."""
-        policy, index = self.policy, every[share]
+        """Return this process's share of the loss of captions, masks and absent objects."""
+        policy, index = self.policy, all_index[share]
         seen, masks, captions = self._open(split, index)
         loss = supervised_loss(policy, seen, masks, captions, world=world)
-        count = round(self.settings.train.absent * len(every))  # the first ones, whichever process has them
+        count = round(self.settings.train.absent * len(all_index))  # the first ones, whichever process has them
         if not count or not isinstance(self.data, NamesAbsent):
             return loss
-        first = np.arange(len(every))[share]
+        first = np.arange(len(all_index))[share]
         absent = look_up(self.data, split, index[first < count]).absent
         named = {place: text for place, text in enumerate(absent) if text}
         total = int(world.sum(torch.tensor(len(named), device=self.device)))
         if not named:
             return loss
         rows = torch.tensor(list(named), device=self.device)
-        some = seen.select(rows)
-        drawn = policy.draw(some, policy.prompts(some, list(named.values())))
+        selected = seen.select(rows)
+        drawn = policy.draw(selected, policy.prompts(selected, list(named.values())))
         return loss + _ABSENT * mask_loss(drawn, torch.zeros_like(masks[rows])).sum() / total
 
     @torch.no_grad()
     def _validate(self, step: int) -> dict[str, float]:
         index = np.arange(min(self.settings.train.val_regions, self.data.count("val")))
-        return {"val/loss": float(self._told(index, slice(None), OneProcess(), "val"))}
+        return {"val/loss": float(self._loss(index, slice(None), OneProcess(), "val"))}
 
     def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
-        """Look at regions, with a graph."""
-        found = self.data.regions(split, index)
-        seen = self.policy.see(found.images)
-        return seen, masks_at(found.masks, self.policy.mask_size).to(self.device), found.captions
+        """Read and encode regions, with gradients."""
+        regions = self.data.regions(split, index)
+        seen = self.policy.see(regions.images)
+        return seen, masks_at(regions.masks, self.policy.mask_size).to(self.device), regions.captions

@@ -67,9 +67,9 @@ class BoxIou(_Masks):
 
 
 class Contrast(_Reward):
-    """Whether a mask finds the wanted object among those of its image.
+    """Whether a mask is of the wanted object and not of another one of its image.
 
-    1: it is the wanted mask; 0: it is of no object, or of two alike; -1: it is another object. Where no other object is
+    1: it is the wanted mask; 0: it is of no object, or of two equally; -1: it is another object. If no other object is
     known, it is the overlap alone.
     """
 
@@ -78,19 +78,19 @@ class Contrast(_Reward):
 
     def score(self, samples: MaskBatch, prompts: Sequence[Any]) -> RewardScores:
         """Return scores in [-1, 1]."""
-        own = region_iou(samples.masks, samples.references).float()
+        overlap = region_iou(samples.masks, samples.references).float()
         if samples.others is None or not samples.others.shape[1]:
-            return RewardScores(total=own)
+            return RewardScores(total=overlap)
         count = samples.others.shape[1]
         masks = samples.masks[:, None].expand(-1, count, -1, -1)
-        beside = region_iou(masks.flatten(0, 1), samples.others.flatten(0, 1)).view(-1, count)
+        overlaps = region_iou(masks.flatten(0, 1), samples.others.flatten(0, 1)).view(-1, count)
         there = samples.others.flatten(2).any(2)
-        best = torch.where(there, beside, 0.0).amax(1).float()
-        return RewardScores(total=own - best, parts={"own": own, "other": best})
+        best = torch.where(there, overlaps, 0.0).amax(1).float()
+        return RewardScores(total=overlap - best, parts={"own": overlap, "other": best})
 
 
 class MaskConfidence(_Reward):
-    """How sure the model is of each mask; an empty mask scores 0."""
+    """The model's confidence in each mask; an empty mask scores 0."""
 
     name = "mask-confidence"
 
@@ -109,8 +109,8 @@ class _Texts(_Reward):
 
     def score(self, samples: TextBatch, prompts: Sequence[Any]) -> RewardScores:
         """Return scores in [0, 1]."""
-        found = [self.of(text, wanted) for text, wanted in zip(samples.texts, samples.references, strict=True)]
-        return RewardScores(total=torch.tensor(found, dtype=torch.float32, device=samples.device))
+        scores = [self.of(text, references) for text, references in zip(samples.texts, samples.references, strict=True)]
+        return RewardScores(total=torch.tensor(scores, dtype=torch.float32, device=samples.device))
 
     def of(self, text: str, wanted: Sequence[str]) -> float:
         """Return the score of one text."""
@@ -134,7 +134,7 @@ class MeteorReward(_Texts):
 
 
 class Length(_Texts):
-    """1 within the wanted number of words, falling by a line on both sides."""
+    """1 within a range of words, falling linearly on both sides."""
 
     name = "length"
     reads_captions = False
@@ -151,9 +151,9 @@ _READ, _TIMES, _LONGEST = 64, 4, 16
 
 
 class Brevity(_Texts):
-    """1 falling by the same for each word to 0; a text without words scores 0, as it says nothing.
+    """Falls linearly from 1 to 0 with the number of words; a text without words scores 0.
 
-    How long captions are in the data is read of the first ones that may be read.
+    The length of the data's captions is that of the first ones that may be read.
     """
 
     name = "brevity"
@@ -191,17 +191,17 @@ class Distinct(_Texts):
 
 
 class Format(_Texts):
-    """Whether a caption is well formed; whether it came to its end counts where that is known."""
+    """Whether a caption is well formed and, if that is known, ended."""
 
     name = "format"
     reads_captions = False
 
     def score(self, samples: TextBatch, prompts: Sequence[Any]) -> RewardScores:
         """Return 1 or 0."""
-        found = super().score(samples, prompts)
+        scores = super().score(samples, prompts)
         if samples.ended is None:
-            return found
-        return RewardScores(total=found.total * torch.tensor(samples.ended, device=samples.device))
+            return scores
+        return RewardScores(total=scores.total * torch.tensor(samples.ended, device=samples.device))
 
     def of(self, text: str, wanted: Sequence[str]) -> float:
         """Return 1 or 0."""
@@ -223,9 +223,9 @@ class Rule(_Texts):
         """Return 1 or 0."""
         if self.options.match == "pattern":
             return float(self._pattern.search(text) is not None)
-        said = _words(text) if self.options.match == "exact" else _number(text)
-        other = _words if self.options.match == "exact" else _number
-        return float(said is not None and any(said == other(one) for one in wanted))
+        value = _words(text) if self.options.match == "exact" else _number(text)
+        read = _words if self.options.match == "exact" else _number
+        return float(value is not None and any(value == read(reference) for reference in wanted))
 
 
 def _words(text: str) -> list[str]:
@@ -233,5 +233,5 @@ def _words(text: str) -> list[str]:
 
 
 def _number(text: str) -> float | None:
-    found = _NUMBER.findall(text)
-    return float(found[-1].replace(",", ".")) if found else None
+    numbers = _NUMBER.findall(text)
+    return float(numbers[-1].replace(",", ".")) if numbers else None

@@ -68,7 +68,7 @@ class RuleOptions(Group):
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"is no regular expression: {error}") from error
+            raise ValueError(f"is not a regular expression: {error}") from error
         return pattern
 
 

@@ -40,19 +40,19 @@ class RegionDocument(BaseModel):
     @field_validator("settings", mode="before")
     @classmethod
     def _later(cls, settings: Any) -> Any:
-        """Fill in what came later as it was before."""
+        """Fill in settings that were added later, with the values of the time before."""
         return {**BEFORE, **settings} if isinstance(settings, Mapping) else settings
 
 
-_WAVES = 3  # waves along each side of the image that tell a place
-_CELLS = 8  # pixels of an image along one of the vision encoder's cells
+_WAVES = 3  # frequencies of the position encoding along each side
+_CELLS = 8  # pixels along a cell of the vision encoder
 
 
 class RegionNetwork(nn.Module):
     """Images, regions and words.
 
-    ``vision_model`` sees the image, ``mlp1`` brings what it sees to the width of ``language_model``, whose state at
-    the word [SEG] ``text_hidden_fcs`` turns into a prompt for ``grounding_encoder.mask_decoder``.
+    ``mlp1`` projects the features of ``vision_model`` to the width of ``language_model``; ``text_hidden_fcs`` turns its
+    state at the word [SEG] into a prompt for ``grounding_encoder.mask_decoder``.
     """
 
     def __init__(self, settings: RegionSettings, vocabulary: int) -> None:
@@ -68,7 +68,7 @@ class RegionNetwork(nn.Module):
         self._spread_prompts()
 
     def _spread_prompts(self) -> None:
-        """Let prompts differ from the start; where they are nearly one, every object of an image is drawn."""
+        """Initialise so that prompts differ: if they are nearly equal, every object of an image is drawn."""
         with torch.no_grad():
             for layer in (*self.text_hidden_fcs, *self.grounding_encoder.mask_decoder.modulate):
                 if isinstance(layer, nn.Linear):
@@ -79,41 +79,40 @@ class RegionNetwork(nn.Module):
             nn.init.normal_(self.language_model.begin, std=0.3)
 
     def see(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Look at images ``[N, H, W, 3]`` uint8.
+        """Encode images ``[N, H, W, 3]`` uint8.
 
-        Returns:
-            What `mlp1` reads of them ``[N, V, 4 C]``, features of the regions ``[N, C, H / 8, W / 8]``, and the
-            features that masks are drawn from ``[N, c, h, w]``.
+        Returns the inputs of `mlp1` ``[N, V, 4 C]``, features of the regions ``[N, C, H / 8, W / 8]``, and the features
+        that masks are drawn from ``[N, c, h, w]``.
         """
         pixels = images.permute(0, 3, 1, 2).float() / 127.5 - 1.0
-        pixels = torch.cat([pixels, _places(pixels)], 1)  # where a pixel is, as two more channels
-        found = self.vision_model(pixels)
+        pixels = torch.cat([pixels, _places(pixels)], 1)  # with the position as two more channels
+        features = self.vision_model(pixels)
         drawn = self.grounding_encoder.sam_encoder(pixels)
         if self.settings.places:
             where = F.adaptive_avg_pool2d(pixels[:, -2:], (drawn.shape[-2], drawn.shape[-1]))
             waves = torch.cat([where * (torch.pi / 2 * times) for times in range(1, _WAVES + 1)], 1)
-            drawn = torch.cat([drawn, waves.sin(), waves.cos()], 1)  # weighted sums of these peak at any place
-        return _four_as_one(found), found, drawn
+            drawn = torch.cat([drawn, waves.sin(), waves.cos()], 1)  # weighted sums of these can peak anywhere
+        return _four_as_one(features), features, drawn
 
     def region_word(
         self,
         features: Tensor,  # [N, C, y, x] of `see`
-        masks: Tensor,  # [N, h, w] bool; an empty one is read as nothing
+        masks: Tensor,  # [N, h, w] bool; an empty one gives zeros
     ) -> Tensor:
-        """Return ``[N, 1, D]``: the region as a word that the language model reads."""
+        """Return ``[N, 1, D]``: the region as a word for the language model."""
         if self.settings.region == "word":
             words = _four_as_one(features)
             share = F.adaptive_avg_pool2d(
                 masks[:, None].to(features.dtype), (features.shape[-2] // 2, features.shape[-1] // 2)
             )
             share = share.flatten(2) / share.sum((2, 3)).clamp(min=1e-6)[..., None]  # [N, 1, V]
-            places = self.language_model.positions[: words.shape[1]]  # where its words stand among those of the image
+            places = self.language_model.positions[: words.shape[1]]  # positions of the image's words
             seen: Tensor = self.mlp1(share @ words) + share @ places
             return seen + self.language_model.region
         cells = F.adaptive_avg_pool2d(masks[:, None].to(features.dtype), (features.shape[-2], features.shape[-1]))
         weight = cells / cells.sum((2, 3), keepdim=True).clamp(min=1e-6)
         pooled = (features * weight).sum((2, 3))
-        # As one of four cells of an image word: mlp1 reads both.
+        # In the form of an image word of four cells, as mlp1 reads both.
         word: Tensor = self.mlp1(pooled.repeat_interleave(4, 1))  # in the order of `_four_as_one`
         return word[:, None] + self.language_model.region
 
@@ -131,8 +130,8 @@ class VisionModel(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Return the features."""
-        found: Tensor = self.layers(pixels)
-        return found
+        features: Tensor = self.layers(pixels)
+        return features
 
 
 class LanguageModel(nn.Module):
@@ -150,27 +149,27 @@ class LanguageModel(nn.Module):
         self.norm = nn.LayerNorm(s.width)
         self.lm_head = nn.Linear(s.width, vocabulary, bias=False)
 
-    def forward(self, embedded: Tensor, read: list[Read] | None = None, *, given: Tensor | int = 0) -> Tensor:
-        """Return the states ``[N, T, D]`` of embedded words ``[N, T, D]``; no word reads a later one.
-
-        Args:
-            embedded: The words.
-            given: How many of the first words, of all rows or of each ``[N]``, are given and not written: these read
-                all of each other where the settings say so.
-            read: What was read before them, of each layer, which grows by these words: empty for the first call, after
-                which there is one word in a call.
-        """
+    def forward(
+        self,
+        embedded: Tensor,  # [N, T, D] the words
+        # Keys and values of the words before, per layer, to which these are added: empty for the first call, after
+        # which there is one word in a call
+        read: list[Read] | None = None,
+        *,
+        given: Tensor | int = 0,  # length of the prefix, of all rows or of each [N], with full attention if so set
+    ) -> Tensor:
+        """Return the states ``[N, T, D]`` of words; outside of the prefix no word reads a later one."""
         before = read[0].keys.shape[2] if read else 0
         count = embedded.shape[1]
         states = embedded + self.positions[before : before + count]
         past = read or [Read() for _ in self.layers]
-        mask = None if before else self._mask(count, given)  # one word behind others reads all of them
-        for layer, own in zip(self.layers, past, strict=True):
-            states = layer(states, own, mask)
+        mask = None if before else self._mask(count, given)  # a single word after others reads all of them
+        for layer, layer_read in zip(self.layers, past, strict=True):
+            states = layer(states, layer_read, mask)
         if read is not None and not read:
             read.extend(past)
-        found: Tensor = self.norm(states)
-        return found
+        normed: Tensor = self.norm(states)
+        return normed
 
     def _mask(self, count: int, given: Tensor | int) -> Tensor:
         """Return ``[T, T]`` or ``[N or 1, 1, T, T]`` bool: whether a word (row) reads another one (column)."""
@@ -200,10 +199,10 @@ class Layer(nn.Module):
     def forward(
         self,
         states: Tensor,  # the words
-        read: Read,  # what was read before them
+        read: Read,  # keys and values of the words before, to which these are added
         mask: Tensor | None,  # [..., T, T] bool, whether a word reads another one; None: all
     ) -> Tensor:
-        """Return ``[N, T, D]``; the words come behind those that were read, and are read now."""
+        """Return ``[N, T, D]``."""
         n, t, d = states.shape
         q, k, v = self.qkv_proj(self.norm1(states)).view(n, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
         if not read.keys.numel():
@@ -212,8 +211,8 @@ class Layer(nn.Module):
             read.keys, read.values = torch.cat([read.keys, k], 2), torch.cat([read.values, v], 2)
         mixed = F.scaled_dot_product_attention(q, read.keys, read.values, attn_mask=mask)
         states = states + self.out_proj(mixed.transpose(1, 2).reshape(n, t, d))
-        found: Tensor = states + self.linear2(F.gelu(self.linear1(self.norm2(states))))
-        return found
+        output: Tensor = states + self.linear2(F.gelu(self.linear1(self.norm2(states))))
+        return output
 
 
 class GroundingEncoder(nn.Module):
@@ -230,12 +229,12 @@ class GroundingEncoder(nn.Module):
 
 
 class MaskDecoder(nn.Module):
-    """A prompt modulates the features of the image; a pixel's logit and a confidence come out."""
+    """A prompt modulates the features of the image, which give the logit of each pixel."""
 
     def __init__(self, s: RegionSettings) -> None:
         super().__init__()
         c = s.channels
-        self._layers = 2 if s.places else 1  # a place and looks are two conditions
+        self._layers = 2 if s.places else 1  # two for the conjunction of place and appearance
         wide = (2 * self._layers + 1) * c + 1
         self.modulate = nn.Sequential(nn.Linear(s.prompt, 2 * c), nn.GELU(), nn.Linear(2 * c, wide))
         self.first = nn.Conv2d(c + 4 * _WAVES * s.places, c, 1)
@@ -244,24 +243,24 @@ class MaskDecoder(nn.Module):
 
     def forward(
         self,
-        features: Tensor,  # [N, C, h, w], where a pixel is among them if settings say so
+        features: Tensor,  # [N, C, h, w], with the position encoding if so set
         prompts: Tensor,  # [N, Z]
     ) -> Tensor:
         """Return logits ``[N, h, w]``."""
         c = self.first.out_channels
         *modulation, weight, bias = self.modulate(prompts).split([*[c] * (2 * self._layers + 1), 1], 1)
-        found = features
+        hidden = features
         for place, layer in enumerate([self.first, self.second] if self._layers == 2 else [self.first]):
-            scale, shift = (one[..., None, None] for one in modulation[2 * place : 2 * place + 2])
-            found = F.gelu(layer(found) * (1 + scale) + shift)
-        logits: Tensor = torch.einsum("nchw,nc->nhw", found, weight) / c**0.5 + bias[..., None]
+            scale, shift = (part[..., None, None] for part in modulation[2 * place : 2 * place + 2])
+            hidden = F.gelu(layer(hidden) * (1 + scale) + shift)
+        logits: Tensor = torch.einsum("nchw,nc->nhw", hidden, weight) / c**0.5 + bias[..., None]
         return logits
 
 
 def _convolution(
     inputs: int, outputs: int, size: int, stride: int, padding: int, *, dilation: int = 1
 ) -> tuple[nn.Module, ...]:
-    """Return a convolution, a norm over groups of channels, without which little of an image gets through, and GELU."""
+    """Return a convolution, a group norm, without which the signal of an image fades, and GELU."""
     layer = nn.Conv2d(inputs, outputs, size, stride, padding, dilation)
     nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
     return layer, nn.GroupNorm(4, outputs), nn.GELU()
@@ -299,7 +298,7 @@ class Words:
     def encode(self, texts: Sequence[str], longest: int) -> Tensor:
         """Return ``[N, L]`` int64: the words and END, then PAD; words that do not fit are cut off.
 
-        What is written like a special word is not a word: a caption cannot smuggle ``[SEG]`` into a prompt.
+        Special words are removed, so that a caption cannot put ``[SEG]`` into a prompt.
         """
         rows = [[self._numbers.get(word, UNKNOWN) for word in _TOKEN.findall(text.lower().replace("[seg]", " "))]
                 for text in texts]  # fmt: skip
@@ -308,9 +307,9 @@ class Words:
         return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows], dtype=torch.int64)
 
     def share(self, texts: Sequence[str]) -> float:
-        """Return the share of the words of texts that are known; 1 where there are none."""
-        found = [word in self._numbers for text in texts for word in _TOKEN.findall(text.lower())]
-        return sum(found) / len(found) if found else 1.0
+        """Return the share of known words in texts; 1 if there are no words."""
+        flags = [word in self._numbers for text in texts for word in _TOKEN.findall(text.lower())]
+        return sum(flags) / len(flags) if flags else 1.0
 
     def decode(self, ids: Tensor) -> list[str]:
         """Return the texts of ``[N, L]`` ids, each up to its END."""
@@ -321,16 +320,12 @@ class Words:
         return texts
 
 
-_NEVER = (PAD, SEG, UNKNOWN)
-"""Words that no caption may hold."""
+_NEVER = (PAD, SEG, UNKNOWN)  # words that no caption may hold
 
 
 @dataclass(frozen=True, eq=False)
 class SeenImages:
-    """What the encoders saw of N images; see `motionkit.contracts.policy.RegionPolicy.see`.
-
-    The projector is not part of it: it is trained, while the encoders are not.
-    """
+    """Features of the frozen encoders for N images, before the projector, which is trained; see `RegionPolicy.see`."""
 
     cells: Tensor
     regions: Tensor
@@ -368,8 +363,8 @@ class ShapesPolicy:
     def sees(self) -> str:
         """See `motionkit.contracts.policy.HasLimits`."""
         side = self.settings.image_size
-        whole = "every image squeezed to " if self.settings.resize else ""
-        return f"{whole}{side} x {side} pixels, masks of {self.settings.mask_size} x {self.settings.mask_size}"
+        squeezed = "every image squeezed to " if self.settings.resize else ""
+        return f"{squeezed}{side} x {side} pixels, masks of {self.settings.mask_size} x {self.settings.mask_size}"
 
     def known_words(self, texts: Sequence[str]) -> float:
         """See `motionkit.contracts.policy.HasLimits`."""
@@ -377,14 +372,14 @@ class ShapesPolicy:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Fingerprints of what options name: of its weights and words, as they are now."""
+        """Fingerprint of its weights and words, by option."""
         return {"checkpoint": fingerprint(fingerprint_tensors(self.network.state_dict()), *self.words.words)}
 
     def see(self, images: Sequence[NDArray[np.uint8]]) -> SeenImages:
         """See `RegionPolicy.see`."""
         side = self.settings.image_size
         images = self.sized(images)
-        if wrong := [one.shape for one in images if one.shape != (side, side, 3)]:
+        if wrong := [image.shape for image in images if image.shape != (side, side, 3)]:
             raise MotionkitError(
                 f"this policy sees images of {side} x {side} pixels, and one is {wrong[0][1]} x {wrong[0][0]}.",
                 why="it is the small one for the built-in shapes.",
@@ -393,9 +388,9 @@ class ShapesPolicy:
         return SeenImages(*self.network.see(torch.from_numpy(np.stack(images)).to(self.device)))
 
     def sized(self, images: Sequence[NDArray[np.uint8]]) -> Sequence[NDArray[np.uint8]]:
-        """Return images as the policy sees them: squeezed where it does so, else as they are."""
+        """Return images at the policy's size if it resizes, else unchanged."""
         side = self.settings.image_size
-        return [_squeezed(one, side) for one in images] if self.settings.resize else images
+        return [_squeezed(image, side) for image in images] if self.settings.resize else images
 
     @torch.no_grad()
     def sample_captions(
@@ -432,15 +427,15 @@ class ShapesPolicy:
         model = self.network.language_model
         prompt = self._caption_prompt(seen, masks)
         embedded = torch.cat([prompt, model.embed_tokens(ids[:, :-1])], 1)
-        states = model(embedded)[:, prompt.shape[1] - 1 :]  # the state before a word says that word
+        states = model(embedded)[:, prompt.shape[1] - 1 :]  # the state before a word predicts it
         logits = self._allowed(model.lm_head(states)) / temperature
-        every = logits.log_softmax(-1)
-        log_prob = every.gather(-1, ids[..., None])[..., 0]
-        entropy = -(every.exp() * every.masked_fill(every.isneginf(), 0.0)).sum(-1)
-        after = F.pad((ids == END).cumsum(1)[:, :-1], (1, 0)) > 0  # words behind the end are none
+        log_probs = logits.log_softmax(-1)
+        log_prob = log_probs.gather(-1, ids[..., None])[..., 0]
+        entropy = -(log_probs.exp() * log_probs.masked_fill(log_probs.isneginf(), 0.0)).sum(-1)
+        after = F.pad((ids == END).cumsum(1)[:, :-1], (1, 0)) > 0  # words after the end do not count
         mask = ~after & (ids != PAD)
         log_prob, entropy = torch.where(mask, log_prob, 0.0), torch.where(mask, entropy, 0.0)
-        return WordScores(log_prob, entropy, mask, every if whole else None)
+        return WordScores(log_prob, entropy, mask, log_probs if whole else None)
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """See `RegionPolicy.encode`."""
@@ -453,10 +448,10 @@ class ShapesPolicy:
         ids = torch.cat([ids, torch.full_like(ids[:, :1], PAD)], 1)
         rows = torch.arange(len(ids), device=self.device)
         place = (ids == END).int().argmax(1) + 1
-        ids[rows, place] = SEG  # the answer to a caption is the word [SEG] behind it
+        ids[rows, place] = SEG  # the answer to a caption is the word [SEG] after it
         words = self.network.mlp1(seen.cells)
-        found = model(torch.cat([words, model.embed_tokens(ids)], 1), given=words.shape[1] + place + 1)
-        states = found[rows, words.shape[1] + place]
+        outputs = model(torch.cat([words, model.embed_tokens(ids)], 1), given=words.shape[1] + place + 1)
+        states = outputs[rows, words.shape[1] + place]
         prompts: Tensor = self.network.text_hidden_fcs(states)
         return prompts
 
@@ -491,14 +486,12 @@ class ShapesPolicy:
 
 
 def _squeezed(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Return an image ``[H, W, 3]`` as ``[side, side, 3]``: all of it, stretched, as masks are."""
+    """Resize an image ``[H, W, 3]`` to ``[side, side, 3]`` without keeping its aspect, as masks are."""
     if image.shape == (side, side, 3):
         return image
     from PIL import Image
 
-    return np.asarray(
-        Image.fromarray(image).resize((side, side), Image.Resampling.BILINEAR)
-    )  # averages what it shrinks
+    return np.asarray(Image.fromarray(image).resize((side, side), Image.Resampling.BILINEAR))  # antialiased
 
 
 STARTER = Path(starter.__file__).parent / "weights" / "regions"
@@ -507,16 +500,16 @@ STARTER = Path(starter.__file__).parent / "weights" / "regions"
 def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> ShapesPolicy:
     """Open the policy that `options` names."""
     place = STARTER if options.checkpoint == "starter" else weights.located(options.checkpoint)
-    found = find_model(place, REGION_ARTIFACT, DOCUMENT)
-    if found is None:
+    model = find_model(place, REGION_ARTIFACT, DOCUMENT)
+    if model is None:
         raise MotionkitError(
             f"{options.checkpoint} is not a region policy.",
             fix="give a run of sa2va-rl or pretrain regions, or starter.",
         )
-    document = read_model(found.document, RegionDocument, KIND, f" policy, not {KIND}")
+    document = read_model(model.document, RegionDocument, KIND, f" policy, not {KIND}")
     network = weights.build(
         lambda: RegionNetwork(document.settings, len(SPECIAL) + len(document.words)),
-        {name: value.float() for name, value in weights.read(found.tensors).items()}, str(found.tensors),
+        {name: value.float() for name, value in weights.read(model.tensors).items()}, str(model.tensors),
     )  # fmt: skip
     resize = document.settings.resize or options.resize  # a policy that was trained so needs no option
     settings = document.settings.model_copy(update={"resize": resize})

@@ -47,11 +47,11 @@ class RegionSettings(Group):
 
 
 BEFORE = {"region": "pooled", "places": False, "attention": "causal", "resize": False}
-"""Settings that came later, with the values that stand for what was so before."""
+"""Settings that were added later, with the values of the time before."""
 
 
 class RegionOptions(Group):
-    """Where the policy comes from."""
+    """Origin of the policy."""
 
     checkpoint: str = Field(
         "starter", min_length=1, description="starter, or a run, checkpoint, folder or hub id of such a policy."

@@ -23,7 +23,7 @@ from motionkit.success.actor_settings import ActorSpec
 
 
 class SpatialSoftmax(nn.Module):
-    """The mean place of each channel, weighed by a softmax over its pixels (Levine et al. 2016, section 4.2).
+    """The mean position of each channel, weighted by a softmax over its pixels (Levine et al. 2016, section 4.2).
 
     Returns ``[N, 2 C]``: x of every channel, then y, in [-1, 1].
     """
@@ -38,10 +38,9 @@ class SpatialSoftmax(nn.Module):
 
 
 def shifted(pictures: Tensor, most: int) -> Tensor:
-    """Return pictures ``[N, C, H, W]``, each moved by up to so many pixels along each axis, its edge repeated.
+    """Shift pictures ``[N, C, H, W]`` by up to `most` pixels along each axis, with replicate padding.
 
-    Padding and a crop at random (Kostrikov et al. 2020, "Image augmentation is all you need"); torch's global generator
-    draws.
+    Padding and a random crop (Kostrikov et al. 2020, "Image augmentation is all you need"); torch's global generator.
     """
     count, _, height, width = pictures.shape
     moves = torch.randint(-most, most + 1, (2, count, 1), device=pictures.device)
@@ -71,8 +70,8 @@ class PixelFeatures(BaseFeaturesExtractor):
         """Read pictures ``[N, C, H, W]`` in [0, 1]."""
         if self.shift and self.training:
             pictures = shifted(pictures, self.shift)
-        found: Tensor = self.layers(pictures)
-        return found
+        features: Tensor = self.layers(pictures)
+        return features
 
 
 class Actor:
@@ -100,15 +99,15 @@ class Actor:
         return actions if self.spec.choices else actions.clip(self.spec.low, self.spec.high)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return its weights; actor and critic share the layers that read pictures, which have one name here."""
+        """Return its weights; layers that actor and critic share have one name."""
         return {name: parameter.detach() for name, parameter in self.network.named_parameters()}
 
     def load_tensors(self, tensors: Mapping[str, Tensor], origin: str = "the checkpoint") -> None:
         """Put weights back; strict."""
         first = {id(parameter): name for name, parameter in self.network.named_parameters()}
-        every = {name: first[id(value)] for name, value in self.network.state_dict(keep_vars=True).items()}
-        known = {name: tensors[own] for name, own in every.items() if own in tensors}
-        odd = {name: value for name, value in tensors.items() if name not in every}
+        names = {name: first[id(value)] for name, value in self.network.state_dict(keep_vars=True).items()}
+        known = {name: tensors[first_name] for name, first_name in names.items() if first_name in tensors}
+        odd = {name: value for name, value in tensors.items() if name not in names}
         weights.load_strict(self.network, {**known, **odd}, origin)
 
 
@@ -174,23 +173,23 @@ def load_actor(
 ) -> Actor:
     """Load an actor from its folder, from a run, or from one of a run's checkpoints."""
     folder = place.expanduser()
-    if (found := find_model(folder, ARTIFACT, DOCUMENT)) is None:
-        what = "is no folder of an actor" if folder.exists() else "does not exist"
+    if (model := find_model(folder, ARTIFACT, DOCUMENT)) is None:
+        fault = "is no folder of an actor" if folder.exists() else "does not exist"
         raise MotionkitError(
-            f"{folder} {what}.", fix="give a run of motionkit ppo or reward-collect --policy ppo, or RUN/actor."
+            f"{folder} {fault}.", fix="give a run of motionkit ppo or reward-collect --policy ppo, or RUN/actor."
         )
-    spec = read_model(found.document, _Document, KIND, ", no actor").spec
-    tensors = weights.read(found.tensors)
-    held = sum(one.numel() for one in tensors.values() if isinstance(one, torch.Tensor))
-    if spec.weights > held:  # before a network of that size is made
+    spec = read_model(model.document, _Document, KIND, ", no actor").spec
+    tensors = weights.read(model.tensors)
+    numbers = sum(tensor.numel() for tensor in tensors.values() if isinstance(tensor, torch.Tensor))
+    if spec.weights > numbers:  # before a network of that size is made
         raise MotionkitError(
-            f"{found.document} does not describe the weights beside it.",
-            why=f"it speaks of {spec.weights:,} or more, and there are {held:,}.",
+            f"{model.document} does not describe the weights in its folder.",
+            why=f"it is of {spec.weights:,} weights or more, and there are {numbers:,}.",
             fix="copy the folder again.",
         )
     actor = Actor(spec, device=device)
-    actor.load_tensors(tensors, str(found.tensors))
+    actor.load_tensors(tensors, str(model.tensors))
     odd = [name for name, values in actor.tensors().items() if not bool(values.isfinite().all())]
     if odd:
-        raise MotionkitError(f"{found.tensors} is damaged.", why=f"{odd[0]} is not finite.")
+        raise MotionkitError(f"{model.tensors} is damaged.", why=f"{odd[0]} is not finite.")
     return actor

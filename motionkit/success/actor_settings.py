@@ -1,4 +1,4 @@
-"""What an actor is made from. Imports no torch; `motionkit.success.actor` is the heavy half."""
+"""Settings and shape of an actor. Imports no torch; `motionkit.success.actor` is the heavy half."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from motionkit.errors import MotionkitError
 
 _Pixels = Annotated[int, Field(ge=1, le=8192)]
 _MOST_PIXELS, _MOST_WEIGHTS = 1 << 26, 10**9
-"""Numbers of an observation of all cameras together, and weights of the layers behind it."""
+"""Limits of the numbers of an observation of all cameras, and of the weights of the layers behind it."""
 
 _FAR = 3e38
 
@@ -26,7 +26,7 @@ class ActorSettings(Group):
 
 
 class ActorSpec(BaseModel):
-    """Everything that fixes the shape of an actor."""
+    """Shape of an actor."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -62,12 +62,12 @@ class ActorSpec(BaseModel):
         return self
 
     def require_fit(self, environment: Any, place: str) -> None:
-        """Refuse an environment that shows or takes something else."""
-        own = spec_of(self.kind, self.width, environment)
+        """Refuse an environment with other observations or actions."""
+        fitting = spec_of(self.kind, self.width, environment)
         for name in ("state_size", "cameras", "low", "high", "choices"):
             if name == ("cameras" if self.kind == "mlp" else "state_size"):
                 continue
-            mine, other = getattr(self, name), getattr(own, name)
+            mine, other = getattr(self, name), getattr(fitting, name)
             if mine != other:
                 raise MotionkitError(
                     f"the actor of {place} does not fit the environment.",

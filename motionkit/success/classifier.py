@@ -1,4 +1,4 @@
-"""Success classifiers: from one frame of each camera to the probability that a task is fulfilled."""
+"""Success classifiers: the probability of success from one frame of each camera."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Check(BaseModel):
 
     name: str  # short name
     status: Status  # ``ok``, ``warn`` or ``fail``
-    value: float | None  # what was measured; None where nothing could be
-    limit: str  # what it is held against, in words
-    meaning: str  # what it says, a sentence
+    value: float | None  # what was measured; None if it could not be
+    limit: str  # its limits, in words
+    meaning: str  # a sentence
 
 
 class Pretrained(BaseModel):
-    """The file that an encoder began with."""
+    """The pretrained file of an encoder."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -47,7 +47,7 @@ class Pretrained(BaseModel):
 
 
 class Card(BaseModel):
-    """Everything needed to use a classifier rightly."""
+    """Everything about a classifier except its weights."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -59,20 +59,19 @@ class Card(BaseModel):
     threshold: float = Field(0.5, ge=0, le=1)  # probability from which a frame is a success
     temperature: float = Field(1.0, gt=0, le=1e3)  # logits are divided by it
     bias: float = 0.0  # log odds added after that; see `motionkit.metrics.Calibration`
-    # What the frames were made with; empty where not known
-    environment: Mapping[str, Any] = Field(default_factory=dict)
+    environment: Mapping[str, Any] = Field(default_factory=dict)  # where the frames are from; empty if not known
     label_rule: str = ""  # what label 1 means, in words
     dataset: str = ""  # fingerprint of the training data
     pretrained: Pretrained | None = None  # the encoder's file, if any
     frozen: bool = False  # whether the encoder was left as it was
-    checks: tuple[Check, ...] = ()  # the checks on held-out episodes; empty before they were made
+    checks: tuple[Check, ...] = ()  # the checks on held-out episodes; empty before they are made
     heldout: Mapping[str, Any] = Field(default_factory=dict)  # figures on held-out episodes
     step: int = 0  # training steps behind the weights
-    origin: str = ""  # where it comes from, when it is not a run of motionkit
+    origin: str = ""  # where it is from, if it is not from a run of motionkit
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        """The checks that failed: a policy trained on such a classifier learns something else than the task."""
+        """The checks that failed; a policy trained on such a classifier learns something else than the task."""
         return tuple(check for check in self.checks if check.status == "fail")
 
     def seen(self) -> str:
@@ -81,7 +80,7 @@ class Card(BaseModel):
 
 
 def refuse_sizes(cameras: Mapping[str, tuple[int, int]]) -> None:
-    """Refuse cameras that no classifier takes."""
+    """Refuse too many cameras, and pictures that are too small or too large."""
     if len(cameras) > _CAMERAS or not all(_SMALLEST <= side <= _LARGEST for size in cameras.values() for side in size):
         raise MotionkitError(
             f"a classifier cannot look at {in_words(cameras)}.",
@@ -96,13 +95,13 @@ def in_words(cameras: Mapping[str, tuple[int, int]]) -> str:
 
 
 CHUNK = 256
-"""Frames that the network sees at a time: one pass over more is slower on a CPU, and takes memory."""
+"""Frames per pass of the network: more are slower on a CPU, and take memory."""
 
 _CALIBRATION = "calibration"
 
 
 class SuccessClassifier:
-    """Tells from one frame of each camera whether a task is fulfilled.
+    """Predicts from one frame of each camera whether a task is fulfilled.
 
     Example:
         >>> card = Card(architecture="small", cameras={"camera": (16, 16)})
@@ -113,12 +112,12 @@ class SuccessClassifier:
 
     def __init__(self, network: SuccessNetwork, card: Card, trained_on: TrainedOn | None = None) -> None:
         self._network, self.card = network, card
-        # Contents of the episodes that trained it and that chose its threshold.
+        # Fingerprints of the episodes that trained it and that chose its threshold.
         self.trained_on = TrainedOn.unknown() if trained_on is None else trained_on
 
     @classmethod
     def make(cls, card: Card) -> SuccessClassifier:
-        """Make one with random weights, by torch's global generator."""
+        """Make a classifier with random weights, by torch's global generator."""
         return cls(SuccessNetwork(card.architecture, card.cameras, card.hidden, card.blocks), card)
 
     @property
@@ -142,19 +141,23 @@ class SuccessClassifier:
         return self
 
     def logits(self, frames: Mapping[str, Tensor]) -> Tensor:
-        """Return uncalibrated logits ``[N]`` float32 of `frames`, without a graph and without dropout.
+        """Return uncalibrated logits ``[N]`` float32 of `frames`, without gradients and dropout.
 
-        Frames are uint8 RGB ``[N, H, W, 3]`` by camera, any device; other cameras than its own are not looked at.
+        Frames are uint8 RGB ``[N, H, W, 3]`` by camera, on any device; other cameras than the card's are ignored.
         """
         self.refuse(frames)
         count = len(next(iter(frames.values())))
         network = self._network
         training = network.training
         network.eval()
+
+        def chunk(values: Tensor, start: int) -> Tensor:
+            return as_images(values[start : start + CHUNK].to(self.device))
+
         try:
             with torch.no_grad():
                 parts = [
-                    network({name: self._chunk(frames[name], start) for name in self.card.cameras}).float()
+                    network({name: chunk(frames[name], start) for name in self.card.cameras}).float()
                     for start in range(0, count, CHUNK)
                 ]
         finally:
@@ -170,7 +173,7 @@ class SuccessClassifier:
         return Calibration(self.card.temperature, self.card.bias)(logits)
 
     def refuse(self, frames: Mapping[str, Tensor]) -> None:
-        """Raise a `MotionkitError` where frames do not fit; it names what the classifier and the frames have."""
+        """Refuse frames of another shape, type, camera or size."""
         wrong = [name for name, values in frames.items() if values.ndim != 4 or values.shape[-1] != 3]
         if wrong:
             raise MotionkitError(
@@ -181,11 +184,11 @@ class SuccessClassifier:
         if odd:
             raise MotionkitError(
                 f"frames of {odd[0]} are {str(frames[odd[0]].dtype).removeprefix('torch.')}, not uint8.",
-                why="values of 0 to 255 tell their range by their type; floats may be 0..1 or 0..255.",
+                why="the range of uint8 is known; floats may be 0..1 or 0..255.",
             )
 
     def refuse_cameras(self, cameras: Mapping[str, tuple[int, int]]) -> None:
-        """Raise a `MotionkitError` where cameras or sizes differ from the classifier's; it names both sides."""
+        """Refuse other cameras or sizes than the classifier's."""
         if all(tuple(cameras.get(name, ())) == tuple(size) for name, size in self.card.cameras.items()):
             return
         raise MotionkitError(
@@ -195,12 +198,12 @@ class SuccessClassifier:
         )
 
     def fingerprint(self) -> str:
-        """Return a hash of weights and calibration, the same wherever the classifier lies."""
-        found = hashlib.sha256()
+        """Return a hash of weights and calibration."""
+        digest = hashlib.sha256()
         for name, values in sorted(self.tensors().items()):
-            found.update(name.encode())
-            found.update(values.detach().cpu().contiguous().numpy().tobytes())
-        return found.hexdigest()[:16]
+            digest.update(name.encode())
+            digest.update(values.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights with temperature, bias and threshold: what a checkpoint holds."""
@@ -217,12 +220,9 @@ class SuccessClassifier:
         """Change values of the card."""
         self.card = self.card.model_copy(update=changes)
 
-    def _chunk(self, frames: Tensor, start: int) -> Tensor:
-        return as_images(frames[start : start + CHUNK].to(self.device))
-
 
 def split_calibration(tensors: Mapping[str, Tensor], card: Card) -> tuple[dict[str, Tensor], Card]:
-    """Return the weights alone, and the card with the calibration that was beside them."""
+    """Split `SuccessClassifier.tensors` into the weights and the card with their calibration."""
     rest = dict(tensors)
     numbers = rest.pop(_CALIBRATION, None)
     if numbers is None:
@@ -240,10 +240,10 @@ KIND, ARTIFACT, DOCUMENT = "success-classifier", "classifier", "classifier.json"
 
 
 def save_classifier(
-    folder: Path,  # created when absent
+    folder: Path,  # created if it is missing
     classifier: SuccessClassifier,
     *,
-    tensors: bool = True,  # write the weights too; a run does so when it ends, until then its checkpoints hold them
+    tensors: bool = True,  # write the weights too; until a run ends only its checkpoints hold them
 ) -> None:
     """Write ``classifier.json`` (the card), ``trained-on.json`` and ``model.safetensors``, each renamed into place."""
     document = {"schema": 1, "kind": KIND, **classifier.card.model_dump(mode="json")}
@@ -253,7 +253,7 @@ def save_classifier(
 
 
 def built(card: Card, tensors: dict[str, Tensor], origin: str) -> SuccessClassifier:
-    """Return a classifier with these weights, in eval mode; raises a `MotionkitError` where they do not fit."""
+    """Return a classifier with these weights, in eval mode."""
     network = weights.build(
         lambda: SuccessNetwork(card.architecture, card.cameras, card.hidden, card.blocks), tensors, origin
     )
@@ -275,18 +275,15 @@ def read_card(path: Path) -> Card:
 
 GUIDE_FILE = "checkpoint.pt"
 _KERNEL = re.compile(r"encoders\.([^.]+)\.pooling_layer\.kernel")
-_UNUSED = ("fc.weight", "fc.bias")
-"""ImageNet's last layer, which the guide's files hold and nothing uses."""
-
-_SCALE = 32
-"""Pixels of an image for one place of the feature map."""
+_UNUSED = ("fc.weight", "fc.bias")  # ImageNet's last layer, which is in the guide's files and not used
+_SCALE = 32  # pixels of an image per cell of the feature map
 
 
 def load_guide(path: Path) -> SuccessClassifier:
     """Load a classifier of the guide's own trainer; nothing in the file is executed.
 
-    Cameras and widths are read off the weights. The file says neither the size of its images nor a threshold: 32
-    pixels stand for a place of the feature map (64 for the guide's 2x2), and the threshold is 0.5.
+    Cameras and widths follow from the weights. The file has neither the size of its images nor a threshold: a cell of
+    the feature map is taken for 32 pixels (64 for the guide's 2x2), and the threshold is 0.5.
     """
     tensors = weights.find_tensors(weights.read(path))
     kernels = {} if tensors is None else {m[1]: value for name, value in tensors.items() if (m := _KERNEL.match(name))}
@@ -318,17 +315,17 @@ def read_pretrained(path: Path) -> tuple[dict[str, Tensor], Pretrained]:
     tensors = weights.find_tensors(weights.read(path))
     if tensors is None:
         raise MotionkitError(f"{path} holds no tensors.", fix="give resnet10_pretrained.pt, or leave it out.")
-    wanted = {name: value for name, value in tensors.items() if name not in _UNUSED}
-    weights.load_strict(ResNet10(), wanted, str(path))  # an error names what is missing and what is unknown
-    bad = [name for name, value in wanted.items() if not bool(value.isfinite().all())]
+    used = {name: value for name, value in tensors.items() if name not in _UNUSED}
+    weights.load_strict(ResNet10(), used, str(path))
+    bad = [name for name, value in used.items() if not bool(value.isfinite().all())]
     if bad:
         raise MotionkitError(f"{path} is damaged.", why=f"{bad[0]} is not finite.")
     with open_file(path) as file:
-        return wanted, Pretrained(name=path.name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+        return used, Pretrained(name=path.name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def start_from(network: SuccessNetwork, tensors: Mapping[str, Tensor]) -> None:
-    """Give the backbone of every camera the tensors of `read_pretrained`."""
+    """Load the tensors of `read_pretrained` into the backbone of every camera."""
     for encoder in network.encoders.values():
         if isinstance(encoder, ResNetEncoder):
             encoder.resnet_backbone.load_state_dict(dict(tensors), strict=True)
@@ -346,13 +343,13 @@ def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") ->
     path = weights.located(place)
     if path.is_file() and path.name == TENSORS:
         path = path.parent
-    if path.is_dir() and (found := find_model(path, ARTIFACT, DOCUMENT)) is not None:
-        held = weights.find_tensors(weights.read(found.tensors))
-        if held is None:
-            raise MotionkitError(f"{found.tensors} holds no tensors.", fix="copy the folder again.")
-        rest, card = split_calibration(held, read_card(found.document))
-        classifier = built(card, rest, str(found.tensors)).to(device)
-        classifier.trained_on = TrainedOn.read(found.document.parent)
+    if path.is_dir() and (model := find_model(path, ARTIFACT, DOCUMENT)) is not None:
+        stored = weights.find_tensors(weights.read(model.tensors))
+        if stored is None:
+            raise MotionkitError(f"{model.tensors} holds no tensors.", fix="copy the folder again.")
+        rest, card = split_calibration(stored, read_card(model.document))
+        classifier = built(card, rest, str(model.tensors)).to(device)
+        classifier.trained_on = TrainedOn.read(model.document.parent)
         return classifier
     if path.is_dir() and (path / GUIDE_FILE).is_file():
         path = path / GUIDE_FILE
@@ -364,5 +361,5 @@ def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") ->
 
 
 def newest_classifier_run(root: str | Path = "runs") -> Path | None:
-    """Return the newest run of ``reward-train`` below `root` that has come to its end; None without one."""
+    """Return the newest finished run of ``reward-train`` below `root`; None without one."""
     return newest_with(COMMAND, Path(ARTIFACT, DOCUMENT), root)

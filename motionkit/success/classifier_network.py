@@ -1,4 +1,4 @@
-"""The network: an encoder for each camera, and one head over all of them."""
+"""The network: an encoder per camera, and one head over all of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ Architecture = Literal["small", "resnet10"]
 
 _CHANNELS = (8, 16, 32)
 _SMALL_WIDTH, _SMALL_HEAD = 88, 64
-_GRID = 8
-"""The small network halves an image until its longer side is at most this."""
+_GRID = 8  # the small network halves an image until its longer side is at most this
 
 
 class _Centred(nn.Module):
-    """Turns values in 0 to 1 into -2 to 2: with values of one sign the first layers learn several times as slowly."""
+    """Maps 0 to 1 onto -2 to 2: the first layers learn several times as slowly from values of one sign."""
 
     def forward(self, images: Tensor) -> Tensor:
         return images * 4 - 2
@@ -46,8 +45,8 @@ class SmallEncoder(nn.Module):
 
     def pooled(self, features: Tensor) -> Tensor:
         """Return ``[N, features]`` of the backbone's map."""
-        found: Tensor = self.mlp(features.flatten(1))
-        return found
+        vector: Tensor = self.mlp(features.flatten(1))
+        return vector
 
 
 class ResNetEncoder(nn.Module):
@@ -68,8 +67,8 @@ class ResNetEncoder(nn.Module):
 
     def pooled(self, features: Tensor) -> Tensor:
         """Return ``[N, features]`` of the backbone's map."""
-        found: Tensor = self.mlp(self.pooling_layer(features))
-        return found
+        vector: Tensor = self.mlp(self.pooling_layer(features))
+        return vector
 
 
 class SuccessNetwork(nn.Module):
@@ -138,6 +137,6 @@ class SuccessNetwork(nn.Module):
 def as_images(frames: Tensor) -> Tensor:
     """Return ``[N, 3, H, W]`` in 0 to 1 of uint8 RGB ``[N, H, W, 3]``.
 
-    The result keeps its channels last in memory, which is what convolutions on a CPU are fastest with.
+    The result keeps the channels last in memory, for which convolutions on a CPU are fastest.
     """
     return frames.permute(0, 3, 1, 2).float().div_(255.0)

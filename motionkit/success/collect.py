@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
@@ -19,7 +20,6 @@ from motionkit.success.actor import ARTIFACT as ACTOR
 from motionkit.success.actor import Actor, load_actor, save_actor
 from motionkit.success.actor_settings import ActorSpec, spec_of
 from motionkit.success.collect_settings import POLICIES, QuotaSettings, RewardCollectSettings
-from motionkit.success.collected import Collected, start_anew
 from motionkit.success.environments.open import open_environment
 from motionkit.success.episodes import ARTIFACT, Collector, ColumnName, Quota, Trajectories
 from motionkit.success.ppo.backend import Sb3Ppo
@@ -30,6 +30,23 @@ from motionkit.success.reward_frames import Env
 from motionkit.training.base import Figure
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.steps import Parts, State, restore, run_steps
+
+
+class Collected:
+    """Episodes that a collector has written, as a part of checkpoints; see `motionkit.training.steps.Stateful`."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+
+    def state(self) -> State:
+        """Return the number of episodes, and those that are running."""
+        arrays, values = self._collector.state()
+        return State({name: torch.from_numpy(array) for name, array in arrays.items()}, values)
+
+    def load_state(self, state: State) -> None:
+        """Go back to it."""
+        self._collector.rewind({name: tensor.numpy() for name, tensor in state.tensors.items()}, state.values)
+
 
 Choose = Callable[[NDArray[Any]], NDArray[Any]]
 """``choose(observed) -> actions``."""
@@ -61,7 +78,7 @@ class Acting:
         return State(values={"taken": self._taken})
 
     def load_state(self, state: State) -> None:
-        """Put them back; where episodes go on, their copies show what they showed."""
+        """Put them back; if episodes go on, so do the observations."""
         self._taken = int(state.values["taken"])
         if self._taken and self._env.resumes:
             self._seen = self._env.seen()
@@ -78,7 +95,7 @@ def random_actions(environment: Environment) -> Choose:
 
 
 def scripted_actions(environment: Environment, name: str) -> Choose:
-    """Return the environment's own way to success."""
+    """Return the environment's scripted policy."""
     if not isinstance(environment, Scripted):
         raise MotionkitError(
             f"the environment {name} has no scripted policy.", fix="--policy ppo, --policy random or --policy RUN"
@@ -96,47 +113,47 @@ _MISSING = {
     "positive": "a classifier cannot be trained on them alone.",
     "negative": "a classifier of these alone has not seen what failure looks like.",
 }
-"""What is said where a class has no episode."""
+"""Reason why a class without episodes is a problem."""
 
 _logger = logging.getLogger("motionkit.reward_collect")
 
 
 def quota_of(settings: QuotaSettings) -> Quota:
-    """Return the quota that settings mean, where 0 is all."""
+    """Return the quota of settings, in which 0 is all."""
     limits = settings.positive, settings.negative, settings.positive_frames, settings.negative_frames
     return Quota(*(limit or None for limit in limits))
 
 
 def kept_of(collector: Collector) -> dict[str, float]:
     """Return the number of kept episodes of each class, by metric name."""
-    return {f"episodes/{name}": float(one["trajectories"]) for name, one in collector.counts.items()}
+    return {f"episodes/{name}": float(counts["trajectories"]) for name, counts in collector.counts.items()}
 
 
 def result_of(counts: Mapping[str, Mapping[str, int]], left_out: Mapping[str, int]) -> dict[str, Any]:
     """Return the summary of a run that collected: counts of each class, with a table and a sentence."""
     rows = [
-        [name, *(str(one[key]) for key in ("trajectories", "frames", "success_frames")), str(left_out[name])]
-        for name, one in counts.items()
+        [name, *(str(count[key]) for key in ("trajectories", "frames", "success_frames")), str(left_out[name])]
+        for name, count in counts.items()
     ]
-    missing = [name for name, one in counts.items() if not one["trajectories"]]
+    missing = [name for name, count in counts.items() if not count["trajectories"]]
     positive, negative = (counts[name]["trajectories"] for name in ("positive", "negative"))
-    said = f"{positive} episodes with a success and {negative} without."
+    sentence = f"{positive} episodes with a success and {negative} without."
     if missing:
-        said += f" There is no {missing[0]} one: {_MISSING[missing[0]]}"
-        _logger.warning("%s", said)
+        sentence += f" There is no {missing[0]} one: {_MISSING[missing[0]]}"
+        _logger.warning("%s", sentence)
     else:
-        _logger.info("%s", said)
+        _logger.info("%s", sentence)
     table = {
         "title": "Episodes",
         "columns": ["", "kept", "frames", "with success", "over the quota"],
         "rows": rows,
         "numbers": [1, 2, 3, 4],
     }
-    labels = {"1": sum(one["success_frames"] for one in counts.values())}
-    labels["0"] = sum(one["frames"] for one in counts.values()) - labels["1"]
+    labels = {"1": sum(count["success_frames"] for count in counts.values())}
+    labels["0"] = sum(count["frames"] for count in counts.values()) - labels["1"]
     return {
         "positive": dict(counts["positive"]), "negative": dict(counts["negative"]), "labels": labels,
-        "left_out": dict(left_out), "table": table, "verdict": said,
+        "left_out": dict(left_out), "table": table, "verdict": sentence,
     }  # fmt: skip
 
 
@@ -157,7 +174,7 @@ class ImportEpisodes:
         self.settings = settings
 
     def prepare(self) -> None:
-        """Look through all files."""
+        """Read all files once."""
         settings, default = self.settings, RewardCollectSettings()
         idle = [name for name in _IDLE if getattr(settings, name) != getattr(default, name)]
         if settings.run.num_steps != default.run.num_steps:
@@ -194,7 +211,7 @@ class ImportEpisodes:
             if (checkpoint := run.checkpoint()) is not None:
                 restore(parts, checkpoint)
             else:
-                start_anew(collector)
+                collector.clear()  # of an attempt that died before its first checkpoint
 
             def step_fn(step: int) -> Mapping[str, float]:
                 self.trajectories.add(step - 1, collector)
@@ -223,7 +240,7 @@ class RewardCollect:
         self.settings = settings
 
     def prepare(self) -> None:
-        """Open the environment and what acts in it."""
+        """Open the environment and the policy."""
         settings = self.settings
         self.device = set_up(settings, small=True)
         episodes = settings.episodes
@@ -237,8 +254,8 @@ class RewardCollect:
                 fix="choose one with a camera: motionkit plugins list environments",
             )
         self.actor = self._open_actor()
-        own = [Term(Env(EnvOptions()), 1.0, "step")]
-        self.scorer = Scorer(own, PpoSettings().scoring, episodes.num_envs, (), self.device)
+        terms = [Term(Env(EnvOptions()), 1.0, "step")]
+        self.scorer = Scorer(terms, PpoSettings().scoring, episodes.num_envs, (), self.device)
         self.env = ScoredEnv(self.environment, self._spec(), self.scorer, seed=settings.seed, watch=self._watch)
         self.learner = self._learner()
         self.inputs: dict[str, str] = {}
@@ -263,10 +280,10 @@ class RewardCollect:
         if self.settings.policy not in POLICIES and getattr(self, "actor", None) is not None:
             assert self.actor is not None
             return self.actor.spec
-        own = self.settings.actor
-        # What does not look needs no frames; an environment may show no state.
-        kind = own.kind if self.settings.policy == "ppo" or self.environment.state_size else "pixels"
-        return spec_of(kind, own.width, self.environment)
+        actor = self.settings.actor
+        # Policies that observe nothing get the state, which costs no frames; an environment may have none.
+        kind = actor.kind if self.settings.policy == "ppo" or self.environment.state_size else "pixels"
+        return spec_of(kind, actor.width, self.environment)
 
     def _learner(self) -> Sb3Ppo | Acting:
         settings = self.settings
@@ -290,10 +307,10 @@ class RewardCollect:
         self.collector.add(frames, step.success, step.done, seeds=seeds.tolist(), action=done, state=state)
 
     def _columns(self) -> dict[ColumnName, int]:
-        """Return the numbers of an action and of a state of the environment."""
+        """Return the widths of the environment's actions and states."""
         space: Any = self.environment.action_space
-        found: dict[ColumnName, int] = {"action": 1 if isinstance(space, Discrete) else int(np.prod(space.shape))}
-        return found | ({"state": self.environment.state_size} if self.environment.state_size else {})
+        columns: dict[ColumnName, int] = {"action": 1 if isinstance(space, Discrete) else int(np.prod(space.shape))}
+        return columns | ({"state": self.environment.state_size} if self.environment.state_size else {})
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -320,7 +337,7 @@ class RewardCollect:
             if (checkpoint := run.checkpoint()) is not None:
                 restore(parts, checkpoint)
             else:
-                start_anew(self.collector)
+                self.collector.clear()  # of an attempt that died before its first checkpoint
             if self.actor is not None and self.settings.policy == "ppo":
                 save_actor(run.artifact(ACTOR), self.actor, tensors=False)
 
@@ -340,5 +357,5 @@ class RewardCollect:
 
 
 def open_trainer(settings: RewardCollectSettings) -> RewardCollect | ImportEpisodes:
-    """Return what collects episodes, or what imports them."""
+    """Return the trainer that collects episodes, or the one that imports them."""
     return RewardCollect(settings) if settings.import_from is None else ImportEpisodes(settings)

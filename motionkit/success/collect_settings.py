@@ -8,14 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from motionkit.config import (
-    CheckpointSettings,
-    Chosen,
-    Cli,
-    Group,
-    RunSettings,
-    slot,
-)
+from motionkit.config import CheckpointSettings, Chosen, Cli, Group, RunSettings, slot
 from motionkit.plugins import Component
 from motionkit.success.ppo.settings import (
     FLOAT32,
@@ -83,7 +76,7 @@ class RewardCollectSettings(ActingSettings):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        found = {**super().idle(), **FLOAT32}
+        idle = {**super().idle(), **FLOAT32}
         if self.policy != "ppo":
             learned: dict[str, type[Group]] = {
                 "actor": CollectActorSettings,
@@ -91,8 +84,8 @@ class RewardCollectSettings(ActingSettings):
                 "optim": PpoOptimSettings,
             }
             keys = [f"{name}.{option}" for name, group in learned.items() for option in group.model_fields]
-            found |= dict.fromkeys(keys, "--policy is not ppo, so nothing is learned")
-        return found
+            idle |= dict.fromkeys(keys, "--policy is not ppo, so nothing is learned")
+        return idle
 
 
 component = Component(

@@ -1,4 +1,4 @@
-"""The protocol of success classifiers: open, measure on held-out episodes, write a folder where one is asked for."""
+"""The protocol of success classifiers: open one, measure it on held-out episodes, write a folder with ``--out``."""
 
 from __future__ import annotations
 
@@ -32,63 +32,60 @@ class Reward:
         self.settings, self.console = settings, console
 
     def measure(self, model: str, data: Sequence[str]) -> Result:
-        """Measure a classifier, that of the newest run where it is empty, on its held-out episodes or on `data`."""
-        return _measure(self.settings, model, data, self.console)
-
-
-def _measure(settings: RewardSettings, model: str, data: Sequence[str], console: Console) -> Result:
-    if settings.out is not None:
-        claim(settings.out, "reward", overwrite=settings.overwrite)
-    device = resolve_device(settings.device)
-    set_threads(settings.threads, device, small=True)
-    place = Path(model) if model else _newest()
-    classifier = load_classifier(place, device=device)
-    if settings.threshold is not None:
-        classifier.update(threshold=settings.threshold)
-    source, index, notes = _data(place, classifier, data)
-    episodes = source.episodes
-    refuse_one_class(episodes.labels[index])
-    with console.working(len(index)) as step:
-        report = measure_classifier(classifier, episodes, index, seed=settings.seed, progress=step)
-    title = f"{place}: {report.heldout['n']:,} frames of {report.heldout['episodes']} episodes"
-    document = {
-        "model": str(place),
-        "architecture": classifier.card.architecture,
-        "cameras": classifier.card.seen(),
-        "data": list(source.places),
-        "inputs": {"model": classifier.fingerprint(), "data": episodes.fingerprint},
-        "notes": notes,
-        **report.document(),
-    }
-    closing = [*notes, report.sentence]
-    if (out := settings.out) is not None:
-        page = write_evaluation(
-            out,
-            "reward",
-            document,
-            lambda: evaluation_page(document, report),
-            beside=lambda: save_strips(out / FILE, report.strips),
-        )
-        document["page"] = str(page)
-        closing.append(f"page: {page}")
-    return Result(document, tables=report.tables(title), closing=closing)
+        """Measure a classifier, by default that of the newest run, on its held-out episodes or on `data`."""
+        settings, console = self.settings, self.console
+        if settings.out is not None:
+            claim(settings.out, "reward", overwrite=settings.overwrite)
+        device = resolve_device(settings.device)
+        set_threads(settings.threads, device, small=True)
+        place = Path(model) if model else _newest()
+        classifier = load_classifier(place, device=device)
+        if settings.threshold is not None:
+            classifier.update(threshold=settings.threshold)
+        source, index, notes = _data(place, classifier, data)
+        episodes = source.episodes
+        refuse_one_class(episodes.labels[index])
+        with console.working(len(index)) as step:
+            report = measure_classifier(classifier, episodes, index, seed=settings.seed, progress=step)
+        title = f"{place}: {report.heldout['n']:,} frames of {report.heldout['episodes']} episodes"
+        document = {
+            "model": str(place),
+            "architecture": classifier.card.architecture,
+            "cameras": classifier.card.seen(),
+            "data": list(source.places),
+            "inputs": {"model": classifier.fingerprint(), "data": episodes.fingerprint},
+            "notes": notes,
+            **report.document(),
+        }
+        closing = [*notes, report.sentence]
+        if (out := settings.out) is not None:
+            page = write_evaluation(
+                out,
+                "reward",
+                document,
+                lambda: evaluation_page(document, report),
+                beside=lambda: save_strips(out / FILE, report.strips),
+            )
+            document["page"] = str(page)
+            closing.append(f"page: {page}")
+        return Result(document, tables=report.tables(title), closing=closing)
 
 
 def _newest() -> Path:
-    found = newest_classifier_run()
-    if found is None:
+    newest = newest_classifier_run()
+    if newest is None:
         raise MotionkitError(
             "there is no classifier to measure.",
             why="RUN was not given, and ./runs holds no finished run of reward-train.",
             fix="motionkit reward-train, or motionkit eval reward RUN",
         )
-    return found
+    return newest
 
 
 def _data(
     place: Path, classifier: SuccessClassifier, data: Sequence[str]
 ) -> tuple[Source, NDArray[np.int64], list[str]]:
-    """Return what to measure on, which frames of it, and what the user should know."""
+    """Return the episodes, the frames to measure on, and notes for the user."""
     run = run_of(place)
     if not data:
         if run is None:

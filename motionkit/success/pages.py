@@ -1,4 +1,4 @@
-"""Pages of learned rewards: what was collected, what a classifier is worth, what a trained actor does."""
+"""Pages of learned rewards: collected episodes, a classifier's figures, films of a trained actor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from motionkit.success.evaluation.checks import FILE, Strip, load_strips
 from motionkit.success.evaluation.report import RewardReport
 from motionkit.tracking import titled
 
-# What a success classifier comes to: checks, ROC, precision-recall, calibration, scores, and its worst errors.
+# A success classifier: checks, ROC, precision-recall, calibration, scores, and its worst errors.
 
 
 CHARTS = (
@@ -50,8 +50,7 @@ _HEADS = {
     "false alarm": "Taken for success, and none: what a policy would be rewarded for wrongly",
     "missed": "Success that was not seen",
 }
-_SHOWN = 96
-"""Least pixels that a frame is shown at."""
+_SHOWN = 96  # least pixels that a frame is shown at
 
 
 def reward(source: Source) -> str:
@@ -69,16 +68,15 @@ def reward(source: Source) -> str:
 
 
 def reward_sections(
-    # `motionkit.success.evaluation.report.RewardReport.document`; read with care, a file may hold anything
-    report: Mapping[str, Any],
+    report: Mapping[str, Any],  # `RewardReport.document`; not trusted, as all that is read from a file
     strips: Sequence[Strip],  # the worst errors
     tables: Sequence[Mapping[str, Any]],  # tables of figures as the console shows them
 ) -> str:
-    """Return checks, figures, charts and film strips; what is not there is left out."""
+    """Return checks, figures, charts and film strips, as far as they are there."""
     shown = "".join(
-        f"<h3>{escape(str(one.get('title', '')))}</h3>"
-        + table(one["columns"], one["rows"], numbers=range(1, 2), kind="cards")
-        for one in tables
+        f"<h3>{escape(str(figures.get('title', '')))}</h3>"
+        + table(figures["columns"], figures["rows"], numbers=range(1, 2), kind="cards")
+        for figures in tables
     )
     return (
         f"<h2>Held-out episodes</h2>{_tiles(report.get('heldout'))}{shown}"
@@ -89,7 +87,7 @@ def reward_sections(
 
 
 def film_strips(strips: Sequence[Strip]) -> str:
-    """Return the worst errors as rows of frames, each frame with its label and what was said of it."""
+    """Return the worst errors as rows of frames, each frame with its label and its probability."""
     if not strips:
         return f"<h2>Worst errors</h2>{note('No held-out frame is on the wrong side of the threshold.')}"
     words = (
@@ -98,9 +96,9 @@ def film_strips(strips: Sequence[Strip]) -> str:
     )
     parts = [note(words)]
     for kind, head in _HEADS.items():
-        own = [strip for strip in strips if strip.kind == kind]
-        if own:
-            parts.append(f"<h3>{escape(head)}</h3>" + "".join(map(_strip, own)))
+        of_kind = [strip for strip in strips if strip.kind == kind]
+        if of_kind:
+            parts.append(f"<h3>{escape(head)}</h3>" + "".join(map(_strip, of_kind)))
     return "<h2>Worst errors</h2>" + "".join(parts)
 
 
@@ -132,43 +130,43 @@ def png(image: NDArray[np.uint8]) -> str:
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def _tiles(found: object) -> str:
+def _tiles(heldout: object) -> str:
     names = {"auroc": "AUROC", "precision": "precision", "recall": "recall", "threshold": "threshold"}
-    values = found if isinstance(found, Mapping) else {}
+    values = heldout if isinstance(heldout, Mapping) else {}
     shown = {key: values.get(key) for key in names}
     return tiles((names[key], f"{value:.3f}") for key, value in shown.items() if isinstance(value, (int, float)))
 
 
-def _checks(found: object) -> str:
+def _checks(checks: object) -> str:
     rows, tones = [], []
-    for one in found if isinstance(found, list) else []:
-        if not isinstance(one, Mapping):
+    for check in checks if isinstance(checks, list) else []:
+        if not isinstance(check, Mapping):
             continue
-        value = one.get("value")
+        value = check.get("value")
         shown = f"{value:.3g}" if isinstance(value, (int, float)) else "-"
-        status = str(one.get("status"))
-        rows.append((one.get("name", ""), _MARKS.get(status, status), shown, one.get("limit", ""),
-                     one.get("meaning", "")))  # fmt: skip
+        status = str(check.get("status"))
+        rows.append((check.get("name", ""), _MARKS.get(status, status), shown, check.get("limit", ""),
+                     check.get("meaning", "")))  # fmt: skip
         tones.append(_TONES.get(status, ""))
     if not rows:
         return ""
     words = "A policy finds every weakness of its reward. Train none on a classifier that fails one of these."
     drawn = table(("check", "result", "value", "limit", "what it says"), rows, numbers=(2,))
-    for tone, row in zip(tones, rows, strict=True):  # the colour goes with the word, which says it by itself
+    for tone, row in zip(tones, rows, strict=True):  # the colour only repeats the word
         drawn = drawn.replace(f'<td data-label="result">{row[1]}</td>', f'<td data-label="result" class="{tone}">'
                               f"{row[1]}</td>", 1)  # fmt: skip
     return f"<h2>Checks</h2>{note(words)}{drawn}"
 
 
-def _charts(found: object, heldout: object) -> str:
-    if not isinstance(found, Mapping):
+def _charts(data: object, heldout: object) -> str:
+    if not isinstance(data, Mapping):
         return ""
     try:
         threshold = float(heldout["threshold"]) if isinstance(heldout, Mapping) else 0.5
-        bins = found["reliability"]
+        bins = data["reliability"]
         line = [(float(x), float(y)) for x, y in zip(bins["said"], bins["was"], strict=True)]
-        roc, pr = ([(float(x), float(y)) for x, y in found[name]] for name in ("roc", "pr"))
-        scores = {name: [int(many) for many in found["scores"][name]] for name in ("success", "other")}
+        roc, pr = ([(float(x), float(y)) for x, y in data[name]] for name in ("roc", "pr"))
+        scores = {name: [int(many) for many in data["scores"][name]] for name in ("success", "other")}
     except (KeyError, TypeError, ValueError):
         return note("The charts cannot be drawn: report.json is damaged.")
     even = Curve("even", [(0.0, 0.0), (1.0, 1.0)], dashed=True)
@@ -222,16 +220,16 @@ def frame(
 def _strip(strip: Strip) -> str:
     cells = [
         frame(
-            png(image), strip.frames.shape[2], f"{'success' if label > 0.5 else 'no success'}, {said:.2f}",
+            png(image), strip.frames.shape[2], f"{'success' if label > 0.5 else 'no success'}, {probability:.2f}",
             wrong=place == strip.at,
         )
-        for place, (image, said, label) in enumerate(zip(strip.frames, strip.before, strip.labels, strict=True))
+        for place, (image, probability, label) in enumerate(zip(strip.frames, strip.before, strip.labels, strict=True))
     ]  # fmt: skip
     head = f"{strip.episode}, step {strip.step}, camera {strip.camera}: {strip.probability:.3f}"
     return f'<p class="cap">{escape(head)}</p><div class="strip">{"".join(cells)}</div>'
 
 
-# What reward-collect collected: counts, when success comes, and film strips of both classes.
+# Episodes of reward-collect: counts, when success comes, and film strips of both classes.
 
 
 _STRIPS, _FRAMES = 3, 8
@@ -262,8 +260,8 @@ def collected(source: Source) -> str:
         ]
     )
     tables = "".join(
-        table(one["columns"], one["rows"], numbers=range(1, len(one["columns"])), kind="plain result")
-        for one in source.info.tables[:1]
+        table(summary["columns"], summary["rows"], numbers=range(1, len(summary["columns"])), kind="plain result")
+        for summary in source.info.tables[:1]
     )
     return f"<h2>Episodes</h2>{shown}{tables}{_first(episodes)}{_strips(episodes)}"
 
@@ -284,28 +282,28 @@ def _strips(episodes: Episodes) -> str:
     camera = next(iter(episodes.cameras))
     positive = np.array([record.positive for record in episodes.records])
     parts = [note(f"Camera {camera}, evenly spaced frames in the order of time. Framed: the task is fulfilled.")]
-    for name, own in (("positive", positive), ("negative", ~positive)):
-        numbers = np.flatnonzero(own)
+    for name, members in (("positive", positive), ("negative", ~positive)):
+        numbers = np.flatnonzero(members)
         if not len(numbers):
             parts.append(f"<h3>{_COLLECTED_HEADS[name]}</h3>{note('There is none.')}")
             continue
         chosen = numbers[np.linspace(0, len(numbers) - 1, min(_STRIPS, len(numbers))).astype(np.int64)]
         parts.append(
             f"<h3>{_COLLECTED_HEADS[name]}</h3>"
-            + "".join(_collected_strip(episodes, int(one), camera) for one in chosen)
+            + "".join(_collected_strip(episodes, int(number), camera) for number in chosen)
         )
     return "<h2>What the camera saw</h2>" + "".join(parts)
 
 
 def _collected_strip(episodes: Episodes, number: int, camera: str) -> str:
-    own: NDArray[np.int64] = np.flatnonzero(episodes.episode == number)
-    index = own[np.unique(np.linspace(0, len(own) - 1, _FRAMES).astype(np.int64))]
+    indices: NDArray[np.int64] = np.flatnonzero(episodes.episode == number)
+    index = indices[np.unique(np.linspace(0, len(indices) - 1, _FRAMES).astype(np.int64))]
     images = episodes.read(index)[camera]
-    every = max(1, round(max(images.shape[1:3]) / _SIDE))
+    stride = max(1, round(max(images.shape[1:3]) / _SIDE))
     cells = "".join(
         frame(
-            png(np.ascontiguousarray(image[::every, ::every])),
-            image.shape[1] // every,
+            png(np.ascontiguousarray(image[::stride, ::stride])),
+            image.shape[1] // stride,
             f"step {step}",
             good=label > 0.5,
         )
@@ -327,38 +325,40 @@ def success(source: Source) -> str:
     if not (folder / _INDEX).is_file():
         return ""
     try:
-        said = read_json(folder / _INDEX, list)
+        later = read_json(folder / _INDEX, list)
         earlier = read_json(before / _INDEX, list) if (before / _INDEX).is_file() else []
     except MotionkitError as error:
         return f"<h2>Episodes after training</h2>{note(f'The films cannot be shown: {error.message}')}"
     rows = []
-    for number, one in enumerate(said[:_MOST]):
+    for number, film in enumerate(later[:_MOST]):
         first = _film(before, earlier[number], "before: ") if number < len(earlier) else ""
-        if after := _film(folder, one, "after: " if first else ""):
+        if after := _film(folder, film, "after: " if first else ""):
             rows.append(f'<div class="strip pair">{first}{after}</div>')
     if not rows:
         return ""
-    # Runs that are older than this page have no films of before.
+    # Older runs have no films of before.
     title = "Episodes before and after training" if earlier else "Episodes after training"
     words = "The first held-out episodes, as the camera saw them" + (
         ": on the left before training, on the right after it, from the same start." if earlier else "."
     )
     more = " Below each: what the environment said of it" + (
-        ", and the reward." if any(one.get("predicted") is not None for one in said if isinstance(one, dict)) else "."
+        ", and the reward."
+        if any(isinstance(film, dict) and film.get("predicted") is not None for film in later)
+        else "."
     )
     return f"<h2>{title}</h2>{note(words + more)}{grid(rows)}"
 
 
-def _film(folder: Path, one: object, when: str) -> str:
-    if not isinstance(one, dict):
+def _film(folder: Path, film: object, when: str) -> str:
+    if not isinstance(film, dict):
         return ""
-    address = stored_picture(folder, one.get("file"), most=_BYTES)
+    address = stored_picture(folder, film.get("file"), most=_BYTES)
     if not address:
         return ""
-    words = when + _word(one.get("success"))
-    if one.get("predicted") is not None:
-        words += f"; reward: {_word(one.get('predicted'))}"
-    kind = "" if one.get("success") else ' class="wrong"'
+    words = when + _word(film.get("success"))
+    if film.get("predicted") is not None:
+        words += f"; reward: {_word(film.get('predicted'))}"
+    kind = "" if film.get("success") else ' class="wrong"'
     return f'<figure{kind}><img src="{address}" alt="{escape(words)}"><figcaption>{escape(words)}</figcaption></figure>'
 
 

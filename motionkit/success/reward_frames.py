@@ -17,7 +17,7 @@ from motionkit.text import Prompt
 
 
 class Env:
-    """Returns what the environment gave."""
+    """Returns the environment's own reward."""
 
     name = "env"
 
@@ -34,9 +34,6 @@ class SuccessReward:
 
     An episode's value is the k-th highest probability of its last n frames: k = n = 1 for ``last``, the highest of all
     frames for ``any``. With the output ``binary`` the score is whether that reaches the classifier's threshold.
-
-    Attributes:
-        place: Where it is from.
     """
 
     name = "success-classifier"
@@ -44,11 +41,10 @@ class SuccessReward:
 
     def __init__(self, options: SuccessOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
         self.options = options
-        self.place = place = _place(options.checkpoint)
-        # The classifier; its card says what it was trained on and which checks it failed
+        self.place = place = _place(options.checkpoint)  # where it is from
         self.classifier = load_classifier(place, device=device)
         _refuse_other(options, self.classifier.card, place)
-        # The same in words
+        # `place` in words
         self.origin = str(place) if options.checkpoint else f"{place}, the newest finished run of {COMMAND}"
         self.inputs = {"checkpoint": self.classifier.fingerprint()}  # its fingerprint, by the option that names it
 
@@ -69,14 +65,14 @@ class SuccessReward:
         inside = places >= 0
         rows, columns = inside.nonzero(as_tuple=True)
         chosen = frames[rows, places[rows, columns]]
-        said = self.classifier.probabilities({cameras[0]: chosen}).to(samples.device)
+        probabilities = self.classifier.probabilities({cameras[0]: chosen}).to(samples.device)
         values = torch.full((len(samples), reach), -torch.inf, device=samples.device)
-        values[rows, columns] = said
+        values[rows, columns] = probabilities
         k = self.options.k if self.options.mode == "k-of-n" else 1
         best = values.topk(min(k, reach), dim=1).values[:, -1] if reach >= k else values.new_zeros(len(samples))
         best = best.clamp_min(0.0)  # fewer than k frames: they cannot agree
-        found = self._scores(best)
-        return replace(found, total=torch.where(lengths > 0, found.total, torch.nan))
+        scores = self._scores(best)
+        return replace(scores, total=torch.where(lengths > 0, scores.total, torch.nan))
 
     def score_cameras(self, frames: Mapping[str, Tensor]) -> RewardScores:
         """Score single frames of all cameras, ``[N, H, W, 3]`` uint8 each."""
@@ -90,19 +86,19 @@ class SuccessReward:
 
 
 def _refuse_other(options: SuccessOptions, card: Card, place: Path) -> None:
-    """Refuse a classifier that is another one than the options describe; it is built from its own file alone."""
+    """Refuse a classifier that does not fit the options that describe one."""
     size = tuple(options.image_size[-2:])
     has: dict[str, tuple[object, object]] = {}
     if options.cameras and set(options.cameras) != set(card.cameras):
         has["cameras"] = ", ".join(card.cameras), ", ".join(options.cameras)
-    if size and any(tuple(own) != size for own in card.cameras.values()):
+    if size and any(tuple(seen) != size for seen in card.cameras.values()):
         has["image_size"] = card.seen(), "x".join(map(str, size))
     if card.architecture == "resnet10":
-        own = {"hidden": (card.hidden, options.hidden), "blocks": (card.blocks, options.blocks)}
-        has |= {name: pair for name, pair in own.items() if pair[1] and pair[0] != pair[1]}
-    for name, (mine, wanted) in has.items():
+        sizes = {"hidden": (card.hidden, options.hidden), "blocks": (card.blocks, options.blocks)}
+        has |= {name: pair for name, pair in sizes.items() if pair[1] and pair[0] != pair[1]}
+    for name, (mine, asked) in has.items():
         raise MotionkitError(
-            f"the classifier of {place} has {name} {mine}, and the settings say {wanted}.",
+            f"the classifier of {place} has {name} {mine}, and the settings say {asked}.",
             why="a classifier works with what it was trained with, which its checkpoint says.",
             fix=f"leave {name} out, or give another checkpoint.",
         )

@@ -54,7 +54,7 @@ from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and what it gives on the episodes that it was chosen on."""
+    """Calibration and threshold, with figures on the episodes that they were chosen on."""
 
     calibration: Calibration  # temperature and bias
     threshold: float  # probability from which a frame is a success
@@ -63,11 +63,7 @@ class Choice:
 
 
 def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learning_rate: float) -> Choice:
-    """Fit the calibration, choose the threshold, and measure.
-
-    Raises:
-        MotionkitError: A logit is not finite (exit code 1).
-    """
+    """Fit the calibration, choose the threshold, and measure."""
     if not bool(logits.isfinite().all()):
         raise out_of_range(
             "the classifier's output on the validation episodes is not finite.",
@@ -76,9 +72,9 @@ def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learn
     calibration = fit_calibration(logits, labels)
     # [N] probabilities: the threshold is chosen on them, AUROC on the logits, whose order is the same
     p = calibration(logits)
-    asked = settings.rule == "precision"
-    found = threshold_for_precision(p, labels, settings.precision) if asked else None
-    threshold = threshold_for_f(p, labels, settings.beta) if found is None else found
+    by_precision = settings.rule == "precision"
+    precise = threshold_for_precision(p, labels, settings.precision) if by_precision else None
+    threshold = threshold_for_f(p, labels, settings.beta) if precise is None else precise
     at = AtThreshold.of(p, labels, threshold)
     figures = {
         "classifier/auroc": classifier_auroc(logits, labels),
@@ -90,7 +86,7 @@ def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learn
         "classifier/threshold": threshold,
         "classifier/temperature": calibration.temperature,
     }
-    return Choice(calibration, threshold, not asked or found is not None, figures)
+    return Choice(calibration, threshold, not by_precision or precise is not None, figures)
 
 
 def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
@@ -137,7 +133,7 @@ class RewardTrain:
             name: split.frames(episodes, ids)
             for name, ids in (("train", split.train), ("val", split.val), ("test", split.test))
         }
-        # First weights of the network follow from the seed alone, whatever was drawn before
+        # The first weights depend on the seed alone.
         torch.manual_seed(settings.seed)
         card = Card(
             architecture=model.chosen, cameras=cameras_of(episodes, settings.data), hidden=model.hidden,
@@ -150,15 +146,15 @@ class RewardTrain:
             start_from(self.classifier.network, pretrained[0])
         self.classifier.to(self.device)
         self.labels = np.array(episodes.labels)
-        if settings.control.shuffle:  # those of test stay as they are: the report is to see what was learned
+        if settings.control.shuffle:  # not those of test, on which the report measures what was learned
             rng = np.random.default_rng(settings.seed)
             for part in ("train", "val"):
                 self.labels[self.parts[part]] = rng.permutation(self.labels[self.parts[part]])
-        own = self.parts["train"]
-        size = min(train.batch_size, len(own))
+        training = self.parts["train"]
+        size = min(train.batch_size, len(training))
         self._share = share_of(size, self.world, what="frames", flag="--batch-size")
         self.batches = FrameBatches(
-            own, self.labels[own], train.batch_size, negatives=train.negatives, seed=settings.seed
+            training, self.labels[training], train.batch_size, negatives=train.negatives, seed=settings.seed
         )
         steps = settings.run.num_steps or settings.epochs(self.batches.per_epoch) * self.batches.per_epoch
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
@@ -195,7 +191,7 @@ class RewardTrain:
         settings, classifier = self.settings, self.classifier
         write_record(run.artifact(RECORD), self.source, self.split)
         run.annotate(environment=dict(self.episodes.environment))
-        total, every = settings.run.num_steps, settings.train.val_every
+        total, interval = settings.run.num_steps, settings.train.val_every
         optim = settings.optim
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
         frozen = nn.ModuleList(classifier.network.backbones()) if settings.model.frozen else None
@@ -209,7 +205,7 @@ class RewardTrain:
 
         done = fit(
             run, settings, learner, lambda step: self._step(learner, seen, step),
-            measure=lambda step: self._validate(seen, step), every=every * self.batches.per_epoch,
+            measure=lambda step: self._validate(seen, step), every=interval * self.batches.per_epoch,
             worth=lambda figures: figures["classifier/average_precision"], begin=begin,
         )  # fmt: skip
         if done is None:
@@ -268,7 +264,7 @@ class RewardTrain:
         return choose(logits, labels, settings.threshold, learning_rate=settings.optim.learning_rate)
 
     def _validate(self, seen: Seen, step: int) -> dict[str, float]:
-        """Measure on the validation episodes; the weights of a checkpoint go with the threshold chosen here."""
+        """Measure on the validation episodes; a checkpoint keeps the calibration and threshold chosen here."""
         choice = self._choose(seen)
         calibration = choice.calibration
         self.classifier.update(

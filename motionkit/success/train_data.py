@@ -1,4 +1,4 @@
-"""What a classifier is trained on: opened episodes, frames as the network sees them, batches."""
+"""Training data of a classifier: opened episodes, batches, and frames as the network reads them."""
 
 from __future__ import annotations
 
@@ -34,42 +34,42 @@ class _Stream:
 
     def part(self, start: int, count: int) -> NDArray[np.int64]:
         """Return the frames at places `start` to ``start + count`` of the sequence."""
-        found: list[NDArray[np.int64]] = []
+        parts: list[NDArray[np.int64]] = []
         while count > 0:
             turn, place = divmod(start, len(self._frames))
             if self._round[0] != turn:
                 generator = generator_of(f"{self._name}/{self._seed}/{turn}")
                 order = torch.randperm(len(self._frames), generator=generator).numpy()
                 self._round = (turn, self._frames[order])
-            found.append(self._round[1][place : place + count])
-            start, count = start + len(found[-1]), count - len(found[-1])
-        return np.concatenate(found)
+            parts.append(self._round[1][place : place + count])
+            start, count = start + len(parts[-1]), count - len(parts[-1])
+        return np.concatenate(parts)
 
 
 class FrameBatches:
     """Batches with a fixed share of each label.
 
-    An epoch has as many steps as it takes to see as many frames as there are; with a fixed share, frames of the rarer
-    label come several times in it.
+    The batches of an epoch have as many frames as there are; with a fixed share, frames of the rarer label come several
+    times.
     """
 
     def __init__(
         self,
         frames: NDArray[np.int64],  # [N] frames to draw from
         labels: NDArray[np.float32],  # [N] their labels; both occur
-        size: int,  # frames of a batch; fewer when there are fewer
+        size: int,  # frames of a batch; fewer if there are fewer
         *,
         negatives: float,  # frames of label 0 for each of label 1; 0: as they come
         seed: int,  # fixes everything
     ) -> None:
         size = min(size, len(frames))
         self.per_epoch = -(-len(frames) // size)
-        one = labels > 0.5
+        positive = labels > 0.5
         if negatives:
             many = min(max(1, round(size / (1 + negatives))), size - 1)
             self._streams = [
-                (_Stream(frames[one], "reward-train/1", seed), many),
-                (_Stream(frames[~one], "reward-train/0", seed), size - many),
+                (_Stream(frames[positive], "reward-train/1", seed), many),
+                (_Stream(frames[~positive], "reward-train/0", seed), size - many),
             ]
         else:
             self._streams = [(_Stream(frames, "reward-train", seed), size)]
@@ -91,15 +91,15 @@ class Augmentation:
     world: World = field(default_factory=OneProcess)
 
     def __call__(self, images: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
-        """Return changed images ``[N, 3, H, W]`` in 0 to 1; each image by itself, all cameras by draws of their own."""
+        """Return changed images ``[N, 3, H, W]`` in 0 to 1, with independent draws per image and camera."""
         generator = generator_of(f"reward-train/augment/{self.seed}/{step}")
         return {name: self._changed(values, generator) for name, values in sorted(images.items())}
 
     def _changed(self, images: Tensor, generator: torch.Generator) -> Tensor:
         count, _, height, width = images.shape
-        everyone, own = rows_of(images, self.world)
+        everyone, mine = rows_of(images, self.world)
         if self.shift:
-            moves = torch.randint(-self.shift, self.shift + 1, (everyone, 2), generator=generator)[own]
+            moves = torch.randint(-self.shift, self.shift + 1, (everyone, 2), generator=generator)[mine]
             moves = moves.to(images.device)
             # Rows and columns are picked by index, clamped at the edges: no padding, no interpolation.
             rows = (torch.arange(height, device=images.device) + moves[:, :1]).clamp(0, height - 1)
@@ -108,17 +108,17 @@ class Augmentation:
             # Indexing with the channels last keeps the memory format: [N, H, W, 3].
             images = images.permute(0, 2, 3, 1)[place, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
         if self.brightness:
-            scale = 1 + self.brightness * (2 * torch.rand(everyone, 1, 1, 1, generator=generator)[own] - 1)
+            scale = 1 + self.brightness * (2 * torch.rand(everyone, 1, 1, 1, generator=generator)[mine] - 1)
             images = (images * scale.to(images.device)).clamp(0, 1)
         return images
 
 
 def generator_of(purpose: str) -> torch.Generator:
-    """Return a generator of its own for a purpose."""
+    """Return the random generator of a purpose."""
     return torch.Generator().manual_seed(stable_hash(purpose) % 2**63)
 
 
-# How the network sees frames: as images, or, where the encoder is frozen, as features that were computed once.
+# Inputs of the network: images, or, if the encoder is frozen, features that were computed once.
 
 
 class FrameSet(Protocol):
@@ -144,7 +144,7 @@ class Images:
         self._network, self._episodes, self._augmentation, self._device = network, episodes, augmentation, device
 
     def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
-        """Return ``[N]``, with a graph where one is wanted; images are changed in training steps (from 1) only."""
+        """Return ``[N]``; images are augmented in training steps (from 1) only."""
         images = _images(self._network, self._episodes, index, self._device)
         logits: Tensor = self._network(self._augmentation(images, step) if step else images)
         return logits
@@ -163,13 +163,11 @@ class Features:
         self._pages = MappedPages()
 
     def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
-        """Return ``[N]``; there are no images to change."""
-        found = {
-            name: torch.from_numpy(np.array(values[index])).to(self._device) for name, values in self._maps.items()
-        }
+        """Return ``[N]``; there is no augmentation."""
+        maps = {name: torch.from_numpy(np.array(values[index])).to(self._device) for name, values in self._maps.items()}
         for values in self._maps.values():
             self._pages.touched(values, len(index))
-        return self._network.head(found)
+        return self._network.head(maps)
 
 
 Seen = Images | Features
@@ -177,18 +175,14 @@ Seen = Images | Features
 
 
 def cache_features(
-    folder: Path,  # where the files go; created when absent
+    folder: Path,  # where the files go; created if it is missing
     network: SuccessNetwork,  # the network; its backbones stay as they are
     episodes: FrameSet,
     device: torch.device,  # where the network is
 ) -> Features:
-    """Compute the feature maps of all frames into files and return what reads them.
+    """Compute the feature maps of all frames into files, and return their reader.
 
-    They are computed again when a run is resumed: that takes seconds, and files that were cut short would not be
-    noticed.
-
-    Raises:
-        MotionkitError: The disk is full (exit code 1).
+    A resumed run computes them again: that takes seconds, and truncated files would not be noticed.
     """
     with disk_errors("store the encoder's features", folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -201,8 +195,8 @@ def cache_features(
         for start in range(0, len(episodes), CHUNK):
             index = np.arange(start, min(start + CHUNK, len(episodes)))
             with torch.no_grad():
-                found = network.features(_images(network, episodes, index, device))
-            for name, values in found.items():
+                features = network.features(_images(network, episodes, index, device))
+            for name, values in features.items():
                 written[name][start : start + len(index)] = values.float().cpu().numpy()
                 pages.touched(written[name], len(index))
         for part in written.values():
@@ -213,7 +207,7 @@ def cache_features(
 
 
 def all_logits(seen: Seen, index: NDArray[np.int64]) -> Tensor:
-    """Return the logits of many frames ``[N]`` on the CPU, without a graph; the network is in eval mode."""
+    """Return the logits of many frames ``[N]`` on the CPU, without gradients; the network is in eval mode."""
     with torch.no_grad():
         parts = [seen.logits(index[start : start + CHUNK]).float().cpu() for start in range(0, len(index), CHUNK)]
     return torch.cat(parts) if parts else torch.zeros(0)
@@ -227,24 +221,24 @@ def _images(
 
 
 RECORD = "data.json"
-"""What a run keeps of its data: where they are, their fingerprint, and which episodes are for what."""
+"""A run's record of its data: their paths, their fingerprint, and the split."""
 
 _COLLECT, _FOLDER = "reward-collect", "episodes"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Episodes with the words that name them."""
+    """Episodes and where they are from."""
 
     episodes: Episodes
     places: tuple[str, ...]  # folders that they were read from; of the guide's, those of successes and of others
     trajectories: bool  # whether they are the guide's files
-    labels: Path | None = None  # file of a person's labels; None for the data's own
-    note: str = ""  # how they were found, where the settings do not say; else empty
+    labels: Path | None = None  # file of a person's labels; None for those of the data
+    note: str = ""  # how they were found, if the settings do not name them; else empty
 
 
 def open_source(settings: RewardDataSettings, resume: Path | None) -> Source:
-    """Open what the settings name, or the newest finished run of reward-collect."""
+    """Open the data that the settings name, or the newest finished run of reward-collect."""
     if settings.positive_dir is not None and settings.negative_dir is not None:
         places = str(settings.positive_dir), str(settings.negative_dir)
         return _checked(reopen(places, trajectories=True, cameras=settings.cameras), settings)
@@ -260,13 +254,13 @@ def open_source(settings: RewardDataSettings, resume: Path | None) -> Source:
             why="--data was not given, and ./runs holds no finished run of reward-collect.",
             fix="motionkit reward-collect, then this command again; or --data FOLDER",
         )
-    found = reopen((str(newest),), trajectories=False, labels=settings.labels)
+    source = reopen((str(newest),), trajectories=False, labels=settings.labels)
     note = f"data: {newest}, the newest finished run of {_COLLECT}; --data names another"
-    return _checked(replace(found, note=note), settings)
+    return _checked(replace(source, note=note), settings)
 
 
 def reopen_record(record: Mapping[str, Any]) -> Source:
-    """Open what `read_record` gave again."""
+    """Open the data of a `read_record` again."""
     labels = record.get("labels")
     return reopen(
         record["places"], trajectories=record["trajectories"], labels=None if labels is None else Path(str(labels))
@@ -276,7 +270,7 @@ def reopen_record(record: Mapping[str, Any]) -> Source:
 def reopen(
     places: Sequence[str], *, trajectories: bool, cameras: Sequence[str] = (), labels: Path | None = None
 ) -> Source:
-    """Open folders again: one episode of each content, its frames compared with the hashes when they were written."""
+    """Open folders: one episode of each content, its frames compared with their hashes."""
     paths = [Path(place).expanduser() for place in places]
     if trajectories:
         episodes = open_trajectories(paths[0], paths[1], cameras=tuple(cameras))
@@ -295,7 +289,7 @@ def reopen(
 
 
 def newest_collection(root: str | Path = "runs") -> Path | None:
-    """Return the newest run of reward-collect below `root` that has come to its end; None without one."""
+    """Return the newest finished run of reward-collect below `root`; None without one."""
     for info in find(_COLLECT, root):
         if info.status == "done" and (info.directory / _FOLDER).is_dir():
             return info.directory
@@ -313,14 +307,14 @@ def counts_of(episodes: Episodes) -> list[str]:
     for place, record in enumerate(episodes.records):
         places.setdefault(record.source, []).append(place)
     lines = []
-    for source, own in places.items():
+    for source, members in places.items():
         inside = np.zeros(len(episodes.records), dtype=bool)
-        inside[own] = True
+        inside[members] = True
         frames = inside[episodes.episode]
         many, ones = int(frames.sum()), int((episodes.labels[frames] > 0.5).sum())
-        good = sum(episodes.records[place].positive for place in own)
+        good = sum(episodes.records[place].positive for place in members)
         lines.append(
-            f"{source}: {good:,} positive and {len(own) - good:,} negative trajectories, {many:,} frames: "
+            f"{source}: {good:,} positive and {len(members) - good:,} negative trajectories, {many:,} frames: "
             f"{ones:,} of label 1 ({ones / max(1, many):.1%}), {many - ones:,} of label 0"
         )
     return lines
@@ -342,28 +336,28 @@ def write_record(path: Path, source: Source, split: Split) -> None:
 def read_record(run: Path) -> dict[str, Any]:
     """Read `RECORD` of a run."""
     path = run / RECORD
-    found = read_json(path, dict, fix="name the data: --data FOLDER")
-    places, split = found.get("places"), found.get("split")
+    record = read_json(path, dict, fix="name the data: --data FOLDER")
+    places, split = record.get("places"), record.get("split")
     good = isinstance(places, list) and all(isinstance(place, str) for place in places) and places
     named = isinstance(split, Mapping) and all(isinstance(split.get(part), list) for part in ("train", "val", "test"))
-    if not good or not named or not isinstance(found.get("trajectories"), bool):
+    if not good or not named or not isinstance(record.get("trajectories"), bool):
         raise MotionkitError(f"{path} is damaged.", fix="name the data: --data FOLDER")
-    return found
+    return record
 
 
 def _checked(source: Source, settings: RewardDataSettings) -> Source:
-    """Return the source; refuse cameras that it lacks, and another size than the settings say."""
+    """Return the source; refuse cameras that it lacks, and another size than that of the settings."""
     has = source.episodes.cameras
     if missing := [name for name in settings.cameras if name not in has]:
         raise MotionkitError(
             f"there is no camera {missing[0]}.", why=f"the data have {in_words(has)}.", fix="--data.cameras NAME"
         )
     refuse_sizes(cameras_of(source.episodes, settings))
-    wanted = tuple(settings.image_size[-2:])
+    required = tuple(settings.image_size[-2:])
     for name, size in cameras_of(source.episodes, settings).items():
-        if wanted and tuple(size) != wanted:
+        if required and tuple(size) != required:
             raise MotionkitError(
-                f"images of {name} are {size[0]}x{size[1]}, and data.image_size says {wanted[0]}x{wanted[1]}.",
+                f"images of {name} are {size[0]}x{size[1]}, and data.image_size says {required[0]}x{required[1]}.",
                 why="a classifier is made for images of one size.",
                 fix="leave data.image_size out, or collect images of that size.",
             )
@@ -371,7 +365,7 @@ def _checked(source: Source, settings: RewardDataSettings) -> Source:
 
 
 def run_of(place: Path) -> Path | None:
-    """Return the run of reward-train that a run folder, its classifier or one of its checkpoints belongs to."""
+    """Return the run of reward-train of a run folder, of its classifier or of one of its checkpoints."""
     for folder in (place, *list(place.absolute().parents)[:3]):
         if (folder / RECORD).is_file():
             return folder
@@ -385,7 +379,7 @@ def held_out(run: Path, fingerprint: str) -> tuple[Source, NDArray[np.int64]]:
 
 
 def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
-    """Return the data of a run, and which of its episodes were for what."""
+    """Return the data of a run, and their split."""
     record = read_record(run)
     source = reopen_record(record)
     if source.episodes.fingerprint != fingerprint:
@@ -396,7 +390,7 @@ def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
             f"{source.places[0]}",
         )
     split = record["split"]
-    if record.get("schema") == 1:  # of before episodes were known by their content
-        contents = {one.id: one.content for one in source.episodes.records}
+    if record.get("schema") == 1:  # by ids; later ones are by content
+        contents = {episode.id: episode.content for episode in source.episodes.records}
         split = {part: [contents[name] for name in split[part] if name in contents] for part in split}
     return source, Split(*(tuple(split[part]) for part in ("train", "val", "test")))

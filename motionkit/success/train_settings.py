@@ -25,7 +25,7 @@ from motionkit.config import (
 from motionkit.plugins import Component
 from motionkit.training.guide_yaml import Reading, closed, leaves, reading
 
-# The keys of the reward-model guide's ``train_reward_model.yaml``, and what becomes of each.
+# The keys of the reward-model guide's ``train_reward_model.yaml``, and the settings that they set.
 
 
 KEYS: Mapping[str, str] = {
@@ -74,7 +74,7 @@ LEFT_OUT: Mapping[str, str] = {
     **dict.fromkeys(("reward.lr_sched", "reward.optim.lr_sched"), _SCHEDULE),
     **{f"reward.{key}": _STAGES for key in ("use_reward_model", "collect_data", "reward_model", "data_collection")},
 }
-"""Keys, or whole groups, that do nothing here, each with the reason."""
+"""Keys, or groups, that are ignored, each with the reason."""
 
 ROOTS = ("defaults", "hydra", "cluster", "runner", "reward")
 """First parts of the guide's names; none of them is a group here."""
@@ -85,60 +85,60 @@ def is_foreign(key: str) -> bool:
     return key.split(".")[0] in ROOTS
 
 
-def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> Foreign | None:
-    """Return what a file of the guide means here; see `motionkit.config.Settings.translate`.
+def translate(table: Mapping[str, Any], path: Path, known: Collection[str]) -> Foreign | None:
+    """Translate a file of the guide; see `motionkit.config.Settings.translate`.
 
-    Groups of motionkit's own may stand beside the guide's; they win.
+    The file may also have groups of motionkit; these win.
     """
     if not any(map(is_foreign, table)):
         return None
-    # What is left out as a whole may hold references that mean nothing here.
+    # Groups that are ignored may hold references that do not resolve here.
     stop = closed(LEFT_OUT, KEYS)
     values = {**table, **interpolate({key: value for key, value in table.items() if key not in stop}, path)}
     done = reading(path)
-    found = done.found
-    _read(done, dict(leaves({key: value for key, value in values.items() if key not in own}, LEFT_OUT)))
-    if "run.out" not in found.values and isinstance(runner := values.get("runner"), Mapping):
+    foreign = done.found
+    _read(done, dict(leaves({key: value for key, value in values.items() if key not in known}, LEFT_OUT)))
+    if "run.out" not in foreign.values and isinstance(runner := values.get("runner"), Mapping):
         parts = [runner[key] for key in ("output_dir", "experiment_name") if isinstance(runner.get(key), str)]
         if parts:
-            found.put("run.out", str(PurePosixPath(*parts)), "runner")
-    found.put("model.architecture", "resnet10", "the guide's model")
-    for name, value in leaves({key: values[key] for key in values if key in own}):  # what is motionkit's own wins
-        found.put(name, value, name)
+            foreign.put("run.out", str(PurePosixPath(*parts)), "runner")
+    foreign.put("model.architecture", "resnet10", "the guide's model")
+    for name, value in leaves({key: values[key] for key in values if key in known}):  # motionkit's settings win
+        foreign.put(name, value, name)
     done.finish(f"{path} is a config of the reward-model guide; read as")
-    found.notes.append("Paths count from the working folder.")
-    return found
+    foreign.notes.append("Paths count from the working folder.")
+    return foreign
 
 
 def _read(done: Reading, values: Mapping[str, Any]) -> None:
-    found = done.found
+    foreign = done.found
     if (task := values.get("runner.task_type")) not in ("embodied", None):
         message = "reward-train learns from images: embodied"
-        done.problems.append(Problem("runner.task_type", message, str(found.path), repr(task)))
-    done.rename(values, KEYS, LEFT_OUT, partial(_fitted, found))
+        done.problems.append(Problem("runner.task_type", message, str(foreign.path), repr(task)))
+    done.rename(values, KEYS, LEFT_OUT, partial(_fitted, foreign))
     if values.get("reward.model.freeze_encoder") is True:
-        found.notes.append(
+        foreign.notes.append(
             "freeze_encoder: true freezes an encoder that comes from a file. Without --model.pretrained FILE it is "
             "trained: the guide's code would freeze random weights, which see too little."
         )
-    if values.get("reward.model.use_pretrain") is False and "model.pretrained" in found.values:
-        del found.values["model.pretrained"]
+    if values.get("reward.model.use_pretrain") is False and "model.pretrained" in foreign.values:
+        del foreign.values["model.pretrained"]
         done.left["reward.model.pretrained_encoder_path"] = "use_pretrain is false"
         done.read.pop("reward.model.pretrained_encoder_path", None)
 
 
-def _fitted(found: Foreign, key: str, value: Any) -> Any:
-    """Bring a value into the form that it has here."""
+def _fitted(foreign: Foreign, key: str, value: Any) -> Any:
+    """Convert a value to motionkit's form."""
     if key == "reward.gpu_id":
         if value in (0, "0"):
-            found.notes.append("gpu_id 0 is --device auto: the first GPU where there is one.")
+            foreign.notes.append("gpu_id 0 is --device auto: the first GPU where there is one.")
             return "auto"
         return value
     if key == "reward.model.freeze_encoder" and isinstance(value, bool):
         return "auto" if value else "never"
     if key == "reward.save_dir" and isinstance(value, str):
         place = PurePosixPath(value)
-        # A run keeps its checkpoints in a folder of that name, so that save_dir is where the guide had it.
+        # A run has its checkpoints in a folder of that name: so they go where the guide has them.
         return str(place.parent) if place.name == "checkpoints" and place.parent.name else value
     if key in ("reward.model.image_keys", "reward.data.image_key") and isinstance(value, str):
         return [value]
@@ -312,7 +312,7 @@ class RewardTrainSettings(TrainerSettings):
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
-        """Return what the guide's ``train_reward_model.yaml`` means; see `Settings.translate`."""
+        """Translate the guide's ``train_reward_model.yaml``; see `Settings.translate`."""
         return translate(table, path, cls.model_fields)
 
     @classmethod
@@ -322,7 +322,7 @@ class RewardTrainSettings(TrainerSettings):
 
     @classmethod
     def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
-        """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
+        """Translate the guide's dotted names; see `Settings.translate_sets`."""
         done = reading("command line")
         _read(done, sets)
         return done.finish("names of the reward-model guide, read as")

@@ -1,4 +1,4 @@
-"""How often an actor fulfils its task: by the environment, and by a learned reward."""
+"""Success rate of an actor: by the environment, and by a learned reward."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Predict = Callable[[Frames], Flags]
 
 @dataclass(frozen=True)
 class Episodes:
-    """What E episodes came to."""
+    """Results of E episodes."""
 
     success: Flags  # [E] bool: the environment saw success after some step
     predicted: Flags | None  # [E] bool: the learned reward did; None without one
@@ -37,11 +37,11 @@ def start_seeds(purpose: str, seed: int, first: int, count: int) -> NDArray[np.i
 
 
 def run_episodes(
-    environment: Environment,  # its copies run so many episodes at a time; their episodes before are lost
+    environment: Environment,  # its copies run so many episodes at a time; their running episodes are lost
     act: Act,  # called before every step with states and frames
     seeds: NDArray[np.int64],  # [E] the starts
     *,
-    frames: bool = False,  # whether `act` needs frames; without, and with nothing else that needs them, none are drawn
+    frames: bool = False,  # whether `act` needs frames; they are drawn only if something needs them
     predict: Predict | None = None,  # a learned reward
     films: int = 0,  # episodes whose frames are kept
 ) -> Episodes:
@@ -53,8 +53,8 @@ def run_episodes(
     camera = next(iter(environment.cameras), "")
     for start in range(0, count, size):
         part = seeds[start : start + size]
-        own = np.arange(len(part))
-        # The last wave may need fewer copies than there are: the others run its first start again, and do not count.
+        rows = np.arange(len(part))
+        # The last batch may need fewer copies than there are: the others repeat its first start, and do not count.
         filled = np.concatenate([part, np.repeat(part[:1], size - len(part))])
         environment.reset(np.arange(size), filled)
         over = np.zeros(size, np.bool_)
@@ -67,9 +67,9 @@ def run_episodes(
                     roll.append(seen[camera][number].copy())
             step = environment.step(act(environment.states(), seen))
             seen = environment.frames() if drawing or predict is not None else {}
-            success[start + own] |= step.success[own] & ~over[own]
+            success[start + rows] |= step.success[rows] & ~over[rows]
             if predict is not None:
-                predicted[start + own] |= predict(seen)[own] & ~over[own]
+                predicted[start + rows] |= predict(seen)[rows] & ~over[rows]
             for number, roll in enumerate(rolls):
                 if step.done[number] and not over[number]:
                     roll.append(seen[camera][number].copy())
@@ -96,7 +96,7 @@ def rate_interval(hits: int, count: int) -> tuple[float, float]:
 
 
 def change_of(before: Flags, after: Flags, seed: int = 0) -> dict[str, object]:
-    """Return a rate before and after, from the same starts, with 95 % intervals of its change and of the one after."""
+    """Return a rate before and after, from the same starts, with 95 % intervals of its change and of the rate after."""
     rates = [flags[:, None].astype(np.float64) for flags in (before, after)]
-    found = compare(*rates, seed=seed, resamples=_RESAMPLES).document()
-    return {**found, "after_ci95": list(rate_interval(int(after.sum()), len(after)))}
+    change = compare(*rates, seed=seed, resamples=_RESAMPLES).document()
+    return {**change, "after_ci95": list(rate_interval(int(after.sum()), len(after)))}

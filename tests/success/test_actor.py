@@ -1,4 +1,4 @@
-"""An actor's document from a stranger: nothing of the size that it speaks of is made before the weights say so."""
+"""Hostile documents of actors: no network of their size is made before the weights are counted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_an_actor_has_at_least_the_weights_that_its_spec_says(spec: dict[str, An
 @pytest.mark.parametrize(
     ("spec", "change", "why"),
     [
-        (MLP, {"width": 4096}, "it speaks of 33"), (MLP, {"state_size": 1_000_000}, "it speaks of 16"),
+        (MLP, {"width": 4096}, "it is of 33"), (MLP, {"state_size": 1_000_000}, "it is of 16"),
         (MLP, {"state_size": 1_000_000, "width": 16_384}, "which are too many"),
         (CHOICES, {"choices": 1_000_000, "width": 16_384}, "which are too many"),
         (MLP, {"state_size": 0}, "it has none"), (PIXELS, {"cameras": {}}, "it has none"),

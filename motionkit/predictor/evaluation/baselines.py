@@ -17,12 +17,8 @@ class Extrapolation:
     """Goes on from the last frame at a speed that shrinks by a factor from frame to frame.
 
     Rotations move on in 6D and are made orthonormal again: less wrong after a second than turning on about a fixed
-    axis. Contacts stay as they are; with a command the root follows it.
-
-    Args:
-        names: Joint names.
-        fps: Frames per second.
-        keep: Factor: 0 holds the last pose, where it is; 1 keeps the speed; between them the speed dies away.
+    axis. Contacts stay as they are; with a command the root follows it. `keep` is the factor: 0 holds the last pose, 1
+    keeps the speed.
     """
 
     past = 2
@@ -42,12 +38,10 @@ class Extrapolation:
         return MotionState(matrix_from_6d(moved), steps, heights, last.contacts.expand(-1, frames, -1))
 
 
-# Motion matching as a baseline: what followed the most similar moment of the training clips.
+# Nearest neighbour: the future of the most similar moment of the training clips.
 
 
-_SPEED = 2.0
-"""Weight of how the pose changed, beside the pose: on CMU clips 2 to 10 do alike, 0 is worse by a fifth."""
-
+_SPEED = 2.0  # weight of the pose's change, relative to the pose: on CMU clips 2 to 10 do alike, 0 is worse by a fifth
 _AT_ONCE = 512
 
 
@@ -56,13 +50,7 @@ class Nearest:
 
     Rotations and height go on from the last known frame by the neighbour's changes, so that nothing jumps; steps and
     contacts are the neighbour's. With a command five points of the path count for the distance, and the root follows
-    the command.
-
-    Args:
-        names: Joint names.
-        fps: Frames per second.
-        windows: What to search; windows that are filled up are not used.
-        command: Whether there will be a command.
+    the command. Windows that are filled up are not used.
     """
 
     def __init__(self, names: tuple[str, ...], fps: float, windows: Windows, *, command: bool = False) -> None:
@@ -108,12 +96,7 @@ class Ridge:
     Joints are predicted from joints: 6D rotations of the last frame, and of the nine before it minus it; the target is
     the 6D of a future frame minus the last. Root rotation, height, steps and contacts are predicted from these and
     from their own history. With a command the joints read five points of the path as well, and the root follows it.
-
-    Args:
-        names: Joint names.
-        fps: Frames per second.
-        windows: What to fit to; windows that are filled up are not used.
-        command: Whether there will be a command.
+    Windows that are filled up are not used.
     """
 
     def __init__(self, names: tuple[str, ...], fps: float, windows: Windows, *, command: bool = False) -> None:
@@ -151,12 +134,12 @@ class Ridge:
         """Return the inputs of the joints, the command's points among them, and the further inputs of the root."""
         recent = known.part(known.frames - self.past)
         six = matrix_to_6d(recent.rotations)
-        own = torch.cat([six[:, :, 0], recent.heights[..., None]], dim=-1)
+        hips = torch.cat([six[:, :, 0], recent.heights[..., None]], dim=-1)
         pose = [_since_last(six[:, :, 1:].flatten(2))]
         if self._every and command is not None:
             pose.append(path_points(command, self._every))
         # Steps per second, so that the penalty weighs them about as it weighs rotations.
-        root = [_since_last(own), (recent.steps * self.fps).flatten(1), recent.contacts.flatten(1)]
+        root = [_since_last(hips), (recent.steps * self.fps).flatten(1), recent.contacts.flatten(1)]
         return torch.cat(pose, dim=1), torch.cat(root, dim=1)
 
     def _pose_targets(self, known: MotionState, truth: MotionState) -> Tensor:
@@ -199,7 +182,7 @@ class _Moments:
         self._shapes = [target.shape[1:] for target in targets]
         flat = [target.flatten(1) for target in targets]
         new = [inputs.sum(0), inputs.T @ inputs, *(part for y in flat for part in (y.sum(0), inputs.T @ y))]
-        self._sums = [old + one for old, one in zip(self._sums, new, strict=True)] if self._sums else new
+        self._sums = [old + addend for old, addend in zip(self._sums, new, strict=True)] if self._sums else new
         self._count += len(inputs)
 
     def fit(self, number: int, width: int) -> _Fit:

@@ -1,4 +1,4 @@
-"""What motion predictors are measured on, and the predictor itself."""
+"""The clips that a motion predictor is measured on, and opening the predictor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class EvalData:
 
     clips: ClipSet  # the clips of all splits
     windows: Windows  # windows to measure on
-    train: Windows | None  # windows to fit baselines to; None where no clip is for training
+    train: Windows | None  # windows to fit baselines to; None if no clip is for training
     notes: tuple[str, ...]  # what a person should know, a sentence each
 
 
@@ -43,7 +43,7 @@ def open_eval_data(
     """Read clips and cut them into windows."""
     splits: tuple[Split, ...] = ("train", split) if split != "train" else ("train",)
     clips = open_clip_set(names, fps, splits, retarget=retarget).in_order(joints)
-    said = ""
+    sentence = ""
     if trained is not None:
         clips, kept = leave_out(clips, split, trained)
         kept.require(
@@ -52,21 +52,11 @@ def open_eval_data(
             "give --data with other clips, or the folder that the predictor was trained on: it has clips of its own "
             "to measure on.",
         )
-        said = "" if STARTER in names and not kept.left_out else kept.sentence("clips")
+        sentence = "" if STARTER in names and not kept.left_out else kept.sentence("clips")
     windows = cut_windows(clips.split(split), past=past, future=future, stride=stride)
     fitting = [clip for clip in clips.clips if clip.split == "train"]
     train = cut_windows(fitting, past=past, future=future, stride=train_stride) if fitting else None
-    notes = [*([said] if said else []), *clips.notes]
-    if windows.short:
-        listed = ", ".join(windows.short[:3])
-        notes.append(
-            f"{len(windows.short)} of {len(windows.offsets)} clips are shorter than a window ({past} + {future} "
-            f"frames) and were filled up: {listed}; what is filled up does not count."
-        )
-    if windows.left_out:
-        notes.append(
-            f"{len(windows.left_out)} clips of a single frame were left out: {', '.join(windows.left_out[:3])}."
-        )
+    notes = [*([sentence] if sentence else []), *clips.notes, *windows.notes()]
     if train is None or not len(train.whole()):
         notes.append("no training clip is as long as a window: there is no ridge and no nearest row.")
     return EvalData(clips, windows, train, tuple(notes))
@@ -74,30 +64,21 @@ def open_eval_data(
 
 def find_predictor(path: str) -> FoundModel:
     """Say which motion predictor a run, a checkpoint or a folder holds."""
-    found = open_model(path)
-    if gives_of_model(found) != "predictor":
+    model = open_model(path)
+    if gives_of_model(model) != "predictor":
         raise MotionkitError(
-            f"{found.describe()}; eval mpl measures motion predictors.",
+            f"{model.describe()}; eval mpl measures motion predictors.",
             fix="motionkit eval mpl without a model measures the baselines.",
         )
-    return found
+    return model
 
 
-def open_predictor(found: FoundModel | None, chosen: Chosen | None, *, device: torch.device | str) -> Predictor | None:
-    """Open a predictor.
-
-    Args:
-        found: As `find_predictor` returns it.
-        chosen: ``--policy``, which has been checked to give a predictor.
-        device: Where it goes.
-
-    Returns:
-        The predictor; None where neither was given.
-    """
-    if found is not None and chosen is not None:
-        raise MotionkitError(f"MODEL ({found.path}) and --policy were both given.", fix="leave one of them out.")
-    if found is not None:
-        chosen = choose_one("policies", found.plugin, {"checkpoint": found.path})
+def open_predictor(model: FoundModel | None, chosen: Chosen | None, *, device: torch.device | str) -> Predictor | None:
+    """Open the predictor of `find_predictor` or of ``--policy``; None if neither was given."""
+    if model is not None and chosen is not None:
+        raise MotionkitError(f"MODEL ({model.path}) and --policy were both given.", fix="leave one of them out.")
+    if model is not None:
+        chosen = choose_one("policies", model.plugin, {"checkpoint": model.path})
     if chosen is None:
         return None
     predictor: Predictor = chosen.build(device=device, dataset=None)
@@ -105,14 +86,7 @@ def open_predictor(found: FoundModel | None, chosen: Chosen | None, *, device: t
 
 
 def require_fit(predictor: Predictor, clips: ClipSet, past: int, *, flag: str = "--data") -> None:
-    """Refuse a predictor of another skeleton or rate, or one that reads more frames than a window knows.
-
-    Args:
-        predictor: The predictor.
-        clips: The clips.
-        past: Known frames of a window.
-        flag: The option that names the clips.
-    """
+    """Refuse a predictor of another skeleton, or one that reads more than the `past` known frames of a window."""
     if tuple(predictor.names) != clips.names:
         other = [name for name in clips.names if name not in predictor.names]
         among = f", among them {other[0]}, which it does not know" if other else ""

@@ -22,8 +22,7 @@ GUIDE_NAMES: Mapping[str, str] = {
 }
 """Figure here, name in the guide. FootContact is the F1 of predicted contacts, where the guide counted slow joints."""
 
-_UP_TO = ("input_rot_geo_deg", "contact_f1")
-"""Figures that are over all frames up to a horizon already."""
+_UP_TO = ("input_rot_geo_deg", "contact_f1")  # figures that are over all frames up to a horizon already
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class FreeRunSettings:
 
 
 def guide_name(figure: str) -> str:
-    """Return a figure's name in the guide; empty where the guide has none.
+    """Return a figure's name in the guide; empty if the guide has none.
 
     Example:
         >>> guide_name("key_bone/left_knee/geo_deg")
@@ -49,8 +48,8 @@ def guide_name(figure: str) -> str:
     """
     head, _, rest = figure.partition("/")
     if head == "key_bone":
-        limb, _, what = rest.rpartition("/")
-        return f"KeyBone/{limb}/{GUIDE_NAMES[what]}"
+        limb, _, name = rest.rpartition("/")
+        return f"KeyBone/{limb}/{GUIDE_NAMES[name]}"
     return GUIDE_NAMES.get(figure, "")
 
 
@@ -82,34 +81,29 @@ def evaluate_freerun(
     stride: int = 5,  # frames between the beginnings of two free runs of a clip
     command: bool = False,  # give the predictor the path of the truth
 ) -> dict[str, float]:
-    """Return the guide's figures of free runs: means over their frames.
-
-    Returns:
-        The figures of `evaluate_teacher`, each also under ``FreeRun/``.
-    """
-    wanted = settings or FreeRunSettings()
-    windows, body = _windows(predictor, data, body, wanted, stride)
-    found = _figures(predictor, windows, body, wanted.horizon, command=command)
-    return found | {f"FreeRun/{name}": value for name, value in found.items()}
+    """Return the figures of `evaluate_teacher` in free runs, means over their frames; each also under ``FreeRun/``."""
+    settings = settings or FreeRunSettings()
+    windows, body = _windows(predictor, data, body, settings, stride)
+    figures = _figures(predictor, windows, body, settings.horizon, command=command)
+    return figures | {f"FreeRun/{name}": value for name, value in figures.items()}
 
 
 def free_figures(measured: Measured) -> dict[str, float]:
-    """Return the guide's names for a measurement at horizons: means over these, and of the last pose held.
+    """Return a measurement by the guide's names: means over the horizons as `evaluate_freerun` names them.
 
-    Returns:
-        As `evaluate_freerun`, ``FreeRun/GeoDeg/<ms>`` for each horizon, and the same figures of holding the last pose
-        under ``Hold/``, which `motionkit tune --metrics` judges by.
+    ``FreeRun/GeoDeg/<ms>`` is that of one horizon. Figures of the last pose held are under ``Hold/``;
+    `motionkit tune --metrics` judges by them.
     """
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for row, prefixes in (("model", ("", "FreeRun/")), ("hold", ("Hold/",))):
         for figure, values in measured.values.get(row, {}).items():
             mean = float(values.nanmean())
             if (name := guide_name(figure)) and math.isfinite(mean):
-                found |= {prefix + name: mean for prefix in prefixes}
+                figures |= {prefix + name: mean for prefix in prefixes}
     for key, value in zip(measured.horizons.keys, measured.values["model"]["geo_deg"].tolist(), strict=True):
         if math.isfinite(value):
-            found[f"FreeRun/GeoDeg/{key}"] = value
-    return found
+            figures[f"FreeRun/GeoDeg/{key}"] = value
+    return figures
 
 
 def _windows(
@@ -131,9 +125,8 @@ def _windows(
             fix="read the clips at the predictor's rate: open_clip_set(names, fps, splits).",
         )
     splits = {clip.split for clip in data.clips}
-    clips = [
-        clip for clip in data.clips if clip.split == next(one for one in ("test", "val", "train") if one in splits)
-    ]
+    chosen = next(split for split in ("test", "val", "train") if split in splits)
+    clips = [clip for clip in data.clips if clip.split == chosen]
     past = max(predictor.past, settings.warmup_steps)
     return cut_windows(clips, past=past, future=settings.horizon, stride=stride), Body.of(
         data.names, data.parents, data.fps
@@ -158,10 +151,10 @@ def _figures(predictor: Predictor, windows: Windows, body: Body, frames: int, *,
         for name, sides in terms.items():
             for total, part in zip((above, below), sides, strict=True):
                 total[name] = total.get(name, torch.zeros(())) + part.double().sum(0)
-    found = {}
+    figures = {}
     for name in above:
         place = slice(-1, None) if name in _UP_TO else slice(None)
         under = float(below[name][place].sum())
         if (known_as := guide_name(name)) and under > 0:
-            found[known_as] = float(above[name][place].sum()) / under
-    return found
+            figures[known_as] = float(above[name][place].sum()) / under
+    return figures

@@ -1,4 +1,4 @@
-"""Predictions that are kept to be looked at, each beside what really followed."""
+"""Predictions that are kept to be looked at, each with the truth."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from motionkit.motion import Motion
 from motionkit.motion.prediction import MotionState, follow, motion_of, path_errors, state_positions
 from motionkit.predictor.clips import ClipSet, StateClip, Windows
 from motionkit.predictor.evaluation.data import require_fit
-from motionkit.predictor.evaluation.long.measure import ALONG, DRAWN, MODEL, LongRuns
+from motionkit.predictor.evaluation.long.measure import ALONG, DRAWN, MODEL, LongRuns, longer
 from motionkit.predictor.evaluation.long.result import middle
 from motionkit.predictor.evaluation.measure import (
     BATCH,
@@ -35,9 +35,6 @@ from motionkit.predictor.evaluation.measure import (
     predict_checked,
 )
 from motionkit.runs import Run, disk_errors, write_bytes_atomic
-
-# Predictions that are kept to be looked at, each beside what really followed.
-
 
 FILE = "predictions.npz"
 
@@ -53,12 +50,12 @@ class KeptClip:
     key: str  # id of the clip
     rank: int  # its place among all clips, 1 for the largest GeoDeg
     start: float  # seconds of the clip before the window begins
-    # GeoDeg of the clip in degrees by milliseconds, mean over its windows; None where it ends before
+    # GeoDeg of the clip in degrees by milliseconds, mean over its windows; None if it ends before
     errors: Mapping[str, float | None]
     own: Mapping[str, float | None]  # the same of this window
     truth: Floats  # [T, J, 3] joints in metres, the known frames first
     predicted: Floats  # the same with the prediction after the known frames
-    # [2, T, 2] contacts of truth and prediction, left and right foot; None where they are not known
+    # [2, T, 2] contacts of truth and prediction, left and right foot; None if they are not known
     feet: Floats | None
 
 
@@ -71,7 +68,7 @@ class KeptPath:
     mean: float  # metres from the timed point, mean over what was predicted
     end: float  # metres at its end
     predicted: Floats  # [T, J, 3] joints in metres, the known frames first
-    path: Floats  # [T, 2] x and z that the root was asked to be at; over the known frames it is where it was
+    path: Floats  # [T, 2] x and z of the path's timed points; in the known frames those of the root
     feet: Floats  # [T, 2] contacts of the prediction
 
 
@@ -98,34 +95,31 @@ class Predictions:
     def save(self, path: Path) -> None:
         """Write an .npz file: ``truth`` and ``predicted`` ``[sum of T, J, 3]``, ``feet``, and JSON in ``about``.
 
-        Runs along paths are in ``along_predicted``, ``along_path`` and ``along_feet``, where there are any.
-
-        Raises:
-            OSError: It cannot be written.
+        Runs along paths, if any, are in ``along_predicted``, ``along_path`` and ``along_feet``.
         """
         about = {
             "clips": [
-                {"key": one.key, "rank": one.rank, "start": one.start, "errors": dict(one.errors),
-                 "own": dict(one.own), "frames": len(one.truth), "feet": one.feet is not None}
-                for one in self.clips
+                {"key": clip.key, "rank": clip.rank, "start": clip.start, "errors": dict(clip.errors),
+                 "own": dict(clip.own), "frames": len(clip.truth), "feet": clip.feet is not None}
+                for clip in self.clips
             ],
             "paths": [
-                {"title": one.title, "key": one.key, "mean": one.mean, "end": one.end, "frames": len(one.predicted)}
-                for one in self.paths
+                {"title": run.title, "key": run.key, "mean": run.mean, "end": run.end, "frames": len(run.predicted)}
+                for run in self.paths
             ],
             "predictor": self.predictor, "ranked": self.ranked, "known": self.known, "fps": self.fps,
             "names": self.names, "parents": self.parents,
         }  # fmt: skip
-        feet = [np.zeros((2, len(one.truth), 2)) if one.feet is None else one.feet for one in self.clips]
+        feet = [np.zeros((2, len(kept.truth), 2)) if kept.feet is None else kept.feet for kept in self.clips]
         along: dict[str, Any] = {
-            f"along_{name}": np.concatenate([getattr(one, name) for one in self.paths]).astype(np.float32)
+            f"along_{name}": np.concatenate([getattr(kept, name) for kept in self.paths]).astype(np.float32)
             for name in (_ALONG if self.paths else ())
         }
         buffer = io.BytesIO()
         np.savez_compressed(
             buffer,
-            truth=np.concatenate([one.truth for one in self.clips]).astype(np.float32),
-            predicted=np.concatenate([one.predicted for one in self.clips]).astype(np.float32),
+            truth=np.concatenate([kept.truth for kept in self.clips]).astype(np.float32),
+            predicted=np.concatenate([kept.predicted for kept in self.clips]).astype(np.float32),
             feet=np.concatenate(feet, axis=1).astype(np.float32),
             **along,
             about=np.array(json.dumps(about)),
@@ -149,7 +143,7 @@ class Predictions:
     @classmethod
     def _of(cls, arrays: Mapping[str, Floats], about: Mapping[str, Any]) -> Self:
         names, parents = tuple(map(str, about["names"])), tuple(map(int, about["parents"]))
-        counts = [int(one["frames"]) for one in about["clips"]]
+        counts = [int(kept["frames"]) for kept in about["clips"]]
         total, known = sum(counts), int(about["known"])
         shape = (total, len(names), 3)
         fits = arrays["truth"].shape == arrays["predicted"].shape == shape and arrays["feet"].shape == (2, total, 2)
@@ -160,10 +154,10 @@ class Predictions:
         feet = np.split(arrays["feet"], ends, axis=1)
         clips = tuple(
             KeptClip(
-                str(one["key"]), int(one["rank"]), float(one["start"]), _errors(one["errors"]), _errors(one["own"]),
-                truth[place], predicted[place], feet[place] if one["feet"] else None,
+                str(clip["key"]), int(clip["rank"]), float(clip["start"]), _errors(clip["errors"]),
+                _errors(clip["own"]), truth[place], predicted[place], feet[place] if clip["feet"] else None,
             )
-            for place, one in enumerate(about["clips"])
+            for place, clip in enumerate(about["clips"])
         )  # fmt: skip
         return cls(
             clips, str(about["predictor"]), int(about["ranked"]), known, float(about["fps"]), names, parents,
@@ -175,7 +169,7 @@ def _paths(arrays: Mapping[str, Floats], about: Any, joints: int, known: int) ->
     """Return the runs along paths; a file of an earlier motionkit has none."""
     if not about:
         return ()
-    counts = [int(one["frames"]) for one in about]
+    counts = [int(kept["frames"]) for kept in about]
     shapes = {"predicted": (joints, 3), "path": (2,), "feet": (2,)}
     parts = {}
     for name in _ALONG:
@@ -185,10 +179,10 @@ def _paths(arrays: Mapping[str, Floats], about: Any, joints: int, known: int) ->
         parts[name] = np.split(values, np.cumsum(counts)[:-1])
     return tuple(
         KeptPath(
-            str(one["title"]), str(one["key"]), float(one["mean"]), float(one["end"]),
+            str(kept["title"]), str(kept["key"]), float(kept["mean"]), float(kept["end"]),
             *(parts[name][place] for name in _ALONG),
         )
-        for place, one in enumerate(about)
+        for place, kept in enumerate(about)
     )  # fmt: skip
 
 
@@ -213,68 +207,72 @@ def keep_predictions(
     """
     errors = clip_errors(row)
     order = by_error(errors, horizons)
-    found = []
+    kept = []
     for place in chosen(order):
         clip = order[place]
         index = (windows.clip == clip).nonzero()[:, 0]
-        own = torch.cat([_window_errors(predictor, windows, part, horizons, command) for part in index.split(BATCH)])
-        near = int((own - errors[clip]).abs().nan_to_num(torch.inf)[:, _furthest(errors[clip], horizons)].argmin())
+        by_window = torch.cat(
+            [_window_errors(predictor, windows, part, horizons, command) for part in index.split(BATCH)]
+        )
+        near = int(
+            (by_window - errors[clip]).abs().nan_to_num(torch.inf)[:, _furthest(errors[clip], horizons)].argmin()
+        )
         window = index[near : near + 1]
         truth, predicted = _both(predictor, windows, window, command)
         joints = [_joints(state, windows.offsets[clip], clips) for state in (truth, predicted)]
         feet = torch.stack([truth.contacts, predicted.contacts]).float().numpy()
         begin = int(windows.starts[window] - windows.starts[index].min())
-        found.append(
+        kept.append(
             KeptClip(
                 windows.keys[clip], place + 1, begin / clips.fps, by_key(errors[clip], horizons),
-                by_key(own[near], horizons), joints[0], joints[1], feet if windows.contacts_known[clip] else None,
+                by_key(by_window[near], horizons), joints[0], joints[1], feet if windows.contacts_known[clip] else None,
             )
         )  # fmt: skip
     return Predictions(
-        tuple(found), name, len(order), windows.past, clips.fps, tuple(clips.names), tuple(clips.parents)
+        tuple(kept), name, len(order), windows.past, clips.fps, tuple(clips.names), tuple(clips.parents)
     )  # fmt: skip
 
 
 @torch.no_grad()
 def keep_paths(
     model: Predictor,
-    found: LongRuns,
+    long_runs: LongRuns,
     clips: ClipSet,  # skeleton and rate
 ) -> tuple[KeptPath, ...]:
     """Return the model's run along each drawn path, up to 10 seconds or the first time that was measured.
 
     Of each path the start is taken whose mean distance is nearest to that of all starts.
     """
-    runs, figures = found.runs[ALONG], found.rows[ALONG][MODEL]
+    runs, figures = long_runs.runs[ALONG], long_runs.rows[ALONG][MODEL]
     assert runs.path is not None
     shown = middle({"seconds": list(runs.ends)})
     mean = figures[f"path_mean/{shown}"]
     places = []
     for name in dict.fromkeys(runs.names):
-        own = torch.tensor([place for place, other in enumerate(runs.names) if other == name])
-        off = mean[own].nan_to_num(torch.inf)
-        places.append(int(own[(off - off.mean()).abs().argmin()]))
+        starts = torch.tensor([place for place, other in enumerate(runs.names) if other == name])
+        off = mean[starts].nan_to_num(torch.inf)
+        places.append(int(starts[(off - off.mean()).abs().argmin()]))
     frames, index = int(runs.ends[shown][0]), runs.index[places]
     path = runs.path[places, :frames].double()
     known = runs.windows.known(index)
     made = predict_checked(model, known, frames, path)
-    wanted = follow(known.then(replace(made, steps=path)).steps.double())[0].float().numpy()
-    whole = known.then(made)
+    path_places = follow(known.then(replace(made, steps=path)).steps.double())[0].float().numpy()
+    motion = known.then(made)
     kept = []
     for row, place in enumerate(places):
-        state, clip = whole.map(lambda values, row=row: values[row]), int(runs.windows.clip[index[row]])
+        state, clip = motion.map(lambda values, row=row: values[row]), int(runs.windows.clip[index[row]])
         kept.append(
             KeptPath(
                 DRAWN[runs.names[place]].title, runs.windows.keys[clip], float(mean[place]),
                 float(figures[f"path_end/{shown}"][place]), _joints(state, runs.windows.offsets[clip], clips),
-                wanted[row], state.contacts.float().numpy(),
+                path_places[row], state.contacts.float().numpy(),
             )
         )  # fmt: skip
     return tuple(kept)
 
 
 def _furthest(errors: Tensor, horizons: Horizons) -> int:
-    """Return the place of the furthest horizon that a clip reaches."""
+    """Return the index of the furthest horizon that a clip reaches."""
     reached = [place for place, value in enumerate(errors.isfinite().tolist()) if value]
     return max(reached, key=horizons.frames.__getitem__)
 
@@ -298,7 +296,7 @@ def _both(predictor: Predictor, windows: Windows, window: Tensor, command: bool)
     """Return truth and prediction of one window, ``[T, ...]`` with the known frames, as far as the clip goes."""
     last = windows.past + int(windows.valid[window])
     known = windows.known(window)
-    truth, predicted = (known.then(one).part(0, last) for one in _run(predictor, windows, window, command))
+    truth, predicted = (known.then(state).part(0, last) for state in _run(predictor, windows, window, command))
     return truth.map(lambda values: values[0]), predicted.map(lambda values: values[0])
 
 
@@ -322,7 +320,7 @@ class PathError(NamedTuple):
 
 
 class Continued(NamedTuple):
-    """A start pose and what follows."""
+    """Known frames and their prediction."""
 
     predicted: Motion  # known frames and the prediction after them
     truth: Motion | None  # the clip itself over the same time; None where it ends before
@@ -342,11 +340,7 @@ def continue_clip(
     path: Tensor | None = None,
     own_path: bool = False,  # ask for the clip's own path
 ) -> Continued:
-    """Predict what follows a part of a clip.
-
-    Returns:
-        The motions; with a path, that of the prediction has it as the track ``path``, which the player draws.
-    """
+    """Predict what follows a part of a clip; a path is in the prediction's track ``path``, which the player draws."""
     require_fit(predictor, clips, known, flag="--start")
     if start < 0 or start + known > clip.state.frames:
         least = predictor.past
@@ -367,29 +361,24 @@ def continue_clip(
                 f"{clip.key} ends with the start pose: there is no path of its own.", fix="an earlier --at."
             )
         path = rest.steps
-    asked = 0 if path is None else min(len(path), frames)
+    covered = 0 if path is None else min(len(path), frames)
     if path is not None:
-        path = path[:frames]
-        path = path if len(path) == frames else _longer(path, frames)
-    told = None if path is None else path[None]
-    found = predictor.predict(before.map(lambda values: values[None]), frames, command=told)
-    after = found.map(lambda values: values[0].double())
+        path = longer(path[None], frames)[0, :frames]
+    batch_path = None if path is None else path[None]
+    predicted = predictor.predict(before.map(lambda values: values[None]), frames, command=batch_path)
+    after = predicted.map(lambda values: values[0].double())
     truth = _motion(before.then(rest), clips, clip) if rest.frames == frames else None
     made, error = _motion(before.then(after), clips, clip), None
     if path is not None:
-        distance, heading = (values[:asked] for values in path_errors(after.steps, path.double()))
-        speeds = [float(steps[:asked, :2].norm(dim=-1).mean()) * clips.fps for steps in (after.steps, path)]
+        distance, heading = (values[:covered] for values in path_errors(after.steps, path.double()))
+        speeds = [float(steps[:covered, :2].norm(dim=-1).mean()) * clips.fps for steps in (after.steps, path)]
         error = PathError(
-            float(distance.mean()), float(distance[-1]), float(heading.mean()), asked / clips.fps, *speeds
+            float(distance.mean()), float(distance[-1]), float(heading.mean()), covered / clips.fps, *speeds
         )
-        wanted = _motion(before.then(replace(after, steps=path.double())), clips, clip).translations[:, 0]
-        made = replace(made, tracks={**made.tracks, "path": wanted[:, ::2]})
+        path_places = _motion(before.then(replace(after, steps=path.double())), clips, clip).translations[:, 0]
+        made = replace(made, tracks={**made.tracks, "path": path_places[:, ::2]})
     return Continued(made, truth, known / clips.fps, error)
 
 
 def _motion(state: MotionState, clips: ClipSet, clip: StateClip) -> Motion:
     return motion_of(state, names=clips.names, parents=clips.parents, offsets=clip.offsets, fps=clips.fps)
-
-
-def _longer(path: Tensor, frames: int) -> Tensor:
-    return torch.cat([path, path[-1:].expand(frames - len(path), -1)])

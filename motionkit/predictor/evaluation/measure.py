@@ -57,17 +57,17 @@ class Horizons:
         if not milliseconds:
             raise MotionkitError("no horizon was given.", fix="--horizons 100,200,400,1000")
         frames = []
-        for wanted in milliseconds:
-            exact = wanted * fps / 1000.0
+        for time in milliseconds:
+            exact = time * fps / 1000.0
             frames.append(round(exact))
             if abs(exact - frames[-1]) > 1e-3 or frames[-1] < 1:
                 near = sorted({max(1, int(exact)), int(exact) + 1})
                 raise MotionkitError(
-                    f"a horizon of {wanted:g} ms is not a frame at {fps:g} frames per second.",
+                    f"a horizon of {time:g} ms is not a frame at {fps:g} frames per second.",
                     why=f"the nearest frames are at {' and '.join(f'{1000 * n / fps:.6g}' for n in near)} ms.",
                     fix="--horizons with times of frames, or another --fps.",
                 )
-        return cls(tuple(f"{wanted:g}" for wanted in milliseconds), tuple(frames))
+        return cls(tuple(f"{time:g}" for time in milliseconds), tuple(frames))
 
 
 # Figures of predictions at horizons, as sums of windows: a figure of any set of clips is a quotient of two sums.
@@ -82,8 +82,7 @@ LIMBS = tuple(f"{side} {joint}" for side in ("left", "right") for joint in
 TRUTH_SKATE = "truth_skate"
 """Foot skate of the truth itself, which that of a prediction is compared with; the same for every predictor."""
 
-_SEAM = 3
-"""Known frames before the prediction that jerk needs to reach its first frame."""
+_SEAM = 3  # known frames before the prediction that jerk needs to reach its first frame
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class Body:
     parents: tuple[int, ...]  # parent of each joint
     fps: float  # frames per second
     limbs: Mapping[str, int]  # joints of `LIMBS` that are found by their names
-    # The joint of the left foot that stands longest, and of the right one; None where they are not found
+    # The joint of the left foot that stands longest, and of the right one; None if they are not found
     feet: tuple[int, int] | None
 
     @classmethod
@@ -176,7 +175,10 @@ def _up_to(
                 feet = places[:, seam.frames - 1 : seam.frames + frame, list(body.feet)]
                 rows[name].append(slide_terms(feet, truth.contacts[:, :frame], body.fps))
     terms: Terms = {
-        name: (torch.stack([one for one, _ in pairs], dim=1), torch.stack([two for _, two in pairs], dim=1))
+        name: (
+            torch.stack([numerator for numerator, _ in pairs], dim=1),
+            torch.stack([denominator for _, denominator in pairs], dim=1),
+        )
         for name, pairs in rows.items()
         if pairs
     }
@@ -190,35 +192,34 @@ def _up_to(
 BATCH = 256
 RESAMPLES = 1000
 FEWEST = 5
-"""Clips from which an interval says something."""
+"""Fewest clips for an interval."""
 
-_DRAWS = 100
-"""Samples of the bootstrap that are worked on at a time."""
+_DRAWS = 100  # samples of the bootstrap per batch
 
 Figures = dict[str, Tensor]
-"""``[B, H]`` of each figure, in each of B samples of the clips; NaN where it has no meaning."""
+"""``[B, H]`` of each figure, in each of B samples of the clips; NaN if it has no meaning."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What was found of one predictor, per clip."""
+    """Figures of one predictor, per clip."""
 
     sums: Mapping[str, tuple[Tensor, Tensor]]  # [C, H] above and below the fraction bar, by figure (`window_terms`)
     contact: Tensor  # [H, C, L] feet that stand, by the step of the predicted score, up to each horizon
     none: Tensor  # [H, C, L] feet that do not
 
     def figures(self, counts: Tensor) -> Figures:
-        """Return every figure, each clip counting as often as `counts` (``[B, C]``) says."""
+        """Return every figure, each clip counted `counts` (``[B, C]``) times."""
         counts = counts.double()
-        found: Figures = {}
+        figures: Figures = {}
         for name, (above, below) in self.sums.items():
             under = counts @ below
-            found[name] = (counts @ above) / torch.where(under > 0, under, torch.nan)
+            figures[name] = (counts @ above) / torch.where(under > 0, under, torch.nan)
         few = [auroc(part @ self.contact, part @ self.none) for part in counts.split(_DRAWS)]  # [H, B] each
-        found["contact_auroc"] = torch.cat(few, dim=1).T
-        teacher = found["teacher_geo_deg"]
-        found["free_teacher_ratio"] = found["geo_deg"] / torch.where(teacher > 0, teacher, torch.nan)
-        return found
+        figures["contact_auroc"] = torch.cat(few, dim=1).T
+        teacher = figures["teacher_geo_deg"]
+        figures["free_teacher_ratio"] = figures["geo_deg"] / torch.where(teacher > 0, teacher, torch.nan)
+        return figures
 
 
 @dataclass(frozen=True)
@@ -238,16 +239,16 @@ def fit_baselines(
     command: bool = False,  # whether there will be a command
 ) -> dict[str, Predictor]:
     """Return the baselines that every table has."""
-    own = data.names, data.fps
-    found: dict[str, Predictor] = {
-        "hold": Extrapolation(*own, keep=0.0),
-        "velocity": Extrapolation(*own, keep=1.0),
-        "damped": Extrapolation(*own, keep=DAMPED),
+    skeleton = data.names, data.fps
+    baselines: dict[str, Predictor] = {
+        "hold": Extrapolation(*skeleton, keep=0.0),
+        "velocity": Extrapolation(*skeleton, keep=1.0),
+        "damped": Extrapolation(*skeleton, keep=DAMPED),
     }
     if train is not None and len(train.whole()):
-        found["ridge"] = Ridge(*own, train, command=command)
-        found["nearest"] = Nearest(*own, train, command=command)
-    return found
+        baselines["ridge"] = Ridge(*skeleton, train, command=command)
+        baselines["nearest"] = Nearest(*skeleton, train, command=command)
+    return baselines
 
 
 @torch.no_grad()
@@ -293,7 +294,7 @@ def measure(
     *,
     seed: int = 0,
 ) -> Measured:
-    """Turn what was found into figures with intervals, and compare with the baselines."""
+    """Return figures with bootstrap intervals, and the skill over ``hold``."""
     generator = torch.Generator().manual_seed(seed)
     draws = torch.randint(clips, (RESAMPLES, clips), generator=generator)
     counts = torch.zeros(RESAMPLES, clips).scatter_add_(1, draws, torch.ones(RESAMPLES, clips))
@@ -313,7 +314,7 @@ def measure(
 
 
 def predict_checked(predictor: Predictor, known: MotionState, frames: int, command: Tensor | None) -> MotionState:
-    """Return what a predictor says, float64; refuse what is not a motion of as many frames."""
+    """Return a prediction, float64; refuse one of another shape or with values that are not finite."""
     predicted = predictor.predict(known, frames, command=command)
     if predicted.rotations.shape[1] != frames or predicted.rotations.shape[2:] != known.rotations.shape[2:]:
         raise MotionkitError(
@@ -334,7 +335,7 @@ def _teacher(
     for frame in horizons.frames:
         known, truth = windows.known(index, shift=frame - 1), windows.following(index, shift=frame - 1)
         path = None
-        if command:  # as long as any other; the window may end before, and the path then goes straight on
+        if command:  # as long as the path of any other call; beyond the window it repeats the last step
             path = torch.cat([truth.steps, truth.steps[:, -1:].expand(-1, frame - 1, -1)], dim=1)
         predicted = predict_checked(predictor, known, 1, path)
         turned = geodesic_degrees(predicted.rotations[:, 0, 1:], truth.rotations[:, 0, 1:]).mean(-1)
@@ -351,8 +352,8 @@ def _count(scored: Tensor, predicted: Tensor, truth: Tensor, valid: Tensor, clip
     places = ((truth > CONTACT).long() * clips + clip[:, None, None]) * levels + score_levels(predicted)
     for number, last in enumerate(horizons.frames):
         counts = (frames <= last) & (frames <= valid[:, None])  # [N, F]
-        found = torch.bincount(places[counts].flatten(), minlength=2 * clips * levels)
-        scored[:, number] += found.view(2, clips, levels)
+        counted = torch.bincount(places[counts].flatten(), minlength=2 * clips * levels)
+        scored[:, number] += counted.view(2, clips, levels)
 
 
 def _per_clip(values: Tensor, windows: Windows) -> Tensor:
@@ -366,12 +367,11 @@ def _per_clip(values: Tensor, windows: Windows) -> Tensor:
 LISTED = 10
 """Clips in the list of the worst."""
 
-_WORST, _MOST = 3, 8
-"""Clips that are shown from the bad end, and in all."""
+_WORST = 3  # worst clips that are kept to be looked at
 
 
 def clip_errors(row: Row) -> Tensor:
-    """Return GeoDeg of each clip, ``[C, H]`` degrees, mean over its windows; NaN where it ends before the horizon."""
+    """Return GeoDeg of each clip, ``[C, H]`` degrees, mean over its windows; NaN if it ends before the horizon."""
     above, below = row.sums["geo_deg"]
     return above / torch.where(below > 0, below, torch.nan)
 
@@ -382,10 +382,10 @@ def by_error(
 ) -> list[int]:
     """Return the clips from the worst to the best at the furthest horizon that any of them reaches."""
     for place in sorted(range(len(horizons.frames)), key=horizons.frames.__getitem__, reverse=True):
-        found = errors[:, place].tolist()
-        reached = [clip for clip, value in enumerate(found) if math.isfinite(value)]
+        values = errors[:, place].tolist()
+        reached = [clip for clip, value in enumerate(values) if math.isfinite(value)]
         if reached:
-            return sorted(reached, key=lambda clip: -found[clip])
+            return sorted(reached, key=lambda clip: -values[clip])
     return []
 
 
@@ -397,14 +397,13 @@ def chosen(order: Sequence[int]) -> list[int]:
         ([0, 1, 2, 50, 99], [0, 1, 2], [])
     """
     last = len(order) - 1
-    places = {*range(min(_WORST, len(order))), *((len(order) // 2, last) if order else ())}
-    return sorted(places)[:_MOST]
+    return sorted({*range(min(_WORST, len(order))), *((len(order) // 2, last) if order else ())})
 
 
 def worst_document(
-    rows: Mapping[str, Row],  # what was found, by predictor
-    name: str,  # whose worst clips
-    beside: str,  # whose GeoDeg on the same clips is given as well
+    rows: Mapping[str, Row],  # by predictor
+    name: str,  # the predictor
+    beside: str,  # a baseline whose GeoDeg on the same clips is given as well
     windows: Windows,  # where it was measured
     horizons: Horizons,  # as in `measure_row`
 ) -> dict[str, Any]:
@@ -414,20 +413,24 @@ def worst_document(
         ``of`` and ``beside``, the two names, and ``clips``, at most `LISTED`: ``clip``, ``windows``, ``geo_deg`` and
         ``beside`` by milliseconds.
     """
-    own, other = clip_errors(rows[name]), clip_errors(rows[beside])
+    errors, other = clip_errors(rows[name]), clip_errors(rows[beside])
     clips = [
         {
             "clip": windows.keys[clip],
             "windows": int((windows.clip == clip).sum()),
-            "geo_deg": by_key(own[clip], horizons),
+            "geo_deg": by_key(errors[clip], horizons),
             "beside": by_key(other[clip], horizons),
         }
-        for clip in by_error(own, horizons)[:LISTED]
+        for clip in by_error(errors, horizons)[:LISTED]
     ]
     return {"of": name, "beside": beside, "clips": clips}
 
 
 def by_key(values: Tensor, horizons: Horizons) -> dict[str, float | None]:
-    """Return ``[H]`` values by milliseconds; None where one is not finite."""
-    pairs = zip(horizons.keys, values.tolist(), strict=True)
-    return {key: value if math.isfinite(value) else None for key, value in pairs}
+    """Return ``[H]`` values by milliseconds; None for one that is not finite."""
+    return {key: finite(value) for key, value in zip(horizons.keys, values.tolist(), strict=True)}
+
+
+def finite(value: float) -> float | None:
+    """Return a value for a document: None if it is not finite."""
+    return value if math.isfinite(value) else None

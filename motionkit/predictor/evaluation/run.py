@@ -1,4 +1,4 @@
-"""The protocol from data to document."""
+"""The protocol from clips to document, tables and verdict."""
 
 from __future__ import annotations
 
@@ -20,18 +20,14 @@ from motionkit.predictor.evaluation.measure import (
     Body,
     Horizons,
     Measured,
+    by_key,
+    finite,
     fit_baselines,
     measure,
     measure_row,
     worst_document,
 )
 from motionkit.tracking import Metric, definition
-
-# The folder of an evaluation: its document, and predictions to look at.
-
-
-# What ``eval mpl`` returns: the document, the tables, and one sentence about who wins.
-
 
 MODEL, HOLD = "model", "hold"
 _SHOWN = (
@@ -42,19 +38,19 @@ _SHOWN = (
 
 
 def rows_document(measured: Measured) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Return ``rows``: by predictor, figure and milliseconds; null where a figure has no meaning."""
+    """Return ``rows``: by predictor, figure and milliseconds; None for a figure without meaning."""
     return {
-        row: {figure: _by_horizon(value, measured) for figure, value in figures.items() if figure != TRUTH_SKATE}
+        row: {figure: by_key(value, measured.horizons) for figure, value in figures.items() if figure != TRUTH_SKATE}
         for row, figures in measured.values.items()
     }
 
 
 def intervals_document(measured: Measured) -> dict[str, dict[str, dict[str, list[float | None]]]]:
-    """Return ``ci95`` as `rows_document`, a low and a high end each; empty with fewer clips than make sense."""
+    """Return ``ci95`` as `rows_document`, a low and a high end each; empty with fewer than 5 clips."""
     keys = measured.horizons.keys
     return {
         row: {
-            figure: {key: [_number(low), _number(high)] for key, low, high in zip(keys, *ends.tolist(), strict=True)}
+            figure: {key: [finite(low), finite(high)] for key, low, high in zip(keys, *ends.tolist(), strict=True)}
             for figure, ends in figures.items()
             if figure != TRUTH_SKATE
         }
@@ -65,7 +61,7 @@ def intervals_document(measured: Measured) -> dict[str, dict[str, dict[str, list
 def truth_document(measured: Measured) -> dict[str, dict[str, float | None]]:
     """Return the figures of the true motions that those of a prediction are compared with."""
     skate = next(iter(measured.values.values())).get(TRUTH_SKATE)
-    return {} if skate is None else {"skate": _by_horizon(skate, measured)}
+    return {} if skate is None else {"skate": by_key(skate, measured.horizons)}
 
 
 def best_baselines(measured: Measured) -> dict[str, str]:
@@ -93,9 +89,9 @@ def tables(measured: Measured, title: str) -> list[dict[str, Any]]:
     far = measured.horizons.frames.index(measured.horizons.last)
     others = []
     truth = {"skate": next(iter(measured.values.values())).get(TRUTH_SKATE)}
-    every: list[tuple[str, Mapping[str, Tensor | None]]] = [*measured.values.items(), ("truth", truth)]
+    with_truth: list[tuple[str, Mapping[str, Tensor | None]]] = [*measured.values.items(), ("truth", truth)]
     metrics = {name: definition(f"mpl/{name}") for name in _SHOWN}
-    for row, shown in every:
+    for row, shown in with_truth:
         others.append((row, *(_cell(metric, shown.get(name), far) for name, metric in metrics.items())))
     return [
         {"title": title, "columns": ["", *(f"{key} ms" for key in keys)], "rows": rows,
@@ -107,7 +103,7 @@ def tables(measured: Measured, title: str) -> list[dict[str, Any]]:
 
 
 def verdict(measured: Measured) -> str:
-    """Return who wins, in one sentence."""
+    """Return a sentence: whether the model beats every baseline."""
     best = best_baselines(measured)
     if MODEL not in measured.values:
         return "smallest GeoDeg: " + ", ".join(f"{row} at {key} ms" for key, row in best.items()) + "."
@@ -121,20 +117,8 @@ def verdict(measured: Measured) -> str:
     return f"a baseline is at least as good as the model: {', '.join(lost)}."
 
 
-def _by_horizon(value: Tensor, measured: Measured) -> dict[str, float | None]:
-    return {key: _number(number) for key, number in zip(measured.horizons.keys, value.tolist(), strict=True)}
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _cell(metric: Metric, value: Tensor | None, place: int) -> str:
     return "" if value is None else metric.text(float(value[place]))
-
-
-def _quiet(count: int, note: str) -> None:
-    """Show no progress."""
 
 
 def evaluate(
@@ -145,7 +129,7 @@ def evaluate(
     command: bool = False,  # whether all of them are given the path of the truth
     seed: int = 0,
     title: str = "",
-    progress: Callable[..., None] = _quiet,  # called with windows done, and the row they belong to
+    progress: Callable[..., None] = lambda count, note: None,  # called with windows done, and the row they belong to
     # Called with predictions to look at: of a few clips, the model's or else the best baseline's, and with `long` the
     # model's runs along drawn paths
     keep: Callable[[Predictions], object] | None = None,
@@ -164,9 +148,9 @@ def evaluate(
     predictors |= fit_baselines(clips, data.train, command=command)
     body = Body.of(clips.names, clips.parents, clips.fps)
     rows = {}
-    for name, one in predictors.items():
+    for name, candidate in predictors.items():
         step = partial(progress, note=name)
-        rows[name] = measure_row(one, data.windows, body, horizons, command=command, progress=step)
+        rows[name] = measure_row(candidate, data.windows, body, horizons, command=command, progress=step)
     measured = measure(rows, len(data.windows.offsets), horizons, seed=seed)
     documents = rows_document(measured)
     best = best_baselines(measured)

@@ -1,4 +1,4 @@
-"""Regions of files: which there are, in which split, read and scaled down when they are asked for."""
+"""Regions of files: an index of the usable ones, their splits, and reading on demand."""
 
 from __future__ import annotations
 
@@ -39,13 +39,12 @@ _log = logging.getLogger("motionkit.regions.datasets.settings")
 _VERSION = 2
 _SPLITS = ("", "train", "val", "test")
 _NAMED, _EVERY = 3, 10.0
-_WORTH_KEEPING = 2.0
-"""Seconds that a list must have taken to be kept."""
+_WORTH_KEEPING = 2.0  # indices that took fewer seconds are not cached
 
 
 @dataclass
 class LeftOut:
-    """What is left out: how many by reason, and the names of the first."""
+    """Counts of rows and regions that are left out, by reason, and the names of the first."""
 
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, list[str]] = field(default_factory=dict)
@@ -63,7 +62,7 @@ class LeftOut:
         return sum(count for reason, count in self.counts.items() if reason not in BY_DESIGN)
 
     def said(self) -> str:
-        """Return counts and names in words; empty when nothing is left out."""
+        """Return counts and names in words; empty if nothing is left out."""
         parts = []
         for reason, count in sorted(self.counts.items(), key=lambda pair: -pair[1]):
             more = ", ..." if count > len(self.first[reason]) else ""
@@ -87,13 +86,11 @@ class Index:
 
 
 def open_index(source: Source, *, max_pixels: int, verify: bool) -> Index:
-    """Return the usable regions, from the cache where they were looked at before."""
-    key = sha256(json.dumps([_VERSION, type(source).__name__, source.mark, max_pixels, verify]).encode()).hexdigest()[
-        :24
-    ]
-    path = cache_folder() / f"regions-{key}.npz"
-    if (found := _from_cache(path)) is not None:
-        return found
+    """Return the usable regions, from the cache if they are in it."""
+    key = sha256(json.dumps([_VERSION, type(source).__name__, source.mark, max_pixels, verify]).encode()).hexdigest()
+    path = cache_folder() / f"regions-{key[:24]}.npz"
+    if (cached := _from_cache(path)) is not None:
+        return cached
     begun = time.monotonic()
     index = _make(source, max_pixels=max_pixels, verify=verify)
     if time.monotonic() - begun > _WORTH_KEEPING:
@@ -106,11 +103,11 @@ def _make(source: Source, *, max_pixels: int, verify: bool) -> Index:
     areas: list[float] = []
     left_out = LeftOut()
     pictures = _Pictures(max_pixels, verify)
-    said = time.monotonic()
+    logged = time.monotonic()
     for number in range(len(source)):
-        if (now := time.monotonic()) - said > _EVERY:
+        if (now := time.monotonic()) - logged > _EVERY:
             _log.info("%s: looked at %s of %s rows", source.place, f"{number:,}", f"{len(source):,}")
-            said = now
+            logged = now
         try:
             record = source.record(number)
             facts = pictures.facts(record)
@@ -134,7 +131,7 @@ def _make(source: Source, *, max_pixels: int, verify: bool) -> Index:
 
 
 class _Pictures:
-    """Looks at each picture once."""
+    """Reads the facts of each picture once."""
 
     def __init__(self, max_pixels: int, verify: bool) -> None:
         self._max_pixels, self._verify = max_pixels, verify
@@ -149,32 +146,32 @@ class _Pictures:
                 self._known[key] = look(data, max_pixels=self._max_pixels, decode=self._verify)
             except UnusableError as error:
                 self._known[key] = error
-        found = self._known[key]
-        if isinstance(found, UnusableError):
-            raise UnusableError(found.reason, found.detail)
-        return found
+        known = self._known[key]
+        if isinstance(known, UnusableError):
+            raise UnusableError(known.reason, known.detail)
+        return known
 
 
 def _from_cache(path: Path) -> Index | None:
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as found:
-            said = json.loads(found["left_out"].tobytes())
-            left_out = LeftOut(dict(said["counts"]), {name: list(rows) for name, rows in said["first"].items()})
-            columns = [found[name] for name in ("record", "part", "image", "area", "named")]
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            document = json.loads(file["left_out"].tobytes())
+            left_out = LeftOut(dict(document["counts"]), {name: list(rows) for name, rows in document["first"].items()})
+            columns = [file[name] for name in ("record", "part", "image", "area", "named")]
     # A damaged file is made again.
     except Exception:
         return None
     record, part, image, area, named = columns
-    return Index(record, part, image, area, named, left_out) if len({len(one) for one in columns}) == 1 else None
+    return Index(record, part, image, area, named, left_out) if len({len(column) for column in columns}) == 1 else None
 
 
 def _into_cache(path: Path, index: Index) -> None:
-    """Keep a list; a cache that cannot be written is not an error."""
-    said: Mapping[str, object] = {"counts": index.left_out.counts, "first": index.left_out.first}
+    """Cache an index; a cache that cannot be written is not an error."""
+    document: Mapping[str, object] = {"counts": index.left_out.counts, "first": index.left_out.first}
     data = io.BytesIO()
     np.savez_compressed(
         data, record=index.record, part=index.part, image=index.image, area=index.area, named=index.named,
-        left_out=np.frombuffer(json.dumps(said).encode(), np.uint8),
+        left_out=np.frombuffer(json.dumps(document).encode(), np.uint8),
     )  # fmt: skip
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -191,42 +188,42 @@ def split_regions(
     image: NDArray[np.int64],  # [N] mark of each region's picture, 63 random bits
     named: NDArray[np.int64],  # [N] split that the file names: 0 none, 1 train, 2 val, 3 test
     *,
-    held_out: float,  # share of the pictures in val, and in test, where marks decide
-    by_hash: bool,  # leave the data's own splits
+    held_out: float,  # share of the pictures in val, and in test, if marks decide
+    by_hash: bool,  # ignore the data's own splits
     place: str,  # where the data are, for messages
 ) -> dict[Split, NDArray[np.int64]]:
     """Return the numbers of the regions of each split, in an order that is the same wherever the files lie.
 
-    The data's own splits count where they name all three; a picture with regions of several of them goes to test
-    before val before train. Otherwise a picture's mark decides, which is as good as a draw; it stays in its split when
-    others come in, once there are some hundred.
+    The data's own splits hold if they name all three; a picture with regions of several of them goes to test before val
+    before train. Otherwise the hash of a picture decides; it stays in its split when pictures are added, once there are
+    some hundred.
     """
-    pictures, own = np.unique(image, return_inverse=True)
+    pictures, picture_of = np.unique(image, return_inverse=True)
     if len(pictures) < _FEW:
         raise MotionkitError(
             f"{place} has usable regions of {len(pictures)} images.", why="train, val and test need an image each."
         )
     if not by_hash and {2, 3} & set(named.tolist()):
         strongest = np.zeros(len(pictures), np.int64)
-        np.maximum.at(strongest, own, named)
+        np.maximum.at(strongest, picture_of, named)
         of_picture = np.maximum(strongest, 1)  # a row without a name is for training
         if len(there := sorted(set(of_picture.tolist()))) < len(SPLITS):
             raise MotionkitError(
-                f"{place} has the splits {' and '.join(SPLITS[one - 1] for one in there)} only.",
+                f"{place} has the splits {' and '.join(SPLITS[number - 1] for number in there)} only.",
                 why="a run trains on train, watches val and is measured on test.",
                 fix="name all three, or --dataset.split hash divides the images anew.",
             )
     else:
         of_picture = _by_mark(pictures, held_out)
     order = np.argsort(_mixed(image, np.arange(len(image))), kind="stable")
-    of_region = of_picture[own][order]
+    of_region = of_picture[picture_of][order]
     return {split: order[of_region == number] for number, split in enumerate(SPLITS, 1)}
 
 
 def _by_mark(pictures: NDArray[np.int64], held_out: float) -> NDArray[np.int64]:
-    """Return the split of each picture, which are sorted by their marks: the smallest are test, the next val.
+    """Return the split of each picture, sorted by their marks: the smallest are test, the next val.
 
-    A small set holds out 20 pictures for each, but no more than a fifth.
+    A small set has 20 pictures in each, but no more than a fifth.
     """
     count = len(pictures)
     share = pictures / 2.0**63
@@ -237,7 +234,7 @@ def _by_mark(pictures: NDArray[np.int64], held_out: float) -> NDArray[np.int64]:
 
 
 def _mixed(image: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return numbers that look random (splitmix64), so that the first regions are of many pictures."""
+    """Return pseudo-random numbers (splitmix64), so that the first regions are of many pictures."""
     value: NDArray[np.uint64] = image.astype(np.uint64) ^ (place.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         value = (value ^ (value >> np.uint64(shift))) * np.uint64(factor)
@@ -250,8 +247,8 @@ _TRIES = 100
 class RegionFiles:
     """See `motionkit.contracts.dataset.RegionDataset`, `HasRegionAreas`, `HasPictureMarks` and `Described`.
 
-    Every row is looked at before the first run: regions that cannot be used are left out, counted and named. One that
-    can no longer be read later gives way to the next of its split, with a warning.
+    Every row is read before the first run: regions that cannot be used are left out, counted and named. If a region
+    cannot be read later, the next of its split takes its place, with a warning.
     """
 
     def __init__(self, name: str, source: Source, options: RegionReading) -> None:
@@ -265,11 +262,11 @@ class RegionFiles:
             index.image, index.named, held_out=options.held_out, by_hash=by_hash, place=source.place
         )
         counts = ", ".join(f"{len(self._members[split]):,} {split}" for split in SPLITS)
-        said = index.left_out.said()
+        left_out = index.left_out.said()
         pictures = len(np.unique(index.image))
-        self.summary = f"{counts} regions of {pictures:,} images{f'; left out: {said}' if said else ''}"
-        if said:
-            _log.warning("%s: left out: %s", source.place, said)
+        self.summary = f"{counts} regions of {pictures:,} images{f'; left out: {left_out}' if left_out else ''}"
+        if left_out:
+            _log.warning("%s: left out: %s", source.place, left_out)
         self._noted: set[int] = set()
 
     def _judge(self) -> None:
@@ -301,13 +298,9 @@ class RegionFiles:
         return [f"{mark:016x}" for mark in self._index.image[self._members[split]].tolist()]
 
     def regions(self, split: Split, index: NDArray[np.int64]) -> Regions:
-        """Read regions.
-
-        Raises:
-            MotionkitError: A hundred regions one after the other can no longer be read (exit code 1).
-        """
-        found = [self._read(split, int(number)) for number in index]
-        images, masks, captions = zip(*found, strict=True) if found else ((), (), ())
+        """Read regions; fails if a hundred in a row can no longer be read."""
+        regions = [self._read(split, int(number)) for number in index]
+        images, masks, captions = zip(*regions, strict=True) if regions else ((), (), ())
         return Regions(images, masks, captions)
 
     def _read(self, split: Split, number: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_], str]:

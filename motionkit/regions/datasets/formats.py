@@ -1,4 +1,4 @@
-"""Formats of regions: COCO's referring expressions, Sa2VA's finetune file, a file with a region a line."""
+"""Formats of regions: COCO's referring expressions, Sa2VA's finetune file, a file with a region per line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CONVERT = (
 
 @dataclass(frozen=True)
 class _Ref:
-    """What is said of an annotation."""
+    """Sentences about an annotation."""
 
     annotation: object
     image: object
@@ -41,7 +41,7 @@ class _Ref:
 
 
 class Coco:
-    """See `motionkit.regions.datasets.rows.Source`. Each sentence is a region of its own."""
+    """See `motionkit.regions.datasets.rows.Source`. Each sentence is a region."""
 
     inputs: Mapping[str, str] = {}
 
@@ -55,14 +55,14 @@ class Coco:
                 f"{instances} is no COCO file with {' and '.join(('images', 'annotations'))}.",
                 why=f"found were {', '.join(map(str, list(content)[:8])) or 'nothing'}; wanted are {_WANTED}.",
             )
-        self._files = {one["id"]: one.get("file_name") for one in _rows(content["images"])}
-        self._annotations = {one["id"]: one for one in _rows(content["annotations"])}
+        self._files = {row["id"]: row.get("file_name") for row in _rows(content["images"])}
+        self._annotations = {row["id"]: row for row in _rows(content["annotations"])}
         documents = [instances]
-        said: Any = content.get("refs")
-        if said is None and path.is_dir() and (file := _refs_file(path, refs, instances)) is not None:
+        refs_table: Any = content.get("refs")
+        if refs_table is None and path.is_dir() and (file := _refs_file(path, refs, instances)) is not None:
             documents.append(file)
-            said = _read_refs(file)
-        self._refs = list(_refs(said) if said is not None else _own(self._annotations))
+            refs_table = _read_refs(file)
+        self._refs = list(_refs(refs_table) if refs_table is not None else _own(self._annotations))
         if not self._refs:
             raise MotionkitError(
                 f"{path} has no sentences.", why=f"wanted are {_WANTED}.",
@@ -71,7 +71,9 @@ class Coco:
         names = [name for name in self._files.values() if isinstance(name, str) and name]
         self._folder = picture_folder(instances.parent, images, names[0] if names else "")
         used = [self._files.get(_key(self._image_of(ref))) for ref in self._refs]
-        self.mark = fingerprint(documents, [self._folder / one for one in used if isinstance(one, str)], self._folder)
+        self.mark = fingerprint(
+            documents, [self._folder / name for name in used if isinstance(name, str)], self._folder
+        )
 
     def __len__(self) -> int:
         return len(self._refs)
@@ -98,59 +100,61 @@ class Coco:
 
 
 def _key(value: object) -> object:
-    """Return an id that can be looked up; lists cannot."""
+    """Return an id that can be a key; None for any other value."""
     return value if isinstance(value, (int, str)) else None
 
 
 def _rows(table: list[Any]) -> Iterator[Mapping[str, Any]]:
-    return (one for one in table if isinstance(one, Mapping) and isinstance(one.get("id"), (int, str)))
+    return (row for row in table if isinstance(row, Mapping) and isinstance(row.get("id"), (int, str)))
 
 
 def _text(sentence: object) -> object:
-    """Return the words of a sentence: the text itself, or what REFER calls sent (lower case) or raw."""
+    """Return the text of a sentence: itself, or REFER's entry sent (lower case) or raw."""
     return (sentence.get("sent") or sentence.get("raw")) if isinstance(sentence, Mapping) else sentence
 
 
-def _refs(said: object) -> Iterator[_Ref]:
-    for one in said if isinstance(said, list) else ():
-        if isinstance(one, Mapping):
-            sentences = one.get("sentences")
+def _refs(table: object) -> Iterator[_Ref]:
+    for row in table if isinstance(table, list) else ():
+        if isinstance(row, Mapping):
+            sentences = row.get("sentences")
             texts = tuple(sentences) if isinstance(sentences, list) else ()
-            yield _Ref(one.get("ann_id"), one.get("image_id"), texts or (None,), split_of(one.get("split")))
+            yield _Ref(row.get("ann_id"), row.get("image_id"), texts or (None,), split_of(row.get("split")))
 
 
 def _own(annotations: Mapping[object, Mapping[str, Any]]) -> Iterator[_Ref]:
-    """Yield what annotations say of themselves."""
-    for key, one in annotations.items():
-        texts = next((one[name] for name in ("sentences", "expressions", "caption") if one.get(name)), None)
+    """Yield the sentences in annotations."""
+    for key, annotation in annotations.items():
+        texts = next(
+            (annotation[name] for name in ("sentences", "expressions", "caption") if annotation.get(name)), None
+        )
         if texts is not None:
             listed = tuple(texts) if isinstance(texts, list) else (texts,)
-            yield _Ref(key, one.get("image_id"), listed, split_of(one.get("split")))
+            yield _Ref(key, annotation.get("image_id"), listed, split_of(annotation.get("split")))
 
 
 def _refs_file(folder: Path, part: str, instances: Path) -> Path | None:
-    there = [one for one in folder.iterdir() if one.name.startswith("refs") and one != instances]
-    if not any(part in one.name for one in there):
+    there = [path for path in folder.iterdir() if path.name.startswith("refs") and path != instances]
+    if not any(part in path.name for path in there):
         if part:
-            names = ", ".join(sorted(one.name for one in there)) or "no file refs*"
+            names = ", ".join(sorted(path.name for path in there)) or "no file refs*"
             raise MotionkitError(f"no refs file of {folder} has {part} in its name.", why=f"there is {names}.")
         return None
     return one_file(folder, ("refs*.json", "refs*.p"), "refs file", part=part)
 
 
 def _read_refs(file: Path) -> list[Any]:
-    """Read a refs file; a pickle is read without running it, which works for the binary ones of plain values."""
+    """Read a refs file; a pickle is read without running it, which is possible for binary ones of plain values."""
     if file.suffix == ".json":
         return read_json(file, list, limit=_LIMIT, bulk=True)
     try:
-        found = weights.read(file)
+        refs = weights.read(file)
     except MotionkitError as error:
         raise MotionkitError(
             f"{file} is a pickle that is not opened.", why="a pickle is a program, and may do anything.", fix=_CONVERT
         ) from error
-    if not isinstance(found, list):
+    if not isinstance(refs, list):
         raise MotionkitError(f"{file} holds no list of refs.")
-    return found
+    return refs
 
 
 # Sa2VA's finetune file: a list of ``{"image", "mask": [polygons of each region], "text": [of each region]}``.
@@ -192,20 +196,20 @@ class Finetune:
         if not masks:
             raise UnusableError(NO_MASK)
         if not isinstance(masks, list) or not isinstance(texts, list) or len(masks) != len(texts):
-            counts = [len(one) if isinstance(one, list) else "no list of" for one in (masks, texts)]
+            counts = [len(value) if isinstance(value, list) else "no list of" for value in (masks, texts)]
             raise UnusableError(BAD_ROW, f"{counts[0]} masks and {counts[1]} texts")
         parts = tuple(Part(mask, text) for mask, text in zip(masks, texts, strict=True))
         return Record(self.where(number), self._folder / image, parts, split_of(row.get("split")))
 
 
-# A file with a region a line: ``{"image": "a.jpg", "mask": "a.png", "caption": "a red cup"}``.
+# A file with a region per line: ``{"image": "a.jpg", "mask": "a.png", "caption": "a red cup"}``.
 
 
 WANTED_LINES = ("image", "mask", "caption")
 
 
 class Lines:
-    """See `motionkit.regions.datasets.rows.Source`. The places of the lines are kept, not the lines."""
+    """See `motionkit.regions.datasets.rows.Source`. Keeps the offsets of the lines, not the lines."""
 
     inputs: Mapping[str, str] = {}
 

@@ -1,7 +1,7 @@
 """Grasp-Any-Region: arrow files with ``image``, ``mask_rle`` and ``conversations``.
 
-They are read by pyarrow, mapped from the disk: a row is copied when it is asked for. A file may hold offsets that lead
-out of it, so a batch is checked before its first row is copied; pyarrow cannot check a row without its whole batch.
+They are memory-mapped by pyarrow, and a row is copied on demand. A file may hold offsets beyond its end, so a batch is
+validated before its first row is copied; pyarrow cannot validate a single row.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ from motionkit.regions.datasets.rows import (
     UnusableError,
 )
 
-# Opens arrow files of strangers: nothing in them is much larger in memory than it is in the file.
+# Opens untrusted arrow files, so that nothing becomes much larger in memory than it is in the file.
 #
-# pyarrow checks neither that a row takes room (a column of nothing may have 10^12 rows, a list of nothing 10^9 entries)
-# nor how large compressed columns become. Columns that take no room and compressed ones are therefore refused by their
-# types and headers, before they are read. A bit of the file can become a table of Python, of 200 bytes: values of lists
-# are counted before they are copied.
+# pyarrow checks neither that a row takes bytes (a column of nulls may have 10^12 rows, a list of nulls 10^9 entries)
+# nor how large compressed columns become. Both are therefore refused by their types and headers, before they are read.
+# A bit of the file can become a Python object of 200 bytes, so the values of lists are counted before they are copied.
 
 
 _FILE = b"ARROW1"  # two bytes follow, then the same stream as in a file without it
@@ -50,13 +49,13 @@ _HEADER, _COMPRESSION = 2, 3  # fields of Message and RecordBatch in Arrow's Mes
 
 @dataclass(frozen=True)
 class Column:
-    """What a column may hold."""
+    """Limits of a column."""
 
     most: int  # bytes in a row
-    lists: bool = True  # whether a row may hold lists; each of their numbers becomes an object of Python
+    lists: bool = True  # whether a row may hold lists; each of their values becomes a Python object
 
 
-def open_batches(path: Path, wanted: Mapping[str, Column]) -> list[Any]:
+def open_batches(path: Path, columns: Mapping[str, Column]) -> list[Any]:
     """Return the record batches of an arrow stream or file, mapped from the disk, with the wanted columns only.
 
     Their content is not checked yet, see `check_batch`.
@@ -64,7 +63,7 @@ def open_batches(path: Path, wanted: Mapping[str, Column]) -> list[Any]:
     try:
         with open_file(path) as file:  # a pipe would never end
             size = file.seek(0, 2)
-        return _open(path, wanted, size)
+        return _open(path, columns, size)
     except MotionkitError:
         raise
     # A damaged file can raise nearly any exception.
@@ -75,20 +74,20 @@ def open_batches(path: Path, wanted: Mapping[str, Column]) -> list[Any]:
         ) from error  # fmt: skip
 
 
-def _open(path: Path, wanted: Mapping[str, Column], size: int) -> list[Any]:
+def _open(path: Path, columns: Mapping[str, Column], size: int) -> list[Any]:
     import pyarrow as pa
 
     content = pa.memory_map(str(path)).read_buffer() if size else pa.py_buffer(b"")
     if content[: len(_FILE)].to_pybytes() == _FILE:
         content = content[8:]
     schema = pa.ipc.open_stream(content).schema
-    found = list(schema.names)
-    if missing := [name for name in wanted if found.count(name) != 1]:
+    names = list(schema.names)
+    if missing := [name for name in columns if names.count(name) != 1]:
         raise MotionkitError(
             f"{path} has no column {' or '.join(missing)}.",
-            why=f"found were {', '.join(found[:8]) or 'none'}; wanted are {', '.join(wanted)}.",
+            why=f"found were {', '.join(names[:8]) or 'none'}; wanted are {', '.join(columns)}.",
         )
-    for name, column in wanted.items():
+    for name, column in columns.items():
         kind = schema.field(name).type
         if not _plain(kind, _DEPTH, lists=column.lists):
             more = "lists and tables" if column.lists else "a table"
@@ -103,7 +102,7 @@ def _open(path: Path, wanted: Mapping[str, Column], size: int) -> list[Any]:
             why="rows are read from the disk one at a time, and a compressed file has to be unpacked into memory.",
             fix="save it without compression, as save_to_disk of datasets does.",
         )
-    chosen = pa.ipc.IpcReadOptions(included_fields=[found.index(name) for name in wanted])
+    chosen = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in columns])
     batches = list(pa.ipc.open_stream(content, options=chosen))
     if any(batch.num_rows < 0 for batch in batches) or sum(batch.num_rows for batch in batches) > size:
         raise MotionkitError(f"{path} says that it has more rows than bytes.", fix="download it again.")
@@ -111,7 +110,7 @@ def _open(path: Path, wanted: Mapping[str, Column], size: int) -> list[Any]:
 
 
 def check_batch(batch: Any) -> str:
-    """Return what is wrong with a batch or a column, such as offsets that lead out of it; empty when nothing is."""
+    """Return the fault of a batch or a column, such as offsets beyond its end; empty if there is none."""
     try:
         batch.validate(full=True)
     # A damaged file can raise nearly any exception.
@@ -120,24 +119,24 @@ def check_batch(batch: Any) -> str:
     return ""
 
 
-def row_of(batch: Any, at: int, wanted: Mapping[str, Column]) -> dict[str, Any]:
-    """Return a row of a batch in which `check_batch` found nothing."""
-    found: dict[str, Any] = {}
-    for name, column in wanted.items():
+def row_of(batch: Any, at: int, columns: Mapping[str, Column]) -> dict[str, Any]:
+    """Return a row of a batch that `check_batch` has passed."""
+    row: dict[str, Any] = {}
+    for name, column in columns.items():
         value = batch.column(name).slice(at, 1)
         if value.nbytes > column.most:
             raise UnusableError(BAD_ROW, f"{name} of {value.nbytes / 1e6:.0f} MB")
         if (count := _values(value)) > _VALUES:
             raise UnusableError(BAD_ROW, f"{name} of {count:,} values")
         try:
-            (found[name],) = value.to_pylist()
+            (row[name],) = value.to_pylist()
         except Exception as error:  # a damaged name of a field, for one
             raise UnusableError(BAD_ROW, _first_line(error)[:80]) from error
-    return found
+    return row
 
 
 def may_name_files(column: Any) -> bool:
-    """Return whether some pictures of a column may lie in files of their own: it is sound, and not all are bytes."""
+    """Return whether a column may name picture files: it is sound, and not all values are bytes."""
     import pyarrow.types as is_a
 
     if not is_a.is_struct(column.type):
@@ -149,7 +148,7 @@ def may_name_files(column: Any) -> bool:
 
 
 def _values(array: Any) -> int:
-    """Return how many objects of Python an array becomes."""
+    """Return how many Python objects an array becomes."""
     import pyarrow.types as is_a
 
     if is_a.is_struct(array.type):
@@ -160,13 +159,13 @@ def _values(array: Any) -> int:
 
 
 def _plain(kind: Any, depth: int, *, lists: bool) -> bool:
-    """Return whether each value of a type takes room in the file: it is no null, and refers to no other."""
+    """Return whether each value of a type takes bytes in the file: it is neither null nor a reference."""
     import pyarrow.types as is_a
 
     if is_a.is_struct(kind):
         fields = [kind.field(place).type for place in range(kind.num_fields)]
-        fields = [one for one in fields if not is_a.is_null(one)]  # beside others it adds nothing
-        return depth > 0 and bool(fields) and all(_plain(one, depth - 1, lists=lists) for one in fields)
+        fields = [field for field in fields if not is_a.is_null(field)]  # a null field among others takes no memory
+        return depth > 0 and bool(fields) and all(_plain(field, depth - 1, lists=lists) for field in fields)
     if is_a.is_list(kind) or is_a.is_large_list(kind) or (is_a.is_fixed_size_list(kind) and kind.list_size > 0):
         return lists and depth > 0 and _plain(kind.value_type, depth - 1, lists=lists)
     checks = (is_a.is_string, is_a.is_large_string, is_a.is_binary, is_a.is_large_binary, is_a.is_integer)
@@ -185,7 +184,7 @@ def _messages(content: Any) -> Iterator[Any]:
 
 
 def _is_compressed(message: Any) -> bool:
-    """Return whether the columns of a message are compressed: its record batch has a table that says how."""
+    """Return whether the columns of a message are compressed: its record batch has a compression table."""
     if message.type != "record batch":
         return False
     data = message.metadata.to_pybytes()
@@ -194,7 +193,7 @@ def _is_compressed(message: Any) -> bool:
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Return the place of a flatbuffer's table that is a field of another one; 0 when it is not there."""
+    """Return the offset of a flatbuffer's table that is a field of another one; 0 if it is absent."""
     fields = table - struct.unpack_from("<i", data, table)[0]
     place = 4 + 2 * number
     if place >= struct.unpack_from("<H", data, fields)[0]:
@@ -207,10 +206,10 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
-# Which text of a conversation is said of which region.
+# Assigns the texts of a conversation to regions.
 #
-# In Grasp-Any-Region a row with several regions names them ``<Prompt0>``, ``<Prompt1>``, ... A policy is asked for one
-# region at a time, so a text counts for a region when it is of that region alone.
+# In Grasp-Any-Region a row with several regions names them ``<Prompt0>``, ``<Prompt1>``, ... A policy captions one
+# region at a time, so a text is used for a region only if it is of that region alone.
 
 
 _PROMPT = re.compile(r"<Prompt(\d{1,6})>")
@@ -223,9 +222,9 @@ def parts_of(
     masks: object,  # RLE, or a list of RLE
     conversations: object,  # [{"from": "human" or "gpt", "value": text}]
 ) -> tuple[Part, ...]:
-    """Return the regions whose text can be told apart.
+    """Return the regions that have a text of their own.
 
-    One mask has the last answer. Several masks have, where no text names a region, an answer each in turn; otherwise an
+    A single mask gets the last answer. Several masks get an answer each in turn if no text names a region; otherwise an
     answer is of the one region that it and its question name, and an answer of lines ``<PromptN>: ...`` has a text for
     each of them.
     """
@@ -241,17 +240,17 @@ def parts_of(
         if len(turns) != len(shapes):
             raise UnusableError(SEVERAL, f"{len(turns)} answers for {len(shapes)} regions")
         return tuple(Part(shape, answer) for shape, (_, answer) in zip(shapes, turns, strict=True))
-    said = [pair for turn in turns for pair in _of_one(*turn)]
-    if wrong := [number for number, _ in said if number >= len(shapes)]:
+    pairs = [pair for turn in turns for pair in _of_one(*turn)]
+    if wrong := [number for number, _ in pairs if number >= len(shapes)]:
         raise UnusableError(BAD_ROW, f"<Prompt{wrong[0]}> of {len(shapes)} regions")
-    if not said:
+    if not pairs:
         raise UnusableError(SEVERAL)
-    return tuple(Part(shapes[number], _words(text)) for number, text in said)
+    return tuple(Part(shapes[number], _words(text)) for number, text in pairs)
 
 
 def _exchanges(conversations: object) -> list[tuple[str, str]]:
     """Return questions with their answers."""
-    found: list[tuple[str, str]] = []
+    exchanges: list[tuple[str, str]] = []
     question = ""
     for turn in conversations if isinstance(conversations, list) else ():
         if not isinstance(turn, Mapping):
@@ -259,11 +258,11 @@ def _exchanges(conversations: object) -> list[tuple[str, str]]:
         text = turn.get("value")
         text = text if isinstance(text, str) else ""
         if turn.get("from") == "gpt":
-            found.append((question, text))
+            exchanges.append((question, text))
             question = ""
         else:
             question = text
-    return found
+    return exchanges
 
 
 def _of_one(question: str, answer: str) -> list[tuple[int, str]]:
@@ -276,7 +275,7 @@ def _of_one(question: str, answer: str) -> list[tuple[int, str]]:
 
 
 def _words(text: str) -> str:
-    """Return a text without the names of regions, which no policy knows."""
+    """Strip region placeholders (``<Prompt1>``) from a caption."""
     return _PROMPT.sub(_OTHER, _LEAD.sub("", text))
 
 
@@ -298,8 +297,10 @@ class Grasp:
         self._batches = [batch for batches in opened for batch in batches]
         self._ends = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
         self._file_ends = np.cumsum([0, *(sum(batch.num_rows for batch in batches) for batches in opened)])
-        self._checked: dict[int, str] = {}  # of each batch that was used: what is wrong with it
-        states = [one for one in {path.parent / "state.json" for path in self._files} if one.is_file()]
+        self._checked: dict[int, str] = {}  # fault of each batch that was used, empty if there is none
+        states = [
+            candidate for candidate in {path.parent / "state.json" for path in self._files} if candidate.is_file()
+        ]
         self.mark = fingerprint(sorted(states), [*self._files, *self._pictures()], folder)
 
     def __len__(self) -> int:
@@ -316,14 +317,14 @@ class Grasp:
         image = _picture(row["image"], self._folder(number))
         return Record(self.where(number), image, parts_of(row["mask_rle"], row["conversations"]))
 
-    def _row(self, number: int, wanted: Mapping[str, Column]) -> dict[str, Any]:
+    def _row(self, number: int, columns: Mapping[str, Column]) -> dict[str, Any]:
         place, at = _find(self._ends, number)
         batch = self._batches[place]
         if place not in self._checked:
             self._checked[place] = check_batch(batch)
         if problem := self._checked[place]:
             raise UnusableError(BAD_ROW, problem)
-        return row_of(batch, at, wanted)
+        return row_of(batch, at, columns)
 
     def _folder(self, number: int) -> Path:
         return self._files[_find(self._file_ends, number)[0]].parent
@@ -336,31 +337,31 @@ class Grasp:
             for number in range(self._ends[place], self._ends[place + 1]):
                 try:
                     image = _picture(self._row(number, {"image": _COLUMNS["image"]})["image"], self._folder(number))
-                except UnusableError:  # it is left out, with the reason, when its rows are looked at
+                except UnusableError:  # it is left out, with the reason, when its rows are indexed
                     continue
                 if isinstance(image, Path):
                     yield image
 
 
 def _find(ends: NDArray[np.int64], number: int) -> tuple[int, int]:
-    """Return which part a row is in, and which row of it, for the first row of each part and the end."""
+    """Return the part of a row and its number there, given the cumulative ends of the parts."""
     part = int(np.searchsorted(ends, number, side="right")) - 1
     return part, number - int(ends[part])
 
 
 def _arrow_files(folder: Path, subset: str) -> list[Path]:
     """Return the arrow files of a folder or of its folders, in the order that ``state.json`` or their names give."""
-    own = _of_folder(folder)
-    places = [folder] if own else sorted({path.parent for path in folder.glob("*/**/*.arrow")})
-    wanted = [first.strip().lower() for first in subset.split(",") if first.strip()]
-    if wanted and not own:
+    direct = _of_folder(folder)
+    places = [folder] if direct else sorted({path.parent for path in folder.glob("*/**/*.arrow")})
+    prefixes = [first.strip().lower() for first in subset.split(",") if first.strip()]
+    if prefixes and not direct:
         there = sorted({place.relative_to(folder).parts[0] for place in places})
-        places = [place for place in places if place.relative_to(folder).parts[0].lower().startswith(tuple(wanted))]
+        places = [place for place in places if place.relative_to(folder).parts[0].lower().startswith(tuple(prefixes))]
         if not places:
             raise MotionkitError(
                 f"no folder of {folder} begins with {subset}.", why=f"there are {', '.join(there) or 'none'}."
             )
-    if files := own or [path for place in places for path in _of_folder(place)]:
+    if files := direct or [path for place in places for path in _of_folder(place)]:
         return files
     there = sorted(path.name for path in folder.iterdir())
     raise MotionkitError(
@@ -373,7 +374,7 @@ def _of_folder(folder: Path) -> list[Path]:
     there = sorted(path for path in folder.glob("*.arrow") if not path.name.startswith("cache-"))
     if (state := folder / "state.json").is_file():
         listed = read_json(state, dict).get("_data_files")
-        names = [str(one.get("filename")) for one in listed or () if isinstance(one, Mapping)]
+        names = [str(entry.get("filename")) for entry in listed or () if isinstance(entry, Mapping)]
         missing = [name for name in names if name not in {path.name for path in there}]
         if missing:
             raise MotionkitError(
@@ -392,7 +393,7 @@ def _picture(image: object, folder: Path) -> bytes | Path:
         try:
             return base64.b64decode(image.partition("base64,")[2], validate=True)
         except (binascii.Error, ValueError) as error:
-            raise UnusableError(BAD_IMAGE, "base64 that is none") from error
+            raise UnusableError(BAD_IMAGE, "invalid base64") from error
     if isinstance(image, str) and image:
         return folder / image
     if isinstance(image, (bytes, bytearray)) and image:

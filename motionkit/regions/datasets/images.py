@@ -27,7 +27,7 @@ _KNOWN = "HaochenWang/Grasp-Any-Region-Dataset"
 
 
 def find_folder(place: Path | None, revision: str, subset: str) -> tuple[Path, str]:
-    """Return the folder, and the commit where it is the hub's."""
+    """Return the folder, and the commit if it is from the hub."""
     if place is None:
         raise MotionkitError("--dataset grasp-any-region needs --dataset.path.", fix=f"give its folder, or {_KNOWN}.")
     folder, path = place.expanduser(), place.as_posix()
@@ -42,10 +42,10 @@ def _download(name: str, revision: str, subset: str) -> tuple[Path, str]:
     from huggingface_hub import snapshot_download
 
     offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
-    wanted = [first.strip() for first in subset.split(",") if first.strip()]
-    patterns = [f"{_letters(first)}*/{kind}" for first in wanted for kind in ("*.arrow", "*.json")]
+    prefixes = [first.strip() for first in subset.split(",") if first.strip()]
+    patterns = [f"{_letters(first)}*/{kind}" for first in prefixes for kind in ("*.arrow", "*.json")]
     try:
-        found = snapshot_download(
+        cached = snapshot_download(
             name, repo_type="dataset", revision=revision or None, local_files_only=offline,
             allow_patterns=patterns or ["*.arrow", "*.json"],
         )  # fmt: skip
@@ -57,17 +57,21 @@ def _download(name: str, revision: str, subset: str) -> tuple[Path, str]:
             why="HF_HUB_OFFLINE is set, and the cache does not have it." if offline else "",
             fix=f"hf download {name} --repo-type dataset --local-dir data, then --dataset.path data",
         ) from error
-    folder = Path(found)
+    folder = Path(cached)
     return folder, folder.name
 
 
 def _letters(first: str) -> str:
     """Return a pattern for a name's first letters in either case."""
-    return "".join(f"[{one.lower()}{one.upper()}]" if one.isalpha() else one for one in first if one not in "*?[]")
+    return "".join(
+        f"[{letter.lower()}{letter.upper()}]" if letter.isalpha() else letter
+        for letter in first
+        if letter not in "*?[]"
+    )
 
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""Formats that are decoded without another program; PostScript, for one, is a program itself."""
+"""Formats that are decoded by Pillow alone; PostScript, for example, is a program that would run."""
 
 LARGEST_FILE = 256 << 20
 """Bytes of an encoded picture."""
@@ -82,7 +86,7 @@ _TURNS = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a picture before it is used."""
+    """Facts of a picture from its header."""
 
     mark: int  # hash of its bytes
     size: tuple[int, int]  # ``(height, width)`` upright
@@ -104,9 +108,9 @@ def read_picture(place: bytes | Path) -> bytes:
 
 
 def mark_of(data: bytes) -> int:
-    """Return 63 bits of a hash of a picture's bytes, the same wherever the file lies."""
-    found = blake2b(data, digest_size=8, salt=len(data).to_bytes(8, "little")).digest()
-    return int.from_bytes(found, "little") >> 1
+    """Return 63 bits of a hash of a picture's bytes."""
+    digest = blake2b(data, digest_size=8, salt=len(data).to_bytes(8, "little")).digest()
+    return int.from_bytes(digest, "little") >> 1
 
 
 def look(data: bytes, *, max_pixels: int, decode: bool) -> Facts:
@@ -122,8 +126,8 @@ def look(data: bytes, *, max_pixels: int, decode: bool) -> Facts:
 def load(
     data: bytes,  # the encoded picture
     *,
-    max_pixels: int,  # above so many it is not opened
-    max_side: int,  # larger ones are scaled down to this length of their longer side; 0 leaves them
+    max_pixels: int,  # a larger picture is refused
+    max_side: int,  # the longer side of a larger picture is scaled down to this length; 0: never
     ground: str = "white",  # colour behind what is transparent
 ) -> NDArray[np.uint8]:
     """Return ``[H, W, 3]`` RGB, upright."""
@@ -153,7 +157,7 @@ def fit(size: tuple[int, int], most: int) -> tuple[int, int]:
 
 
 def upright(mask: NDArray[np.bool_], turn: int) -> NDArray[np.bool_]:
-    """Turn an array ``[H, W]`` as EXIF's orientation says."""
+    """Turn an array ``[H, W]`` by EXIF's orientation."""
     if turn in (5, 6, 7, 8):
         mask = mask.T
     if turn in (2, 3, 6, 7):
@@ -165,7 +169,7 @@ def upright(mask: NDArray[np.bool_], turn: int) -> NDArray[np.bool_]:
 
 @contextmanager
 def _opened(data: bytes, max_pixels: int) -> Iterator[Image.Image]:
-    """Open a picture; whatever goes wrong with it inside the block makes it unusable."""
+    """Open a picture; any error inside the block makes it unusable."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd headers, and of sizes, which are checked here
@@ -203,61 +207,61 @@ def _rgb(image: Image.Image, ground: str) -> Image.Image:
 
 _PICTURES = ("images", "train2014", "train2017")
 _WHOLE, _ENDS = 2_000_000_000, 1 << 16
-"""Bytes of all pictures up to which each is read whole for the fingerprint; of each picture where there are more."""
+"""Bytes of all pictures up to which all of them are hashed; bytes at both ends of each that are hashed otherwise."""
 
 
-def given(path: Path | None, name: str, wanted: str) -> Path:
+def given(path: Path | None, name: str, content: str) -> Path:
     """Return the path of a dataset."""
     if path is None:
-        raise MotionkitError(f"--dataset {name} needs --dataset.path.", fix=f"give {wanted}.")
+        raise MotionkitError(f"--dataset {name} needs --dataset.path.", fix=f"give {content}.")
     path = path.expanduser()
     if not path.exists():
-        raise MotionkitError(f"{path} does not exist.", fix=f"give {wanted}.")
+        raise MotionkitError(f"{path} does not exist.", fix=f"give {content}.")
     return path
 
 
 def one_file(
     path: Path,  # file or folder
     patterns: Sequence[str],  # such as ``instances*.json``, the best first
-    wanted: str,  # what they are, for messages
+    kind: str,  # what they are, for messages
     *,
     part: str = "",  # text that the name must hold
 ) -> Path:
-    """Return the file itself, or the one in a folder that fits the first pattern any file fits."""
+    """Return the file itself, or the single file of a folder that matches the first pattern with a match."""
     if path.is_file():
         return path
     for pattern in patterns:
-        found = sorted(one for one in path.glob(pattern) if one.is_file() and part in one.name)
-        if len(found) == 1:
-            return found[0]
-        if found:
+        matches = sorted(file for file in path.glob(pattern) if file.is_file() and part in file.name)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
             raise MotionkitError(
-                f"{path} has several files {pattern}: {_some(one.name for one in found)}.", fix="give one of them."
+                f"{path} has several files {pattern}: {_some(file.name for file in matches)}.", fix="give one of them."
             )
     raise MotionkitError(
-        f"{path} has no {wanted}.", why=f"it holds {_some(one.name for one in sorted(path.iterdir())) or 'nothing'}.",
+        f"{path} has no {kind}.", why=f"it holds {_some(file.name for file in sorted(path.iterdir())) or 'nothing'}.",
         fix="docs/region-data.md shows the layout.",
     )  # fmt: skip
 
 
-def require_keys(rows: Iterable[Mapping[Any, Any]], wanted: Sequence[str], path: Path, *, row: str, none: str) -> None:
-    """Refuse a file in which a key is found nowhere."""
-    found = {str(key) for one in rows for key in one}
-    if missing := [key for key in wanted if key not in found]:
+def require_keys(rows: Iterable[Mapping[Any, Any]], needed: Sequence[str], path: Path, *, row: str, none: str) -> None:
+    """Refuse a file whose rows all lack a key."""
+    keys = {str(key) for table in rows for key in table}
+    if missing := [key for key in needed if key not in keys]:
         raise MotionkitError(
             f"no {row} of {path} has {' or '.join(missing)}.",
-            why=f"found were {', '.join(sorted(found)[:8]) or none}; wanted are {', '.join(wanted)}.",
+            why=f"found were {', '.join(sorted(keys)[:8]) or none}; wanted are {', '.join(needed)}.",
             fix=f"docs/region-data.md shows a {row}.",
         )
 
 
-def picture_folder(folder: Path, own: Path | None, first: str) -> Path:
+def picture_folder(folder: Path, chosen: Path | None, first: str) -> Path:
     """Return the folder of the pictures: the one given, else the first usual one that holds the first picture."""
-    if own is not None:
-        own = own.expanduser()
-        if not own.is_dir():
-            raise MotionkitError(f"--dataset.images {own} is not a folder.", fix="give the folder of the images.")
-        return own
+    if chosen is not None:
+        chosen = chosen.expanduser()
+        if not chosen.is_dir():
+            raise MotionkitError(f"--dataset.images {chosen} is not a folder.", fix="give the folder of the images.")
+        return chosen
     usual = [folder / name for name in _PICTURES]
     for place in (*usual, folder):
         if first and (place / first).is_file():
@@ -266,10 +270,10 @@ def picture_folder(folder: Path, own: Path | None, first: str) -> Path:
 
 
 def fingerprint(documents: Iterable[Path], pictures: Iterable[Path], root: Path) -> str:
-    """Return a hash of the content of documents and pictures and of the pictures' names, wherever they lie.
+    """Return a hash of documents, pictures and the pictures' names.
 
-    Pictures of more than 2 GB together are known by their sizes and the first and last 64 kB of each: to read all of
-    them would take minutes.
+    Of pictures of more than 2 GB together only sizes and the first and last 64 kB of each are hashed: reading all would
+    take minutes.
     """
     mark = sha256()
     for path in documents:
@@ -277,17 +281,17 @@ def fingerprint(documents: Iterable[Path], pictures: Iterable[Path], root: Path)
             while block := file.read(1 << 20):
                 mark.update(block)
     sizes = {path: _size(path) for path in sorted(set(pictures))}
-    whole = sum(sizes.values()) <= _WHOLE
+    fully = sum(sizes.values()) <= _WHOLE
     for path, size in sizes.items():
         name = path.relative_to(root) if path.is_relative_to(root) else Path(path.name)
         mark.update(f"{name.as_posix()} {size}\n".encode(errors="replace"))
         if size > 0:
-            _add_content(mark, path, whole=whole)
+            _add_content(mark, path, fully=fully)
     return mark.hexdigest()
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a plain file; -1 where there is none."""
+    """Return the bytes of a plain file; -1 if there is none."""
     try:
         state = path.stat()
     except (OSError, ValueError):
@@ -295,17 +299,17 @@ def _size(path: Path) -> int:
     return state.st_size if stat.S_ISREG(state.st_mode) else -1
 
 
-def _add_content(mark: Any, path: Path, *, whole: bool) -> None:
+def _add_content(mark: Any, path: Path, *, fully: bool) -> None:
     try:
         with path.open("rb") as file:
-            if whole:
+            if fully:
                 while block := file.read(1 << 20):
                     mark.update(block)
             else:
                 mark.update(file.read(_ENDS))
                 file.seek(max(0, path.stat().st_size - _ENDS))
                 mark.update(file.read())
-    except OSError:  # it is left out, with the reason, when its rows are looked at
+    except OSError:  # it is left out, with the reason, when its rows are indexed
         mark.update(b"unreadable")
 
 

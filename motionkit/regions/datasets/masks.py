@@ -1,4 +1,4 @@
-"""Masks as files have them: run-length encoding, polygons, or a black and white picture."""
+"""Masks in files: run-length encoding, polygons, or a black and white picture."""
 
 from __future__ import annotations
 
@@ -13,15 +13,9 @@ from PIL import Image
 from motionkit.regions.datasets.images import Facts, load, read_picture, upright
 from motionkit.regions.datasets.rows import BAD_MASK, EMPTY_MASK, MASK_SIZE, NO_IMAGE, NO_MASK, UnusableError
 
-_MOST = 20_000
-"""Points of a polygon."""
-
-_RINGS = 1_000
-"""Polygons of a mask."""
-
-_CROSSINGS = 8_000_000
-"""Rows that the borders of a mask's polygons may cross together, which takes about a second."""
-
+_MOST = 20_000  # points of a polygon
+_RINGS = 1_000  # polygons of a mask
+_CROSSINGS = 8_000_000  # most rows that the borders of a mask's polygons may cross together, which takes about a second
 _FAR = 1e6
 
 
@@ -29,10 +23,10 @@ def fill_polygons(
     mask: object,  # a polygon [x, y, x, y, ...] or a list of them; 0 is the left or upper edge of the first pixel
     size: tuple[int, int],  # ``(H, W)``
 ) -> NDArray[np.bool_]:
-    """Return ``[H, W]`` bool: pixels whose middle is in one of the polygons, where these cross themselves by even-odd.
+    """Return ``[H, W]`` bool: pixels whose middle is in one of the polygons, by the even-odd rule.
 
-    Pillow's own polygons also take in the pixels that a border touches: half a pixel on every side, a third of the area
-    of a small region.
+    Pillow's polygons also include the pixels that a border touches: half a pixel on every side, a third of the area of
+    a small region.
     """
     runs = _runs(mask, size)
     inside = np.arange(len(runs)) % 2 == 1
@@ -40,7 +34,7 @@ def fill_polygons(
 
 
 def polygon_area(mask: object, size: tuple[int, int]) -> int:
-    """Return how many pixels `fill_polygons` would fill, without filling them."""
+    """Return the area that `fill_polygons` would fill, in pixels, without filling it."""
     return int(_runs(mask, size)[1::2].sum())
 
 
@@ -48,7 +42,7 @@ def _runs(mask: object, size: tuple[int, int]) -> NDArray[np.int64]:
     """Return lengths of runs of pixels outside and inside in turn, row after row."""
     if not isinstance(mask, (list, tuple)):
         raise UnusableError(BAD_MASK, f"a {type(mask).__name__}")
-    rings = [mask] if all(isinstance(one, (int, float)) for one in mask) else mask
+    rings = [mask] if all(isinstance(value, (int, float)) for value in mask) else mask
     if len(rings) > _RINGS:
         raise UnusableError(BAD_MASK, f"{len(rings):,} polygons")
     left = _CROSSINGS
@@ -66,9 +60,9 @@ def _runs(mask: object, size: tuple[int, int]) -> NDArray[np.int64]:
 
 
 def _edges(points: NDArray[np.float64], size: tuple[int, int], most: int) -> NDArray[np.int64]:
-    """Return where the runs inside a polygon ``[P, 2]`` begin and end in turn, sorted, counted row after row.
+    """Return begins and ends, in turn, of the runs inside a polygon ``[P, 2]``, as sorted pixel indices (scanline).
 
-    Each border that is crossed on the way from the left switches inside and outside; a row crosses an even number.
+    Along a row each border switches between inside and outside; a row crosses an even number.
     """
     height, width = size
     x, y = points.T
@@ -86,7 +80,7 @@ def _edges(points: NDArray[np.float64], size: tuple[int, int], most: int) -> NDA
 def _points(ring: object) -> NDArray[np.float64]:
     if (
         not isinstance(ring, (list, tuple))
-        or not all(type(one) in (int, float) for one in ring)
+        or not all(type(value) in (int, float) for value in ring)
         or not 6 <= len(ring) <= 2 * _MOST
         or len(ring) % 2
     ):
@@ -96,14 +90,14 @@ def _points(ring: object) -> NDArray[np.float64]:
     except OverflowError:  # a whole number of hundreds of digits
         values = np.array([np.inf])
     if not np.isfinite(values).all() or abs(values).max() > _FAR:
-        raise UnusableError(BAD_MASK, "a polygon with numbers that are no pixels")
+        raise UnusableError(BAD_MASK, "a polygon with numbers that are not pixels")
     return values.reshape(-1, 2)
 
 
 # COCO's run-length encoding: lengths of runs of 0 and 1 in turn, column after column, plain or as letters.
 #
-# The letters hold 5 bits each, from ``0`` up, with a sixth bit that says that more follow; from the fourth number on
-# they hold the difference to the number before the last (pycocotools, ``maskApi.c``).
+# A letter has 5 bits of a number, from ``0`` up, and a continuation bit; from the fourth number on they encode the
+# difference to the number before the last (pycocotools, ``maskApi.c``).
 
 
 _LETTERS = 10  # of one number: 50 bits
@@ -115,7 +109,9 @@ def runs_of(
 ) -> tuple[NDArray[np.int64], tuple[int, int]]:
     """Return the lengths of the runs, the first of pixels outside, and ``(height, width)``."""
     size, counts = rle.get("size"), rle.get("counts")
-    if not (isinstance(size, (list, tuple)) and len(size) == 2 and all(type(one) is int and one > 0 for one in size)):
+    if not (
+        isinstance(size, (list, tuple)) and len(size) == 2 and all(type(value) is int and value > 0 for value in size)
+    ):
         raise UnusableError(BAD_MASK, "RLE without a size")
     height, width = int(size[0]), int(size[1])
     pixels = height * width
@@ -125,7 +121,7 @@ def runs_of(
         counts = counts.encode("utf-8")
     if isinstance(counts, (bytes, bytearray)):
         runs = _from_letters(np.frombuffer(counts, np.uint8), pixels)
-    elif isinstance(counts, (list, tuple)) and all(type(one) is int and 0 <= one <= pixels for one in counts):
+    elif isinstance(counts, (list, tuple)) and all(type(value) is int and 0 <= value <= pixels for value in counts):
         runs = np.array(counts, np.int64)
     else:
         raise UnusableError(BAD_MASK, "RLE without counts")
@@ -135,11 +131,11 @@ def runs_of(
 
 
 def _from_letters(letters: NDArray[np.uint8], most: int) -> NDArray[np.int64]:
-    """Return the numbers; refuse any that is not within `most` of 0, as a run and a difference of two runs are."""
+    """Decode the numbers; a run, or a difference of two runs, has an absolute value of at most `most`."""
     values = letters.astype(np.int64) - 48
     last = (values & 32) == 0  # the letter that ends a number
     if not len(values) or values.min() < 0 or values.max() > 63 or not last[-1]:
-        raise UnusableError(BAD_MASK, "RLE with letters that are none")
+        raise UnusableError(BAD_MASK, "RLE with invalid letters")
     ends = np.flatnonzero(last)
     starts = np.concatenate([[0], ends[:-1] + 1])
     place = np.arange(len(values)) - np.repeat(starts, ends - starts + 1)
@@ -164,7 +160,7 @@ def draw_runs(runs: NDArray[np.int64], size: tuple[int, int]) -> NDArray[np.bool
 
 
 def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
-    """Return the share of the picture that a mask covers, above 0; runs and polygons are not drawn for it."""
+    """Return the share of the picture that a mask covers, above 0, without drawing runs and polygons."""
     if isinstance(mask, Mapping) and mask:
         runs, size = runs_of(mask)
         _fitting(size, facts)
@@ -179,21 +175,17 @@ def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
 
 
 def draw_mask(mask: object, facts: Facts, *, max_pixels: int, size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return ``[H, W]`` bool, upright.
+    """Return ``[H, W]`` bool, upright, scaled down to `size` so that no mask vanishes.
 
-    Args:
-        mask: COCO RLE, a polygon ``[x, y, x, y, ...]`` or a list of them in pixels of the upright picture, or the path
-            of a picture that is bright inside.
-        facts: Of the picture.
-        max_pixels: Above so many a mask is not opened.
-        size: ``(H, W)``; a mask of a larger picture is scaled down to it, and does not vanish.
+    `mask` is COCO RLE, a polygon ``[x, y, x, y, ...]`` or a list of them in pixels of the upright picture, or the path
+    of a picture that is bright inside.
     """
-    found = _drawn(mask, facts, max_pixels)
-    if not found.any():
+    drawn = _drawn(mask, facts, max_pixels)
+    if not drawn.any():
         raise UnusableError(EMPTY_MASK)
-    if found.shape == size:
-        return found
-    grey = Image.fromarray(found.astype(np.uint8) * 255).resize(size[::-1], Image.Resampling.BOX)
+    if drawn.shape == size:
+        return drawn
+    grey = Image.fromarray(drawn.astype(np.uint8) * 255).resize(size[::-1], Image.Resampling.BOX)
     values = np.asarray(grey)
     return np.asarray(values >= min(128, int(values.max())))
 
@@ -202,15 +194,15 @@ def _drawn(mask: object, facts: Facts, max_pixels: int) -> NDArray[np.bool_]:
     if mask is None or (isinstance(mask, (list, tuple, str, Mapping)) and not mask):
         raise UnusableError(NO_MASK)
     if isinstance(mask, Path):
-        found = _picture(mask, max_pixels)
+        drawn = _picture(mask, max_pixels)
     elif isinstance(mask, Mapping):
         runs, size = runs_of(mask)
         _fitting(size, facts)
-        found = draw_runs(runs, size)
+        drawn = draw_runs(runs, size)
     else:
         return fill_polygons(mask, facts.size)
-    _fitting(found.shape, facts)
-    return upright(found, facts.turn) if found.shape != facts.size else found
+    _fitting(drawn.shape, facts)
+    return upright(drawn, facts.turn) if drawn.shape != facts.size else drawn
 
 
 def _fitting(size: tuple[int, ...], facts: Facts) -> None:
@@ -221,7 +213,7 @@ def _fitting(size: tuple[int, ...], facts: Facts) -> None:
 
 
 def _picture(path: Path, max_pixels: int) -> NDArray[np.bool_]:
-    """Return a mask from a picture: True where it is brighter than half of its brightest pixel."""
+    """Return a mask from a picture: pixels brighter than half of the brightest one."""
     try:
         data = read_picture(path)
         colours = load(data, max_pixels=max_pixels, max_side=0, ground="black")

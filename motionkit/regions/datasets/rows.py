@@ -1,4 +1,4 @@
-"""What every format gives: records of an image with its regions, or the reason why there are none."""
+"""The common form of all formats: records of an image with its regions, or the reason why one is unusable."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ BAD_ROW = "the row cannot be read"
 SEVERAL = "the text is of several regions"
 
 BY_DESIGN = frozenset({SEVERAL})
-"""Reasons that are no fault of the data; they do not count as unusable."""
+"""Reasons that are not faults of the data; they do not count as unusable."""
 
 LONGEST_ROW = 8 << 20
-"""Bytes of a row, but for a picture in it."""
+"""Bytes of a row without its picture."""
 
 _LONGEST = 10_000
 
@@ -44,8 +44,8 @@ class UnusableError(Exception):
 class Part:
     """One region, not decoded."""
 
-    mask: object  # COCO RLE, polygons or a picture's path; None where there is none
-    caption: object  # what is said of it, as it stands
+    mask: object  # COCO RLE, polygons or a picture's path; None without one
+    caption: object  # its caption, not checked
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class Record:
     where: str  # its name for messages
     image: bytes | Path  # the encoded picture, or its path
     parts: tuple[Part, ...]  # its regions
-    split: str = ""  # ``train``, ``val``, ``test``, or empty where the file names none
+    split: str = ""  # ``train``, ``val``, ``test``, or empty if the file names none
 
 
 class Source(Protocol):
     """The records of a place, read on demand."""
 
     place: str  # its name for messages
-    mark: str  # fingerprint of its content, the same wherever it lies
+    mark: str  # fingerprint of its content
     inputs: Mapping[str, str]  # more to be recorded with a run, by option
 
     def __len__(self) -> int: ...
@@ -77,10 +77,10 @@ class Source(Protocol):
 
 
 def caption_of(text: object) -> str:
-    """Return a caption with single blanks."""
+    """Return a caption with single spaces."""
     if not isinstance(text, str) or not (words := text.split()):
         raise UnusableError(NO_CAPTION)
-    caption = " ".join(words).encode("utf-8", "replace").decode()  # no text may hold half a letter
+    caption = " ".join(words).encode("utf-8", "replace").decode()  # lone surrogates are replaced
     if len(caption) > _LONGEST:
         raise UnusableError(LONG_CAPTION, f"{len(caption):,} letters")
     return caption

@@ -1,4 +1,4 @@
-"""Scenes of coloured shapes, drawn on demand, and what their captions say."""
+"""Scenes of coloured shapes, drawn on demand, with captions and a parser of these."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from motionkit.contracts.dataset import Claim, Regions, Scene, Split, Thing
 from motionkit.regions.datasets.settings import ShapesOptions
 
 RELATIONS = ("left of", "right of", "above", "below")
-"""How an object stands to another one: left and right compare columns alone, above and below rows alone."""
+"""Relations of an object to another one: left and right compare columns alone, above and below rows alone."""
 
 HELD_OUT = (("purple", "circle"), ("green", "diamond"), ("white", "square"), ("yellow", "triangle"))
-"""Colours and shapes that no caption of the captioned part has together."""
+"""Combinations of colour and shape that no caption of the captioned part has."""
 
 _ALIKE_COLOUR, _ALIKE_SHAPE, _ALIKE_SIZE = 0.35, 0.55, 0.2
-"""Share of distractors that have the colour, the shape and the size of the object that is meant."""
+"""Share of distractors with the colour, the shape and the size of the target object."""
 
 _FEW = ((False, False), (True, False), (False, True), (True, True))
-"""Whether colour and size are named, those that say less first."""
+"""Whether colour and size are named, from the shortest caption on."""
 
 _BY_RELATION = 0.7
-"""Share of captions that name another object where colour and size do not do, and a relation does."""
+"""Share of captions with a relation among those in which a relation is unique, but colour and size are not."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """Objects of a scene, the one that is meant first: columns of attributes."""
+    """Objects of a scene, the target first: columns of attributes."""
 
     cells: NDArray[np.int64]  # [K] cell of the 3 x 3 grid
     colours: NDArray[np.int64]  # [K] number of the colour
@@ -45,15 +45,15 @@ def draw_look(draw: np.random.Generator, colours: int, shapes: int, sizes: int) 
     cells = draw.choice(9, count, replace=False)
     columns = []
     for values, alike in ((colours, _ALIKE_COLOUR), (shapes, _ALIKE_SHAPE), (sizes, _ALIKE_SIZE)):
-        own = draw.integers(values, size=count)
+        drawn = draw.integers(values, size=count)
         same = draw.random(count) < alike
-        columns.append(np.where(same, own[0], own))
+        columns.append(np.where(same, drawn[0], drawn))
     return Look(cells, *columns)
 
 
-def stands(relation: int, one: int, other: int) -> bool:
-    """Return whether an object in one cell stands in a relation to one in another cell."""
-    (row, column), (beside_row, beside_column) = divmod(one, 3), divmod(other, 3)
+def stands(relation: int, cell: int, other_cell: int) -> bool:
+    """Return whether an object in one cell has a relation to one in another cell."""
+    (row, column), (beside_row, beside_column) = divmod(cell, 3), divmod(other_cell, 3)
     return (
         column < beside_column, column > beside_column, row < beside_row, row > beside_row,
     )[relation]  # fmt: skip
@@ -61,7 +61,7 @@ def stands(relation: int, one: int, other: int) -> bool:
 
 @dataclass(frozen=True)
 class Said:
-    """What a caption names of the object that is meant; its shape is always named."""
+    """Attributes of the target that a caption names; its shape is always named."""
 
     colour: bool = False  # whether its colour is named
     size: bool = False  # whether its size is named
@@ -71,7 +71,7 @@ class Said:
 
 
 def fitting(look: Look, said: Said) -> list[int]:
-    """Return the objects that what is said fits; the other object of a relation may be any that its words fit."""
+    """Return the objects that a caption fits; the other object of a relation may be any that its words fit."""
     kept = look.shapes == look.shapes[0]
     if said.colour:
         kept &= look.colours == look.colours[0]
@@ -79,17 +79,17 @@ def fitting(look: Look, said: Said) -> list[int]:
         kept &= look.sizes == look.sizes[0]
     if said.place:
         kept &= look.cells == look.cells[0]
-    found = np.flatnonzero(kept).tolist()
+    fits = np.flatnonzero(kept).tolist()
     if said.relation is None:
-        return found
-    relation, beside, coloured = said.relation
-    others = look.shapes == look.shapes[beside]
+        return fits
+    relation, other, coloured = said.relation
+    others = look.shapes == look.shapes[other]
     if coloured:
-        others &= look.colours == look.colours[beside]
+        others &= look.colours == look.colours[other]
     marks = np.flatnonzero(others).tolist()
     return [
         thing
-        for thing in found
+        for thing in fits
         if any(
             mark != thing and stands(relation, int(look.cells[thing]), int(look.cells[mark])) for mark in marks
         )
@@ -97,11 +97,11 @@ def fitting(look: Look, said: Said) -> list[int]:
 
 
 def describe(look: Look, draw: np.random.Generator, lapse: float, extra: float) -> Said:
-    """Choose what an annotator says.
+    """Choose a caption as an annotator would.
 
-    The fewest of colour and size that only this object has, colour before size; where others have them too, a relation
-    to another object, with the fewest of them, or the place. A share of captions then lacks one of these words, and a
-    share has one that is not needed.
+    The fewest of colour and size that only the target has, colour before size; if others have them too, a relation to
+    another object, with the fewest of them, or the place. A share of captions then lacks one of these words (`lapse`),
+    and a share has one that is not needed (`extra`).
     """
     place, relation = False, None
     by_relation, which = draw.random() < _BY_RELATION, draw.random()
@@ -109,15 +109,15 @@ def describe(look: Look, draw: np.random.Generator, lapse: float, extra: float) 
     if ways:
         colour, size = ways[0]
     else:
-        found = next((found for few in _FEW if (found := _relations(look, *few))), []) if by_relation else []
-        said = found[int(which * len(found))] if found else Said(place=True)
-        colour, size, place, relation = said.colour, said.size, said.place, said.relation
+        choices = next((choices for few in _FEW if (choices := _relations(look, *few))), []) if by_relation else []
+        caption = choices[int(which * len(choices))] if choices else Said(place=True)
+        colour, size, place, relation = caption.colour, caption.size, caption.place, caption.relation
     forgets, chosen = draw.random() < lapse, draw.random()
     adds, added = draw.random() < extra, draw.random()
     named = [name for name, there in (("colour", colour), ("size", size), ("place", place)) if there]
     if forgets and named:
-        gone = named[int(chosen * len(named))]
-        colour, size, place = colour and gone != "colour", size and gone != "size", place and gone != "place"
+        dropped = named[int(chosen * len(named))]
+        colour, size, place = colour and dropped != "colour", size and dropped != "size", place and dropped != "place"
     elif adds:
         absent = [name for name, there in (("colour", colour), ("size", size)) if not there]
         absent += ["place"] if not place and relation is None else []
@@ -131,24 +131,24 @@ def describe(look: Look, draw: np.random.Generator, lapse: float, extra: float) 
 
 
 def _relations(look: Look, colour: bool, size: bool) -> list[Said]:
-    """Return what is said with a relation that only the object that is meant has; with few words of the other one."""
+    """Return captions with a relation that only the target has, with the fewest words for the other object."""
     for coloured in (False, True):
-        found = []
-        for beside in range(1, len(look.cells)):
-            alike = look.shapes == look.shapes[beside]
+        fits = []
+        for other in range(1, len(look.cells)):
+            alike = look.shapes == look.shapes[other]
             if coloured:
-                alike = alike & (look.colours == look.colours[beside])
+                alike = alike & (look.colours == look.colours[other])
             if alike.sum() != 1:
-                continue  # the other object is named so that it is one
-            every = (Said(colour, size, relation=(number, beside, coloured)) for number in range(len(RELATIONS)))
-            found += [said for said in every if fitting(look, said) == [0]]
-        if found:
-            return found
+                continue  # the words for the other object must fit one only
+            candidates = (Said(colour, size, relation=(number, other, coloured)) for number in range(len(RELATIONS)))
+            fits += [words for words in candidates if fitting(look, words) == [0]]
+        if fits:
+            return fits
     return []
 
 
 def written(look: Look, said: Said, *, article: str = "the") -> str:
-    """Return a caption in words."""
+    """Return a caption as text."""
     colours, sizes = list(COLOURS), list(SIZES)
     words = [article]
     words += [sizes[int(look.sizes[0])]] if said.size else []
@@ -156,10 +156,10 @@ def written(look: Look, said: Said, *, article: str = "the") -> str:
     words += [SHAPES[int(look.shapes[0])]]
     words += [PLACES[int(look.cells[0])]] if said.place else []
     if said.relation is not None:
-        relation, beside, coloured = said.relation
+        relation, other, coloured = said.relation
         words += [RELATIONS[relation], "the"]
-        words += [colours[int(look.colours[beside])]] if coloured else []
-        words += [SHAPES[int(look.shapes[beside])]]
+        words += [colours[int(look.colours[other])]] if coloured else []
+        words += [SHAPES[int(look.shapes[other])]]
     return " ".join(words)
 
 
@@ -176,11 +176,11 @@ def read_caption(
     caption: str,  # any text
     kinds: Mapping[str, Sequence[str]],  # the values of each attribute; those of ``place`` are phrases
 ) -> Claim:
-    """Return what a caption says.
+    """Parse a caption.
 
-    What comes before a relation is said of the object, what comes after it of the other one: in "the small circle left
-    of the red square" the circle is small and the square is red. A place, such as "at the top left", belongs to the
-    noun before it.
+    Words before a relation are of the object, words after it of the other one: in "the small circle left of the red
+    square" the circle is small and the square is red. A place, such as "at the top left", belongs to the noun before
+    it.
 
     Example:
         >>> kinds = {"shape": ("circle", "square"), "size": ("small",), "place": ("at the top",)}
@@ -192,19 +192,19 @@ def read_caption(
     """
     text = " ".join(_WORD.findall(caption.lower()))
     first = _RELATION.search(text)
-    own = text[: first.start()] if first else text
-    said, unread = _phrase(own, kinds)
+    phrase = text[: first.start()] if first else text
+    named, unread = _phrase(phrase, kinds)
     if first is None:
-        return Claim(said, (), unread)
-    # "above the square left of the circle": the circle is where the square is from, and so on.
-    return Claim(said, ((first[1], read_caption(text[first.end() :], kinds)),), unread)
+        return Claim(named, (), unread)
+    # "above the square left of the circle": the square is left of the circle, and so on.
+    return Claim(named, ((first[1], read_caption(text[first.end() :], kinds)),), unread)
 
 
 def _phrase(text: str, kinds: Mapping[str, Sequence[str]]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """Return the attributes of one noun with its adjectives and its place, and the words that are none of these."""
+    """Return the attributes of one noun with its adjectives and its place, and all other words."""
     words = text.split()
-    values = {value: kind for kind, own in kinds.items() for value in own if kind != "place"}
-    said: list[tuple[str, str]] = []
+    values = {value: kind for kind, options in kinds.items() for value in options if kind != "place"}
+    named: list[tuple[str, str]] = []
     unread: list[str] = []
     place = 0
     while place < len(words):
@@ -213,20 +213,20 @@ def _phrase(text: str, kinds: Mapping[str, Sequence[str]]) -> tuple[tuple[tuple[
             end = place + 2
             while end < len(words) and words[end] in _SIDES:
                 end += 1
-            # A place that no object can be at, such as "at the top bottom", is wrong of every object.
-            said += [("place", " ".join(words[place:end]))] if end > place + 2 else []
+            # An impossible place, such as "at the top bottom", is wrong for every object.
+            named += [("place", " ".join(words[place:end]))] if end > place + 2 else []
             unread += words[place:end] if end == place + 2 else []
             place = end
             continue
         if word in values:
-            said.append((values[word], word))
+            named.append((values[word], word))
         elif word not in _ARTICLES:
             unread.append(word)
         place += 1
-    return tuple(said), tuple(unread)
+    return tuple(named), tuple(unread)
 
 
-def related(relation: str, one: Thing, other: Thing) -> bool:
+def related(relation: str, first: Thing, other: Thing) -> bool:
     """Return whether an object is left of, right of, above or below another one.
 
     Left and right compare columns alone, above and below rows alone.
@@ -236,22 +236,22 @@ def related(relation: str, one: Thing, other: Thing) -> bool:
         >>> [word for word in RELATIONS if related(word, one, other)]
         ['left of', 'below']
     """
-    right, down = one.middle[0] - other.middle[0], one.middle[1] - other.middle[1]
-    found: dict[str, float] = {"left of": -right, "right of": right, "above": -down, "below": down}
-    return found.get(relation, 0.0) > _APART
+    right, down = first.middle[0] - other.middle[0], first.middle[1] - other.middle[1]
+    distances: dict[str, float] = {"left of": -right, "right of": right, "above": -down, "below": down}
+    return distances.get(relation, 0.0) > _APART
 
 
 def things_of(
     # For each attribute [K] the numbers of its values; the last one is the cell of the 3 x 3 grid
     numbers: Sequence[NDArray[np.int64]],
-    shifts: NDArray[np.float64],  # [K, 2] how far x and y of a middle are from that of its cell, as shares of the image
+    shifts: NDArray[np.float64],  # [K, 2] offsets x and y of a middle from that of its cell, as shares of the image
     kinds: Mapping[str, Sequence[str]],  # the values of each attribute
 ) -> tuple[Thing, ...]:
     """Return the K objects of a scene in words."""
-    columns = [[own[number] for number in row.tolist()] for own, row in zip(kinds.values(), numbers, strict=True)]
+    columns = [[names[number] for number in row.tolist()] for names, row in zip(kinds.values(), numbers, strict=True)]
     middles = (np.stack([numbers[-1] % 3, numbers[-1] // 3], 1) + 0.5) / 3 + shifts
-    words = [dict(zip(kinds, one, strict=True)) for one in zip(*columns, strict=True)]
-    return tuple(Thing(one, (x, y)) for one, (x, y) in zip(words, middles.tolist(), strict=True))
+    words = [dict(zip(kinds, attributes, strict=True)) for attributes in zip(*columns, strict=True)]
+    return tuple(Thing(attributes, (x, y)) for attributes, (x, y) in zip(words, middles.tolist(), strict=True))
 
 
 SIDE, MASK = 48, 24
@@ -271,17 +271,17 @@ WORDS = (*SIZES, *COLOURS, *SHAPES, "a", "at", "in", "the", "top", "bottom", "le
 """Every word of a caption of simple scenes."""
 
 MORE_WORDS = ("of", "above", "below")
-"""Words of relations, which come behind the others."""
+"""Words of relations, which come after the others."""
 
 _KINDS = {"shape": SHAPES, "colour": tuple(COLOURS), "size": tuple(SIZES), "place": PLACES}
-"""What a caption may say of an object, the noun first."""
+"""Attributes that a caption may name, the noun first."""
 
 _COUNTS = {"train": 2**31, "val": 4096, "test": 4096}
-_CELL, _MARGIN = 16, 4  # pixels along a cell of the grid, and how far an object may reach out of its own
+_CELL, _MARGIN = 16, 4  # pixels along a cell of the grid, and by which an object may reach out of its cell
 _SPLITS = {"train": 0, "val": 1, "test": 2}
 _PALETTE, _FORMS = 3, 2  # colours and shapes of one scene: few, so that objects look alike
 _GROUND = 40
-_ABSENT, _WORDED = 1, 2  # mark the draws of captions of what is not there, and of scenes that need words
+_ABSENT, _WORDED = 1, 2  # mark the draws of captions of absent objects, and of scenes that need words
 
 
 @dataclass(frozen=True)
@@ -293,9 +293,9 @@ class _Scene(Look):
 class Shapes:
     """Images of a few shapes on a 3 x 3 grid; see `motionkit.contracts.dataset.RegionDataset`.
 
-    Simple scenes have two to five objects; a caption names size, colour, shape and place of one of them, and leaves
-    some of it out. Those that need words have three to five that look alike; a caption names what tells one from the
-    others, or nearly so, and only a part of the training scenes has one that may be read.
+    Simple scenes have two to five objects; a caption names some of size, colour, shape and place of one of them. Scenes
+    that need words have three to five objects that look alike; a caption names what distinguishes one of them, or
+    nearly so, and only a part of the training scenes has a caption that may be read.
     """
 
     name = "shapes"
@@ -318,7 +318,7 @@ class Shapes:
         return _captioned(self.options.seed, round(self.options.captioned * self.options.images)).copy()
 
     def regions(self, split: Split, index: NDArray[np.int64]) -> Regions:
-        """Draw scenes; one number is one scene, whatever is drawn beside it."""
+        """Draw scenes; a scene depends on its number alone."""
         scenes = [self._scene(split, int(number)) for number in index]
         images, masks, others = _draw(scenes)
         return Regions(images, masks, tuple(scene.caption for scene in scenes), others)
@@ -326,14 +326,14 @@ class Shapes:
     def absent(self, split: Split, index: NDArray[np.int64]) -> tuple[str, ...]:
         """Return captions of a colour and a shape that no object of the scene has together.
 
-        In scenes that need words there are objects of the colour and others of the shape, where there can be.
+        In scenes that need words, if possible, some objects have the colour and others the shape.
         """
         return tuple(self._absent(split, int(number)) for number in index)
 
     def scenes(self, split: Split, index: NDArray[np.int64]) -> tuple[Scene, ...]:
         """See `motionkit.contracts.dataset.KnowsScenes`."""
-        found = [self._scene(split, int(number)) for number in index]
-        return tuple(Scene(things_of((s.shapes, s.colours, s.sizes, s.cells), s.shifts / SIDE, _KINDS)) for s in found)
+        scenes = [self._scene(split, int(number)) for number in index]
+        return tuple(Scene(things_of((s.shapes, s.colours, s.sizes, s.cells), s.shifts / SIDE, _KINDS)) for s in scenes)
 
     def read(self, caption: str) -> Claim:
         """See `motionkit.contracts.dataset.KnowsScenes`."""
@@ -379,25 +379,25 @@ class Shapes:
 
 
 def _look(seed: int, split: Split, number: int) -> tuple[Look, np.random.Generator]:
-    """Return the objects of a scene that needs words, and the generator of what else is drawn of it."""
+    """Return the objects of a scene that needs words, and the generator for its further draws."""
     draw = np.random.default_rng((seed, _SPLITS[split], number, _WORDED))
     return draw_look(draw, len(COLOURS), len(SHAPES), len(SIZES)), draw
 
 
 def _is_held_out(look: Look) -> bool:
-    """Return whether the object that is meant has a colour and a shape that no caption names together."""
+    """Return whether the target has a combination of colour and shape that no caption names."""
     return (list(COLOURS)[look.colours[0]], SHAPES[look.shapes[0]]) in HELD_OUT
 
 
 @cache
 def _captioned(seed: int, first: int) -> NDArray[np.int64]:
-    """Return which of the first training scenes have a caption that may be read; a run asks more than once."""
+    """Return the numbers of the first training scenes with a caption that may be read; cached, as a run asks twice."""
     kept = [number for number in range(first) if not _is_held_out(_look(seed, "train", number)[0])]
     return np.array(kept, np.int64)
 
 
 def _inside(scenes: Sequence[_Scene], scale: int) -> NDArray[np.bool_]:
-    """Return ``[M, S, S]`` bool of all objects: the pixels of its cell and its margin whose middle is inside."""
+    """Return ``[M, S, S]`` bool of all objects: pixels of its cell and margin whose middle is inside."""
     shapes, sizes = (np.concatenate([getattr(scene, name) for scene in scenes]) for name in ("shapes", "sizes"))
     corners = np.concatenate([np.stack(np.divmod(scene.cells, 3), 1) for scene in scenes]) * _CELL
     shifts = np.concatenate([scene.shifts for scene in scenes])
@@ -405,13 +405,13 @@ def _inside(scenes: Sequence[_Scene], scale: int) -> NDArray[np.bool_]:
     y, x = (corners[:, side, None] + axis - (corners[:, side] + 8 + shifts[:, 1 - side])[:, None] for side in (0, 1))
     y, x = y[:, :, None], x[:, None, :]
     r = np.array(list(SIZES.values()))[sizes][:, None, None]
-    found = np.stack([
+    inside = np.stack([
         x * x + y * y <= r * r,
         np.maximum(abs(x), abs(y)) <= 0.88 * r,
         (y <= 0.8 * r) & (2 * abs(x) <= 0.95 * (y + r) + 0.5),
         abs(x) + abs(y) <= 1.2 * r,
     ])  # fmt: skip
-    return np.asarray(found[shapes, np.arange(len(shapes))])
+    return np.asarray(inside[shapes, np.arange(len(shapes))])
 
 
 def _draw(scenes: Sequence[_Scene]) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
@@ -424,11 +424,11 @@ def _draw(scenes: Sequence[_Scene]) -> tuple[list[NDArray[np.uint8]], list[NDArr
     images, masks, others, at = [], [], [], 0
     for scene in scenes:
         image = np.full((SIDE + 2 * _MARGIN, SIDE + 2 * _MARGIN, 3), _GROUND, np.uint8)
-        own = np.zeros((len(scene.cells), MASK + 2 * _MARGIN // scale, MASK + 2 * _MARGIN // scale), bool)
+        masks_of = np.zeros((len(scene.cells), MASK + 2 * _MARGIN // scale, MASK + 2 * _MARGIN // scale), bool)
         for thing, cell in enumerate(scene.cells.tolist()):
             row, column = divmod(cell, 3)
             for pixels, target, step, tone in (
-                (fine, image, _CELL, tones[scene.colours[thing]]), (coarse, own[thing], _CELL // scale, True)
+                (fine, image, _CELL, tones[scene.colours[thing]]), (coarse, masks_of[thing], _CELL // scale, True)
             ):  # fmt: skip
                 size = pixels.shape[-1]
                 part = target[row * step : row * step + size, column * step : column * step + size]
@@ -436,6 +436,6 @@ def _draw(scenes: Sequence[_Scene]) -> tuple[list[NDArray[np.uint8]], list[NDArr
             at += 1
         images.append(np.ascontiguousarray(image[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN]))
         edge = _MARGIN // scale
-        masks.append(np.ascontiguousarray(own[0, edge:-edge, edge:-edge]))
-        others.append(np.ascontiguousarray(own[1:, edge:-edge, edge:-edge]))
+        masks.append(np.ascontiguousarray(masks_of[0, edge:-edge, edge:-edge]))
+        others.append(np.ascontiguousarray(masks_of[1:, edge:-edge, edge:-edge]))
     return images, masks, others

@@ -116,9 +116,12 @@ class ShapesOptions(Group):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        own = {"words": ("images", "captioned", "lapse", "extra"), "simple": ("drop_size", "drop_colour", "drop_place")}
+        options = {
+            "words": ("images", "captioned", "lapse", "extra"),
+            "simple": ("drop_size", "drop_colour", "drop_place"),
+        }
         why = f"the scenes are {self.scenes}"
-        return {name: why for kind, names in own.items() if kind != self.scenes for name in names}
+        return {name: why for kind, names in options.items() if kind != self.scenes for name in names}
 
 
 shapes = Component(

@@ -1,4 +1,4 @@
-"""Pictures of regions, with what a policy said of them and drew of its own words."""
+"""Pictures of regions, with a policy's captions and its masks of these."""
 
 from __future__ import annotations
 
@@ -19,19 +19,15 @@ from motionkit.runs import write_bytes_atomic
 _LONGEST, _LEAST = 320, 240
 """Pixels of the longer side: larger images are made smaller, much smaller ones are enlarged by a whole factor."""
 
-_DIM = 0.3
-"""Light of an image outside of the mask."""
-
-_EDGE = (255, 214, 10)
-"""Colour of the outline of the wanted region."""
-
+_DIM = 0.3  # light of an image outside of the mask
+_EDGE = (255, 214, 10)  # colour of the outline of the wanted region
 _QUALITY = 82
 
 
 def picture(
     image: NDArray[np.uint8],  # [H, W, 3], any size
     mask: NDArray[np.bool_] | None = None,  # [h, w], of any size as well; None leaves the image as it is
-    wanted: NDArray[np.bool_] | None = None,  # [h, w], whose outline is drawn
+    outline: NDArray[np.bool_] | None = None,  # [h, w], whose outline is drawn
 ) -> bytes:
     """Return an image as WebP, dark outside of a mask."""
     from PIL import Image
@@ -45,22 +41,22 @@ def picture(
     pixels = np.asarray(drawn.resize(size[::-1], how), dtype=np.float64)
     if mask is not None:
         pixels = pixels * np.where(_at(mask, size), 1.0, _DIM)[..., None]
-    if wanted is not None:
-        pixels = np.where(_edge(_at(wanted, size))[..., None], _EDGE, pixels)
+    if outline is not None:
+        pixels = np.where(_edge(_at(outline, size))[..., None], _EDGE, pixels)
     data = io.BytesIO()
     Image.fromarray(pixels.astype(np.uint8)).save(data, "WEBP", lossless=scale >= 1, quality=_QUALITY)
     return data.getvalue()
 
 
 def _at(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return a mask at another size: each pixel takes the cell that it lies in."""
+    """Resize a mask by nearest neighbour."""
     rows = np.arange(size[0]) * mask.shape[0] // size[0]
     columns = np.arange(size[1]) * mask.shape[1] // size[1]
     return np.asarray(mask[rows][:, columns])
 
 
 def _edge(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the pixels just inside of a mask's border, two wide."""
+    """Return the inner border of a mask, two pixels wide (mask minus its erosion)."""
     inner = mask
     for _ in range(2):
         padded = np.pad(inner, 1, mode="edge")
@@ -70,37 +66,34 @@ def _edge(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 GALLERY, INDEX = "gallery", "gallery.json"
 SUFFIX = ".webp"
-_GROUP = 8
-"""Regions of a group: the first ones, and those at either end."""
-
-_SCORES = ("cycle_iou", "judge_iou", "unique", "meteor", "cider", "referring_iou")
-"""Scores that are kept of a region."""
+_GROUP = 8  # regions of each group: the first ones, the highest and the lowest
+_SCORES = ("cycle_iou", "judge_iou", "unique", "meteor", "cider", "referring_iou")  # scores that are kept of a region
 
 _FIRST, _UP, _DOWN = "first", "up", "down"
 
 
 def write_gallery(
-    folder: Path,  # created when absent; pictures of an earlier gallery in it go
+    folder: Path,  # created if it is missing; pictures of an earlier gallery are deleted
     data: RegionDataset,
     split: Split,
     index: NDArray[np.int64],  # [R] the regions that were measured
-    after: RegionFigures,  # what the policy says, in its likeliest words, and draws of them
+    after: RegionFigures,  # greedy captions of the policy, and its masks of them
     before: RegionFigures | None = None,  # the same of the policy that it is compared with
 ) -> None:
     """Write pictures of some regions: image, region, and the policy's mask of its own caption.
 
-    They are the first regions, and those whose cycle IoU gained and lost most; without `before` those where it is
-    highest and lowest.
+    They are the first regions, and those whose cycle IoU gained and lost most; without `before` those with the highest
+    and the lowest.
     """
     folder.mkdir(parents=True, exist_ok=True)
     figures = {"after": after} if before is None else {"before": before, "after": after}
     chosen = choose(after.scores["cycle_iou"] - (0.0 if before is None else before.scores["cycle_iou"]))
-    found = data.regions(split, index[list(chosen)])
+    regions = data.regions(split, index[list(chosen)])
     entries, written = [], set()
     for place, (row, why) in enumerate(chosen.items()):
-        image, region = found.images[place], found.masks[place]
+        image, region = regions.images[place], regions.masks[place]
         pictures = {"image": picture(image), "region": picture(image, region)}
-        pictures |= {name: picture(image, one.masks[row], region) for name, one in figures.items()}
+        pictures |= {name: picture(image, side.masks[row], region) for name, side in figures.items()}
         files = {}
         for name, content in pictures.items():
             files[name] = f"{row}-{name}{SUFFIX}"
@@ -108,9 +101,9 @@ def write_gallery(
         written |= set(files.values())
         entries.append(
             {
-                "region": int(index[row]), "why": why, "caption": found.captions[place], "files": files,
-                "captions": {name: one.captions[row] for name, one in figures.items()},
-                "scores": {name: _scores(one, row) for name, one in figures.items()},
+                "region": int(index[row]), "why": why, "caption": regions.captions[place], "files": files,
+                "captions": {name: side.captions[row] for name, side in figures.items()},
+                "scores": {name: _scores(side, row) for name, side in figures.items()},
             }
         )  # fmt: skip
     document = {"compared": before is not None, "captions": "greedy", "regions": entries}
@@ -140,5 +133,5 @@ def choose(
     return chosen
 
 
-def _scores(one: RegionFigures, row: int) -> dict[str, float]:
-    return {name: round(float(one.scores[name][row]), 3) for name in _SCORES if name in one.scores}
+def _scores(figures: RegionFigures, row: int) -> dict[str, float]:
+    return {name: round(float(figures.scores[name][row]), 3) for name in _SCORES if name in figures.scores}

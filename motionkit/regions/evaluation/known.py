@@ -1,4 +1,4 @@
-"""What is known of measured regions beside their masks and captions: truth, and what is absent."""
+"""Ground truth of regions beyond masks and captions: what scenes show, and captions of absent objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from motionkit.contracts.dataset import Claim, KnowsScenes, NamesAbsent, RegionD
 from motionkit.contracts.policy import HasLimits
 from motionkit.tracking import label_of
 
-# Captions of what an image does not show.
+# Captions of absent objects.
 
 
 _PART = 64
@@ -22,22 +22,21 @@ _PART = 64
 def absent_captions(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> tuple[list[str], bool]:
     """Return a caption for each region whose object is not in the image.
 
-    Data that know what they show name something else (`motionkit.contracts.dataset.NamesAbsent`). Of other data each
-    region gets the caption of a region of another image, from half of the regions further on: what it names may be in
-    the image by chance.
+    Data that know their scenes name absent objects (`motionkit.contracts.dataset.NamesAbsent`). With other data each
+    region gets the caption of a region of another image, half of the regions further on, which may fit by chance.
 
     Returns:
-        The captions, and whether it is certain that nothing fits them. A region has an empty one where every caption
-        of another image is its own.
+        The captions, and whether it is certain that nothing fits them. A caption is empty if every caption of another
+        image is also one of this image.
     """
     if isinstance(data, NamesAbsent):
         return list(data.absent(split, index)), True
     captions: list[str] = []
     images: list[int] = []
     for start in range(0, len(index), _PART):
-        found = data.regions(split, index[start : start + _PART])
-        captions += found.captions
-        images += [zlib.crc32(np.ascontiguousarray(one).tobytes()) for one in found.images]
+        regions = data.regions(split, index[start : start + _PART])
+        captions += regions.captions
+        images += [zlib.crc32(np.ascontiguousarray(image).tobytes()) for image in regions.images]
     return borrowed(captions, images), False
 
 
@@ -46,22 +45,22 @@ def borrowed(
     images: Sequence[int],  # a number of the image that each is in
 ) -> list[str]:
     """Return for each region the caption of one of another image."""
-    own: dict[int, set[str]] = {}
+    of_image: dict[int, set[str]] = {}
     for caption, image in zip(captions, images, strict=True):
-        own.setdefault(image, set()).add(caption)
+        of_image.setdefault(image, set()).add(caption)
     count = len(captions)
-    found = []
+    texts = []
     for place, image in enumerate(images):
         others = (captions[(place + count // 2 + step) % count] for step in range(count))
-        found.append(next((text for text in others if text not in own[image]), ""))
-    return found
+        texts.append(next((text for text in others if text not in of_image[image]), ""))
+    return texts
 
 
-# What is true of captions, for data that know what their images show.
+# Truth of captions, for data that know their scenes.
 
 
 TRUTH = ("unique", "attributes_right", "attributes_wrong", "attributes_left_out", "over_specified")
-"""Figures that need it."""
+"""Figures that need the scenes."""
 
 
 @dataclass(frozen=True)
@@ -74,34 +73,31 @@ class Truth:
     def score(self, captions: Sequence[str]) -> dict[str, NDArray[np.float64]]:
         """Return figures ``[R]`` of captions.
 
-        ``unique``: 1 where all that is said is true of the object, and of no other object all of it is; a caption that
-        says nothing is not, nor is one with a word that cannot be read. ``attributes_right``, ``attributes_wrong``,
-        ``attributes_left_out``: shares of the attributes, and of the relations that the caption has. An attribute that
-        is said twice is wrong where one of them is. ``over_specified``: 1 where a unique caption would also be so
-        without one of its attributes or relations; the noun stays. ``<attribute>_right`` and so on: 1 or 0.
-
-        Args:
-            captions: R texts.
+        ``unique``: 1 if the caption is true of the object and of no other one; 0 if it names nothing, or has an unknown
+        word. ``attributes_right``, ``attributes_wrong``, ``attributes_left_out``: shares of the attributes, and of the
+        relations that the caption has. An attribute that is named twice is wrong if one of the values is.
+        ``over_specified``: 1 if a unique caption stays unique without one of its attributes or relations; the noun
+        stays. ``<attribute>_right`` and so on: 1 or 0.
         """
-        rows = [
-            self._one(self.data.read(text), scene) for text, scene in zip(captions, self.scenes, strict=True)
-        ]  # fmt: skip
+        rows = [self._scored(self.data.read(text), scene) for text, scene in zip(captions, self.scenes, strict=True)]
         return {name: np.array([row[name] for row in rows], np.float64) for name in rows[0]} if rows else {}
 
     def shows(self, captions: Sequence[str]) -> NDArray[np.bool_]:
-        """Return ``[R]``, True where an object of the scene fits a caption that says something."""
+        """Return ``[R]``, True if an object of the scene fits a caption that is not empty."""
         claims = [self.data.read(text) for text in captions]
         pairs = zip(claims, self.scenes, strict=True)
-        return np.array([bool(one.said) and any(self._fits(one, t, s) for t in s.things) for one, s in pairs], bool)
+        return np.array(
+            [bool(claim.said) and any(self._fits(claim, t, s) for t in s.things) for claim, s in pairs], bool
+        )
 
-    def _one(self, claim: Claim, scene: Scene) -> dict[str, float]:
+    def _scored(self, claim: Claim, scene: Scene) -> dict[str, float]:
         thing = scene.things[scene.meant]
-        found: dict[str, float] = {}
+        attributes: dict[str, float] = {}
         rights = wrongs = 0
         for kind in self.data.attributes:
             values = {value for name, value in claim.said if name == kind}
             wrong, right = bool(values - {thing.attributes[kind]}), values == {thing.attributes[kind]}
-            found |= {
+            attributes |= {
                 f"{kind}_right": float(right),
                 f"{kind}_wrong": float(wrong),
                 f"{kind}_left_out": float(not values),
@@ -118,7 +114,7 @@ class Truth:
             "attributes_wrong": wrongs / number,
             "attributes_left_out": 1 - (rights + wrongs) / number,
             "over_specified": float(needless),
-            **found,
+            **attributes,
         }
 
     def _unique(self, claim: Claim, scene: Scene) -> bool:
@@ -131,10 +127,12 @@ class Truth:
         )
 
     def _stands(self, relation: str, other: Claim, thing: Thing, scene: Scene) -> bool:
-        """Return whether a thing stands so to another one that fits what is said of it."""
+        """Return whether a thing has the relation to another one that fits a claim."""
         return any(
-            one is not thing and self._fits(other, one, scene) and self.data.related(relation, thing, one)
-            for one in scene.things
+            candidate is not thing
+            and self._fits(other, candidate, scene)
+            and self.data.related(relation, thing, candidate)
+            for candidate in scene.things
         )
 
 
@@ -148,41 +146,41 @@ def _shorter(claim: Claim, noun: str) -> Iterator[Claim]:
 
 
 def open_truth(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> Truth | None:
-    """Return the truth of some regions; None where the data do not know it."""
+    """Return the scenes of some regions; None if the data do not know them."""
     return Truth(data, data.scenes(split, index)) if isinstance(data, KnowsScenes) else None
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of R regions."""
+    """Ground truth of R regions."""
 
-    truth: Truth | None  # what their images show; None where the data do not say it
-    absent: Sequence[str]  # r captions of what is not in the image; an empty one is left out
+    truth: Truth | None  # their scenes; None if the data do not know them
+    absent: Sequence[str]  # R captions of absent objects; an empty one is left out
     certain: bool  # whether it is certain that nothing fits them
-    present: int = 0  # captions of the data that were left out of `absent`, since an object of the image fits them
+    present: int = 0  # captions that were left out of `absent`, since an object of the image fits them
 
     def notes(self, name: str) -> list[str]:
-        """Return in sentences what is not measured, or not for sure, with data of this name."""
-        found = []
+        """Return notes on what is not measured, or only approximately, with data of this name."""
+        notes = []
         if self.truth is None:
             rows = ", ".join(label_of(f"{key}_greedy") for key in TRUTH)
-            found.append(
+            notes.append(
                 f"left out, since {name} does not say what its images show: {rows}, and the table of attributes."
             )
         if not self.certain:
-            found.append(
+            notes.append(
                 f"absent objects are an approximation: {name} does not say what an image lacks, so captions of other "
                 "images are asked for, which may fit by chance."
             )
         if self.present:
-            found.append(
+            notes.append(
                 f"{self.present} captions of absent objects name an object that is in the image; they are left out."
             )
-        return found
+        return notes
 
 
 def look_up(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> Known:
-    """Return what is known of regions of a split."""
+    """Return the ground truth of regions of a split."""
     absent, certain = absent_captions(data, split, index)
     truth = open_truth(data, split, index)
     if truth is None or not certain:
@@ -196,12 +194,12 @@ def limits_of(
     policy: object,
     captions: Sequence[str],  # the data's
 ) -> list[str]:
-    """Return in sentences at what size a policy sees images, and how many of the words it knows."""
+    """Return notes on a policy's image size, and on the share of the data's words that it knows."""
     if not isinstance(policy, HasLimits):
         return []
-    found = [f"the policy sees {policy.sees}."]
+    notes = [f"the policy sees {policy.sees}."]
     if (share := policy.known_words(captions)) < 1:
-        found.append(
+        notes.append(
             f"the policy knows {share:.0%} of the words of the data's captions; it can neither read nor say the others."
         )
-    return found
+    return notes

@@ -21,24 +21,19 @@ from motionkit.regions.evaluation.known import Known
 from motionkit.regions.meteor.score import Meteor
 from motionkit.rl import RowNoise
 
-# Regions with what a policy saw of their images.
-
-
 Weights = Callable[[], AbstractContextManager[None]]
-"""Puts other weights into the network for the duration."""
+"""Context in which the network has other weights."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """N regions, each once."""
+    """N regions, with the policy's view of their images."""
 
-    seen: Any  # what the policy saw of the images
+    seen: Any  # see `RegionPolicy.see`
     masks: Tensor  # [N, h, w] bool, at the size of the policy's masks
     captions: tuple[str, ...]  # n texts
-    # N arrays [H, W] bool, the masks as the data have them; empty where nothing is measured on them
-    originals: Sequence[NDArray[np.bool_]] = ()
-    # [N, K, h, w] bool, masks of the other objects of each image, empty ones where it has fewer than K
-    others: Tensor | None = None
+    originals: Sequence[NDArray[np.bool_]] = ()  # N arrays [H, W] bool, the data's masks; empty if nothing is measured
+    others: Tensor | None = None  # [N, K, h, w] bool, masks of the other objects of each image, padded by empty ones
 
     def __len__(self) -> int:
         return len(self.captions)
@@ -52,30 +47,30 @@ class Task:
 
 
 @torch.no_grad()
-def open_task(policy: RegionPolicy, found: Regions) -> Task:
-    """Let a policy look at regions."""
-    masks = masks_at(found.masks, policy.mask_size).to(policy.device)
-    others = _others_at(found.others, policy.mask_size).to(policy.device) if found.others else None
-    return Task(policy.see(found.images), masks, found.captions, found.masks, others)
+def open_task(policy: RegionPolicy, regions: Regions) -> Task:
+    """Encode the images of regions."""
+    masks = masks_at(regions.masks, policy.mask_size).to(policy.device)
+    others = _others_at(regions.others, policy.mask_size).to(policy.device) if regions.others else None
+    return Task(policy.see(regions.images), masks, regions.captions, regions.masks, others)
 
 
 def _others_at(others: Sequence[NDArray[np.bool_]], size: tuple[int, int]) -> Tensor:
-    """Return ``[N, K, h, w]`` bool: so many masks as the image with the most of them has."""
-    found = torch.zeros(len(others), max(map(len, others)), *size, dtype=torch.bool)
-    for place, own in enumerate(others):
-        if len(own):
-            found[place, : len(own)] = masks_at(list(own), size)
-    return found
+    """Return ``[N, K, h, w]`` bool, padded with empty masks to the largest number of objects."""
+    padded = torch.zeros(len(others), max(map(len, others)), *size, dtype=torch.bool)
+    for place, image_masks in enumerate(others):
+        if len(image_masks):
+            padded[place, : len(image_masks)] = masks_at(list(image_masks), size)
+    return padded
 
 
 def masks_at(
     masks: Sequence[NDArray[np.bool_]],  # n arrays [H, W] bool
     size: tuple[int, int],  # ``(h, w)``
 ) -> Tensor:
-    """Return ``[N, h, w]`` bool: masks at another size.
+    """Resize masks to ``[N, h, w]`` bool.
 
-    A cell is inside where at least half of it is. A region of which no cell is half covered keeps the cells that it
-    covers most: it does not vanish.
+    A cell is inside if at least half of it is. A region that covers half of no cell keeps the cells with the largest
+    cover, so that it does not vanish.
     """
     return torch.stack([_mask_at(torch.from_numpy(mask), size) for mask in masks])
 
@@ -89,24 +84,24 @@ def _mask_at(mask: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def overlap(
-    # [N, h, w]; they are brought to the size of a mask (bilinear, and smoothed where it is smaller), and above 0 is
-    # inside
-    logits: Tensor,
+    logits: Tensor,  # [N, h, w], resized to the size of each mask (bilinear, antialiased); above 0 is inside
     originals: Sequence[NDArray[np.bool_]],  # n arrays [H, W] bool
 ) -> Tensor:
     """Return ``[N, 2]`` int64 on the CPU: pixels in both masks and in either, at the size that each mask has."""
-    found = []
-    for one, original in zip(logits.detach(), originals, strict=True):
-        wanted = torch.from_numpy(original).to(one.device)
-        if one.shape != wanted.shape:
-            one = F.interpolate(one[None, None].float(), wanted.shape, mode="bilinear", antialias=True)[0, 0]
-        mask = one > 0
-        found.append(torch.stack([(mask & wanted).sum(), (mask | wanted).sum()]))
-    return torch.stack(found).cpu()
+    counts = []
+    for mask_logits, original in zip(logits.detach(), originals, strict=True):
+        target = torch.from_numpy(original).to(mask_logits.device)
+        if mask_logits.shape != target.shape:
+            mask_logits = F.interpolate(mask_logits[None, None].float(), target.shape, mode="bilinear", antialias=True)[
+                0, 0
+            ]
+        mask = mask_logits > 0
+        counts.append(torch.stack([(mask & target).sum(), (mask | target).sum()]))
+    return torch.stack(counts).cpu()
 
 
 def iou_of(counts: Tensor) -> Tensor:
-    """Return the intersection over union ``[N]`` float64 of `overlap`; 1 where both masks are empty."""
+    """Return the intersection over union ``[N]`` float64 of `overlap`; 1 if both masks are empty."""
     both, either = counts.double().unbind(1)
     return torch.where(either > 0, both / either.clamp(min=1), 1.0)
 
@@ -120,12 +115,12 @@ Judge = Callable[[Sequence[str]], Tensor]
 
 @dataclass(frozen=True)
 class RegionFigures:
-    """Scores of each region, of captions of one kind: of the likeliest words (greedy), or sampled."""
+    """Scores of each region, of greedy captions or of sampled ones."""
 
     # [R] by name. Of the captions: ``cycle_iou`` and ``judge_iou``, by the policy's own mask of a caption and by that
-    # of the policy as it started; ``meteor``, ``cider`` and ``words``; with data that know what their images show what
-    # `Truth` finds. Of no caption of its own: ``referring_iou``, of the data's captions; ``no_target``, 1 where nothing
-    # is drawn of an absent object, NaN where none is known.
+    # of the policy as it started; ``meteor``, ``cider`` and ``words``; the scores of `Truth` if the data know their
+    # scenes. Of the data's captions: ``referring_iou``. ``no_target``: 1 if nothing is drawn of an absent object, NaN
+    # if none is known.
     scores: Mapping[str, NDArray[np.float64]]
     captions: list[str]
     masks: NDArray[np.bool_]  # [R, h, w] bool, the policy's own masks of them
@@ -133,7 +128,7 @@ class RegionFigures:
     @property
     def means(self) -> dict[str, float]:
         """Mean of each score over the regions that have it."""
-        return {name: float(np.nanmean(own)) for name, own in self.scores.items() if np.isfinite(own).any()}
+        return {name: float(np.nanmean(values)) for name, values in self.scores.items() if np.isfinite(values).any()}
 
 
 @torch.no_grad()
@@ -155,12 +150,12 @@ def measure(
             return drawn(policy, task, texts)
 
     noise = RowNoise((SEED,), len(task), device=policy.device).uniform(policy.longest) if temperature else None
-    found = spoken(policy, task, judge, temperature=temperature, noise=noise)
-    scores = {**found.scores, **worded(found.captions, task.captions, known)}
+    captioned = spoken(policy, task, judge, temperature=temperature, noise=noise)
+    scores = {**captioned.scores, **worded(captioned.captions, task.captions, known)}
     scores["referring_iou"] = iou_of(overlap(drawn(policy, task, task.captions), task.originals)).numpy()
     if known is not None:
         scores["no_target"] = nothing_drawn(policy, task, known.absent)
-    return RegionFigures(scores, found.captions, found.masks)
+    return RegionFigures(scores, captioned.captions, captioned.masks)
 
 
 @torch.no_grad()
@@ -172,31 +167,26 @@ def spoken(
     temperature: float,  # of the captions; 0 takes the likeliest words
     noise: Tensor | None = None,  # see `RegionPolicy.sample_captions`
 ) -> RegionFigures:
-    """Caption each region and let the caption be drawn.
-
-    Returns:
-        ``cycle_iou`` and ``judge_iou``.
-    """
-    said = policy.sample_captions(task.seen, task.masks, temperature=temperature, noise=noise)
-    own = drawn(policy, task, said.texts)
+    """Caption each region and draw the caption; returns ``cycle_iou`` and ``judge_iou``."""
+    captions = policy.sample_captions(task.seen, task.masks, temperature=temperature, noise=noise)
+    logits = drawn(policy, task, captions.texts)
     scores = {
-        "cycle_iou": iou_of(overlap(own, task.originals)).numpy(),
-        "judge_iou": iou_of(overlap(judge(said.texts), task.originals)).numpy(),
+        "cycle_iou": iou_of(overlap(logits, task.originals)).numpy(),
+        "judge_iou": iou_of(overlap(judge(captions.texts), task.originals)).numpy(),
     }
-    return RegionFigures(scores, said.texts, (own > 0).cpu().numpy())
+    return RegionFigures(scores, captions.texts, (logits > 0).cpu().numpy())
 
 
 def worded(
     captions: Sequence[str],
-    # The data's; n-grams are weighted by how many of these hold them (`motionkit.metrics.cider_d`)
-    wanted: Sequence[str],
+    references: Sequence[str],  # the data's, over which CIDEr counts n-grams
     known: Known | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Return the scores ``[R]`` of captions as texts: ``meteor``, ``cider``, ``words`` and those of the truth."""
     meteor = Meteor()
     scores = {
-        "meteor": np.array([meteor(text, [one]) for text, one in zip(captions, wanted, strict=True)]),
-        "cider": cider_d(captions, [[one] for one in wanted]),
+        "meteor": np.array([meteor(text, [reference]) for text, reference in zip(captions, references, strict=True)]),
+        "cider": cider_d(captions, [[reference] for reference in references]),
         "words": np.array([len(text.split()) for text in captions], np.float64),
     }
     return scores | (known.truth.score(captions) if known is not None and known.truth is not None else {})
@@ -204,7 +194,7 @@ def worded(
 
 @torch.no_grad()
 def nothing_drawn(policy: RegionPolicy, task: Task, texts: Sequence[str]) -> NDArray[np.float64]:
-    """Return ``[N]``: 1 where no pixel is drawn of a text, 0 where one is, NaN of an empty text."""
+    """Return ``[N]``: 1 if no pixel is drawn of a text, else 0; NaN for an empty text."""
     nothing = ~(drawn(policy, task, texts) > 0).flatten(1).any(1).cpu().numpy()
     return np.where(np.array([bool(text) for text in texts]), nothing.astype(np.float64), np.nan)
 

@@ -1,4 +1,4 @@
-"""What ``eval sa2va`` and a run of ``sa2va-rl`` print: tables, one sentence, and what each figure means."""
+"""Results of ``eval sa2va`` and of ``sa2va-rl``: tables, a verdict, and the meaning of each figure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from motionkit.tracking import definition, label_of, result_table, results
 _EXPLAINED = (
     *GREEDY, "giou", "ciou", "precision_50", "no_target", "cycle_iou",
 )  # fmt: skip
-"""Figures that are explained; sampled captions have the figures of the likeliest words, of which one is enough."""
+"""Figures that are explained; of those of sampled captions, which have the same meaning, one is enough."""
 
 Figures = Mapping[str, Mapping[str, Any]]
 
 
 def explained() -> list[tuple[str, str]]:
-    """Return every figure with its meaning; a row that says less belongs to the one before it."""
+    """Return every figure with its meaning."""
     rows = {name: _within(definition(f"regions/{name}").meaning) for name in _EXPLAINED}
     return [(label_of(name), "of sampled captions" if name in SAMPLED else text) for name, text in rows.items()]
 
 
 def _within(sentence: str) -> str:
-    """Return a sentence as it stands within another one; a name such as METEOR stays as it is."""
+    """Return a sentence in lower case at its start, unless with a name such as METEOR, and without its full stop."""
     first = sentence.partition(" ")[0]
     return (sentence[:1].lower() if first[1:].islower() else sentence[:1]) + sentence[1:].removesuffix(".")
 
@@ -35,23 +35,23 @@ def tables(
     compared: bool,  # whether there is a policy before
     equal: float | None = None,  # temperature of equal entropy
 ) -> list[dict[str, Any]]:
-    """Return tables: what one gets, sampled captions, and attributes one by one."""
-    lead = {name: one for name, one in figures.items() if name in FIGURES and name not in SAMPLED}
-    sampled = {name: one for name, one in figures.items() if name in SAMPLED}
+    """Return tables: greedy captions and masks, sampled captions, and attributes."""
+    lead = {name: values for name, values in figures.items() if name in FIGURES and name not in SAMPLED}
+    sampled = {name: values for name, values in figures.items() if name in SAMPLED}
     if compared:
-        found = [result_table(results(lead), title), sampled_table(sampled, equal)]
+        shown = [result_table(results(lead), title), sampled_table(sampled, equal)]
     else:
-        found = [_values(lead, title), _values(sampled, "Sampled captions")]
-    rest = {name: one for name, one in figures.items() if name not in FIGURES}
-    return [*found, *attribute_table(rest)]
+        shown = [_values(lead, title), _values(sampled, "Sampled captions")]
+    rest = {name: values for name, values in figures.items() if name not in FIGURES}
+    return [*shown, *attribute_table(rest)]
 
 
 def sampled_table(
     figures: Figures,  # before, after, and ``equal_entropy`` of each
-    equal: float | None,  # temperature of equal entropy; None compares with the policy before as it is
+    equal: float | None,  # temperature of equal entropy; None compares with the policy before at its temperature
 ) -> dict[str, Any]:
     """Return the table of sampled captions."""
-    blocks = {name: {**one, **(one.get("equal_entropy") or {})} for name, one in figures.items()}
+    blocks = {name: {**values, **(values.get("equal_entropy") or {})} for name, values in figures.items()}
     columns: dict[str, list[str]] = {"": [], "before": [], f"at T {equal:.3g}" if equal else " ": [], "after": []}
     columns |= {"change": [], "95 % interval": [], "that is": []}
     for row in results(blocks):
@@ -73,27 +73,24 @@ def sampled_table(
 def attribute_table(
     figures: Figures,  # ``<attribute>_right_greedy``, ``_wrong_greedy`` and ``_left_out_greedy``
 ) -> list[dict[str, Any]]:
-    """Return the table of attributes one by one, in a list; an empty one where there are none."""
-    sides = [side for side in ("before", "after", "data") if any(side in one for one in figures.values())]
+    """Return a list with the table of attributes; empty if there are none."""
+    sides = [side for side in ("before", "after", "data") if any(side in values for values in figures.values())]
     rows = []
-    for name, one in figures.items():
-        rows.append((label_of(name), *(_text(name, one[side]) if side in one else "-" for side in sides)))
+    for name, values in figures.items():
+        rows.append((label_of(name), *(_text(name, values[side]) if side in values else "-" for side in sides)))
     title = "Attributes, as share of the captions"
-    return (
-        [{"title": title, "columns": ["", *sides], "rows": rows, "numbers": list(range(1, len(sides) + 1))}]
-        if rows
-        else []
-    )
+    table = {"title": title, "columns": ["", *sides], "rows": rows, "numbers": list(range(1, len(sides) + 1))}
+    return [table] if rows else []
 
 
 def _values(figures: Figures, title: str) -> dict[str, Any]:
     """Return a table of values with their intervals, and those of the data's captions."""
-    known = any("data" in one for one in figures.values())
+    known = any("data" in figure for figure in figures.values())
     rows = []
-    for name, one in figures.items():
-        low, high = one["after_ci95"]
-        data = [_text(name, one["data"]) if "data" in one else "-"] if known else []
-        rows.append((label_of(name), _text(name, one["after"]), *data, f"{_text(name, low)} to {_text(name, high)}"))
+    for name, figure in figures.items():
+        low, high = figure["after_ci95"]
+        data = [_text(name, figure["data"]) if "data" in figure else "-"] if known else []
+        rows.append((label_of(name), _text(name, figure["after"]), *data, f"{_text(name, low)} to {_text(name, high)}"))
     columns = ["", "value", *(["data"] if known else []), "95 % interval"]
     return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns)))}
 
@@ -103,13 +100,13 @@ def verdict(
     *,
     compared: bool,  # whether there is a policy before
     equal: float | None = None,  # temperature of equal entropy
-    lead: bool = True,  # whether the first figure is said; the headline of a run has it already
+    lead: bool = True,  # with the first figure, which the headline of a run has already
 ) -> str:
     """Return the main figures in a sentence: of greedy captions, then of sampled ones."""
     names = [name for name in _MAIN[not lead :] if name in figures]
     if not compared:
         return ", ".join(f"{label_of(name)} {_text(name, figures[name]['after'])}" for name in names) + "."
-    told = ", ".join(
+    changes = ", ".join(
         f"{label_of(name)} {_text(name, figures[name]['before'])} to {_text(name, figures[name]['after'])}"
         for name in names
     )
@@ -117,7 +114,7 @@ def verdict(
     head = "the judge draws its captions better" if sure else "the judge sees no clear gain"
     if worse := [short for short, _ in _effects(figures)]:
         head += f", {'but' if sure else 'and'} {' and '.join(worse)}"
-    return f"{head}: {told}.{_beside(figures, equal)}"
+    return f"{head}: {changes}.{_beside(figures, equal)}"
 
 
 _MAIN = (
@@ -127,13 +124,13 @@ _MAIN = (
 
 def _beside(figures: Figures, equal: float | None) -> str:
     name = "cycle_iou"
-    one = figures.get(name, {})
-    other = one.get("equal_entropy")
+    sampled = figures.get(name, {})
+    other = sampled.get("equal_entropy")
     if not other or equal is None:
         return ""
     return (
-        f" Sampled captions have cycle IoU {_text(name, one['after'])}; those of the policy before "
-        f"{_text(name, one['before'])}, and {_text(name, other['before'])} at the temperature of equal entropy, "
+        f" Sampled captions have cycle IoU {_text(name, sampled['after'])}; those of the policy before "
+        f"{_text(name, sampled['before'])}, and {_text(name, other['before'])} at the temperature of equal entropy, "
         f"{equal:.3g}."
     )
 
@@ -141,33 +138,33 @@ def _beside(figures: Figures, equal: float | None) -> str:
 def side_effects(
     figures: Figures,  # before, after and the interval of the change, of greedy captions
 ) -> list[str]:
-    """Return what became worse, in sentences: attributes named wrongly, longer captions, masks of absent objects."""
+    """Return a sentence for each figure that got worse: wrong attributes, longer captions, masks of absent objects."""
     return [text for _, text in _effects(figures)]
 
 
 def _effects(figures: Figures) -> list[tuple[str, str]]:
-    """Return each in a few words and in a sentence."""
-    found: list[tuple[str, str]] = []
+    """Return each side effect in a few words and in a sentence."""
+    effects: list[tuple[str, str]] = []
     wrong, words, absent = (figures.get(name) for name in ("attributes_wrong_greedy", "words_greedy", "no_target"))
     if wrong and wrong["ci95"][0] > 0:
         span = f"{wrong['before']:.1%} before, {wrong['after']:.1%} after"
-        found.append(("more of what they say is wrong", f"captions name more attributes wrongly: {span}."))
+        effects.append(("more of what they say is wrong", f"captions name more attributes wrongly: {span}."))
     if words and words["after"] > (1 + LONGER) * words["before"]:
         data = f"; the data's have {words['data']:.1f}" if "data" in words else ""
         span = f"from {words['before']:.1f} to {words['after']:.1f} words{data}"
-        found.append(("they are longer", f"captions grew {span}."))
+        effects.append(("they are longer", f"captions grew {span}."))
     if absent and absent["ci95"][1] < 0:
         span = f"nothing is drawn of {absent['before']:.0%} before, {absent['after']:.0%} after"
-        found.append(("more is drawn of absent objects", f"masks of absent objects got worse: {span}."))
-    return found
+        effects.append(("more is drawn of absent objects", f"masks of absent objects got worse: {span}."))
+    return effects
 
 
 LONGER = 0.2
-"""Share by which captions may grow before it is said."""
+"""Share by which captions may grow before it is reported."""
 
 
 def describe_sampled(temperature: float, equal: float | None, nats: float, count: int) -> str:
-    """Return how sampled captions are compared, in a sentence."""
+    """Return a sentence on how sampled captions are compared."""
     if equal is None:
         return f"Sampled captions: temperature {temperature:g}."
     return (

@@ -1,4 +1,4 @@
-"""Region policies on a split, some regions at a time."""
+"""Measures region policies on a split, in batches of regions."""
 
 from __future__ import annotations
 
@@ -30,24 +30,23 @@ from motionkit.regions.evaluation.measure import (
 )
 from motionkit.rl import RowNoise
 
-# The temperature at which one policy is as sure of its words as another one.
+# The temperature of equal entropy: the words of two policies have the same mean entropy.
 
 
 LOWEST, HIGHEST = 0.02, 10.0
-"""Temperatures that are tried."""
+"""Range of the search, in temperatures."""
 
-_NEAR = 1e-3
-"""Relative width of the interval at which the search ends."""
+_NEAR = 1e-3  # relative width of the interval at which the search ends
 
 Said = Sequence[tuple[Task, Sequence[str]]]
 """Tasks with a caption of each of their regions."""
 
 
 @torch.no_grad()
-def word_entropy(policy: RegionPolicy, said: Said, temperature: float) -> float:
-    """Return the mean entropy of a word in nats, at the states that given captions lead through; 0 without words."""
+def word_entropy(policy: RegionPolicy, captions_of: Said, temperature: float) -> float:
+    """Return the mean entropy of a word in nats, at the states of given captions; 0 without words."""
     total = words = 0.0
-    for task, captions in said:
+    for task, captions in captions_of:
         scores = policy.score_words(task.seen, task.masks, policy.encode(captions), temperature=temperature)
         total += float(scores.entropy.double().sum())
         words += float(scores.mask.sum())
@@ -56,37 +55,33 @@ def word_entropy(policy: RegionPolicy, said: Said, temperature: float) -> float:
 
 def equal_entropy(
     entropy: Callable[[float], float],  # mean entropy at a temperature, at states that do not depend on it
-    wanted: float,
+    target: float,
 ) -> float:
-    """Return the temperature of a wanted entropy by bisection of its logarithm.
+    """Return the temperature with a target entropy, from `LOWEST` to `HIGHEST`, by bisection of its logarithm.
 
     The entropy of a softmax rises with its temperature, and so does the mean over fixed states.
-
-    Returns:
-        The temperature; `LOWEST` or `HIGHEST` where the wanted entropy is beyond that of these.
 
     Example:
         >>> round(equal_entropy(lambda temperature: temperature**2, 0.25), 2)
         0.5
     """
-    if wanted <= entropy(LOWEST):
+    if target <= entropy(LOWEST):
         return LOWEST
-    if wanted >= entropy(HIGHEST):
+    if target >= entropy(HIGHEST):
         return HIGHEST
     low, high = math.log(LOWEST), math.log(HIGHEST)
     while high - low > _NEAR:
         middle = (low + high) / 2
-        low, high = (middle, high) if entropy(math.exp(middle)) < wanted else (low, middle)
+        low, high = (middle, high) if entropy(math.exp(middle)) < target else (low, middle)
     return math.exp((low + high) / 2)
 
 
-_STATES = 200
-"""Regions whose captions the temperature of equal entropy is sought at: the first ones."""
+_STATES = 200  # number of regions, the first ones, on which the temperature of equal entropy is found
 
 
 @dataclass(frozen=True)
 class SplitFigures:
-    """What a policy does with every region of a split."""
+    """Figures of a policy on every region of a split."""
 
     counts: NDArray[np.int64]  # [R, 2] int64, pixels in both masks and in either, of the data's captions
     greedy: RegionFigures  # scores of captions of the likeliest words, with ``referring_iou`` and ``no_target``
@@ -96,10 +91,10 @@ class SplitFigures:
 
 @dataclass(frozen=True)
 class EqualEntropy:
-    """A policy at the temperature at which it is as sure of its words as another one."""
+    """A policy at the temperature at which its words have the entropy of another policy's."""
 
     temperature: float
-    nats: float  # entropy of a word that both have then, nats
+    nats: float  # mean entropy of a word of both policies
     sampled: RegionFigures  # scores of captions that are sampled at it
 
 
@@ -119,13 +114,13 @@ def measure_split(
 ) -> list[SplitFigures]:
     """Measure policies on the same regions with the same draws."""
     parts: list[list[_Part]] = [[] for _ in policies]
-    wanted: list[str] = []
-    for share, found in _batches(data, split, index, batch):
-        wanted += found.captions
+    references: list[str] = []
+    for share, regions in _batches(data, split, index, batch):
+        references += regions.captions
         tasks: dict[int, Task] = {}
         for policy in (*policies, judge):
             if id(policy) not in tasks:  # the judge may be one of them
-                tasks[id(policy)] = open_task(policy, found)
+                tasks[id(policy)] = open_task(policy, regions)
         judged = partial(drawn, judge, tasks[id(judge)])
         for place, policy in enumerate(policies):
             task = tasks[id(policy)]
@@ -140,7 +135,7 @@ def measure_split(
             )
             if progress is not None:
                 progress(len(task))
-    return [_joined(own, wanted, known) for own in parts]
+    return [_joined(policy_parts, references, known) for policy_parts in parts]
 
 
 @torch.no_grad()
@@ -158,26 +153,26 @@ def measure_equal_entropy(
     seed: int = 0,  # of the draws; those of `measure_split`
     progress: Callable[[int], None] | None = None,  # called with the number of regions done
 ) -> EqualEntropy:
-    """Measure a policy at the temperature at which it is as sure of its words as another one.
+    """Measure a policy at the temperature at which its words have the entropy of another policy's.
 
     The temperature is found by bisection on the mean entropy of a word, over the captions that the other one sampled.
     """
     first = list(_batches(data, split, index[:_STATES], batch))
     theirs = word_entropy(
-        other, [(open_task(other, found), captions[share]) for share, found in first], temperature
+        other, [(open_task(other, regions), captions[share]) for share, regions in first], temperature
     )  # fmt: skip
-    said = [(open_task(policy, found), captions[share]) for share, found in first]
-    own = equal_entropy(lambda value: word_entropy(policy, said, value), theirs)
-    nats = word_entropy(policy, said, own)
-    parts, wanted = [], list[str]()
-    for share, found in _batches(data, split, index, batch):
-        wanted += found.captions
-        task = open_task(policy, found)
+    tasks = [(open_task(policy, regions), captions[share]) for share, regions in first]
+    equal = equal_entropy(lambda value: word_entropy(policy, tasks, value), theirs)
+    nats = word_entropy(policy, tasks, equal)
+    parts, references = [], list[str]()
+    for share, regions in _batches(data, split, index, batch):
+        references += regions.captions
+        task = open_task(policy, regions)
         noise = _draws(policy, len(index), share, seed)
-        parts.append(spoken(policy, task, partial(drawn, policy, task), temperature=own, noise=noise))
+        parts.append(spoken(policy, task, partial(drawn, policy, task), temperature=equal, noise=noise))
         if progress is not None:
             progress(len(task))
-    return EqualEntropy(own, nats, _of_captions(parts, wanted, known))
+    return EqualEntropy(equal, nats, _of_captions(parts, references, known))
 
 
 def _batches(
@@ -200,23 +195,23 @@ class _Part:
     nothing: NDArray[np.float64]
 
 
-def _joined(parts: Sequence[_Part], wanted: Sequence[str], known: Known) -> SplitFigures:
+def _joined(parts: Sequence[_Part], references: Sequence[str], known: Known) -> SplitFigures:
     counts = torch.cat([part.counts for part in parts])
     once: Mapping[str, NDArray[np.float64]] = {
         "referring_iou": iou_of(counts).numpy(), "no_target": np.concatenate([part.nothing for part in parts]),
     }  # fmt: skip
-    greedy = _of_captions([part.greedy for part in parts], wanted, known)
-    sampled = _of_captions([part.sampled for part in parts], wanted, known)
+    greedy = _of_captions([part.greedy for part in parts], references, known)
+    sampled = _of_captions([part.sampled for part in parts], references, known)
     return SplitFigures(
-        counts.numpy(), RegionFigures({**greedy.scores, **once}, greedy.captions, greedy.masks), sampled, wanted
+        counts.numpy(), RegionFigures({**greedy.scores, **once}, greedy.captions, greedy.masks), sampled, references
     )
 
 
-def _of_captions(parts: Sequence[RegionFigures], wanted: Sequence[str], known: Known) -> RegionFigures:
+def _of_captions(parts: Sequence[RegionFigures], references: Sequence[str], known: Known) -> RegionFigures:
     captions = [text for part in parts for text in part.captions]
     scores = {name: np.concatenate([part.scores[name] for part in parts]) for name in parts[0].scores}
     masks = np.concatenate([part.masks for part in parts])
-    return RegionFigures({**scores, **worded(captions, wanted, known)}, captions, masks)
+    return RegionFigures({**scores, **worded(captions, references, known)}, captions, masks)
 
 
 # Figures of a split, with bootstrap intervals.
@@ -236,24 +231,24 @@ FIGURES = (*GREEDY, "giou", "ciou", *_PRECISIONS, "no_target", *SAMPLED)
 """Every figure: what one gets first, and then sampled captions; `motionkit.tracking` defines ``regions/NAME``."""
 
 
-def rows_of(found: SplitFigures) -> dict[str, NDArray[np.float64]]:
-    """Return what every figure is made of: ``[R, 2]`` numerators and denominators by figure; NaN is left out.
+def rows_of(figures: SplitFigures) -> dict[str, NDArray[np.float64]]:
+    """Return numerators and denominators ``[R, 2]`` of each figure; NaN is left out.
 
-    A figure is the sum of the numerators over that of the denominators, 1 where the latter is 0: for cIoU pixels of
+    A figure is the sum of the numerators over that of the denominators, or 1 if the latter is 0: for cIoU pixels of
     the intersections over pixels of the unions, for every other figure a mean.
     """
-    greedy, iou = found.greedy.scores, found.greedy.scores["referring_iou"]
-    means = {f"{name}_greedy": own for name, own in greedy.items() if name not in ("referring_iou", "no_target")}
+    greedy, iou = figures.greedy.scores, figures.greedy.scores["referring_iou"]
+    means = {f"{name}_greedy": values for name, values in greedy.items() if name not in ("referring_iou", "no_target")}
     means |= {"giou": iou, "no_target": greedy["no_target"]}
     means |= {name: (iou >= level).astype(np.float64) for name, level in _PRECISIONS.items()}
-    means |= _sampled_of(found.sampled)
-    pairs = {"ciou": found.counts.astype(np.float64)} | {name: _pairs(one) for name, one in means.items()}
+    means |= _sampled_of(figures.sampled)
+    pairs = {"ciou": figures.counts.astype(np.float64)} | {name: _pairs(scores) for name, scores in means.items()}
     others = [name for name in pairs if name not in FIGURES]  # attributes one by one
     return {name: pairs[name] for name in (*FIGURES, *others) if name in pairs}
 
 
-def _sampled_of(found: RegionFigures) -> dict[str, NDArray[np.float64]]:
-    return {name: found.scores[name] for name in SAMPLED if name in found.scores}
+def _sampled_of(figures: RegionFigures) -> dict[str, NDArray[np.float64]]:
+    return {name: figures.scores[name] for name in SAMPLED if name in figures.scores}
 
 
 def _pairs(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -279,14 +274,14 @@ def summarise(
 
     Returns:
         By figure ``after`` and ``after_ci95``, with `before` also ``before``, ``before_ci95``, ``delta`` and its
-        ``ci95``; ``n``; ``data`` where the data's captions have it; and of sampled captions ``equal_entropy`` with
+        ``ci95``; ``n``; ``data`` if the data's captions have it; and of sampled captions ``equal_entropy`` with
         ``before``, ``delta`` and ``ci95``. A figure of no region is left out.
     """
     sides = {"after": rows_of(after)} | ({} if before is None else {"before": rows_of(before)})
     figures = list(sides["after"])
     if equal is not None:
-        own = {name: _pairs(one) for name, one in _sampled_of(equal.sampled).items()}
-        sides["equal"] = {name: own.get(name, np.zeros((len(after.counts), 2))) for name in figures}
+        pairs = {name: _pairs(scores) for name, scores in _sampled_of(equal.sampled).items()}
+        sides["equal"] = {name: pairs.get(name, np.zeros((len(after.counts), 2))) for name in figures}
     sums = {name: np.stack(list(rows.values()), 1) for name, rows in sides.items()}  # [R, figures, 2]
     count = len(sums["after"])
     draw = np.random.default_rng(seed)
@@ -296,36 +291,38 @@ def summarise(
         times = np.bincount(draw.integers(count, size=count), minlength=count).astype(np.float64)
         for name, rows in sums.items():
             resampled[name].append(value_of(np.tensordot(times, rows, 1)))
-    spread = {name: np.stack(own) for name, own in resampled.items()}
+    spread = {name: np.stack(samples) for name, samples in resampled.items()}
     values = {name: value_of(rows.sum(0)) for name, rows in sums.items()}
     document: dict[str, dict[str, Any]] = {}
     for place, figure in enumerate(figures):
         measured = int((sums["after"][:, place, 1] > 0).sum()) if figure != "ciou" else count
         if not measured:
             continue
-        one: dict[str, Any] = {}
+        entry: dict[str, Any] = {}
         for name in ("before", "after"):
             if name in sums:
-                one |= {name: float(values[name][place]), f"{name}_ci95": _ends(spread[name][:, place])}
+                entry |= {name: float(values[name][place]), f"{name}_ci95": _ends(spread[name][:, place])}
         if before is not None:
-            one["delta"] = float(values["after"][place] - values["before"][place])
-            one["ci95"] = _ends(spread["after"][:, place] - spread["before"][:, place])
+            entry["delta"] = float(values["after"][place] - values["before"][place])
+            entry["ci95"] = _ends(spread["after"][:, place] - spread["before"][:, place])
         if equal is not None and figure in SAMPLED:
-            one["equal_entropy"] = {
+            entry["equal_entropy"] = {
                 "before": float(values["equal"][place]),
                 "delta": float(values["after"][place] - values["equal"][place]),
                 "ci95": _ends(spread["after"][:, place] - spread["equal"][:, place]),
             }
         if data is not None and figure in data:
-            one["data"] = data[figure]
-        document[figure] = {**one, "n": measured}
+            entry["data"] = data[figure]
+        document[figure] = {**entry, "n": measured}
     return document
 
 
 def of_data(captions: Sequence[str], known: Known) -> dict[str, float]:
     """Return means of the data's own captions, by the names of the greedy figures: what they have of `TRUTH`, words."""
     scores = worded(captions, captions, known)
-    return {f"{name}_greedy": float(own.mean()) for name, own in scores.items() if name not in ("meteor", "cider")}
+    return {
+        f"{name}_greedy": float(values.mean()) for name, values in scores.items() if name not in ("meteor", "cider")
+    }
 
 
 def _ends(values: NDArray[np.float64]) -> list[float]:

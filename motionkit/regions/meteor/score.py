@@ -24,8 +24,7 @@ _ENDINGS: Mapping[str, tuple[tuple[str, str], ...]] = {
 }  # fmt: skip
 """Endings that `Lexicon` takes off, with what it puts there (morphy(7WN))."""
 
-_MARKER = re.compile(r"\((?:a|p|ip)\)$")
-"""Where an adjective may stand; not part of the word."""
+_MARKER = re.compile(r"\((?:a|p|ip)\)$")  # where an adjective may stand; not part of the word
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,12 @@ class Lexicon:
             ['couch', 'lounge', 'sofa']
         """
         word = word.lower()
-        found: set[str] = set()
+        synonyms: set[str] = set()
         for part in PARTS:
-            own, places = self.synsets[part], self._places[part]
+            synsets, places = self.synsets[part], self._places[part]
             for form in self._forms(word, part):
-                found.update(*(own[number] for number in places[form]))
-        return frozenset(found)
+                synonyms.update(*(synsets[number] for number in places[form]))
+        return frozenset(synonyms)
 
     def _forms(self, word: str, part: str) -> Iterable[str]:
         bases = self.exceptions[part].get(word)
@@ -113,7 +112,9 @@ def _parse(text: str) -> Lexicon:
             exceptions[part][form] = tuple(bases)
         else:
             synsets[part].append(tuple(line.split()))
-    return Lexicon({part: tuple(own) for part, own in synsets.items()}, exceptions, sha256(text.encode()).hexdigest())
+    return Lexicon(
+        {part: tuple(words) for part, words in synsets.items()}, exceptions, sha256(text.encode()).hexdigest()
+    )
 
 
 def _data(path: Path) -> Iterable[str]:
@@ -179,8 +180,8 @@ class _Lookup:
 
     def synsets(self, word: str) -> tuple[_Synset, ...]:
         """Return the synonyms of a word, as nltk's WordNet reader would."""
-        found = self._synonyms(word) & self._among
-        return (_Synset(found),) if found else ()
+        synonyms = self._synonyms(word) & self._among
+        return (_Synset(synonyms),) if synonyms else ()
 
 
 class Meteor:
@@ -216,10 +217,10 @@ class Meteor:
             return 0.0
         return max(self._pair(words, self._split(reference.lower())) for reference in references)
 
-    def _pair(self, words: list[str], wanted: list[str]) -> float:
+    def _pair(self, words: list[str], reference: list[str]) -> float:
         stem = self._stemmer.stem
-        known = _Lookup(self._synonyms, frozenset(map(stem, wanted)))
-        return float(self._score([wanted], words, preprocess=str, stemmer=self._stemmer, wordnet=known))
+        known = _Lookup(self._synonyms, frozenset(map(stem, reference)))
+        return float(self._score([reference], words, preprocess=str, stemmer=self._stemmer, wordnet=known))
 
 
 @dataclass(frozen=True)

@@ -52,13 +52,13 @@ class Sa2vaOptions(Group):
         return {"trust_remote_code": "it runs code from the model's folder."} if self.trust_remote_code else {}
 
     def memory(self, *, regions: int, group: int, device: str) -> list[str]:
-        """See `motionkit.contracts.policy.PlansMemory`; empty where config.json is not on this machine yet."""
+        """See `motionkit.contracts.policy.PlansMemory`; empty if config.json is not on this machine yet."""
         from motionkit.regions.sa2va.open import config_at_hand
         from motionkit.regions.sa2va.sizes import plan
 
-        found = config_at_hand(self)
+        config = config_at_hand(self)
         half = self.dtype == "bfloat16" or (self.dtype == "auto" and device == "cuda")
-        return [] if found is None else plan(*found, self, regions=regions, group=group, half=half)
+        return [] if config is None else plan(*config, self, regions=regions, group=group, half=half)
 
 
 component = Component(

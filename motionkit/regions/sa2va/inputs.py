@@ -1,4 +1,4 @@
-"""What Sa2VA reads: the words of its published code, tiles of an image, and the whole image."""
+"""Inputs of Sa2VA: prompts of its published code, tiles of an image, and the whole image."""
 
 from __future__ import annotations
 
@@ -15,30 +15,27 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 
-# Pixels as the two encoders read them: tiles of an image, and the whole image at one size.
-#
-# The recipes of Sa2VA's published code: the vision encoder sees up to N square tiles whose grid is close to the image's
-# aspect, and a thumbnail behind them where there is more than one; SAM sees the raw image, squeezed to a square.
+# Inputs of the two encoders, as in Sa2VA's published code: the vision encoder sees up to N square tiles, whose grid is
+# close to the image's aspect, and then a thumbnail if there is more than one; SAM sees the image squeezed to a square.
 
 
 _MEAN = torch.tensor([0.485, 0.456, 0.406])[:, None, None]
-_STD = torch.tensor([0.229, 0.224, 0.225])[:, None, None]
-"""Of ImageNet."""
+_STD = torch.tensor([0.229, 0.224, 0.225])[:, None, None]  # of ImageNet
 
 
 def tiles_of(image: NDArray[np.uint8], side: int, most: int) -> Tensor:
     """Return ``[T, 3, side, side]`` of ``[H, W, 3]``: up to `most` tiles, row by row, and if several a thumbnail."""
     picture = Image.fromarray(image)
     columns, rows = grid_of(picture.width, picture.height, side, most)
-    whole = picture.resize((columns * side, rows * side))
-    found = [
-        whole.crop((column * side, row * side, (column + 1) * side, (row + 1) * side))
+    resized = picture.resize((columns * side, rows * side))
+    tiles = [
+        resized.crop((column * side, row * side, (column + 1) * side, (row + 1) * side))
         for row in range(rows)
         for column in range(columns)
     ]
-    if len(found) > 1:
-        found.append(picture.resize((side, side)))
-    return torch.stack([_normalised(one) for one in found])
+    if len(tiles) > 1:
+        tiles.append(picture.resize((side, side)))
+    return torch.stack([_normalised(tile) for tile in tiles])
 
 
 def square_of(image: NDArray[np.uint8], side: int) -> Tensor:
@@ -49,7 +46,7 @@ def square_of(image: NDArray[np.uint8], side: int) -> Tensor:
 def grid_of(width: int, height: int, side: int, most: int) -> tuple[int, int]:
     """Return columns and rows of tiles whose aspect is closest to an image's.
 
-    Of two that are equally close the larger is taken if the image fills more than half of it.
+    Of two that are equally close, the larger is taken if the image fills more than half of it.
     """
     best, gap = (1, 1), float("inf")
     for columns, rows in _grids(most):
@@ -101,7 +98,7 @@ class Words:
         barred = [number for number in {*added.values(), *tokenizer.all_special_ids} if number != self.end]
         self.barred = torch.zeros(vocabulary, dtype=torch.bool)
         self.barred[barred] = True
-        self.barred[len(tokenizer) :] = True  # rows of the output that are no token
+        self.barred[len(tokenizer) :] = True  # rows of the output that are not tokens
 
     def _one(self, token: str) -> int:
         number = self._tokenizer.convert_tokens_to_ids(token)
@@ -122,11 +119,11 @@ class Words:
     def about_mask(self, cells: int, caption: str) -> list[int]:
         """Return the prompt for a mask of a caption, with the answer up to [SEG]."""
         picture = f"{IMAGE_BEGIN}{IMAGE * cells}{IMAGE_END}"
-        asked = f"{picture}\n Please segment {self.plain(caption).rstrip('. ')} in this image."
-        return [*self._ids(self._chat.format(asked) + "Sure, "), self.seg]
+        question = f"{picture}\n Please segment {self.plain(caption).rstrip('. ')} in this image."
+        return [*self._ids(self._chat.format(question) + "Sure, "), self.seg]
 
     def encode(self, captions: Sequence[str]) -> Tensor:
-        """Return ``[N, L]`` captions, each with its end; what follows is the end again."""
+        """Return ``[N, L]`` captions, each with its end token, padded with it."""
         rows = [[*self._ids(self.plain(caption))[: self.longest - 1], self.end] for caption in captions]
         width = max(map(len, rows), default=1)
         return torch.tensor([[*row, *[self.end] * (width - len(row))] for row in rows], dtype=torch.int64)
@@ -137,9 +134,9 @@ class Words:
         return [str(text).strip() for text in self._tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
     def plain(self, text: str) -> str:
-        """Return a text without tokens of meaning: a caption cannot smuggle [SEG] or an end into a prompt."""
+        """Return a text without special tokens, so that a caption cannot put [SEG] or an end into a prompt."""
         while (cut := self._special.sub(" ", text)) != text:
-            text = cut  # what is left may make a token anew
+            text = cut  # the rest may form a token again
         return text
 
     def spelled(self, text: str) -> list[int]:

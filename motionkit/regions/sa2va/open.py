@@ -48,12 +48,12 @@ def mark_of(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def refuse_other(source: object, mark: str, wanted: str, checkpoint: str, *, fix: str) -> None:
+def refuse_other(source: object, mark: str, expected: str, checkpoint: str, *, fix: str) -> None:
     """Refuse a base that is not the one that a policy was trained on."""
-    if mark != wanted:
+    if mark != expected:
         raise MotionkitError(
             f"{source} is not the model that {checkpoint} was trained on.",
-            why=f"its files have the mark {mark}, and that model's was {wanted}.",
+            why=f"its files have the mark {mark}, and that model's was {expected}.",
             fix=fix,
         )
 
@@ -62,9 +62,9 @@ def find_base(
     source: str,  # folder or hub id
     revision: str,  # commit, branch or tag on the hub; empty for the newest
     *,
-    moved: str = "",  # what to do where it is no longer in place
+    moved: str = "",  # the fix if it is no longer in place
 ) -> tuple[Path, str]:
-    """Return the folder of a model, and its commit where it is on the hub."""
+    """Return the folder of a model, and its commit if it is on the hub."""
     place = Path(source).expanduser()
     if (place / "config.json").is_file():
         return place, ""
@@ -86,8 +86,8 @@ def config_at_hand(options: Sa2vaOptions) -> tuple[Path, dict[str, Any]] | None:
     if not folder.exists() and source.count("/") == 1:
         from huggingface_hub import try_to_load_from_cache
 
-        found = try_to_load_from_cache(source, "config.json", revision=revision or None)
-        folder = Path(found).parent if isinstance(found, str) else folder
+        cached = try_to_load_from_cache(source, "config.json", revision=revision or None)
+        folder = Path(cached).parent if isinstance(cached, str) else folder
     if not (folder / "config.json").is_file():
         return None
     return folder, read_json(folder / "config.json", dict, fix="copy the folder again.")
@@ -106,7 +106,9 @@ def export_hf(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tupl
     place.claim()
     saved = find_model(Path(checkpoint).expanduser(), REGION_ARTIFACT, DOCUMENT)
     if saved is None:
-        raise MotionkitError(f"{checkpoint} is no trained Sa2VA.", fix="give a run of sa2va-rl or its policy folder.")
+        raise MotionkitError(
+            f"{checkpoint} is not a trained Sa2VA.", fix="give a run of sa2va-rl or its policy folder."
+        )
     document = read_document(saved.document)
     moved = f"set base.place in {saved.document} to where it is now."
     base, _ = find_base(document.base.place, document.base.revision, moved=moved)
@@ -127,7 +129,7 @@ def export_hf(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tupl
 
 
 class Changes:
-    """What training changed of a base's weights."""
+    """Merges trained weights and adapters into a base's weights."""
 
     def __init__(self, trained: Mapping[str, Tensor], scale: float) -> None:
         self._trained, self._scale, self._done = trained, scale, set[str]()
@@ -135,7 +137,7 @@ class Changes:
     def applied(self, path: Path) -> Iterator[tuple[str, Tensor]]:
         """Yield the tensors of a file of safetensors, changed."""
         with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 -- a handle, no mapping
+            for name in file.keys():  # noqa: SIM118 -- a handle, not a mapping
                 yield name, self._changed(name, file.get_tensor(name)).contiguous()
 
     def left(self) -> list[str]:
@@ -180,44 +182,46 @@ def guide_file(place: Path, options: Sa2vaOptions) -> Path | None:
 
 
 def load_guide(policy: Sa2vaPolicy, path: Path) -> None:
-    """Put the trained weights of a guide's checkpoint into a policy, by name, and say what was not found."""
-    found = _named(weights.read(path), path)
-    own = policy.tensors()
-    taken = {name: found[name].float() for name in own if name in found}
+    """Load the trained weights of a guide's checkpoint by name, and log what was not found."""
+    stored = _named(weights.read(path), path)
+    current = policy.tensors()
+    taken = {name: stored[name].float() for name in current if name in stored}
     if not taken:
         raise MotionkitError(
             f"{path} holds nothing that is trained here.",
-            why=f"it has {len(found):,} weights, such as {min(found)!r}.",
+            why=f"it has {len(stored):,} weights, such as {min(stored)!r}.",
             fix="it is loaded by names such as mlp1.0.weight.",
         )
     for name, tensor in taken.items():
-        if tensor.shape != own[name].shape:
+        if tensor.shape != current[name].shape:
             raise MotionkitError(
                 f"{path} does not fit the model.",
-                why=f"{name} is {list(tensor.shape)}, and the model's is {list(own[name].shape)}.",
+                why=f"{name} is {list(tensor.shape)}, and the model's is {list(current[name].shape)}.",
                 fix="--policy.lora-rank and --policy.lora-alpha say how it was trained." if "lora_" in name else "",
             )
-    policy.load_tensors({**own, **taken})
+    policy.load_tensors({**current, **taken})
     missing = {}
-    for group, names in names_by_group(policy.groups, own).items():
+    for group, names in names_by_group(policy.groups, current).items():
         if absent := sum(name not in taken for name in names):
             missing[group] = f"{absent} of {len(names)} of the {group}"
     left = f"; not found: {', '.join(missing.values())}; these are as in the base" if missing else ""
     _logger.warning("%s: %s weights taken%s", path.name, f"{len(taken):,}", left)
-    _say_state(path.parent / _STATE)
+    _log_state(path.parent / _STATE)
 
 
 def _named(content: object, path: Path) -> dict[str, Tensor]:
     """Return the weights of a file by the names of the model's parts."""
-    while isinstance(content, Mapping) and (inner := next((one for one in _WRAPPERS if one in content), None)):
+    while isinstance(content, Mapping) and (
+        inner := next((wrapper for wrapper in _WRAPPERS if wrapper in content), None)
+    ):
         content = content[inner]
-    if (found := weights.find_tensors(content)) is None:
+    if (tensors := weights.find_tensors(content)) is None:
         raise MotionkitError(f"{path} holds no weights by name.", fix="give the folder that the guide's code wrote.")
-    return {_renamed(name): tensor for name, tensor in found.items()}
+    return {_renamed(name): tensor for name, tensor in tensors.items()}
 
 
 def _renamed(name: str) -> str:
-    """Return a name without the wrappers of training code, and with adapters where `peft` injects them."""
+    """Return a name without the prefixes of training code, and with adapters named as `peft` injects them."""
     for part in _PARTS:
         if (at := name.find(f"{part}.")) >= 0 and _PREFIXES.sub("", name[: at + 1]) == name[at]:
             name = name[at:]
@@ -225,13 +229,15 @@ def _renamed(name: str) -> str:
     return name.replace("language_model.base_model.model.", "language_model.", 1)
 
 
-def _say_state(path: Path) -> None:
-    """Say how far the guide's run was; its optimiser starts anew."""
+def _log_state(path: Path) -> None:
+    """Log how far the guide's run was; its optimiser starts anew."""
     if not path.is_file():
         return
     state = weights.read(path)
-    said = {key: state[key] for key in ("global_step", "step", "epoch") if isinstance(state, Mapping) and key in state}
-    shown = ", ".join(f"{key} {value}" for key, value in said.items() if isinstance(value, (int, float)))
+    progress = {
+        key: state[key] for key in ("global_step", "step", "epoch") if isinstance(state, Mapping) and key in state
+    }
+    shown = ", ".join(f"{key} {value}" for key, value in progress.items() if isinstance(value, (int, float)))
     _logger.warning("%s: %s; the optimiser starts anew", path.name, shown or "read")
 
 
@@ -259,7 +265,13 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
     half = options.dtype == "bfloat16" or (options.dtype == "auto" and torch.device(device).type == "cuda")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
-        parts = _open_parts(folder, torch.bfloat16 if half else torch.float32, options)
+        dtype = torch.bfloat16 if half else torch.float32
+        config = read_json(folder / "config.json", dict, fix="copy the folder again.")
+        parts: Parts
+        if config.get("model_type") == MODEL_TYPE:
+            parts = open_composite(folder, dtype)
+        else:
+            parts = open_published(folder, dtype, trusted=options.trust_remote_code)
     published = isinstance(parts, PublishedParts)
     code = code_of(folder) if published else ""
     base = Base(source if commit else str(folder.resolve()), commit, mark_of(folder), code)
@@ -276,20 +288,13 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
     return policy
 
 
-def _open_parts(folder: Path, dtype: torch.dtype, options: Sa2vaOptions) -> Parts:
-    config = read_json(folder / "config.json", dict, fix="copy the folder again.")
-    if config.get("model_type") == MODEL_TYPE:
-        return open_composite(folder, dtype)
-    return open_published(folder, dtype, trusted=options.trust_remote_code)
-
-
 def _tokenizer(folder: Path, options: Sa2vaOptions, *, published: bool) -> Any:
     import transformers
 
     kind = transformers.AutoTokenizer if published else transformers.PreTrainedTokenizerFast
     code = {"trust_remote_code": options.trust_remote_code} if published else {}
     try:
-        with shims() if published else nullcontext():  # the tokenizer of a published folder asks for its configuration
+        with shims() if published else nullcontext():  # the tokenizer of a published folder imports its configuration
             return kind.from_pretrained(str(folder), local_files_only=True, **code)
     except (OSError, ValueError, KeyError) as error:
         raise MotionkitError(
@@ -298,7 +303,7 @@ def _tokenizer(folder: Path, options: Sa2vaOptions, *, published: bool) -> Any:
 
 
 def _adapt(network: nn.Module, options: Sa2vaOptions) -> None:
-    """Put adapters into the language model; its own weights stay as they are."""
+    """Inject adapters into the language model."""
     if not options.lora_rank:
         return
     import peft
@@ -318,7 +323,7 @@ def _adapt(network: nn.Module, options: Sa2vaOptions) -> None:
 
 
 def _as_float32(policy: Sa2vaPolicy) -> None:
-    """Keep what is trained in float32: small steps would be rounded away in bfloat16."""
+    """Keep trained weights in float32: small steps would be rounded away in bfloat16."""
     trained = policy.tensors().keys()
     for name, parameter in policy.network.named_parameters():
         parameter.requires_grad_(False)
@@ -328,9 +333,9 @@ def _as_float32(policy: Sa2vaPolicy) -> None:
 
 def _load(policy: Sa2vaPolicy, saved: SavedModel) -> None:
     tensors = weights.read(saved.tensors)
-    own = policy.tensors()
-    for name in sorted(own.keys() | tensors.keys()):
-        if name not in own or name not in tensors or own[name].shape != tensors[name].shape:
+    current = policy.tensors()
+    for name in sorted(current.keys() | tensors.keys()):
+        if name not in current or name not in tensors or current[name].shape != tensors[name].shape:
             raise MotionkitError(
                 f"{saved.tensors} does not fit the model.", why=f"{name} differs.",
                 fix="leave out the options of the policy: the folder knows those it was trained with.",

@@ -24,7 +24,7 @@ from motionkit.errors import MotionkitError
 from motionkit.regions.sa2va.sizes import CONFIG_ERRORS, check_variant, no_model
 
 Features = tuple[Tensor, ...]
-"""What the grounding encoder saw of N images: maps ``[N, C, y, x]``, the finest first."""
+"""Features of the grounding encoder for N images: maps ``[N, C, y, x]``, the finest first."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,17 @@ class Parts(Protocol):
         ...
 
     def look(self, tiles: Tensor) -> Tensor:
-        """Return what ``mlp1`` reads of tiles ``[T, 3, tile, tile]``: ``[T, cells ** 2, C]``, row by row."""
+        """Return the inputs of ``mlp1`` for tiles ``[T, 3, tile, tile]``: ``[T, cells ** 2, C]``, row by row."""
         ...
 
     def ground(self, images: Tensor) -> Features:
-        """Return what masks are drawn from, of images ``[N, 3, grounding, grounding]``."""
+        """Return the features that masks are drawn from, of images ``[N, 3, grounding, grounding]``."""
         ...
 
     def decode(self, features: Features, prompts: Tensor, *, several: bool) -> tuple[Tensor, Tensor]:
         """Draw masks of prompts ``[N, Z]``: all of SAM's candidates, or one of each.
 
-        Returns:
-            Mask logits ``[N, K, mask, mask]`` and ``[N, K]`` expected IoU from 0 to 1.
+        Returns mask logits ``[N, K, mask, mask]`` and expected IoU ``[N, K]`` from 0 to 1.
         """
         ...
 
@@ -70,7 +69,7 @@ def shuffled(
     cells: Tensor,  # [T, V, C], V a square number, row by row
     factor: int,  # side of a square
 ) -> Tensor:
-    """Make one token of each square of cells (InternVL's pixel shuffle, version 2): ``[T, V / f ** 2, f ** 2 * C]``."""
+    """Join each square of cells to a token (InternVL's pixel shuffle, version 2): ``[T, V / f ** 2, f ** 2 * C]``."""
     count, cells_of, channels = cells.shape
     side = round(cells_of**0.5) // factor
     squares = cells.view(count, side, factor, side, factor, channels).transpose(2, 3)
@@ -119,7 +118,7 @@ class CompositeParts:
     def look(self, tiles: Tensor) -> Tensor:
         """See `Parts.look`."""
         seen = self.network.vision_model(pixel_values=tiles).last_hidden_state
-        return shuffled(seen[:, 1:], self.network.factor)  # the first cell sums up the tile
+        return shuffled(seen[:, 1:], self.network.factor)  # the first cell is the class token
 
     def ground(self, images: Tensor) -> Features:
         """See `Parts.ground`."""
@@ -154,7 +153,7 @@ def open_composite(folder: Path, dtype: torch.dtype) -> CompositeParts:
 
 
 def load_safetensors(network: nn.Module, folder: Path) -> None:
-    """Load model.safetensors, or the parts that model.safetensors.index.json names; strict but for tied weights."""
+    """Load model.safetensors, or the parts that model.safetensors.index.json names; strict except for tied weights."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -165,7 +164,7 @@ def load_safetensors(network: nn.Module, folder: Path) -> None:
         if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
             raise MotionkitError(f"{index} has no table weight_map of file names.", fix="copy the folder again.")
         names = sorted(set(listed.values()))
-    found: set[str] = set()
+    loaded: set[str] = set()
     for name in names:
         if Path(name).name != name or not (folder / name).is_file():
             raise MotionkitError(f"{folder} has no {name}.", fix="copy the folder again; weights are safetensors.")
@@ -176,16 +175,18 @@ def load_safetensors(network: nn.Module, folder: Path) -> None:
             raise MotionkitError(f"{folder / name} does not fit.", why=str(error).splitlines()[0]) from error
         if unknown := sorted(tensors.keys() - network.state_dict().keys()):
             raise MotionkitError(f"{folder / name} holds {unknown[0]}, which the model has not.")
-        found |= tensors.keys()
-    held = {tensor.data_ptr() for name, tensor in network.state_dict().items() if name in found}
+        loaded |= tensors.keys()
+    pointers = {tensor.data_ptr() for name, tensor in network.state_dict().items() if name in loaded}
     missing = [
-        name for name, tensor in network.state_dict().items() if name not in found and tensor.data_ptr() not in held
+        name
+        for name, tensor in network.state_dict().items()
+        if name not in loaded and tensor.data_ptr() not in pointers
     ]
     if missing:
         raise MotionkitError(f"{folder} lacks {missing[0]}, one of {len(missing):,} weights.")
 
 
-# What Sa2VA's published code needs of packages that its parts never use; in place while that code is imported only.
+# Stand-ins for packages that Sa2VA's published code imports but its parts never use, only during that import.
 
 
 _logger = logging.getLogger("motionkit.sa2va")
@@ -193,32 +194,32 @@ _logger = logging.getLogger("motionkit.sa2va")
 
 @contextmanager
 def shims() -> Iterator[None]:
-    """Hold all of them, and keep what the code prints on import out of ours, which may be JSON; ``-v`` shows it.
+    """Put stand-ins in place, and keep what the code prints on import out of the output, which may be JSON (``-v``).
 
-    torchvision: its CPU build fits one version of torch, and fails on import beside others; pixels are prepared without
-    it. timm needs torchvision: DropPath alone is taken of it, which drops nothing in eval mode. einops: InternLM2
-    splits heads with its one function.
+    torchvision: its CPU build fails on import with other versions of torch than its own; pixels are prepared without
+    it. timm needs torchvision; only its DropPath is used, the identity in eval mode. einops: InternLM2 splits heads
+    with `rearrange`.
     """
     from transformers.utils import is_torchvision_available
 
-    is_torchvision_available()  # transformers asks once and keeps the answer: it must not meet the stand-in
+    is_torchvision_available()  # transformers caches the answer, which must not be about the stand-in
     pixels = ("resize", "to_pil_image", "InterpolationMode", "Compose", "Lambda", "Resize", "ToTensor", "Normalize")
-    said = StringIO()
+    printed = StringIO()
     try:
         with (
-            redirect_stdout(said),
+            redirect_stdout(printed),
             _standing_in("torchvision", ("transforms", "transforms.functional"), dict.fromkeys(pixels)),
             _standing_in("timm", ("models", "models.layers"), {"DropPath": _Kept}),
             _standing_in("einops", (), {"rearrange": _rearranged}),
         ):
             yield
     finally:
-        for line in said.getvalue().splitlines():
+        for line in printed.getvalue().splitlines():
             _logger.debug("printed by the model's code: %s", line)
 
 
 def _rearranged(tensor: Tensor, pattern: str, **sizes: int) -> Tensor:
-    """Split one axis or join some, as ``b q (h d) -> b q h d`` says; their order stays."""
+    """Split one axis or join some, as in ``b q (h d) -> b q h d``; their order stays."""
     left, right = (side.split("(") for side in pattern.split("->"))
     before, after = (re.findall(r"\w+", side) for side in pattern.split("->"))
     if before != after or len(left) > 2 or len(right) > 2:
@@ -233,7 +234,7 @@ def _rearranged(tensor: Tensor, pattern: str, **sizes: int) -> Tensor:
 
 
 class _Kept(nn.Identity):
-    """A layer of eval mode: the vision encoder is frozen."""
+    """The identity, in place of DropPath: the vision encoder is frozen."""
 
     def __init__(self, rate: float = 0.0, *_: Any) -> None:
         super().__init__()
@@ -241,7 +242,7 @@ class _Kept(nn.Identity):
 
 @contextmanager
 def _standing_in(package: str, parts: tuple[str, ...], names: dict[str, Any]) -> Iterator[None]:
-    """Put an empty package in place of one that cannot be imported; a call of what is not there says so."""
+    """Put an empty package in place of one that cannot be imported; a call of its functions fails with a reason."""
     if _imports(package):
         yield
         return
@@ -249,8 +250,8 @@ def _standing_in(package: str, parts: tuple[str, ...], names: dict[str, Any]) ->
     for name, module in made.items():
         module.__spec__ = ModuleSpec(name, None, is_package=True)
         module.__path__ = []
-        for own, value in names.items():
-            setattr(module, own, _absent(package, own) if value is None else value)
+        for attribute, value in names.items():
+            setattr(module, attribute, _absent(package, attribute) if value is None else value)
         if "." in name:
             above, _, last = name.rpartition(".")
             setattr(made[above], last, module)
@@ -360,7 +361,7 @@ def open_published(folder: Path, dtype: torch.dtype, *, trusted: bool) -> Publis
 
 
 def code_of(folder: Path) -> str:
-    """Return a hash of a folder's Python files; empty where it has none."""
+    """Return a hash of a folder's Python files; empty if it has none."""
     digest, sources = hashlib.sha256(), _sources(folder)
     for path in sources:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -381,17 +382,17 @@ def _network(folder: Path, named: str, dtype: torch.dtype) -> nn.Module:
         with shims():
             kind = get_class_from_dynamic_module(named, str(folder), local_files_only=True)
             config = kind.config_class.from_pretrained(str(folder), local_files_only=True)
-        # The code asks for flash-attn or for the slow attention, by a name that transformers 5 overwrites.
+        # The code selects flash-attn or the slow attention by a name that transformers 5 overwrites.
         config.llm_config._attn_implementation = "sdpa"
         _turn_as_written(config, folder)
-        torch.set_default_dtype(dtype)  # weights of billions of numbers are made once, at their size
-        with shims(), no_init_weights():  # drawing what is read next would take minutes
+        torch.set_default_dtype(dtype)  # billions of weights are allocated once, in their dtype
+        with shims(), no_init_weights():  # random weights, which are overwritten next, would take minutes
             network: nn.Module = kind(config, use_flash_attn=False)
     except Exception as error:  # whatever foreign code raises
-        said = (str(error).splitlines() or [""])[0][:300]
+        first_line = (str(error).splitlines() or [""])[0][:300]
         raise MotionkitError(
             f"the code of {folder} does not run here.",
-            why=f"{type(error).__name__}: {said}",
+            why=f"{type(error).__name__}: {first_line}",
             fix="motionkit was checked with the InternVL variants of 24 October 2025.",
         ) from error
     finally:
@@ -404,6 +405,6 @@ def _turn_as_written(config: Any, folder: Path) -> None:
 
     Transformers 5 rewrites it, and the code cannot read what it writes.
     """
-    said = read_json(folder / "config.json", dict, fix="copy the folder again.")["llm_config"]
-    if said["architectures"][0] == "InternLM2ForCausalLM":
-        config.llm_config.rope_scaling = said.get("rope_scaling")
+    written = read_json(folder / "config.json", dict, fix="copy the folder again.")["llm_config"]
+    if written["architectures"][0] == "InternLM2ForCausalLM":
+        config.llm_config.rope_scaling = written.get("rope_scaling")

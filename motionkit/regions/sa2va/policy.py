@@ -33,12 +33,12 @@ _KEPT = ("lora_rank", "lora_alpha", "max_tiles", "max_words", "question", "seed"
 
 @dataclass(frozen=True)
 class Base:
-    """Where a model came from."""
+    """Origin of a model."""
 
     place: str  # folder or hub id
     revision: str  # commit on the hub; empty for a folder
     mark: str  # hash of its configuration, tokenizer and code, and of the names and sizes of its weights
-    code: str = ""  # hash of the code that ran; empty where none did
+    code: str = ""  # hash of the code that ran; empty if none did
 
 
 class Sa2vaDocument(BaseModel):
@@ -53,18 +53,18 @@ class Sa2vaDocument(BaseModel):
 
 def read_document(path: Path) -> Sa2vaDocument:
     """Read policy.json."""
-    found = read_model(path, Sa2vaDocument, KIND, f" policy, not {KIND}")
-    as_model(path, Sa2vaOptions, {"checkpoint": found.base.place, **found.options})
-    if wrong := found.options.keys() - set(_KEPT):
+    document = read_model(path, Sa2vaDocument, KIND, f" policy, not {KIND}")
+    as_model(path, Sa2vaOptions, {"checkpoint": document.base.place, **document.options})
+    if wrong := document.options.keys() - set(_KEPT):
         raise MotionkitError(f"{path} is damaged.", why=f"options.{min(wrong)} is unknown.")
-    return found
+    return document
 
 
 class Language:
     """A causal language model of transformers that reads embedded prompts.
 
     Prompts are padded on the left, so that all answers begin at one place; positions count from a prompt's own start,
-    so that a prompt says the same alone and in a batch.
+    so that a prompt gives the same result alone and in a batch.
     """
 
     def __init__(self, model: Any, words: Words) -> None:
@@ -72,8 +72,8 @@ class Language:
 
     def embed(self, ids: Tensor) -> Tensor:
         """Return ``[..., D]`` of tokens."""
-        found: Tensor = self.model.get_input_embeddings()(ids)
-        return found
+        embedded: Tensor = self.model.get_input_embeddings()(ids)
+        return embedded
 
     def last(self, prompts: Sequence[Tensor]) -> Tensor:
         """Return the state ``[N, D]`` at the last token of N prompts ``[T, D]``."""
@@ -81,27 +81,23 @@ class Language:
         return self._states(rows, mask)[:, -1]
 
     @torch.no_grad()
-    def sample(self, prompts: Sequence[Tensor], index: Tensor, temperature: float, noise: Tensor) -> Tensor:
-        """Continue prompts.
-
-        Args:
-            prompts: Q prompts ``[T, D]``.
-            index: ``[N]`` which prompt each sample continues; each is read once.
-            temperature: 0 takes the likeliest token.
-            noise: ``[N, longest]`` numbers from 0 to 1.
-
-        Returns:
-            ``[N, L]`` tokens; behind the end of an answer the end again.
-        """
+    def sample(
+        self,
+        prompts: Sequence[Tensor],  # Q prompts [T, D], each of which is read once
+        index: Tensor,  # [N] prompt that each sample continues
+        temperature: float,  # 0 takes the likeliest token
+        noise: Tensor,  # [N, longest] numbers from 0 to 1
+    ) -> Tensor:
+        """Continue prompts; returns ``[N, L]`` tokens, padded with the end token."""
         rows, mask = _padded(prompts)
         output = self._decoder(rows, mask, use_cache=True)
         cache, state = output.past_key_values, output.last_hidden_state[:, -1]
-        # Prompts were read once each; from here on there is a row for each sample
+        # Prompts were read once each; from here on there is a row for each sample.
         cache = _selected(cache, index)
         state, mask = state[index], mask[index]
         ids = torch.zeros(len(index), 0, dtype=torch.int64, device=rows.device)
         ended = torch.zeros(len(index), dtype=torch.bool, device=rows.device)
-        # One token a turn, of all samples at once
+        # One token per turn, of all samples at once.
         for place in range(self.words.longest):
             logits = self._logits(state)
             chosen = categorical(logits / temperature, noise[:, place]) if temperature else logits.argmax(-1)
@@ -110,31 +106,31 @@ class Language:
             ended = ended | (chosen == self.words.end)
             if bool(ended.all()) or place == self.words.longest - 1:
                 break
-            # The cache holds all tokens before, so that the chosen one alone goes through the model
+            # The cache holds all tokens before, so that only the chosen one goes through the model.
             mask = F.pad(mask, (0, 1), value=1)
             output = self._decoder(self.embed(chosen[:, None]), mask, use_cache=True, past_key_values=cache)
             cache, state = output.past_key_values, output.last_hidden_state[:, -1]
         return ids
 
     def score(self, prompts: Sequence[Tensor], ids: Tensor, temperature: float, *, whole: bool = False) -> WordScores:
-        """Return what the model says of answers ``[N, L]`` to N prompts, from raw logits over the temperature."""
+        """Score answers ``[N, L]`` to N prompts, from raw logits over the temperature."""
         rows, mask = _padded(prompts)
-        # Answers stand behind their prompts; nothing is asked of the state of the last token
+        # Answers follow their prompts; the state of the last token is not needed.
         states = self._states(
             torch.cat([rows, self.embed(ids[:, :-1]).to(rows.dtype)], 1), F.pad(mask, (0, ids.shape[1] - 1), value=1)
         )
-        logits = self._logits(states[:, rows.shape[1] - 1 :]) / temperature  # the state before a token says it
-        every = logits.log_softmax(-1)
-        log_prob = every.gather(-1, ids[..., None])[..., 0]
+        logits = self._logits(states[:, rows.shape[1] - 1 :]) / temperature  # the state before a token predicts it
+        log_probs = logits.log_softmax(-1)
+        log_prob = log_probs.gather(-1, ids[..., None])[..., 0]
         # A barred token has log 0, and 0 times -inf would be NaN
-        entropy = -(every.exp() * every.masked_fill(every.isneginf(), 0.0)).sum(-1)
-        said = F.pad((ids == self.words.end).cumsum(1)[:, :-1], (1, 0)) == 0  # up to the end, that included
-        log_prob, entropy = torch.where(said, log_prob, 0.0), torch.where(said, entropy, 0.0)
-        return WordScores(log_prob, entropy, said, every if whole else None)
+        entropy = -(log_probs.exp() * log_probs.masked_fill(log_probs.isneginf(), 0.0)).sum(-1)
+        inside = F.pad((ids == self.words.end).cumsum(1)[:, :-1], (1, 0)) == 0  # up to the end, that included
+        log_prob, entropy = torch.where(inside, log_prob, 0.0), torch.where(inside, entropy, 0.0)
+        return WordScores(log_prob, entropy, inside, log_probs if whole else None)
 
     def _states(self, rows: Tensor, mask: Tensor) -> Tensor:
-        found: Tensor = self._decoder(rows, mask, use_cache=False).last_hidden_state
-        return found
+        states: Tensor = self._decoder(rows, mask, use_cache=False).last_hidden_state
+        return states
 
     def _decoder(self, rows: Tensor, mask: Tensor, **more: Any) -> Any:
         # Positions count from a prompt's own first token: padding on the left has none
@@ -149,7 +145,7 @@ class Language:
 def _selected(cache: Any, index: Tensor) -> Any:
     """Return the cache of the prompts that N samples continue; InternLM2's code has plain tuples."""
     if isinstance(cache, tuple):
-        return tuple(tuple(held[index] for held in layer) for layer in cache)
+        return tuple(tuple(tensor[index] for tensor in layer) for layer in cache)
     cache.batch_select_indices(index)
     return cache
 
@@ -157,22 +153,22 @@ def _selected(cache: Any, index: Tensor) -> Any:
 def _padded(prompts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Return N prompts ``[T, D]`` as ``[N, T, D]``, zeros on the left, and ``[N, T]`` int64, 1 where a token is."""
     longest = max(map(len, prompts))
-    rows = torch.stack([F.pad(one, (0, 0, longest - len(one), 0)) for one in prompts])
-    lengths = torch.tensor([len(one) for one in prompts], device=rows.device)
+    rows = torch.stack([F.pad(prompt, (0, 0, longest - len(prompt), 0)) for prompt in prompts])
+    lengths = torch.tensor([len(prompt) for prompt in prompts], device=rows.device)
     mask = torch.arange(longest, device=rows.device) >= longest - lengths[:, None]
     return rows, mask.long()
 
 
-_SURE = 1e-4
-"""Expected IoUs are kept so far from 0 and 1: their logits stay finite."""
+_SURE = 1e-4  # expected IoUs are clamped so far from 0 and 1 that their logits stay finite
 
 
 @dataclass(frozen=True, eq=False)
 class SeenImages:
-    """What the frozen encoders saw of N images; see `motionkit.contracts.policy.RegionPolicy.see`."""
+    """Features of the frozen encoders for N images; see `motionkit.contracts.policy.RegionPolicy.see`."""
 
-    # Of each of M images [T * V, C]: the tokens of its tiles, before the projector, which is trained
-    tiles: tuple[Tensor, ...]
+    tiles: tuple[
+        Tensor, ...
+    ]  # [T * V, C] of each of M images: tokens of its tiles before the projector, which is trained
     drawn: Features  # [M, C, y, x] maps that masks are drawn from
     rows: Tensor  # [N] which of the M images each row is; images are not copied for their samples
 
@@ -191,7 +187,7 @@ class Sa2vaPolicy:
         "projector": ("mlp1.*",),
         "language model (LoRA)": ("language_model.*lora_*",),
         "text to prompt": ("text_hidden_fcs.*",),
-        # Two convolutions of the decoder, conv_s0 and conv_s1, are part of what the frozen encoder sees.
+        # Two convolutions of the decoder, conv_s0 and conv_s1, belong to the features of the frozen encoder.
         "mask decoder": (
             "grounding_encoder.mask_decoder.[!c]*", "grounding_encoder.sam2_model.sam_mask_decoder.[!c]*",
         ),
@@ -209,16 +205,16 @@ class Sa2vaPolicy:
         self.parts, self.options, self.base = parts, options, base
         self.device = torch.device(device)
         if not options.lora_rank:
-            self.groups = {name: own for name, own in self.groups.items() if "LoRA" not in name}
-        network: Any = parts.network  # its parts are known by name alone
+            self.groups = {name: patterns for name, patterns in self.groups.items() if "LoRA" not in name}
+        network: Any = parts.network
         self._network, model = network, network.language_model
         rows = model.get_output_embeddings().weight.shape[0]
         self.words = Words(tokenizer, parts.template, rows, options.max_words)
         self.language = Language(model, self.words)
         self.mask_size = (parts.sizes.mask, parts.sizes.mask)
         self.action_size, self.longest = parts.sizes.prompt, options.max_words
-        told = {"checkpoint": base.mark, "revision": base.revision, "trust_remote_code": base.code}
-        self.inputs = {name: mark for name, mark in told.items() if mark}
+        marks = {"checkpoint": base.mark, "revision": base.revision, "trust_remote_code": base.code}
+        self.inputs = {name: mark for name, mark in marks.items() if mark}
 
     @property
     def network(self) -> nn.Module:
@@ -231,11 +227,11 @@ class Sa2vaPolicy:
         tiles, drawn = [], []
         dtype = next(self._network.vision_model.parameters()).dtype
         with self._precision():
-            for image in images:  # one at a time: images have numbers of tiles of their own, and encoders are large
+            for image in images:  # one at a time: the number of tiles differs, and encoders are large
                 cut = tiles_of(image, self.parts.sizes.tile, self.options.max_tiles)
                 tiles.append(self.parts.look(cut.to(self.device, dtype)).flatten(0, 1))
-                whole = square_of(image, self.parts.sizes.grounding)
-                drawn.append(self.parts.ground(whole[None].to(self.device, dtype)))
+                square = square_of(image, self.parts.sizes.grounding)
+                drawn.append(self.parts.ground(square[None].to(self.device, dtype)))
         # A list of levels for each image becomes a batch for each level
         maps = tuple(torch.cat(level) for level in zip(*drawn, strict=True))
         return SeenImages(tuple(tiles), maps, torch.arange(len(tiles), device=self.device))
@@ -247,16 +243,16 @@ class Sa2vaPolicy:
         """See `RegionPolicy.sample_captions`."""
         if noise is None:
             noise = torch.rand(len(seen), self.longest, device=self.device)
-        found = []
+        parts = []
         for part in self._parts_of(len(seen)):
-            # Samples of one region stand side by side: their prompt is read once.
+            # Samples of one region are adjacent: their prompt is read once.
             first, index = _runs(seen.rows[part], masks[part])
             with self._precision():
                 prompts = self._about_regions(seen.select(part).select(first), masks[part][first])
                 ids = self.language.sample(prompts, index, temperature, noise[part])
-            found.append(F.pad(ids, (0, self.longest - ids.shape[1]), value=self.words.end))
-        ids = torch.cat(found)
-        # Columns in which all captions have ended are cut off; one end token stays
+            parts.append(F.pad(ids, (0, self.longest - ids.shape[1]), value=self.words.end))
+        ids = torch.cat(parts)
+        # Columns in which all captions have ended are cut off; one end token stays.
         longest = int((ids != self.words.end).sum(1).max()) + 1
         ids = ids[:, : min(longest, self.longest)]
         return Captions(ids, self.words.decode(ids), (ids == self.words.end).any(1))
@@ -269,9 +265,9 @@ class Sa2vaPolicy:
         def scored(part: Tensor) -> tuple[Tensor, ...]:
             with self._precision():
                 prompts = self._about_regions(seen.select(part), masks[part])
-                found = self.language.score(prompts, ids[part], temperature, whole=whole)
-            every = () if found.whole is None else (found.whole,)
-            return found.log_prob, found.entropy, found.mask, *every
+                scores = self.language.score(prompts, ids[part], temperature, whole=whole)
+            every = () if scores.whole is None else (scores.whole,)
+            return scores.log_prob, scores.entropy, scores.mask, *every
 
         return WordScores(*self._in_parts(scored, len(seen)))
 
@@ -283,10 +279,10 @@ class Sa2vaPolicy:
         """See `RegionPolicy.prompts`."""
 
         def prompted(part: Tensor) -> tuple[Tensor]:
-            some = seen.select(part)
-            pictures = self._pictures(some)
+            selected = seen.select(part)
+            pictures = self._pictures(selected)
             rows = []
-            for row, place in zip(some.rows.tolist(), part.tolist(), strict=True):
+            for row, place in zip(selected.rows.tolist(), part.tolist(), strict=True):
                 ids = torch.tensor(self.words.about_mask(len(pictures[row]), texts[place]), device=self.device)
                 rows.append(_filled(self.language.embed(ids), ids == self.words.image, pictures[row]))
             return (self._network.text_hidden_fcs(self.language.last(rows)).float(),)
@@ -321,8 +317,8 @@ class Sa2vaPolicy:
         for row, cells in zip(seen.rows.tolist(), inside, strict=True):
             picture = pictures[row]
             region = picture[-side * side :][cells]  # cells of the thumbnail, the last tile
-            asked = self.words.about_region(len(picture), len(region), self.options.question)
-            ids = torch.tensor(asked, device=self.device)
+            tokens = self.words.about_region(len(picture), len(region), self.options.question)
+            ids = torch.tensor(tokens, device=self.device)
             rows.append(_filled(self.language.embed(ids), ids == self.words.image, torch.cat([picture, region])))
         return rows
 
@@ -335,16 +331,16 @@ class Sa2vaPolicy:
         return parts
 
     def _in_parts(self, compute: Callable[[Tensor], tuple[Tensor, ...]], count: int) -> tuple[Tensor, ...]:
-        """Return what `compute` gives of all rows, some rows at a time."""
+        """Return `compute` of all rows, some rows at a time."""
         again = self.options.gradient_checkpointing and torch.is_grad_enabled()
-        found = [
+        results = [
             checkpoint(compute, part, use_reentrant=False) if again else compute(part)
             for part in self._parts_of(count)
         ]  # fmt: skip
-        return tuple(torch.cat(rows) for rows in zip(*found, strict=True))
+        return tuple(torch.cat(rows) for rows in zip(*results, strict=True))
 
     def _precision(self) -> AbstractContextManager[Any]:
-        """Compute in the precision of the frozen weights; what is trained is float32."""
+        """Compute in the precision of the frozen weights; trained weights are float32."""
         dtype = next(self._network.vision_model.parameters()).dtype
         return nullcontext() if dtype == torch.float32 else torch.autocast(self.device.type, dtype)
 
@@ -361,7 +357,7 @@ class Sa2vaPolicy:
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights of the parts in `groups`."""
         tensors = self.network.state_dict()
-        chosen = {name for own in names_by_group(self.groups, tensors).values() for name in own}
+        chosen = {name for names in names_by_group(self.groups, tensors).values() for name in names}
         return {name: tensor for name, tensor in tensors.items() if name in chosen}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
@@ -377,9 +373,9 @@ class Sa2vaPolicy:
 
 
 def on_cells(masks: Tensor, side: int) -> Tensor:
-    """Return masks ``[N, h, w]`` bool on ``side * side`` cells, as Sa2VA puts them there: by nearest pixels.
+    """Return masks ``[N, h, w]`` bool on ``side * side`` cells by nearest neighbour, as Sa2VA does.
 
-    A region that no cell's pixel meets takes every cell that it touches: it does not vanish.
+    A region that would vanish takes every cell that it touches.
     """
     near = F.interpolate(masks[:, None].float(), (side, side), mode="nearest")[:, 0] > 0
     touched = F.adaptive_max_pool2d(masks[:, None].float(), (side, side))[:, 0] > 0

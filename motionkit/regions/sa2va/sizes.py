@@ -1,4 +1,4 @@
-"""What a Sa2VA takes: numbers of its parts, memory and compute, and which variants can be used. No torch."""
+"""Sizes of a Sa2VA: parameters, memory and compute, and which variants can be used. Imports no torch."""
 
 from __future__ import annotations
 
@@ -17,20 +17,18 @@ from motionkit.regions.sa2va import Sa2vaOptions
 PARTS = ("vision_model", "mlp1", "language_model", "text_hidden_fcs", "grounding_encoder")
 """Parts of a network that captions regions and draws masks."""
 
-_HEADER = 64 << 20
-"""Most bytes of the list of tensors in a file of safetensors."""
-
+_HEADER = 64 << 20  # most bytes of the header of a safetensors file
 _META = "__metadata__"
 _LANGUAGE = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "InternLM2ForCausalLM")
 
 
 def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
-    """Refuse what self-play cannot use."""
+    """Refuse a model that self-play cannot use."""
     names = weight_names(folder)
     lacking = [part for part in PARTS if not any(name.startswith(f"{part}.") for name in names)]
     if not isinstance(auto := config.get("auto_map"), dict) or "AutoModel" not in auto or "text_hidden_fcs" in lacking:
         raise MotionkitError(
-            f"{folder} holds a model of type {str(config.get('model_type'))[:40]!r}, which is no Sa2VA.",
+            f"{folder} holds a model of type {str(config.get('model_type'))[:40]!r}, which is not a Sa2VA.",
             fix="give a folder of Sa2VA, such as ByteDance/Sa2VA-4B on the hub.",
         )
     if lacking:
@@ -40,8 +38,8 @@ def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
             "them, so that no caption could be of a region.",
             fix="take a variant on InternVL: Sa2VA-1B, -4B, -8B, -26B or Sa2VA-InternVL3-2B, -8B, -14B.",
         )
-    said = config.get("llm_config")
-    kinds = said.get("architectures") if isinstance(said, dict) else None
+    language = config.get("llm_config")
+    kinds = language.get("architectures") if isinstance(language, dict) else None
     kind = str(kinds[0])[:40] if isinstance(kinds, list) and kinds else "none"
     if kind not in _LANGUAGE:
         raise MotionkitError(
@@ -52,7 +50,7 @@ def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def weight_names(folder: Path) -> set[str]:
-    """Return the names of the weights of a folder; empty where it has none that can be read."""
+    """Return the names of the weights of a folder; empty if it has none that can be read."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         listed = read_json(index, dict, fix="copy the folder again.").get("weight_map")
@@ -61,17 +59,17 @@ def weight_names(folder: Path) -> set[str]:
 
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each weight of a folder, as its files list them; empty where one is damaged."""
-    found: dict[str, tuple[int, ...]] = {}
+    """Return the shape of each weight of a folder, from its files' headers; empty if one is damaged."""
+    shapes: dict[str, tuple[int, ...]] = {}
     for path in sorted(folder.glob("*.safetensors")):
         try:
             with path.open("rb") as file:
                 (length,) = struct.unpack("<Q", file.read(8))
                 header = json.loads(file.read(length)) if length <= _HEADER else {}
-            found |= {str(name): tuple(map(int, one["shape"])) for name, one in header.items() if name != _META}
+            shapes |= {str(name): tuple(map(int, entry["shape"])) for name, entry in header.items() if name != _META}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):
             return {}
-    return found
+    return shapes
 
 
 _SAM, _DECODER = 224_430_000, 4_210_000
@@ -82,7 +80,7 @@ _PROMPT = 256
 
 @dataclass(frozen=True)
 class Dims:
-    """Sizes of a language model and of what it reads."""
+    """Sizes of a language model and of its image tokens."""
 
     width: int  # numbers of a state
     layers: int
@@ -101,7 +99,7 @@ class Dims:
 
 
 CONFIG_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-"""What reading sizes off a config.json of a stranger can raise."""
+"""Errors that reading sizes from an untrusted config.json can raise."""
 
 
 def no_model(where: str, error: Exception) -> MotionkitError:
@@ -113,16 +111,16 @@ def no_model(where: str, error: Exception) -> MotionkitError:
 
 
 def dims_of(config: Mapping[str, Any]) -> Dims:
-    """Read the sizes off config.json."""
+    """Read the sizes from config.json."""
     try:
         words, vision = config["llm_config"], config["vision_config"]
         heads = int(words["num_attention_heads"])
-        each = int(words.get("head_dim") or words["hidden_size"] // heads)
+        head = int(words.get("head_dim") or words["hidden_size"] // heads)
         side = _one(config.get("force_image_size") or vision["image_size"]) // _one(vision["patch_size"])
         factor = round(1 / float(config["downsample_ratio"]))
         return Dims(
-            int(words["hidden_size"]), int(words["num_hidden_layers"]), int(words["intermediate_size"]), heads * each,
-            int(words.get("num_key_value_heads") or heads) * each, int(words["vocab_size"]),
+            int(words["hidden_size"]), int(words["num_hidden_layers"]), int(words["intermediate_size"]), heads * head,
+            int(words.get("num_key_value_heads") or heads) * head, int(words["vocab_size"]),
             bool(words.get("tie_word_embeddings", False)), (side // factor) ** 2,
             factor**2 * int(vision["hidden_size"]),
         )  # fmt: skip
@@ -133,13 +131,13 @@ def dims_of(config: Mapping[str, Any]) -> Dims:
 def parameters(folder: Path, config: Mapping[str, Any]) -> dict[str, int]:
     """Return the parameters of each part, and of ``mask_decoder``, which is inside the last of them.
 
-    The lists of tensors in the weight files are read where they are in place, else sizes follow from config.json.
+    They follow from the headers of the weight files if these are there, else from config.json.
     """
     shapes = weight_shapes(folder)
     if not shapes:
         return by_config(config)
-    found = {part: sum(prod(shape) for name, shape in shapes.items() if name.startswith(f"{part}.")) for part in PARTS}
-    return {**found, "mask_decoder": sum(prod(shape) for name, shape in shapes.items() if "mask_decoder." in name)}
+    counts = {part: sum(prod(shape) for name, shape in shapes.items() if name.startswith(f"{part}.")) for part in PARTS}
+    return {**counts, "mask_decoder": sum(prod(shape) for name, shape in shapes.items() if "mask_decoder." in name)}
 
 
 def by_config(config: Mapping[str, Any]) -> dict[str, int]:
@@ -165,20 +163,15 @@ def _one(value: Any) -> int:
     return int(value[0] if isinstance(value, (list, tuple)) else value)
 
 
-# What a run on a Sa2VA will take: memory of a device and compute of a step, before anything is loaded.
+# Estimate of a run on a Sa2VA before anything is loaded: memory of a device, and compute of a step.
 #
-# Numbers follow from config.json, the options and the size of a step. The encoders' own activations (one image at a
-# time, some GB at 1024 pixels) and what the allocator wastes are not counted.
+# It follows from config.json, the options and the size of a step. The encoders' activations (one image at a time, some
+# GB at 1024 pixels) and the overhead of the allocator are not counted.
 
 
-_COPIES = 3
-"""Copies of what is trained: the partner, the start, the best."""
-
-_TEXT = 64
-"""Tokens of a prompt beside image and region, about."""
-
-_SPEED = 4e14
-"""Operations per second: an H100 at 40 % in bfloat16."""
+_COPIES = 3  # copies of what is trained: the partner, the start, the best
+_TEXT = 64  # tokens of a prompt without image and region, about
+_SPEED = 4e14  # operations per second: an H100 at 40 % in bfloat16
 
 
 def plan(
@@ -194,8 +187,8 @@ def plan(
     dims, counts = dims_of(config), parameters(folder, config)
     adapters = dims.adapters(options.lora_rank)
     trained = adapters + counts["mlp1"] + counts["text_hidden_fcs"] + counts["mask_decoder"]
-    whole = sum(counts[part] for part in PARTS)
-    frozen = whole - (trained - adapters)
+    total = sum(counts[part] for part in PARTS)
+    frozen = total - (trained - adapters)
     size = 2 if half else 4
     kept = {
         f"{_many(frozen)} frozen weights": frozen * size,
@@ -208,15 +201,15 @@ def plan(
     rows = min(options.rows, regions * group)
     cache = 2 * rows * tokens * dims.layers * dims.keys * size
     row = _row(dims, options, tokens, size)
-    held = rows if options.gradient_checkpointing else regions * group
-    most = sum(kept.values()) + max(cache, held * row)
+    in_memory = rows if options.gradient_checkpointing else regions * group
+    most = sum(kept.values()) + max(cache, in_memory * row)
     how = "with" if options.gradient_checkpointing else "without"
     return [
-        f"{_many(whole)} parameters: " + ", ".join(f"{part} {_many(counts[part])}" for part in PARTS),
+        f"{_many(total)} parameters: " + ", ".join(f"{part} {_many(counts[part])}" for part in PARTS),
         "weights: " + ", ".join(f"{name} {_gb(value)}" for name, value in kept.items()),
         f"sampling: up to {tokens:,} tokens in a row, {rows} rows at once, cache {_gb(cache)}",
-        f"training: {_gb(row)} of activations in a row, {held} rows in memory {how} --policy.gradient-checkpointing, "
-        f"{_gb(held * row)}",
+        f"training: {_gb(row)} of activations in a row, {in_memory} rows in memory {how} "
+        f"--policy.gradient-checkpointing, {_gb(in_memory * row)}",
         f"in all about {_gb(most)}; --policy.rows, .max-tiles and .max-words make it smaller",
         _compute(dims, options, tokens, regions, group),
     ]
@@ -229,7 +222,7 @@ def longest(dims: Dims, options: Sa2vaOptions) -> int:
 
 
 def _row(dims: Dims, options: Sa2vaOptions, tokens: int, size: int) -> int:
-    """Return the bytes that one row of a training pass holds for its backward pass.
+    """Return the bytes of activations that one row of a training pass keeps for its backward pass.
 
     Of each layer: its input, both norms' inputs (in float32) and outputs, queries, keys and values before and after the
     rotation, the attention's output, four vectors inside the network, and those of the adapters.
@@ -240,10 +233,10 @@ def _row(dims: Dims, options: Sa2vaOptions, tokens: int, size: int) -> int:
 
 
 def _compute(dims: Dims, options: Sa2vaOptions, tokens: int, regions: int, group: int) -> str:
-    """Say what a step computes: passes of the language model over whole rows; words that are sampled come on top.
+    """Estimate the compute of a step: passes of the language model over whole rows, without the sampling of words.
 
-    Of each sample: two passes that score (now, at the start) and one that is trained in each loop, and the partner's in
-    each loop. A trained pass counts as three, with checkpointing as four.
+    Of each sample and loop: two passes that score (now, at the start), one that is trained, and the partner's. A
+    trained pass counts as three, with checkpointing as four.
     """
     layer = 2 * dims.width * (dims.queries + dims.keys) + 3 * dims.width * dims.inner + 2 * tokens * dims.queries
     passes = 2 * (2 + 1 + (4 if options.gradient_checkpointing else 3)) * regions * group + regions

@@ -48,7 +48,7 @@ class CaptionToMaskOptions(Group):
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
         why = f"the action is {self.action}"
-        return {name: why for name, own in (("sigma", "gaussian"), ("tau", "multimask")) if self.action != own}
+        return {name: why for name, action in (("sigma", "gaussian"), ("tau", "multimask")) if self.action != action}
 
 
 _ROOM = "motionkit.regions.self_play.turns"

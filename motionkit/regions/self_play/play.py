@@ -29,15 +29,15 @@ from motionkit.training.world import OneProcess, World, mean_over, of_main, rows
 _TOLD = 1  # marks the order of the regions with captions
 
 ENDLESS = 1 << 20
-"""Regions from which data are not put in order for each pass."""
+"""Largest number of regions that are shuffled for each pass."""
 
 
 class RegionOrder:
     """Opens the regions of each step.
 
-    Without a curriculum every region is met once before any comes again. With one, a step draws several times the
-    regions that it needs, ranks them by how easy they are, and takes its own from the easiest part of them; that part
-    grows to all of them.
+    Without a curriculum every region is used once before any comes again. With one, a step draws several times the
+    regions that it needs, ranks them by ease, and takes its regions from the easiest part; that part grows to all of
+    them.
     """
 
     def __init__(
@@ -46,12 +46,11 @@ class RegionOrder:
         policy: RegionPolicy,  # sees the images
         batch: int,  # regions of a step
         seed: int,  # seed of the run
-        curriculum: CurriculumSettings,  # what is easy, and for how long it comes first
+        curriculum: CurriculumSettings,  # the measure of ease, and how long easy regions come first
         steps: int,  # steps of the run
-        start: Weights,  # weights of the policy as it started, which says what is ambiguous
+        start: Weights,  # weights of the policy as it started, by which ambiguity is measured
         world: World | None = None,  # the processes that share a step
-        # Numbers of the regions whose captions may be read; None where all may. The regions of a step then come without
-        # captions.
+        # Regions whose captions may be read, and then those of a step come without captions; None: all
         part: NDArray[np.int64] | None = None,
     ) -> None:
         self._data, self._policy, self._batch, self._seed = data, policy, batch, seed
@@ -62,17 +61,14 @@ class RegionOrder:
         self.per_epoch = max(1, data.count("train") // batch)
 
     def at(self, step: int) -> Task:
-        """Return this process's regions of a step, counted from 1; without captions where only a part has such."""
+        """Return this process's regions of a step, counted from 1; without captions if only a part has them."""
         task = self.open("train", self._index(step))
         return task if self._part is None else replace(task, captions=("",) * len(task))
 
     def told(self, step: int, absent: float = 0.0) -> Task:
-        """Return this process's regions with captions: those of the step, or in turn of the part that has captions.
+        """Return this process's regions with captions for a step: its own, or those of the captioned part in turn.
 
-        Args:
-            step: Step of the run, counted from 1.
-            absent: Share of them that get the caption of what their image does not show, and an empty mask. A region
-                whose data know that the image does show it keeps its own.
+        A share `absent` of them gets the caption of an absent object and an empty mask.
         """
         index = self._index(step)
         if self._part is not None:
@@ -98,7 +94,7 @@ class RegionOrder:
         share = (step - 1) / self._until
         kept = math.ceil(self._batch * (1 + (pool - 1) * share))
         easiest = drawn[np.argsort(-ease, kind="stable")][: max(self._batch, kept)]
-        # What is clear is a matter of rounding now and then: the main process decides.
+        # Rounding may differ between processes: the main one decides.
         chosen = np.array(of_main(draw.permutation(easiest)[: self._batch].tolist(), self._world), np.int64)
         return chosen[self._share]
 
@@ -115,14 +111,14 @@ class RegionOrder:
         return order[place : place + size]
 
     def _areas(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the share of its image that each region covers: a large one is easy."""
+        """Return the share of its image that each region covers: large ones are easy."""
         if isinstance(self._data, HasRegionAreas):
             return self._data.areas("train")[index].astype(np.float64)
         return np.array([mask.mean() for mask in self._data.regions("train", index).masks])
 
     @torch.no_grad()
     def _clarity(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the IoU of the mask that the policy as it started draws of each caption: high where it is clear."""
+        """Return the IoU of the mask that the policy as it started draws of each caption: high for a clear caption."""
         task = self.open("train", index)
         with self._start():
             drawn = self._policy.draw(task.seen, self._policy.prompts(task.seen, task.captions)) > 0
@@ -133,7 +129,7 @@ class RegionOrder:
 class LoopScores:
     """Rewards of N samples."""
 
-    total: Tensor  # [N] weighted sum; 0 where `finite` is False
+    total: Tensor  # [N] weighted sum; 0 if `finite` is False
     finite: Tensor  # [N] bool, False where a reward could not be computed
     metrics: Mapping[str, float]  # mean of each reward by its name, over the samples of all processes
 
@@ -147,39 +143,38 @@ class LoopRewards:
     ) -> None:  # fmt: skip
         self.loop = loop
         self._world = world or OneProcess()
-        self.names = tuple(one.name for one in chosen)
+        self.names = tuple(choice.name for choice in chosen)
         self.rewards: dict[str, Reward] = {}  # the rewards by name
         self._terms: list[tuple[Reward, float, str]] = []
-        # Whether one of them compares texts with the data's captions; a reward of texts does, unless it has
-        # ``reads_captions = False``
+        # Whether one compares with the data's captions: a reward of texts, unless it has ``reads_captions = False``
         self.reads_captions = False
-        for one in chosen:
-            reads = reads_of(one.kind, one.component)
+        for choice in chosen:
+            reads = reads_of(choice.kind, choice.component)
             if reads not in ("mask", "text"):
                 raise MotionkitError(
-                    f"the reward {one.label} cannot be used in {loop}.",
+                    f"the reward {choice.label} cannot be used in {loop}.",
                     why=f"it reads {reads}; a loop makes masks and texts.",
                     fix="motionkit plugins list rewards shows what each reads.",
                 )  # fmt: skip
-            self.rewards[one.name] = one.build(dataset=data, device=device)
-            self.reads_captions |= reads == "text" and getattr(self.rewards[one.name], "reads_captions", True)
-            self._terms.append((self.rewards[one.name], one.weight, reads))
+            self.rewards[choice.name] = choice.build(dataset=data, device=device)
+            self.reads_captions |= reads == "text" and getattr(self.rewards[choice.name], "reads_captions", True)
+            self._terms.append((self.rewards[choice.name], choice.weight, reads))
 
     def __call__(self, made: Made) -> LoopScores:
-        """Return the scores of N samples, the share of this process; some must be finite, of any process."""
+        """Score this process's N samples; some score of some process must be finite."""
         parts = []
         metrics = {}
         for reward, weight, reads in self._terms:
             samples = made.masks if reads == "mask" else made.texts
             total = reward.score(samples, ()).total.detach().float()
             good = total.isfinite()
-            found = self._world.sum(torch.stack([total[good].double().sum(), good.sum().double()]))
-            if not found[1]:
+            sums = self._world.sum(torch.stack([total[good].double().sum(), good.sum().double()]))
+            if not sums[1]:
                 raise MotionkitError(
                     f"the reward {reward.name} gave no finite score in {self.loop}.", code=1,
                     why="a reward of nothing but failures would be taken for a reward of 0.",
                 )  # fmt: skip
-            metrics[f"{self.loop}/reward/{reward.name}"] = float(found[0] / found[1])
+            metrics[f"{self.loop}/reward/{reward.name}"] = float(sums[0] / sums[1])
             parts.append((total, weight))
         finite = torch.stack([total.isfinite() for total, _ in parts]).all(0)
         summed = torch.stack([torch.where(finite, total, 0.0) * weight for total, weight in parts]).sum(0)
@@ -188,29 +183,27 @@ class LoopRewards:
 
 @dataclass(frozen=True)
 class Scored:
-    """A roll-out with what it earned."""
+    """A roll-out with its rewards."""
 
     played: Played  # the roll-out
     rewards: Tensor  # [N]
-    # [N] the same, for a loss that is weighted by rewards; as a negative control they change their samples
-    paid: Tensor
+    paid: Tensor  # [N] the same for a loss that is weighted by rewards, shuffled as a negative control
     advantages: Tensor  # [N]
     alive: Tensor  # [N] bool: samples of groups with something to learn from
-    metrics: dict[str, float]  # what is logged of it
+    metrics: dict[str, float]
 
 
 def roll_out(
     name: str,  # of the loop, for metrics
     loop: Loop,
-    rewards: LoopRewards,  # what it is paid for
+    rewards: LoopRewards,
     task: Task,  # regions of this process, each `group` times
     turn: Turn,  # partner, start, noise
     *,
     group: int,  # samples of a region
     floor: float,  # see `motionkit.rl.group_std`
-    shuffle: tuple[int, int] | None = None,  # seed and step: as a negative control, advantages change their samples
-    # The processes that share the step; metrics are those of all samples, or means of the processes' own
-    world: World | None = None,
+    shuffle: tuple[int, int] | None = None,  # seed and step: advantages are shuffled, as a negative control
+    world: World | None = None,  # the processes that share the step; metrics are over all of them
 ) -> Scored:
     """Play a loop and compare the samples of each region with one another."""
     world = world or OneProcess()
@@ -218,25 +211,25 @@ def roll_out(
     scores = rewards(played.made)
     size = len(task.captions) // group
     groups = torch.arange(size, device=scores.total.device).repeat_interleave(group)
-    found = group_std(scores.total, groups, valid=scores.finite, std_floor=floor)
-    advantages = found.values
+    compared = group_std(scores.total, groups, valid=scores.finite, std_floor=floor)
+    advantages = compared.values
     alive = (advantages.view(size, group) != 0).any(1).repeat_interleave(group)
     paid = scores.total
     if shuffle is not None:
         mine = rows_of(advantages, world)[1]
-        advantages, paid = (shuffled(world.gather(one), *shuffle)[mine] for one in (advantages, paid))
-    own = {f"{name}/{key}": float(value) for key, value in played.metrics.items()} | {
+        advantages, paid = (shuffled(world.gather(values), *shuffle)[mine] for values in (advantages, paid))
+    means = {f"{name}/{key}": float(value) for key, value in played.metrics.items()} | {
         f"{name}/reward_mean": float(scores.total.mean()),
         f"{name}/reward_std": float(scores.total.view(size, group).std(1).mean()),
-        f"{name}/zero_std_frac": float(found.zero_variance) / size,
+        f"{name}/zero_std_frac": float(compared.zero_variance) / size,
     }
-    return Scored(played, scores.total, paid, advantages, alive, {**scores.metrics, **mean_over(own, world)})
+    return Scored(played, scores.total, paid, advantages, alive, {**scores.metrics, **mean_over(means, world)})
 
 
 def loss_of(
     name: str, scored: Scored, objective: Sa2vaObjectiveSettings, world: World | None = None
 ) -> tuple[Tensor, dict[str, float]]:
-    """Return this process's share of the loss of a loop under the present weights, and what is logged of the whole."""
+    """Return this process's share of the loss of a loop under the present weights, and metrics over all processes."""
     world = world or OneProcess()
     if scored.played.direct is not None:
         loss = scored.played.direct(scored.rewards).mean() / world.size
@@ -252,17 +245,17 @@ def loss_of(
     if terms.entropy is not None and objective.entropy:
         loss = loss - objective.entropy * weighted_mean(terms.entropy, weight, count)
     measured = surrogate.measure(terms.log_ratio.detach(), scored.advantages, weight)
-    told = {
+    metrics = {
         f"{name}/loss": float(loss.detach()),
         f"{name}/policy_loss": float(policy.detach()),
         f"{name}/kl_div": float(kl.detach()),
         f"{name}/clip_frac": float(measured["clip_fraction"]) / (len(scored.advantages) * world.size),
     }
-    return loss, sum_over(told, world)
+    return loss, sum_over(metrics, world)
 
 
 def normalised(mask: Tensor, how: str, world: World | None = None) -> tuple[Tensor, int]:
-    """Return the weight of each decision ``[N, S]`` and what the mean over all processes' samples divides by."""
+    """Return the weight of each decision ``[N, S]``, and the divisor of the mean over the samples of all processes."""
     world = world or OneProcess()
     weight, samples = mask.float(), len(mask) * world.size
     if how == "token":
@@ -274,4 +267,4 @@ def normalised(mask: Tensor, how: str, world: World | None = None) -> tuple[Tens
 
 def means_of(scored: Mapping[str, Scored]) -> dict[str, float]:
     """Return the mean reward of each loop."""
-    return {name: one.metrics[f"{name}/reward_mean"] for name, one in scored.items()}
+    return {name: result.metrics[f"{name}/reward_mean"] for name, result in scored.items()}

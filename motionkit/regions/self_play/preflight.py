@@ -1,4 +1,4 @@
-"""`motionkit sa2va-rl --check`: whether this policy, these data and these rewards can be learned from, before a run."""
+"""`motionkit sa2va-rl --check`: whether a run can learn from its policy, data and rewards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from motionkit.rl import RowNoise, categorical
 from motionkit.training.base import Checked
 
 REGIONS = 8
-"""Regions that are looked at."""
+"""Regions that are checked."""
 
 _PACKAGES = ("torch", "transformers", "peft", "nltk")
 _METEOR = {
@@ -29,17 +29,15 @@ _METEOR = {
 }
 """Pairs with the score of nltk 3.10 and WordNet 3.0."""
 
-_SAME = 0.98
-"""Share of words that have to be drawn again from the scores of the training pass; bfloat16 rounds the rest."""
-
+_SAME = 0.98  # share of words that must be drawn again from the scores of the training pass; bfloat16 rounds the rest
 _OF_LOOP = {"loop1": ("mlp1", "language_model"), "loop2": ("text_hidden_fcs",)}
-"""Parts that each of the built-in loops has to reach."""
+"""Parts that the gradient of each built-in loop must reach."""
 
 Groups = Mapping[str, Sequence[tuple[str, nn.Parameter]]]
 
 
 class Preflight:
-    """Checks a trainer that is prepared."""
+    """Checks a prepared trainer."""
 
     def __init__(
         self,
@@ -47,73 +45,73 @@ class Preflight:
         policy: RegionPolicy,
         groups: Groups,  # parameters to train by the name of their part
         loops: Mapping[str, Loop],
-        rewards: Mapping[str, LoopRewards],  # what they are paid for
+        rewards: Mapping[str, LoopRewards],
         task: Task,  # some regions
     ) -> None:
         self._settings, self._policy, self._groups = settings, policy, groups
         self._loops, self._rewards, self._task = loops, rewards, task
 
     def run(self) -> Iterator[Checked]:
-        """Yield what was found, one check after the other."""
+        """Yield the results, one check after the other."""
         yield versions()
         yield self._regions()
         yield self._masks_count()
         yield self._scores()
         if isinstance(self._policy, ChecksItself):
-            yield from (Checked(*one) for one in self._policy.checks())
+            yield from (Checked(*result) for result in self._policy.checks())
         yield meteor()
         yield self._swap()
         for name in self._loops:
             yield self._spread(name)
         reached: set[str] = set()
         for name in self._loops:
-            found, groups = self._gradients(name)
+            gradient, groups = self._gradients(name)
             reached |= groups
-            yield found
+            yield gradient
         left = [group for group in self._groups if group not in reached]
-        said = f"no loop reaches the {', '.join(left)}; it stays as it is" if left else "each is reached by a loop"
-        yield Checked("trained parts", bool(reached), said)
+        text = f"no loop reaches the {', '.join(left)}; it stays as it is" if left else "each is reached by a loop"
+        yield Checked("trained parts", bool(reached), text)
 
     def _regions(self) -> Checked:
         cells = self._task.masks.flatten(1).sum(1)
         empty = int((cells == 0).sum())
         height, width = self._policy.mask_size
-        said = f"{len(cells)} regions cover {int(cells.min())} to {int(cells.max())} of {height} x {width} pixels"
-        return Checked("regions", not empty, f"{empty} of {len(cells)} masks are empty" if empty else said)
+        text = f"{len(cells)} regions cover {int(cells.min())} to {int(cells.max())} of {height} x {width} pixels"
+        return Checked("regions", not empty, f"{empty} of {len(cells)} masks are empty" if empty else text)
 
     @torch.no_grad()
     def _masks_count(self) -> Checked:
-        """Score the same words for a region and for all that is not the region."""
+        """Score the same words for a region and for its complement."""
         task, policy = self._task, self._policy
         ids = policy.encode(task.captions)
-        one, other = (policy.score_words(task.seen, masks, ids).log_prob for masks in (task.masks, ~task.masks))
-        gaps = (one - other).abs().amax(1)
+        inside, outside = (policy.score_words(task.seen, masks, ids).log_prob for masks in (task.masks, ~task.masks))
+        gaps = (inside - outside).abs().amax(1)
         blind = int((gaps == 0).sum())
-        said = f"log-probabilities move by {float(gaps.min()):.2g} to {float(gaps.max()):.2g} with the mask"
+        text = f"log-probabilities move by {float(gaps.min()):.2g} to {float(gaps.max()):.2g} with the mask"
         return Checked("mask prompts are read", not blind, f"{blind} of {len(gaps)} regions change nothing"
-                       if blind else said)  # fmt: skip
+                       if blind else text)  # fmt: skip
 
     @torch.no_grad()
     def _scores(self) -> Checked:
-        """Draw captions, and draw their words again with the same numbers from the scores of the training pass."""
+        """Sample captions, and sample their words again with the same noise from the scores of the training pass."""
         task, policy, temperature = self._task, self._policy, self._settings.rollout.temperature
         noise = self._noise(0, len(task.captions)).uniform(policy.longest)
-        said = policy.sample_captions(task.seen, task.masks, temperature=temperature, noise=noise)
-        scores = policy.score_words(task.seen, task.masks, said.ids, temperature=temperature, whole=True)
+        captions = policy.sample_captions(task.seen, task.masks, temperature=temperature, noise=noise)
+        scores = policy.score_words(task.seen, task.masks, captions.ids, temperature=temperature, whole=True)
         assert scores.whole is not None
-        again = categorical(scores.whole.flatten(0, 1), noise[:, : said.ids.shape[1]].flatten()).view_as(said.ids)
-        inside = scores.mask
-        words, same = int(inside.sum()), int(((again == said.ids) & inside).sum())
-        found = f"{same} of {words} words are drawn again from the log-probabilities of training"
-        cut = int((~said.ended).sum())
-        return Checked(
-            "log-probabilities", same >= _SAME * words, found + (f"; {cut} captions were cut" if cut else "")
+        again = categorical(scores.whole.flatten(0, 1), noise[:, : captions.ids.shape[1]].flatten()).view_as(
+            captions.ids
         )
+        inside = scores.mask
+        words, same = int(inside.sum()), int(((again == captions.ids) & inside).sum())
+        text = f"{same} of {words} words are drawn again from the log-probabilities of training"
+        cut = int((~captions.ended).sum())
+        return Checked("log-probabilities", same >= _SAME * words, text + (f"; {cut} captions were cut" if cut else ""))
 
     @torch.no_grad()
     def _swap(self) -> Checked:
         """Swap other weights in and out again."""
-        named = [pair for own in self._groups.values() for pair in own]
+        named = [pair for group in self._groups.values() for pair in group]
         kept = {name: parameter.detach().clone() for name, parameter in named}
         teacher = EMA(named, 0.0)
         for _, parameter in named:
@@ -124,13 +122,13 @@ class Preflight:
         outside = all(torch.equal(parameter, moved[name]) for name, parameter in named)
         for name, parameter in named:
             parameter.copy_(kept[name])
-        said = f"{len(named):,} tensors go in and come back bit for bit"
+        text = f"{len(named):,} tensors go in and come back bit for bit"
         return Checked(
-            "partner's weights", inside and outside, said if inside and outside else "they come back changed"
+            "partner's weights", inside and outside, text if inside and outside else "they come back changed"
         )
 
     def _spread(self, name: str) -> Checked:
-        """Play a loop for whole groups, and look at the rewards."""
+        """Play a loop for whole groups, and check the variance of the rewards."""
         group = self._settings.rollout.group_size
         rows = self._task.repeated(group)
         scored = roll_out(
@@ -139,30 +137,38 @@ class Preflight:
         )  # fmt: skip
         metrics = scored.metrics
         dead, mean, std = (metrics[f"{name}/{key}"] for key in ("zero_std_frac", "reward_mean", "reward_std"))
-        said = f"reward {mean:.3f}, spread {std:.3f} in a group; {dead:.0%} of the groups have none"
+        text = f"reward {mean:.3f}, spread {std:.3f} in a group; {dead:.0%} of the groups have none"
         return Checked(f"{name} has something to learn from", dead < 1 and bool(torch.isfinite(scored.rewards).all()),
-                       said)  # fmt: skip
+                       text)  # fmt: skip
 
     def _gradients(self, name: str) -> tuple[Checked, set[str]]:
         """Send a gradient through a loop, and list the parts that it reaches."""
         rows = self._first(2).repeated(2)
-        named = [pair for own in self._groups.values() for pair in own]
+        named = [pair for group_parameters in self._groups.values() for pair in group_parameters]
         for _, parameter in named:
             parameter.grad = None
         played = self._loops[name].play(rows, self._turn(name, len(rows.captions)))
         _objective(played, len(rows.captions)).backward()
         moved = {key for key, p in named if p.grad is not None and bool(p.grad.abs().sum() > 0)}
         finite = all(p.grad is None or bool(torch.isfinite(p.grad).all()) for _, p in named)
-        reached = {group for group, own in self._groups.items() if any(key in moved for key, _ in own)}
+        reached = {
+            group
+            for group, group_parameters in self._groups.items()
+            if any(key in moved for key, _ in group_parameters)
+        }
         parts = tuple(_OF_LOOP.get(name, ()))
-        wanted = {group for group, own in self._groups.items() if any(key.startswith(parts) for key, _ in own)}
+        expected = {
+            group
+            for group, group_parameters in self._groups.items()
+            if any(key.startswith(parts) for key, _ in group_parameters)
+        }
         for _, parameter in named:
             parameter.grad = None
-        missing = sorted(wanted - reached)
-        said = f"reaches {', '.join(group for group in self._groups if group in reached) or 'nothing'}"
-        said += f"; not {', '.join(missing)}" if missing else ""
+        missing = sorted(expected - reached)
+        text = f"reaches {', '.join(group for group in self._groups if group in reached) or 'nothing'}"
+        text += f"; not {', '.join(missing)}" if missing else ""
         return Checked(f"gradient of {name}", bool(reached) and not missing and finite,
-                       said if finite else f"{said}; it is not finite"), reached  # fmt: skip
+                       text if finite else f"{text}; it is not finite"), reached  # fmt: skip
 
     def _first(self, count: int) -> Task:
         task = self._task
@@ -182,7 +188,7 @@ class Preflight:
 
 
 def _objective(played: Played, rows: int) -> Tensor:
-    """Return a number with the graph of a loop's loss; advantages could cancel, so that there are none."""
+    """Return a scalar with the gradients of a loop's loss, without advantages, which could cancel."""
     if played.direct is not None:
         return played.direct(torch.zeros(rows, device=played.made.masks.masks.device)).sum()
     terms = played.terms()
@@ -190,18 +196,18 @@ def _objective(played: Played, rows: int) -> Tensor:
 
 
 def versions() -> Checked:
-    """Name the packages that the result depends on."""
-    found = []
+    """Report the versions of the packages that the result depends on."""
+    parts = []
     for name in _PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            parts.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            found.append(f"no {name}")
-    return Checked("versions", not any(one.startswith("no ") for one in found), ", ".join(found))
+            parts.append(f"no {name}")
+    return Checked("versions", not any(part.startswith("no ") for part in parts), ", ".join(parts))
 
 
 def meteor() -> Checked:
     """Score pairs whose METEOR is known."""
     score = Meteor()
-    gaps = [abs(score(said, [wanted]) - value) for (said, wanted), value in _METEOR.items()]
+    gaps = [abs(score(text, [reference]) - value) for (text, reference), value in _METEOR.items()]
     return Checked("METEOR", max(gaps) < 1e-9, f"{len(gaps)} known pairs differ by {max(gaps):.1g} at most")

@@ -180,8 +180,8 @@ class Sa2vaRlSettings(TrainerSettings):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        found = {**super().idle(), "precision": "the policy says what it computes in (--policy.dtype of sa2va)"}
-        return found if self.loop3 is not None else {**found, "loops.third": "there is no --loop3"}
+        idle = {**super().idle(), "precision": "the policy says what it computes in (--policy.dtype of sa2va)"}
+        return idle if self.loop3 is not None else {**idle, "loops.third": "there is no --loop3"}
 
     @model_validator(mode="after")
     def _third_loop(self) -> Self:

@@ -47,8 +47,7 @@ from motionkit.training.world import OneProcess, World, of_main, rows_of, share_
 _SMOOTH = 0.9
 _FAST, _SLOW = 0.9, 0.99
 _LEAST, _MOST = 0.1, 10.0
-_IDLE = 1e-3
-"""Progress that a loop is taken to make at least, in reward: none is left out for good."""
+_IDLE = 1e-3  # least progress of a loop, in reward, so that none is left out for good
 
 
 class Balance:
@@ -61,7 +60,7 @@ class Balance:
     def __init__(
         self,
         named: Sequence[tuple[str, nn.Parameter]],  # the trained parameters
-        how: Literal["none", "gradient", "progress"],  # what factors follow
+        how: Literal["none", "gradient", "progress"],  # what the factors depend on
         conflict_every: int,  # steps between reports of the cosine between gradients; 0: none
         world: World | None = None,  # the processes whose gradients add up
     ) -> None:
@@ -90,12 +89,12 @@ class Balance:
             scaled = [loss * self.factors.get(name, 1.0) for name, loss in losses.items()]
             if scaled := [*scaled, *([] if anchor is None else [anchor])]:
                 torch.stack(scaled).sum().backward()
-            return self._told()
-        own = {name: self._gradient(loss) for name, loss in losses.items()}
-        whole = {name: self._world.sum(gradient) for name, gradient in own.items()}
+            return self._metrics()
+        gradients = {name: self._gradient(loss) for name, loss in losses.items()}
+        summed = {name: self._world.sum(gradient) for name, gradient in gradients.items()}
         if self._how == "gradient":
-            self._follow({name: float(gradient.norm()) for name, gradient in whole.items()})
-        total = torch.stack([self.factors.get(name, 1.0) * gradient for name, gradient in own.items()]).sum(0)
+            self._follow({name: float(gradient.norm()) for name, gradient in summed.items()})
+        total = torch.stack([self.factors.get(name, 1.0) * gradient for name, gradient in gradients.items()]).sum(0)
         if anchor is not None:
             total = total + self._gradient(anchor)
         parts = total.split([parameter.numel() for parameter in self._parameters])
@@ -103,29 +102,31 @@ class Balance:
             grown = part.view_as(parameter)
             parameter.grad = grown.clone() if parameter.grad is None else parameter.grad + grown
         if not report:
-            return self._told()
-        return self._told() | {
-            f"grad/cos_{one}_{other}": float(torch.cosine_similarity(whole[one], whole[other], dim=0))
-            for one, other in combinations(whole, 2)
+            return self._metrics()
+        return self._metrics() | {
+            f"grad/cos_{first}_{second}": float(torch.cosine_similarity(summed[first], summed[second], dim=0))
+            for first, second in combinations(summed, 2)
         }
 
     def _gradient(self, loss: Tensor) -> Tensor:
         """Return the gradient of a loss, flat."""
         if not loss.requires_grad:
             return torch.zeros(sum(parameter.numel() for parameter in self._parameters), device=loss.device)
-        found = torch.autograd.grad(loss, self._parameters, retain_graph=True, allow_unused=True)
-        # A parameter that a loss does not reach has no gradient; it counts as zeros, so that all are as long
-        pairs = zip(found, self._parameters, strict=True)
-        return torch.cat([(torch.zeros_like(own) if one is None else one).flatten() for one, own in pairs])
+        gradients = torch.autograd.grad(loss, self._parameters, retain_graph=True, allow_unused=True)
+        # A parameter that a loss does not reach has no gradient; zeros keep all of one length.
+        pairs = zip(gradients, self._parameters, strict=True)
+        return torch.cat(
+            [(torch.zeros_like(tensor) if gradient is None else gradient).flatten() for gradient, tensor in pairs]
+        )
 
     def _follow(self, norms: Mapping[str, float]) -> None:
         moving = {name: norm for name, norm in norms.items() if norm > 0}
         mean = sum(moving.values()) / max(1, len(moving))
         for name, norm in moving.items():
-            wanted = min(_MOST, max(_LEAST, mean / norm))
-            self.factors[name] = _SMOOTH * self.factors.get(name, wanted) + (1 - _SMOOTH) * wanted
+            factor = min(_MOST, max(_LEAST, mean / norm))
+            self.factors[name] = _SMOOTH * self.factors.get(name, factor) + (1 - _SMOOTH) * factor
 
-    def _told(self) -> dict[str, float]:
+    def _metrics(self) -> dict[str, float]:
         return {f"balance/{name}": factor for name, factor in self.factors.items()}
 
     def state(self) -> State:
@@ -150,27 +151,26 @@ def trainable(policy: RegionPolicy) -> dict[str, list[tuple[str, nn.Parameter]]]
     """Return the parameters to train by the name of their part, and freeze all others."""
     parameters = dict(policy.network.named_parameters())
     groups = names_by_group(policy.groups, parameters)
-    chosen = {name for own in groups.values() for name in own}
+    chosen = {name for names in groups.values() for name in names}
     for name, parameter in parameters.items():
         parameter.requires_grad_(name in chosen)
-    found = {group: [(name, parameters[name]) for name in own] for group, own in groups.items()}
-    if empty := [group for group, named in found.items() if not named]:
+    by_group = {group: [(name, parameters[name]) for name in names] for group, names in groups.items()}
+    if empty := [group for group, named in by_group.items() if not named]:
         raise MotionkitError(f"the policy has no parameters in its {empty[0]}.", why="its `groups` name none.")
-    return found
+    return by_group
 
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
 STEPS = 500
-_DRAWS = 256
-"""Regions from which the spread of the policy's prompts is measured."""
+_DRAWS = 256  # regions from which the spread of the policy's prompts is measured
 
 
 class Sa2vaRl:
     """Self-play with GRPO; see `motionkit.training.base.Trainer`.
 
     A step samples actions of both loops for the same regions, lets a partner close the loops, and follows the gradient
-    of the clipped surrogate. The policy whose captions on watched regions were best is kept beside the last: by the IoU
-    of the frozen judge's masks of them plus their METEOR.
+    of the clipped surrogate. Kept are the last policy, and the one with the best captions on watched regions: by the
+    IoU of the frozen judge's masks of them plus their METEOR.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -204,11 +204,11 @@ class Sa2vaRl:
         self.data: RegionDataset = settings.dataset.build()
         self.policy: RegionPolicy = settings.policy.build(device=self.device, dataset=self.data)
         self.groups = trainable(self.policy)
-        self.named = [pair for own in self.groups.values() for pair in own]
+        self.named = [pair for group in self.groups.values() for pair in group]
         chosen = {"loop1": settings.loop1, "loop2": settings.loop2, "loop3": settings.loop3}
         paid = {"loop1": settings.loop1_reward, "loop2": settings.loop2_reward, "loop3": settings.loop3_reward}
         self.loops: dict[str, Loop] = {
-            name: one.build(policy=self.policy) for name, one in chosen.items() if one is not None
+            name: choice.build(policy=self.policy) for name, choice in chosen.items() if choice is not None
         }
         self.rewards = {name: LoopRewards(paid[name], name, self.device, self.world, self.data) for name in self.loops}
         if settings.loop3 is not None and not settings.loop3_reward:
@@ -238,14 +238,18 @@ class Sa2vaRl:
         per_epoch = max(1, count // settings.rollout.batch_size)
         steps = settings.run.num_steps or (settings.run.epochs * per_epoch) or STEPS
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
-        needy = [one for one, reads in self.reads.items() if reads and any(self._weights(at)[one] for at in (1, steps))]
+        needy = [
+            choice
+            for choice, reads in self.reads.items()
+            if reads and any(self._weights(at)[choice] for at in (1, steps))
+        ]
         needy += ["loops.supervised"] if settings.loops.supervised else []
         if self.part is not None and settings.curriculum.by == "ambiguity":
             raise MotionkitError(
                 f"the curriculum by ambiguity reads the captions of all regions; a part of {self.data.name} has some.",
                 fix="--set curriculum.by=area",
             )
-        if self.part is not None and len(self.part) < 2 and needy:  # how far prompts spread is measured over captions
+        if self.part is not None and len(self.part) < 2 and needy:  # the spread of prompts is measured over captions
             count_of = "only one" if len(self.part) else "no"
             raise MotionkitError(
                 f"{count_of} training region of {self.data.name} has a caption, and {needy[0]} reads captions.",
@@ -253,18 +257,20 @@ class Sa2vaRl:
                 "--set loops.supervised=0.",
             )
         named = {
-            f"{name}_reward.{one}": part for name in self.loops for one, part in self.rewards[name].rewards.items()
+            f"{name}_reward.{choice}": part
+            for name in self.loops
+            for choice, part in self.rewards[name].rewards.items()
         }
-        picked = {f"{name}_reward.{one.name}": one for name in self.loops for one in paid[name]}
+        picked = {f"{name}_reward.{choice.name}": choice for name in self.loops for choice in paid[name]}
         self.inputs = inputs_of({"dataset": self.data, "policy": self.policy, **named}, picked)
         self.items = trained_on(str(getattr(settings.policy.options, "checkpoint", ""))) | trained_pictures(self.data)
         self.notes: list[str] = []
         self.held, self.watched = (self._held_out(split) for split in ("test", "val"))
-        with torch.no_grad():  # a policy may not see images of that size
+        with torch.no_grad():  # a policy may refuse images of that size
             self.policy.see(self.data.regions("train", np.zeros(1, np.int64)).images)
 
     def _held_out(self, split: Split) -> NDArray[np.int64]:
-        """Return the regions of a split that are measured: those whose pictures no part of the training saw."""
+        """Return the regions of a split to measure: those whose pictures were not trained on."""
         most = self.settings.heldout.regions
         index, kept = untrained_regions(self.items, self.data, split, most)
         if not len(index):
@@ -279,7 +285,7 @@ class Sa2vaRl:
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan, with every part that is trained."""
-        counts = {group: sum(parameter.numel() for _, parameter in own) for group, own in self.groups.items()}
+        counts = {group: sum(parameter.numel() for _, parameter in named) for group, named in self.groups.items()}
         total = sum(parameter.numel() for parameter in self.policy.network.parameters())
         rollout = self.settings.rollout
         return {
@@ -327,7 +333,7 @@ class Sa2vaRl:
         parts: Parts = {
             **learner.parts(), **averages, "best": best, "before": kept, "balance": balance, "alarms": alarms
         }  # fmt: skip
-        held, watched = order.open("test", self.held), order.open("val", self.watched)
+        heldout, watched = order.open("test", self.held), order.open("val", self.watched)
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         else:
@@ -345,8 +351,8 @@ class Sa2vaRl:
 
         def step_fn(step: int) -> Mapping[str, float]:
             regions = order.at(step)
-            told = regions if self.part is None else order.told(step)
-            # [B * G]: the samples of a region stand side by side
+            captioned = regions if self.part is None else order.told(step)
+            # [B * G]: the samples of a region are adjacent
             rows = regions.repeated(settings.rollout.group_size)
             weights = self._weights(step)
             temperature = linear(
@@ -359,13 +365,13 @@ class Sa2vaRl:
                     noise = RowNoise((settings.seed, step, place), *rows_of(rows.masks, self.world), device=self.device)
                     measured = kept.values["measured"].get(name, {})
                     turn = Turn(partners[settings.partner.kind], start.applied, noise, temperature, measured)
-                    own = rows
+                    loop_rows = rows
                     absent = getattr(loop, "absent", 0.0)
                     if self.reads[name] and (self.part is not None or absent):
                         shown = order.told(step, absent)
-                        own = shown.repeated(settings.rollout.group_size)
+                        loop_rows = shown.repeated(settings.rollout.group_size)
                     scored[name] = roll_out(
-                        name, loop, self.rewards[name], own, turn, group=settings.rollout.group_size,
+                        name, loop, self.rewards[name], loop_rows, turn, group=settings.rollout.group_size,
                         floor=settings.objective.std_floor,
                         shuffle=(settings.seed, step) if settings.control.shuffle else None, world=self.world,
                     )  # fmt: skip
@@ -374,23 +380,23 @@ class Sa2vaRl:
             for _ in range(settings.objective.inner_epochs):
                 learner.zero_grad()
                 losses = {}
-                for name, one in scored.items():
-                    loss, said = loss_of(name, one, settings.objective, self.world)
+                for name, roll in scored.items():
+                    loss, loop_metrics = loss_of(name, roll, settings.objective, self.world)
                     losses[name] = weights[name] * loss
-                    metrics |= said
-                anchor = self._anchor(told, metrics)
+                    metrics |= loop_metrics
+                anchor = self._anchor(captioned, metrics)
                 metrics |= balance.backward(losses, anchor, step)
                 metrics |= learner.descend(step - 1, average=False)
                 parts_of = [*losses.values(), *([] if anchor is None else [anchor])]
-                total = float(sum(float(one.detach()) for one in parts_of))
+                total = float(sum(float(roll.detach()) for roll in parts_of))
                 metrics |= sum_over({"loss/total": total}, self.world)
             partner.update()
             metrics["data/epoch"] = step / order.per_epoch
-            every = settings.heldout.every
-            if every and (step % every == 0 or step == settings.run.num_steps):
+            interval = settings.heldout.every
+            if interval and (step % interval == 0 or step == settings.run.num_steps):
                 seen = self._watch(watched, start.applied)
                 metrics |= seen
-                # The judge's masks alone do not see every wrong word, and METEOR does not see what is drawn.
+                # The judge's masks do not reveal every wrong word, and METEOR does not see masks.
                 worth = sum(seen[f"regions/{name}_greedy"] for name in ("judge_iou", "meteor"))
                 best.offer(of_main(worth, self.world), step, self.policy.tensors())
             for text in alarms.look(metrics):
@@ -404,17 +410,17 @@ class Sa2vaRl:
             self.items.write(run.artifact(f"{ARTIFACT}-last"))
         if best.tensors:
             self.policy.load_tensors(best.tensors)
-        _logger.info("measuring %d held-out regions before and after training", len(held))
+        _logger.info("measuring %d held-out regions before and after training", len(heldout))
         known = look_up(self.data, "test", self.held)
-        found = measure_both(self.policy, held, start.applied, known, settings.rollout.temperature)
+        figures = measure_both(self.policy, heldout, start.applied, known, settings.rollout.temperature)
         if self.world.main:
             self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
-        before, after = found.greedy
+        before, after = figures.greedy
         write_gallery(run.artifact(GALLERY), self.data, "test", self.held, after, before)
-        return summary_of(found, self.policy, held, known, self.data.name, best.step, settings.seed)
+        return summary_of(figures, self.policy, heldout, known, self.data.name, best.step, settings.seed)
 
     def _watch(self, watched: Task, start: Weights) -> dict[str, float]:
-        """Return what is logged of the watched regions: captions of the likeliest words."""
+        """Return the metrics of the watched regions, of greedy captions."""
         means = measure(self.policy, watched, start, look_up(self.data, "val", self.watched)).means
         once = {name: f"regions/{name}" for name in ("referring_iou", "no_target")}
         named = {name: f"regions/{name}_greedy" for name in CAPTIONS} | once
@@ -429,7 +435,7 @@ class Sa2vaRl:
         }
 
     def _anchor(self, regions: Task, metrics: dict[str, float]) -> Tensor | None:
-        """Return the weighted loss of the data's own captions and masks."""
+        """Return the weighted loss of the data's captions and masks."""
         weight = self.settings.loops.supervised
         if not weight:
             return None

@@ -32,7 +32,7 @@ class Action:
 def gaussian(policy: RegionPolicy, task: Task, turn: Turn, sigma: float) -> Action:
     """Sample the prompt of the mask decoder, ``z = mu + sigma eps``, in pairs of opposite sign.
 
-    The mask decoder is part of the environment. The log-ratio is the mean over the numbers of a prompt: that of a sum
+    The mask decoder is part of the environment. The log-ratio is the mean over the numbers of a prompt, as their sum
     would leave every clip range at once.
     """
     old = policy.prompts(task.seen, task.captions)
@@ -50,11 +50,11 @@ def gaussian(policy: RegionPolicy, task: Task, turn: Turn, sigma: float) -> Acti
 
 
 def multimask(policy: Any, task: Task, turn: Turn, tau: float) -> Action:
-    """Sample one of the candidate masks by the scores that the policy gives them, over tau."""
+    """Sample one of the policy's candidate masks, by a softmax of their scores over tau."""
 
     def offered() -> tuple[Tensor, Tensor]:
-        found = policy.candidates(task.seen, policy.prompts(task.seen, task.captions))
-        return found.logits, (found.scores / tau).log_softmax(-1)
+        candidates = policy.candidates(task.seen, policy.prompts(task.seen, task.captions))
+        return candidates.logits, (candidates.scores / tau).log_softmax(-1)
 
     logits, old = offered()
     with turn.start():
@@ -94,14 +94,14 @@ def bernoulli(policy: RegionPolicy, task: Task, turn: Turn) -> Action:
         parts = (log_prob(now) - log_prob(old), kl, entropy)
         return _single(*(part.mean(1, keepdim=True) for part in parts))
 
-    logits = torch.where(inside, 1.0, -1.0) * (old.abs() + 1e-6)  # as sure as the policy was
+    logits = torch.where(inside, 1.0, -1.0) * (old.abs() + 1e-6)  # with the policy's confidence
     return Action(logits.view_as(task.masks), terms)
 
 
 def supervised(policy: RegionPolicy, task: Task, turn: Turn) -> Action:
     """Sample nothing: the data's masks are learned, those of low reward more (weight ``1 - reward / 2``).
 
-    This is what the public code of this workflow did. Its reward moves no probability; it is here to be compared with.
+    The public code of this workflow did this. Its reward changes no probability; it is here for comparison.
     """
 
     def logits() -> Tensor:
@@ -125,24 +125,23 @@ _MARGIN = 1.0
 
 
 def drawn(policy: RegionPolicy, task: Task, prompts: Tensor) -> MaskBatch:
-    """Draw masks of prompts ``[N, Z]``, beside those of the task."""
+    """Draw masks of prompts ``[N, Z]``, for comparison with those of the task."""
     return batch_of(policy.draw(task.seen, prompts), task.masks, task.others)
 
 
-def batch_of(logits: Tensor, wanted: Tensor, others: Tensor | None = None) -> MaskBatch:
-    """Return the masks of logits ``[N, h, w]`` beside the wanted ones, and those ``[N, K, h, w]`` of other objects.
+def batch_of(logits: Tensor, targets: Tensor, others: Tensor | None = None) -> MaskBatch:
+    """Return the masks of logits ``[N, h, w]`` with their targets, and the masks ``[N, K, h, w]`` of other objects.
 
     Their confidence is SAM's stability score (Kirillov et al. 2023): the pixels above a logit of 1, as a share of those
-    above -1; 0 where there are none.
+    above -1; 0 if there are none.
     """
     sure, perhaps = ((logits > margin).flatten(1).sum(1) for margin in (_MARGIN, -_MARGIN))
-    return MaskBatch(logits > 0, wanted, confidence=sure / perhaps.clamp(min=1), others=others)
+    return MaskBatch(logits > 0, targets, confidence=sure / perhaps.clamp(min=1), others=others)
 
 
 # Loop 2: masks of a caption are sampled; the partner captions each mask; it should be the caption.
 #
-# The text of the answer to a caption is always the same, and a mask that follows from it has no variance to learn from:
-# what is sampled is an action of its own; see `_actions`.
+# The answer to a caption is deterministic, so its mask has no variance to learn from: a separate action is sampled.
 
 
 class CaptionToMask:
@@ -160,7 +159,7 @@ class CaptionToMask:
 
     @torch.no_grad()
     def measure(self, task: Task) -> dict[str, float]:
-        """Return ``spread``, the standard deviation of the policy's own prompts over captions."""
+        """Return ``spread``, the standard deviation of the policy's prompts over captions."""
         if self._options.action != "gaussian":
             return {}
         return {"spread": float(self._policy.prompts(task.seen, task.captions).std(0).mean())}
@@ -174,24 +173,24 @@ class CaptionToMask:
         with turn.partner():
             captions = policy.sample_captions(task.seen, masks.masks, temperature=0.0)
         empty = ~masks.masks.flatten(1).any(1)
-        # An empty mask says nothing; what the partner says of it is not a caption.
+        # The partner's answer to an empty mask is not a caption.
         texts = ["" if bare else text for text, bare in zip(captions.texts, empty.tolist(), strict=True)]
-        # Of what the image does not show, nothing is to be drawn and nothing to be said.
+        # For an absent object nothing should be drawn and nothing captioned.
         nothing = (~task.masks.flatten(1).any(1)).tolist()
-        wanted = [["" if bare else text] for text, bare in zip(task.captions, nothing, strict=True)]
-        made = Made(masks, TextBatch(texts, wanted, task.masks.device))
-        beside = self._learned(task) if self._options.learn and action.direct is None else None
+        references = [["" if bare else text] for text, bare in zip(task.captions, nothing, strict=True)]
+        made = Made(masks, TextBatch(texts, references, task.masks.device))
+        learned = self._learned(task) if self._options.learn and action.direct is None else None
         metrics = {"empty_mask_frac": float(empty.float().mean())}
-        return Played(made, action.terms, metrics, action.direct, beside)
+        return Played(made, action.terms, metrics, action.direct, learned)
 
     def _learned(self, task: Task) -> Callable[[Tensor], Tensor]:
         policy, weight = self._policy, self._options.learn
 
-        def beside(rewards: Tensor) -> Tensor:
-            found = policy.draw(task.seen, policy.prompts(task.seen, task.captions))
-            return weight * rewards.clamp(0, 1) * mask_loss(found, task.masks)
+        def loss(rewards: Tensor) -> Tensor:
+            logits = policy.draw(task.seen, policy.prompts(task.seen, task.captions))
+            return weight * rewards.clamp(0, 1) * mask_loss(logits, task.masks)
 
-        return beside
+        return loss
 
     def _act(self, task: Task, turn: Turn) -> Action:
         options, policy = self._options, self._policy
@@ -238,8 +237,8 @@ class MaskToCaption:
             return Terms(now.log_prob - old.log_prob, kl, now.mask, now.entropy)
 
         def beside(rewards: torch.Tensor) -> torch.Tensor:
-            found = policy.draw(task.seen, policy.prompts(task.seen, captions.texts))
-            return self._listen * rewards.clamp(0, 1) * mask_loss(found, task.masks)
+            logits = policy.draw(task.seen, policy.prompts(task.seen, captions.texts))
+            return self._listen * rewards.clamp(0, 1) * mask_loss(logits, task.masks)
 
         words = [text.split() for text in captions.texts]
         metrics = {
@@ -249,13 +248,13 @@ class MaskToCaption:
             "empty_mask_frac": 1.0 - float(masks.masks.flatten(1).any(1).float().mean()),
             "entropy": float(old.entropy.sum() / old.mask.sum().clamp(min=1)),
         }
-        wanted = [[text] for text in task.captions]
-        texts = TextBatch(captions.texts, wanted, task.masks.device, captions.ended.tolist())
+        references = [[text] for text in task.captions]
+        texts = TextBatch(captions.texts, references, task.masks.device, captions.ended.tolist())
         return Played(Made(masks, texts), terms, metrics, beside=beside if self._listen else None)
 
 
 def exact_kl(now: WordScores, first: WordScores) -> torch.Tensor:
-    """Return the KL ``[N, L]`` of the distribution of each word from that of the start, over all words."""
+    """Return the exact KL ``[N, L]`` of each word's distribution from that of the start."""
     assert now.whole is not None
     assert first.whole is not None
     barred = now.whole.isneginf()

@@ -12,11 +12,11 @@ from motionkit.contracts.environment import Floats, Frames, Step
 from motionkit.success.environments.canvas import CAMERA, Canvas, Drawn
 from motionkit.success.environments.tasks import ReachSettings
 
-# The two links of the arm: where its elbow and gripper are, and the joints that put the gripper somewhere.
+# Kinematics of the two links of the arm.
 
 
 BASE = (0.0, -0.95)
-"""Where the arm is mounted, in [-1, 1]^2 with y up."""
+"""Position of the arm's base, in [-1, 1]^2 with y up."""
 
 LINK = 0.95
 """Length of each of the two links: they reach every corner of the workspace."""
@@ -29,8 +29,8 @@ def elbows(gripper: Floats) -> Floats:
     length = np.linalg.norm(reach, axis=1, keepdims=True)
     height = np.sqrt(np.maximum(LINK * LINK - (length / 2) ** 2, 0))
     side = np.stack([reach[:, 1], -reach[:, 0]], axis=1) / np.maximum(length, 1e-9)
-    found: Floats = (np.array(BASE, np.float32) + half + height * side).astype(np.float32)
-    return found
+    elbow: Floats = (np.array(BASE, np.float32) + half + height * side).astype(np.float32)
+    return elbow
 
 
 def joints_of(gripper: Floats) -> Floats:
@@ -63,7 +63,7 @@ class Camera:
         self._canvas = Canvas(size)
 
     def __call__(self, gripper: Floats, elbow: Floats, goal: Floats, distractor: Floats | None) -> NDArray[np.uint8]:
-        """Return pictures ``[N, H, W, 3]`` uint8 RGB of places ``[N, 2]``; without a distractor none is drawn."""
+        """Return pictures ``[N, H, W, 3]`` uint8 RGB of positions ``[N, 2]``."""
 
         def draw(part: slice) -> Floats:
             return self._draw(gripper[part], elbow[part], goal[part], None if distractor is None else distractor[part])
@@ -93,15 +93,14 @@ class Reach(Drawn):
     """N grippers that move freely, ``--env.kind point``; see `motionkit.contracts.environment.Environment`.
 
     An action moves the gripper by up to `STEP` along each axis, inside ``[-EDGE, EDGE]^2``; the arm is drawn behind it.
-    Nothing but the start of an episode is random. The state vector is the gripper, the goal, and the way from one to
-    the other, each ``(x, y)``.
+    The state vector is the gripper, the goal, and the vector from one to the other, each ``(x, y)``.
     """
 
     state_size = _SHOWN
 
     def __init__(self, options: ReachSettings, *, num_envs: int = 1) -> None:
         super().__init__(options, num_envs)
-        # A spec without a kind is a point's: so are those that were written when there was no other.
+        # A spec without a kind is of a point, as in recordings from before there were arms.
         self.spec: Mapping[str, object] = {"name": "reach", **options.model_dump(mode="json", exclude={"kind"})}
         self._camera = Camera(options.size)
         # [N, 3, 2]: gripper, goal, distractor.
@@ -165,8 +164,8 @@ class Arm(Reach):
 
     An action is a target for the velocity of each joint, as a share of `SPEED`. A step changes the velocity towards it
     by at most `CHANGE` and then moves the joint by it; at its limit a joint stops. The state vector is cosine and sine
-    of both joints, their velocities as shares of `SPEED`, and the goal ``(x, y)``: where the gripper is, and which way
-    the goal lies from there, is not in it. A picture shows no velocity.
+    of both joints, their velocities as shares of `SPEED`, and the goal ``(x, y)``; it has neither the gripper nor the
+    direction from it to the goal. A picture shows no velocity.
     """
 
     state_size = 8
@@ -192,12 +191,12 @@ class Arm(Reach):
         return places_of(self._joints)[0]
 
     def _move(self, actions: Floats, moving: NDArray[np.bool_]) -> None:
-        wanted = actions * np.float32(SPEED)
-        speeds = self._speeds + (wanted - self._speeds).clip(-CHANGE, CHANGE)
+        target = actions * np.float32(SPEED)
+        speeds = self._speeds + (target - self._speeds).clip(-CHANGE, CHANGE)
         joints = self._joints + speeds
-        held = joints.clip(*LIMITS)
-        speeds[held != joints] = 0
-        self._joints = np.where(moving[:, None], held, self._joints).astype(np.float32)
+        limited = joints.clip(*LIMITS)
+        speeds[limited != joints] = 0
+        self._joints = np.where(moving[:, None], limited, self._joints).astype(np.float32)
         self._speeds = np.where(moving[:, None], speeds, self._speeds).astype(np.float32)
         gripper = places_of(self._joints)[1]
         self._places[:, 0] = np.where(moving[:, None], gripper, self._places[:, 0])
@@ -207,8 +206,8 @@ class Arm(Reach):
         way = joints_of(self._places[:, 1]) - self._joints
         # The speed from which steps of CHANGE come to rest over this way.
         speed = np.sqrt(2 * CHANGE * np.abs(way) + CHANGE**2 / 4) - CHANGE / 2
-        wanted: Floats = np.sign(way) * np.minimum(speed, np.abs(way)) / np.float32(SPEED)
-        return wanted.clip(-1, 1).astype(np.float32)
+        velocities: Floats = np.sign(way) * np.minimum(speed, np.abs(way)) / np.float32(SPEED)
+        return velocities.clip(-1, 1).astype(np.float32)
 
     def get_state(self) -> Mapping[str, NDArray[Any]]:
         """Return everything that changes."""

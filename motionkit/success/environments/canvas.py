@@ -1,4 +1,4 @@
-"""Pictures of shapes with soft edges, from signed distances, and what environments share that are drawn so."""
+"""Pictures of shapes with soft edges, from signed distances, and the base of the environments that are drawn so."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Canvas:
         self._x, self._y = self._centres[None, None, :], -self._centres[None, :, None]
 
     def pictures(self, count: int, draw: Callable[[slice], Floats]) -> NDArray[np.uint8]:
-        """Return pictures ``[N, H, W, 3]`` uint8 RGB; `draw` returns the canvas of a part of them, a few at a time."""
-        found = np.empty((count, self.size, self.size, 3), np.uint8)
+        """Return pictures ``[N, H, W, 3]`` uint8 RGB; `draw` returns the canvases of a slice of them."""
+        pictures = np.empty((count, self.size, self.size, 3), np.uint8)
         for start in range(0, count, _AT_ONCE):
             part = slice(start, min(start + _AT_ONCE, count))
-            found[part] = (draw(part) + 0.5).astype(np.uint8)
-        return found
+            pictures[part] = (draw(part) + 0.5).astype(np.uint8)
+        return pictures
 
     def blank(self, count: int, colour: Colour) -> Floats:
         """Return canvases ``[N, H, W, 3]`` float32 of one colour."""
@@ -54,8 +54,8 @@ class Canvas:
         """Paint discs around ``[N, 2]``."""
 
         def distance(x: Floats, y: Floats) -> Floats:
-            found: Floats = np.sqrt(x * x + y * y) - np.float32(radius)
-            return found
+            signed: Floats = np.sqrt(x * x + y * y) - np.float32(radius)
+            return signed
 
         self._near(canvas, middle, radius, distance, colour)
 
@@ -67,19 +67,19 @@ class Canvas:
             across = np.abs(cos * x + sin * y) - np.float32(half)
             along = np.abs(cos * y - sin * x) - np.float32(half)
             outside = np.sqrt(np.maximum(across, 0) ** 2 + np.maximum(along, 0) ** 2)
-            found: Floats = outside + np.minimum(np.maximum(across, along), 0)
-            return found
+            signed: Floats = outside + np.minimum(np.maximum(across, along), 0)
+            return signed
 
         self._near(canvas, middle, half * 2**0.5, distance, colour)
 
     def _near(
         self, canvas: Floats, middle: Floats, reach: float, distance: Callable[[Floats, Floats], Floats], colour: Colour
     ) -> None:
-        """Paint a shape that reaches no further than so far from its middle: other pixels are left alone."""
+        """Paint a shape within `reach` of its middle; other pixels are not touched."""
         most = int(np.ceil(reach * self.size / 2)) + 1
         box = np.arange(-most, most + 1)
         last = self.size - 1
-        # A pixel that is beyond the picture is painted at its edge as what is there: twice the same.
+        # Pixels outside are clamped to the edge, which is then painted twice with the same colour.
         columns = (np.floor((middle[:, 0, None] + 1) / 2 * self.size).astype(int) + box).clip(0, last)
         rows = (np.floor((1 - middle[:, 1, None]) / 2 * self.size).astype(int) + box).clip(0, last)
         x = self._centres[columns][:, None, :] - middle[:, 0, None, None]
@@ -102,7 +102,7 @@ class Canvas:
 class Drawn:
     """N copies of a task that is drawn from above; see `motionkit.contracts.environment.Environment`.
 
-    Nothing but the start of an episode is random.
+    Only the start of an episode is random.
     """
 
     def __init__(self, options: Any, num_envs: int) -> None:
@@ -123,14 +123,14 @@ class Drawn:
         self._elapsed[copies], self._over[copies] = 0, False
 
     def _stepped(self, distance: NDArray[Any], fallen: NDArray[np.bool_] | bool = False) -> Step:
-        """Return what a step brought that left things so far from their goal, or fallen."""
+        """Return the result of a step, after which things are at a distance from their goal, or fallen."""
         self._elapsed += ~self._over
         success = (distance < self.options.radius) & ~np.asarray(fallen)
-        own = success.astype(np.float32) if self.options.reward == "sparse" else -distance
+        reward = success.astype(np.float32) if self.options.reward == "sparse" else -distance
         terminated = fallen | (success & self.options.terminate_on_success)
         truncated = ~terminated & (self._elapsed >= self.max_steps)
         self._over |= terminated | truncated
-        return Step(own.astype(np.float32), success, terminated, truncated, ({},) * self.num_envs)
+        return Step(reward.astype(np.float32), success, terminated, truncated, ({},) * self.num_envs)
 
     def close(self) -> None:
         """Nothing is open."""

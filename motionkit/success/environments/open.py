@@ -14,12 +14,8 @@ Backend = Literal["processes", "ray"]
 def open_environment(chosen: Chosen, num_envs: int, *, workers: int = 0, backend: Backend = "processes") -> Environment:
     """Build an environment.
 
-    With workers it offers what it offers without them, to the same bits; its state may be put back with another number
-    of workers. Of `Step.infos` numbers, texts and arrays of numbers remain.
-
-    Raises:
-        MotionkitError: A package, an option or a device of it is missing, or there are more workers than copies. Later,
-            from any method, that a worker has died (exit code 1).
+    With workers it gives the same results to the bit, and its state may be loaded with another number of workers. Of
+    `Step.infos` numbers, texts and arrays of numbers remain. Any method fails if a worker has died (exit code 1).
     """
     if not workers:
         if backend == "ray":

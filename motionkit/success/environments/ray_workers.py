@@ -61,7 +61,7 @@ class RayWorker:
 
 
 def start_ray(orders: Sequence[Order]) -> tuple[list[RayWorker], Callable[[], None]]:
-    """Start an actor for each order; returns them, and what ends Ray where it was started here.
+    """Start an actor for each order; returns them, and a function that ends Ray if it was started here.
 
     ``RAY_ADDRESS`` names a cluster to join; without it Ray is started on this machine and ended with the workers.
     """
@@ -93,7 +93,7 @@ def _connect(workers: int) -> Callable[[], None]:
         with _starting(f"Ray at {os.environ[_ADDRESS]}"):
             ray.init(**quiet)
         return _shutdown
-    # A token that is never written: Ray would keep one in ~/.ray. Logs and sockets go into a folder that is removed.
+    # Without a token Ray would write one to ~/.ray. Logs and sockets go into a temporary folder.
     before = {name: os.environ.get(name) for name in _VARIABLES}
     if not any(before[name] for name in _AUTHENTICATION):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
@@ -125,15 +125,15 @@ def _shutdown() -> None:
 
 
 @contextmanager
-def _starting(what: str) -> Iterator[None]:
-    """Tell why it did not start, and put back the handler of SIGTERM, which Ray replaces: a run saves itself by it."""
+def _starting(name: str) -> Iterator[None]:
+    """Report why Ray does not start, and restore the handler of SIGTERM, which Ray replaces and a run saves by."""
     handler = signal.getsignal(signal.SIGTERM)
-    logging.getLogger("ray").setLevel(logging.ERROR)  # it says things that concern clusters open to a network
+    logging.getLogger("ray").setLevel(logging.ERROR)  # its warnings concern clusters open to a network
     try:
         yield
     except (OSError, RuntimeError, ValueError) as error:
         raise MotionkitError(
-            f"{what} does not start.", why=_first_line(error), fix="--worker-backend processes needs no Ray."
+            f"{name} does not start.", why=_first_line(error), fix="--worker-backend processes needs no Ray."
         ) from error
     finally:
         if handler is not None and threading.current_thread() is threading.main_thread():

@@ -1,4 +1,4 @@
-"""Environments of gymnasium's registry, and what environments that are gymnasium's underneath build on."""
+"""Environments of gymnasium's registry, and the adapter for all environments that are built on gymnasium."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _FIX = "choose an environment that draws itself: render_mode 'rgb_array', or --e
 def as_picture(
     value: Any,  # [H, W, 3] or [3, H, W], uint8, or floats in [0, 1]; a batch of one counts, too
     size: int,  # height and width
-    place: str,  # what was asked, for messages
+    place: str,  # its origin, for messages
 ) -> NDArray[np.uint8]:
     """Return a picture ``[size, size, 3]`` uint8 RGB."""
     picture = np.asarray(value.cpu() if hasattr(value, "cpu") else value) if value is not None else np.zeros(0)
     if picture.ndim == 4 and len(picture) == 1:
         picture = picture[0]
     if picture.ndim != 3 or 3 not in (picture.shape[-1], picture.shape[0]):
-        what = "no picture" if value is None else f"{type(value).__name__} {list(picture.shape)}"
-        raise MotionkitError(f"{place} gives {what}.", why="[H, W, 3] is wanted.", fix=_FIX)
+        kind = "no picture" if value is None else f"{type(value).__name__} {list(picture.shape)}"
+        raise MotionkitError(f"{place} gives {kind}.", why="[H, W, 3] is wanted.", fix=_FIX)
     if picture.shape[-1] != 3:
         picture = picture.transpose(1, 2, 0)
     if picture.dtype != np.uint8:
@@ -54,10 +54,10 @@ Reader = Callable[[Any], Floats]
 
 
 def state_reader(space: Space[Any]) -> Reader:
-    """Return how to read the numbers of an observation: ``[S]`` float32.
+    """Return a function that reads the numbers of an observation, ``[S]`` float32.
 
-    Vectors and single numbers count, choices as one of n; tables are read entry by entry, in the order of the space.
-    Pictures and all else are left out.
+    Vectors, single numbers, and choices as one-hot vectors count; tables are read entry by entry, in the order of the
+    space. Pictures and all else are left out.
     """
     readers = list(_readers(space))
     if not readers:
@@ -83,25 +83,25 @@ _USUAL = ("success", "is_success")
 def find_success(
     info: Mapping[str, Any],  # of the steps so far
     key: str,  # the entry, or ``auto``
-    name: str = "",  # name of the environment, where there must be one; empty returns an empty name for none
+    name: str = "",  # name of the environment, for the error if there is no entry; empty returns "" instead
 ) -> str:
-    """Return the entry of info that tells success."""
-    wanted = _USUAL if key == "auto" else (key,)
-    for one in wanted:
-        if one in info:
-            return one
+    """Return the entry of info that has the success."""
+    keys = _USUAL if key == "auto" else (key,)
+    for candidate in keys:
+        if candidate in info:
+            return candidate
     if not name:
         return ""
     there = ", ".join(map(str, info)) or "nothing"
     raise MotionkitError(
         f"the environment {name} tells no success.",
-        why=f"the info of an episode has no {' or '.join(wanted)}; it has {there}.",
+        why=f"the info of an episode has no {' or '.join(keys)}; it has {there}.",
         fix="--env.success-key KEY, or wrap the environment so that its info has 'success'.",
     )
 
 
 def success_of(info: Mapping[str, Any], key: str) -> bool:
-    """Return whether a step's info tells success: true, or at least one half; False where it tells nothing."""
+    """Return the success in a step's info: true, or at least one half; False without an entry."""
     value = info.get(key, False)
     return bool(float(np.asarray(value.cpu() if hasattr(value, "cpu") else value).reshape(-1)[0]) >= 0.5)
 
@@ -113,8 +113,8 @@ _LONG = 1000
 class Adapter:
     """N copies of an environment of gymnasium; see `motionkit.contracts.environment.Environment`.
 
-    Nothing is reset by itself: gymnasium's vector environments would show the next episode's first picture at the end.
-    A subclass says what the cameras see (`draw`).
+    Copies are reset only by `reset`, so that the last picture of an episode is its own. A subclass draws what the
+    cameras see (`draw`).
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Adapter:
         size: int,  # height and width of the pictures
         success_key: str = "auto",  # entry of info that tells success; ``auto``: a usual one
         max_steps: int = 0,  # steps of an episode; 0: the environment's own limit
-        help: str = "",  # what to do when it does not open or draw, for messages
+        help: str = "",  # the fix if it does not open or draw, for messages
     ) -> None:
         self.num_envs, self.spec, self._size, self._help, self._code = num_envs, spec, size, help, 2
         self.name = str(spec.get("id") or spec["name"])
@@ -161,24 +161,24 @@ class Adapter:
         return self._seen[copy]
 
     def _try(self, success_key: str) -> None:
-        """Play: what an environment shows and tells is known afterwards."""
+        """Play an episode with random actions, to find faults and the entry of info that has the success."""
         env = self.envs[0]
         env.action_space.seed(0)
         with self._named("does not begin"):
             self._seen[0], _ = env.reset(seed=0)
         self._frames_of(0)
-        told: dict[str, Any] = {}
+        infos: dict[str, Any] = {}
         for _ in range(self.max_steps):
             with self._named("does not step"):
                 _, _, ended, cut, info = env.step(env.action_space.sample())
-            told |= info
-            self._success_key = find_success(told, success_key)
+            infos |= info
+            self._success_key = find_success(infos, success_key)
             if self._success_key or ended or cut:
                 break
-        find_success(told, success_key, self.name)
-        for copy, each in enumerate(self.envs):
+        find_success(infos, success_key, self.name)
+        for copy, opened in enumerate(self.envs):
             with self._named("does not begin"):
-                self._seen[copy], _ = each.reset(seed=0)
+                self._seen[copy], _ = opened.reset(seed=0)
         self._pictures.clear()
 
     def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
@@ -196,7 +196,7 @@ class Adapter:
     def frames(self) -> Frames:
         """Return the pictures; each is drawn once per state."""
         shown = [self._frames_of(copy) for copy in range(self.num_envs)]
-        return {key: np.stack([one[key] for one in shown]) for key in self.cameras}
+        return {key: np.stack([pictures[key] for pictures in shown]) for key in self.cameras}
 
     def _frames_of(self, copy: int) -> dict[str, NDArray[np.uint8]]:
         if copy not in self._pictures:
@@ -244,7 +244,7 @@ class Adapter:
 
 
 def _actions(space: Space[Any], name: str) -> tuple[Space[Any], Callable[[NDArray[Any]], Any]]:
-    """Return the space of actions that callers see, and how to make one of them the environment's."""
+    """Return the space of actions for callers, and a function that converts them to the environment's."""
     if isinstance(space, Discrete):
         first, last = int(space.start), int(space.n) - 1
         return Discrete(last + 1), lambda action: first + int(np.clip(action, 0, last))
@@ -278,7 +278,7 @@ class GymnasiumEnvironment(Adapter):
 
 
 def _make(options: GymnasiumSettings) -> Env:
-    # The environment checker speaks of gymnasium's rules, to those who write the environment.
+    # The environment checker is for authors of environments.
     how: dict[str, Any] = {"disable_env_checker": True}
     if not options.image_keys:
         how["render_mode"] = "rgb_array"
@@ -295,9 +295,9 @@ def _make(options: GymnasiumSettings) -> Env:
         path = Path(module if module.endswith(".py") else f"{module.replace('.', '/')}.py")
         if colon and path.is_file() and missing.partition(".")[0] == module.partition(".")[0]:
             folder = str(path.parent) if module.endswith(".py") else "."
-            own = path.stem if module.endswith(".py") else module
+            short = path.stem if module.endswith(".py") else module
             why = f"{path} is there, but Python does not look for modules in its folder."
-            fix = f"put PYTHONPATH={shlex.quote(folder)} before the command, with --env.id {own}:{name}"
+            fix = f"put PYTHONPATH={shlex.quote(folder)} before the command, with --env.id {short}:{name}"
         raise MotionkitError(f"gymnasium makes no environment {options.id!r}.", why=why, fix=fix) from error
 
 

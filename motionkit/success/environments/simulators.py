@@ -20,14 +20,14 @@ from motionkit.errors import MotionkitError
 from motionkit.success.environments.registered import Adapter, Env
 from motionkit.success.environments.tasks import ManiskillSettings, MujocoSettings
 
-# Goals that can be seen: ManiSkill hides the marks of its goals from the cameras.
+# Visible goals: ManiSkill hides the marks of its goals from the cameras.
 
 
 def show_goal(
     env: Any,  # a task of ManiSkill, not wrapped, that has been reset once
     name: str,  # its id, for messages
 ) -> bool:
-    """Show the cameras what a task hides from them; returns whether anything was hidden."""
+    """Make visible what a task hides from the cameras; returns whether anything was hidden."""
     try:
         hidden = list(env._hidden_objects)
         for thing in hidden:
@@ -43,8 +43,8 @@ def require_shown(
     shown: Any,  # those of the same start after
     name: str,  # its id, for messages
 ) -> None:
-    """Refuse a task whose pictures are the same with what it hides and without."""
-    if all(np.array_equal(one, other) for one, other in zip(hidden, shown, strict=True)):
+    """Refuse a task whose pictures stay the same."""
+    if all(np.array_equal(before, after) for before, after in zip(hidden, shown, strict=True)):
         raise _invisible(name, "pictures are the same with the goal hidden and shown.")
 
 
@@ -66,10 +66,7 @@ _REACH = 0.3  # share of the greatest action that the script moves the arm by
 
 
 class Maniskill(Adapter):
-    """N copies of a task of ManiSkill; see `motionkit.contracts.environment.Environment`.
-
-    What the task hides from its camera, such as the goal, is shown.
-    """
+    """N copies of a task of ManiSkill with a visible goal; see `motionkit.contracts.environment.Environment`."""
 
     def __init__(self, options: ManiskillSettings, *, num_envs: int = 1) -> None:
         try:
@@ -108,11 +105,10 @@ class PickCube(Maniskill):
     """Bringing a cube to a goal in the air."""
 
     def scripted(self) -> Floats:
-        """Carry the cubes towards their goals by the simulator's own state, and return actions ``[N, A]``.
+        """Move the cubes towards their goals in the simulator's state, and return actions ``[N, A]``.
 
-        The arm first moves at random and then rests, as success asks for an arm that rests. The cube goes a straight
-        way, so that pictures differ in it and in little else before and after success. Draws from numpy's global
-        generator.
+        The arm first moves at random (by numpy's global generator) and then rests, as success requires. The cube moves
+        straight, so that pictures before and after success differ in little else.
         """
         space: Any = self.action_space
         moves: NDArray[np.float32] = np.zeros((self.num_envs, *space.shape), np.float32)
@@ -155,10 +151,10 @@ HELP = "apt-get install -y libegl1 libgl1 (or libosmesa6, with MUJOCO_GL=osmesa)
 
 
 def choose_drawing() -> str:
-    """Set ``MUJOCO_GL`` where nobody has, before MuJoCo is imported, and return it.
+    """Set ``MUJOCO_GL`` if it is not set, before MuJoCo is imported, and return it.
 
-    On Linux: EGL, which takes a GPU where there is one; OSMesa, which draws on the CPU, where only that is installed.
-    Elsewhere MuJoCo chooses, and an empty text is returned.
+    On Linux: EGL, which takes a GPU if there is one; OSMesa, which draws on the CPU, if only that is installed.
+    Elsewhere MuJoCo chooses, and "" is returned.
     """
     if not os.environ.get(VARIABLE) and sys.platform == "linux":
         only = ctypes.util.find_library("OSMesa") and not ctypes.util.find_library("EGL")
@@ -170,11 +166,11 @@ VIEWS: Mapping[str, Mapping[str, float]] = {
     "front": {"azimuth": 180.0, "elevation": -20.0},
     "side": {"azimuth": 90.0, "elevation": -20.0},
 }
-"""Two views, as the depth of one is not to be seen in it; degrees, as in MuJoCo's ``mjvCamera``."""
+"""Two views, as one shows no depth; degrees, as in MuJoCo's ``mjvCamera``."""
 
 LOOK_AT, DISTANCE = (1.34, 0.75, 0.55), 0.9
-"""The middle of where goals are, above the table; metres. Gymnasium's own view, from 2.5 m, shows a goal as one pixel
-of 64."""
+"""The centre of the goals' region above the table, and the camera's distance, in metres. In gymnasium's default view,
+from 2.5 m, a goal is one pixel of 64."""
 
 STEP = 0.05
 """Metres that an action of 1 moves the gripper, as in gymnasium-robotics' ``FetchEnv``."""
@@ -186,7 +182,7 @@ class Fetch(Adapter):
     def __init__(self, options: MujocoSettings, *, num_envs: int = 1) -> None:
         chosen = choose_drawing()
         try:
-            with contextlib.redirect_stderr(io.StringIO()):  # it speaks of other environments as it is imported
+            with contextlib.redirect_stderr(io.StringIO()):  # its import warns of other environments
                 gymnasium.register_envs(importlib.import_module("gymnasium_robotics"))
         except Exception as error:  # MuJoCo loads OpenGL as it is imported; what a missing one raises differs
             raise MotionkitError(
@@ -220,7 +216,7 @@ class FetchReach(Fetch):
     def scripted(self) -> Floats:
         """Return actions straight to the goal, ``[N, 4]``; the fourth moves the fingers."""
         seen = [self.seen(copy) for copy in range(self.num_envs)]
-        way = np.stack([one["desired_goal"] - one["achieved_goal"] for one in seen]) / STEP
+        way = np.stack([observation["desired_goal"] - observation["achieved_goal"] for observation in seen]) / STEP
         moves = np.zeros((self.num_envs, 4), np.float32)
         moves[:, :3] = way.clip(-1, 1)
         return moves

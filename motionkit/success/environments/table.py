@@ -34,17 +34,16 @@ def push(
     """Move fingers by a short way and return the blocks ``[N, 3]`` that they touch, pushed out of the way.
 
     Quasi-static pushing (Lynch, Maekawa and Tanie 1992, "Manipulation and active sensing by pushing using tactile
-    feedback"): friction on the table is an ellipsoid, so that a force f at the place r from the middle moves the block
-    along f and turns it by ``r x f / SPREAD**2``. The contact sticks where the force that gives the block's place of
-    contact the finger's motion lies inside the friction cone; else it slides along the cone's edge. A block that
-    nothing pushes stands still.
+    feedback"): friction on the table is an ellipsoid, so that a force f at the offset r from the middle moves the block
+    along f and turns it by ``r x f / SPREAD**2``. The contact sticks if the force that moves the contact point with the
+    finger lies inside the friction cone; else it slides along the cone's edge. A block that is not pushed stands still.
     """
     place = finger + way
     normal, depth, touch = contact(block, place)
     touched = (depth > 0) & ~held
     along = np.stack([-normal[:, 1], normal[:, 0]], axis=1)
     arm = touch - block[:, :2]
-    # The block's place of contact moves by `need`: out of the finger, and with it.
+    # The contact point moves by `need`: out of the finger, and with it.
     side = (way * along).sum(axis=1)
     need = depth[:, None] * normal + side[:, None] * along
     force = _solve(arm, need)
@@ -55,7 +54,7 @@ def push(
     force = np.where(slides[:, None], edge * (depth / reached)[:, None], force)
     turn = (arm[:, 0] * force[:, 1] - arm[:, 1] * force[:, 0]) / SPREAD**2
     moved: Values = block + np.concatenate([force, turn[:, None]], axis=1) * touched[:, None]
-    # The turn is finite, so a little depth may be left: the block gives way along the normal.
+    # As the turn is finite, some depth may be left: the block is moved out along the normal.
     normal, depth, _ = contact(moved, place)
     moved[:, :2] += normal * (np.maximum(depth, 0) * touched)[:, None]
     return moved
@@ -65,38 +64,38 @@ def contact(
     block: Values,  # [N, 3] middle and angle
     finger: Values,  # [N, 2]
 ) -> tuple[Values, Values, Values]:
-    """Return normal ``[N, 2]`` to the block, depth ``[N]``, below 0 for a gap, and its nearest place ``[N, 2]``."""
-    own = _turned(finger - block[:, :2], -block[:, 2])
-    nearest = own.clip(-HALF, HALF)
-    way = nearest - own
+    """Return normal ``[N, 2]`` to the block, depth ``[N]``, below 0 for a gap, and the nearest point ``[N, 2]``."""
+    local = _turned(finger - block[:, :2], -block[:, 2])
+    nearest = local.clip(-HALF, HALF)
+    way = nearest - local
     length = np.linalg.norm(way, axis=1)
     inside = length < 1e-12
-    # A finger whose middle is in the block leaves it by the nearest side.
-    axis = np.abs(own).argmax(axis=1)
-    rows = np.arange(len(own))
-    sign = np.where(own[rows, axis] < 0, -1.0, 1.0)
-    out = np.zeros_like(own)
+    # A finger whose middle is inside the block leaves it by the nearest side.
+    axis = np.abs(local).argmax(axis=1)
+    rows = np.arange(len(local))
+    sign = np.where(local[rows, axis] < 0, -1.0, 1.0)
+    out = np.zeros_like(local)
     out[rows, axis] = -sign
-    edge = own.copy()
+    edge = local.copy()
     edge[rows, axis] = sign * HALF
     normal = np.where(inside[:, None], out, way / np.maximum(length, 1e-12)[:, None])
     nearest = np.where(inside[:, None], edge, nearest)
-    depth = np.where(inside, FINGER + HALF - np.abs(own).max(axis=1), FINGER - length)
+    depth = np.where(inside, FINGER + HALF - np.abs(local).max(axis=1), FINGER - length)
     return _turned(normal, block[:, 2]), depth, block[:, :2] + _turned(nearest, block[:, 2])
 
 
 def _moves(arm: Values, force: Values) -> Values:
-    """Return how the place `arm` from the middle moves under a force there, ``[N, 2]``."""
+    """Return the motion ``[N, 2]`` of the point at offset `arm` under a force there."""
     turn = (arm[:, 0] * force[:, 1] - arm[:, 1] * force[:, 0]) / SPREAD**2
     return force + turn[:, None] * np.stack([-arm[:, 1], arm[:, 0]], axis=1)
 
 
 def _solve(arm: Values, motion: Values) -> Values:
-    """Return the force ``[N, 2]`` under which `_moves` is a motion."""
+    """Return the force ``[N, 2]`` for a motion: the inverse of `_moves`."""
     x, y, c = arm[:, 0], arm[:, 1], SPREAD**2
-    whole = c + x * x + y * y
-    first = ((c + x * x) * motion[:, 0] + x * y * motion[:, 1]) / whole
-    second = (x * y * motion[:, 0] + (c + y * y) * motion[:, 1]) / whole
+    determinant = c + x * x + y * y
+    first = ((c + x * x) * motion[:, 0] + x * y * motion[:, 1]) / determinant
+    second = (x * y * motion[:, 0] + (c + y * y) * motion[:, 1]) / determinant
     return np.stack([first, second], axis=1)
 
 
@@ -127,7 +126,7 @@ class Camera:
         block: Floats,  # [N, 3] middle and angle
         finger: Floats,  # [N, 2]
         goal: Floats,  # [N, 2]
-        fallen: NDArray[np.bool_],  # [N] blocks that lie beside the table, on the floor
+        fallen: NDArray[np.bool_],  # [N] blocks that lie on the floor
     ) -> NDArray[np.uint8]:
         """Return pictures ``[N, H, W, 3]`` uint8 RGB."""
         return self._canvas.pictures(
@@ -140,19 +139,19 @@ class Camera:
         shapes.disc(canvas, goal, _DISC, _GREEN)
         shapes.square(canvas, block[:, :2], block[:, 2], HALF, _BLUE)
         for copy in np.flatnonzero(fallen).tolist():
-            canvas[copy] = self._beside(block[copy], goal[copy])
+            canvas[copy] = self._with_fallen(block[copy], goal[copy])
         shapes.disc(canvas, finger, FINGER, _YELLOW)
         return canvas
 
-    def _beside(self, block: Floats, goal: Floats) -> Floats:
-        """Return the picture of a table with a block beside it, of which the table hides what is below."""
+    def _with_fallen(self, block: Floats, goal: Floats) -> Floats:
+        """Draw a block on the floor, partly hidden by the table."""
         shapes, middle = self._canvas, np.zeros((1, 2), np.float32)
         canvas = shapes.blank(1, _FLOOR)
         shapes.square(canvas, block[None, :2], block[None, 2], HALF, _FALLEN)
         shapes.square(canvas, middle, middle[:, 0], TABLE, _TABLE)
         shapes.disc(canvas, goal[None], _DISC, _GREEN)
-        found: Floats = canvas[0]
-        return found
+        picture: Floats = canvas[0]
+        return picture
 
 
 STEP, EDGE = 0.2, 0.92
@@ -165,10 +164,9 @@ class Push(Drawn):
     """N tables with a block each; see `motionkit.contracts.environment.Environment`.
 
     An action moves a round finger by up to `STEP` along each axis, inside ``[-EDGE, EDGE]^2``. The block moves only
-    where the finger pushes it, and stops with it. A block whose middle is beyond the edge of the table has fallen:
-    nothing brings it back, and the episode ends. Nothing but the start of an episode is random. The state vector is the
-    block, the way from finger to block, the way from block to goal, each ``(x, y)``, and the cosine and sine of four
-    times the block's angle, which a quarter of a turn does not change.
+    while the finger pushes it. A block whose middle is beyond the edge of the table has fallen, and the episode ends.
+    The state vector is the block, the vectors from finger to block and from block to goal, each ``(x, y)``, and the
+    cosine and sine of four times the block's angle, which a quarter turn does not change.
     """
 
     state_size = 8
@@ -195,11 +193,11 @@ class Push(Drawn):
 
     @property
     def _fallen(self) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = np.abs(self._block[:, :2]).max(axis=1) > TABLE
-        return found
+        fallen: NDArray[np.bool_] = np.abs(self._block[:, :2]).max(axis=1) > TABLE
+        return fallen
 
     def states(self) -> Floats:
-        """Return ``[N, 8]``: block, the ways from finger to block and from block to goal, and the block's angle."""
+        """Return ``[N, 8]``: block, vectors from finger to block and from block to goal, and the block's angle."""
         block, turned = self._block[:, :2], 4 * self._block[:, 2:]
         parts = [block, block - self._finger, self._goal - block, np.cos(turned), np.sin(turned)]
         return np.concatenate(parts, axis=1).astype(np.float32)
@@ -225,18 +223,20 @@ class Push(Drawn):
         left = self._goal - block
         distance = np.linalg.norm(left, axis=1)
         ahead = left / np.maximum(distance, 1e-9)[:, None]
-        own = self._finger - block
-        far = np.maximum(np.linalg.norm(own, axis=1), 1e-9)
+        relative = self._finger - block
+        far = np.maximum(np.linalg.norm(relative, axis=1), 1e-9)
         # Angle of the finger around the block, from the place that is behind it.
-        angle = np.arctan2(-ahead[:, 0] * own[:, 1] + ahead[:, 1] * own[:, 0], -(own * ahead).sum(axis=1))
-        turned = np.arctan2(own[:, 1], own[:, 0]) - np.clip(angle, -0.35, 0.35)
+        angle = np.arctan2(
+            -ahead[:, 0] * relative[:, 1] + ahead[:, 1] * relative[:, 0], -(relative * ahead).sum(axis=1)
+        )
+        turned = np.arctan2(relative[:, 1], relative[:, 0]) - np.clip(angle, -0.35, 0.35)
         orbit = np.maximum(1.5 * HALF + FINGER + 0.02, far - STEP)
         around = block + orbit[:, None] * np.stack([np.cos(turned), np.sin(turned)], axis=1) - self._finger
-        aside = own - (own * ahead).sum(axis=1)[:, None] * ahead
+        aside = relative - (relative * ahead).sum(axis=1)[:, None] * ahead
         onward = ahead * np.minimum(STEP, far - HALF - FINGER + distance)[:, None] * 0.7 - 1.0 * aside
-        wanted = np.where((np.abs(angle) < 0.3)[:, None], onward, around)
-        wanted = np.where((distance < self.options.radius / 2)[:, None], 0, wanted)
-        return (wanted / STEP).clip(-1, 1).astype(np.float32)
+        move = np.where((np.abs(angle) < 0.3)[:, None], onward, around)
+        move = np.where((distance < self.options.radius / 2)[:, None], 0, move)
+        return (move / STEP).clip(-1, 1).astype(np.float32)
 
     def get_state(self) -> Mapping[str, NDArray[Any]]:
         """Return everything that changes."""

@@ -80,13 +80,13 @@ class PushSettings(Group):
 
     @classmethod
     def usual(cls, command: str, given: Mapping[str, Any], policy: str) -> Mapping[str, Any]:
-        """Return settings by default; see `motionkit.contracts.environment.Environment`.
+        """Return default settings; see `motionkit.contracts.environment.Environment`.
 
         A random policy seldom succeeds, so there are more episodes than elsewhere, and many copies for speed. Without
         an entropy bonus some policies stop exploring before they have learned to go round the block.
         """
-        own = {"run.num_steps": 240, "objective.entropy": 0.005} if command == "ppo" else {"run.num_steps": 64}
-        return {**own, "episodes.num_envs": 128, "episodes.steps": 32, "objective.batch_size": 512}
+        steps = {"run.num_steps": 240, "objective.entropy": 0.005} if command == "ppo" else {"run.num_steps": 64}
+        return {**steps, "episodes.num_envs": 128, "episodes.steps": 32, "objective.batch_size": 512}
 
 
 class ReachSettings(Group):
@@ -107,7 +107,7 @@ class ReachSettings(Group):
 
     @classmethod
     def usual(cls, command: str, given: Mapping[str, Any], policy: str) -> Mapping[str, Any]:
-        """Return settings by default; see `motionkit.contracts.environment.Environment`."""
+        """Return default settings; see `motionkit.contracts.environment.Environment`."""
         if given.get("kind") == "point":
             return {}
         steps = {"run.num_steps": 80 if policy == "mlp" else 120} if command == "ppo" else {}
@@ -115,9 +115,9 @@ class ReachSettings(Group):
 
 
 def as_recorded(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a recorded table of an environment with the kind that it meant.
+    """Return a recorded table of an environment with its kind.
 
-    Without one it is a point's: those were written when there was no arm, and a point's spec still has none.
+    Without one it is a point: there was no arm then, and a point's spec still has no kind.
     """
     if spec.get("name") == "reach" and "kind" not in spec:
         return {**spec, "kind": "point"}

@@ -25,16 +25,16 @@ from motionkit.config import Chosen
 from motionkit.contracts.environment import Environment, Floats, Frames, Scripted, Step, Stored
 from motionkit.errors import MotionkitError
 
-# What a worker does: it opens a part of the copies and answers questions about them, in plain values only.
+# The far end: a worker opens a part of the copies and answers questions about them, in plain values only.
 
 
 Answer = tuple[bool, Any]
-"""Whether it was done, with the value; or else the `MotionkitError.document`."""
+"""True with the value, or False with a `MotionkitError.document`."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker opens; plain values, so that nothing of a plugin travels between processes."""
+    """The environment that a worker opens; plain values, so that no object of a plugin is pickled."""
 
     kind: str  # plugin kind
     name: str  # name that the plugin was chosen by; of a `Chosen`, so it may be a Python file
@@ -62,7 +62,7 @@ class Work:
         self._environment: Environment | None = None
 
     def answer(self, question: str, arguments: Sequence[Any]) -> Answer:
-        """Return the value of a question, or what went wrong: an error of a plugin may not be readable elsewhere."""
+        """Return the value of a question, or a document of the error: errors of plugins may not be picklable."""
         try:
             return True, getattr(self, f"_{question}")(*arguments)
         except MotionkitError as error:
@@ -70,8 +70,9 @@ class Work:
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(last.filename).name}:{last.lineno}"
-            said = f"the environment {plugins.label(self._order.name)} failed in a worker."
-            return False, {"code": 1, "message": said, "why": f"{type(error).__name__}: {error} ({where})", "fix": ""}
+            message = f"the environment {plugins.label(self._order.name)} failed in a worker."
+            why = f"{type(error).__name__}: {error} ({where})"
+            return False, {"code": 1, "message": message, "why": why, "fix": ""}
 
     @property
     def _opened(self) -> Environment:
@@ -80,7 +81,7 @@ class Work:
         return self._environment
 
     def _open(self) -> dict[str, Any]:
-        """Open, and say what there is."""
+        """Open the environment and describe it."""
         opened = self._opened
         return {
             "spec": json.dumps(opened.spec),
@@ -96,16 +97,16 @@ class Work:
         self._opened.reset(copies, seeds)
 
     def _look(self, draw: bool) -> dict[str, Any]:
-        """Return the states, and the frames where they are wanted."""
+        """Return the states, and the frames if `draw`."""
         opened = self._opened
         seen: dict[str, Any] = {"states": opened.states()}
         return {**seen, "frames": dict(opened.frames())} if draw else seen
 
     def _step(self, actions: NDArray[Any], draw: bool) -> dict[str, Any]:
-        """Step and look in one go: a question takes its time on the way."""
+        """Step and look in one question, to save a round trip."""
         step = self._opened.step(actions)
-        told = tuple(_plain(info) for info in step.infos)
-        plain = Step(step.reward, step.success, step.terminated, step.truncated, told)
+        infos = tuple(_plain(info) for info in step.infos)
+        plain = Step(step.reward, step.success, step.terminated, step.truncated, infos)
         return {"step": plain, **self._look(draw)}
 
     def _scripted(self) -> NDArray[Any]:
@@ -154,14 +155,14 @@ def space_of(document: Mapping[str, Any]) -> Space[Any]:
 
 def _plain(info: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers, texts and arrays of numbers of an info; other objects stay in the worker."""
-    found: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
     for name, value in info.items():
         if isinstance(value, np.ndarray | np.generic):
             if value.dtype.kind in "biuf":
-                found[str(name)] = np.asarray(value) if isinstance(value, np.ndarray) else value.item()
+                plain[str(name)] = np.asarray(value) if isinstance(value, np.ndarray) else value.item()
         elif type(value) in (bool, int, float, str):
-            found[str(name)] = value
-    return found
+            plain[str(name)] = value
+    return plain
 
 
 _BEFORE_DAEMONS = 10
@@ -188,17 +189,19 @@ class Team:
 
     def __init__(self, workers: Sequence[Worker], release: Callable[[], None] = lambda: None) -> None:
         self.workers = tuple(workers)
-        # Also when the object is forgotten and at the end of the process, before that waits for its children.
+        # Also when the object is collected, and at exit before multiprocessing joins its children.
         self.close = Finalize(self, _close, (self.workers, release), exitpriority=_BEFORE_DAEMONS)
 
     def ask(self, question: str, arguments: Sequence[tuple[Any, ...] | None] | None = None) -> list[Any]:
         """Ask all workers at once, or those with arguments, and wait for all; an error ends them all."""
-        each = [()] * len(self.workers) if arguments is None else arguments
-        asked = [(worker, given) for worker, given in zip(self.workers, each, strict=True) if given is not None]
+        all_arguments = [()] * len(self.workers) if arguments is None else arguments
+        questions = [
+            (worker, given) for worker, given in zip(self.workers, all_arguments, strict=True) if given is not None
+        ]
         try:
-            for worker, given in asked:
+            for worker, given in questions:
                 worker.ask(question, *given)
-            return [worker.answer() for worker, _ in asked]
+            return [worker.answer() for worker, _ in questions]
         except BaseException:
             self.close()
             raise
@@ -207,20 +210,20 @@ class Team:
 class WorkerEnvironment:
     """N copies in several workers; see `motionkit.contracts.environment.Environment`.
 
-    Copies go to workers in blocks, the first ones to the first worker. What a copy does depends on its seeds and
-    actions alone, so the number of workers changes nothing.
+    Copies go to workers in blocks, the first ones to the first worker. A copy depends on its seeds and actions alone,
+    so the number of workers changes nothing.
     """
 
-    def __init__(self, team: Team, counts: Sequence[int], said: Mapping[str, Any]) -> None:
+    def __init__(self, team: Team, counts: Sequence[int], opened: Mapping[str, Any]) -> None:
         self._team, self._ask = team, team.ask
         self._ends = np.cumsum(counts)
         self._begins = self._ends - np.array(counts)
         self.num_envs = int(self._ends[-1])
-        self.spec: Mapping[str, object] = json.loads(said["spec"])
-        self.cameras: Mapping[str, tuple[int, int]] = said["cameras"]
-        self.state_size, self.max_steps = said["state_size"], said["max_steps"]
-        self.action_space = space_of(said["space"])
-        # What was seen of the present state; and whether its frames were wanted, hence those of the next as well.
+        self.spec: Mapping[str, object] = json.loads(opened["spec"])
+        self.cameras: Mapping[str, tuple[int, int]] = opened["cameras"]
+        self.state_size, self.max_steps = opened["state_size"], opened["max_steps"]
+        self.action_space = space_of(opened["space"])
+        # States and frames of the present state; `_looked` if frames were asked for, so that the next step draws too.
         self._states: Floats | None = None
         self._frames: Frames | None = None
         self._looked = False
@@ -232,8 +235,8 @@ class WorkerEnvironment:
         """Begin episodes; see `motionkit.contracts.environment.Environment.reset`."""
         given: list[tuple[Any, ...] | None] = []
         for begin, end in zip(self._begins, self._ends, strict=True):
-            own = (copies >= begin) & (copies < end)
-            given.append((copies[own] - begin, seeds[own]) if own.any() else None)
+            inside = (copies >= begin) & (copies < end)
+            given.append((copies[inside] - begin, seeds[inside]) if inside.any() else None)
         self._forget()
         self._ask("reset", given)
 
@@ -256,9 +259,9 @@ class WorkerEnvironment:
         """Step every copy."""
         draw = self._looked
         self._forget()
-        found = self._ask("step", [(part, draw) for part in self._parts(np.asarray(actions))])
-        self._see(found)
-        steps: list[Step] = [part["step"] for part in found]
+        answers = self._ask("step", [(part, draw) for part in self._parts(np.asarray(actions))])
+        self._see(answers)
+        steps: list[Step] = [part["step"] for part in answers]
         reward = np.concatenate([step.reward for step in steps])
         flags = (
             np.concatenate([getattr(step, name) for step in steps]) for name in ("success", "terminated", "truncated")
@@ -266,10 +269,10 @@ class WorkerEnvironment:
         success, terminated, truncated = flags
         return Step(reward, success, terminated, truncated, [info for step in steps for info in step.infos])
 
-    def _see(self, found: Sequence[Mapping[str, Any]]) -> None:
-        self._states = np.concatenate([part["states"] for part in found])
-        if "frames" in found[0]:
-            self._frames = {name: np.concatenate([part["frames"][name] for part in found]) for name in self.cameras}
+    def _see(self, answers: Sequence[Mapping[str, Any]]) -> None:
+        self._states = np.concatenate([part["states"] for part in answers])
+        if "frames" in answers[0]:
+            self._frames = {name: np.concatenate([part["frames"][name] for part in answers]) for name in self.cameras}
 
     def _forget(self) -> None:
         self._states, self._frames, self._looked = None, None, False
@@ -282,8 +285,8 @@ class WorkerEnvironment:
 class _Stored(WorkerEnvironment):
     def get_state(self) -> Mapping[str, NDArray[Any]]:
         """Return the state of all copies, as it is without workers."""
-        found = self._ask("get_state")
-        return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+        answers = self._ask("get_state")
+        return {name: np.concatenate([part[name] for part in answers]) for name in answers[0]}
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Put it back; it may come from another number of workers."""
@@ -308,13 +311,13 @@ class _Both(_Stored, _Scripted):
 _CLASSES = {
     (False, False): WorkerEnvironment, (True, False): _Stored, (False, True): _Scripted, (True, True): _Both
 }  # fmt: skip
-"""The two protocols are told by their methods: a class for each that has those of the environment."""
+"""A class for each set of optional protocols, which are recognised by their methods."""
 
 
 def shared_environment(team: Team, counts: Sequence[int]) -> WorkerEnvironment:
-    """Return the environment that workers share; it offers ``Stored`` and ``Scripted`` where they do."""
-    said = team.ask("open")[0]
-    return _CLASSES[said["stored"], said["scripted"]](team, counts, said)
+    """Return the environment that workers share; it has ``Stored`` and ``Scripted`` if theirs have."""
+    opened = team.ask("open")[0]
+    return _CLASSES[opened["stored"], opened["scripted"]](team, counts, opened)
 
 
 def error_of(document: Mapping[str, Any]) -> MotionkitError:
@@ -374,15 +377,15 @@ class ProcessWorker:
 
     def answer(self) -> Any:
         """See `motionkit.success.environments.workers.Worker.answer`."""
-        found = self._receive()
+        value = self._receive()
         if self._question == "open":
-            self._share(found["cameras"])
-        elif isinstance(found, dict) and "frames" in found:
-            found["frames"] = self._views
-        return found
+            self._share(value["cameras"])
+        elif isinstance(value, dict) and "frames" in value:
+            value["frames"] = self._views
+        return value
 
     def _receive(self) -> Any:
-        # A process that dies while another holds the pipe's far end would never end the file.
+        # The sentinel too: if another process holds the pipe's far end, a dead worker gives no end of file.
         wait([self._connection, self._process.sentinel])
         try:
             done, value = self._connection.recv()
@@ -430,7 +433,7 @@ class ProcessWorker:
 
 def serve(connection: Connection, order: Order) -> None:
     """Answer until the near end closes, or dies; the main function of the process."""
-    # Ctrl-C and a scheduler's SIGTERM go to every process: the near end saves its run and closes this one.
+    # Ctrl-C and a scheduler's SIGTERM reach every process: the near end saves its run and closes this one.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.environ.setdefault("OMP_NUM_THREADS", "1")

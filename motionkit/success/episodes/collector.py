@@ -1,4 +1,4 @@
-"""Writing episodes as they end: files only grow, and what is listed is whole."""
+"""Writing episodes as they end: files only grow, and a listed episode is complete."""
 
 from __future__ import annotations
 
@@ -45,13 +45,12 @@ class Quota:
     negative_frames: int | None = None  # frames of episodes without
 
     def reached(self, positive: bool, trajectories: int, frames: int) -> bool:
-        """Return whether a class that has so much needs no more."""
-        limits = (
-            (self.positive, self.positive_frames) if positive else (self.negative, self.negative_frames)
-        )  # fmt: skip
-        return any(
-            limit is not None and have >= limit for limit, have in zip(limits, (trajectories, frames), strict=True)
-        )
+        """Return whether a class with so many episodes and frames needs no more."""
+        if positive:
+            limits = (trajectories, self.positive), (frames, self.positive_frames)
+        else:
+            limits = (trajectories, self.negative), (frames, self.negative_frames)
+        return any(limit is not None and count >= limit for count, limit in limits)
 
 
 class Collector:
@@ -60,9 +59,8 @@ class Collector:
     Frames are those after each step, with the success of the state that they show. The frame of a reset belongs to no
     step and is never given. An episode is written when it ends.
 
-    Actions and states may be kept beside the frames. `add` takes the action of the step and the state after it; in the
-    files an action stands beside the frame in which it was taken, so that the first one has no row, and the last row,
-    in which nothing was done any more, is 0.
+    Actions and states may be kept too. `add` takes the action of the step and the state after it; in the files the row
+    of a frame has the action that was taken in it. So the first action has no row, and the last row is 0.
 
     Example:
         >>> import tempfile
@@ -76,18 +74,17 @@ class Collector:
 
     def __init__(
         self,
-        out: str | Path,  # the folder; made when absent. Episodes that are there stay.
+        out: str | Path,  # the folder; made if it is missing. Its episodes stay.
         *,
         cameras: Mapping[str, Size],  # ``(height, width)`` in pixels by name
         environment: Mapping[str, object] | None = None,  # what is collected from; JSON-able
         quota: Quota | None = None,  # how much of each class is kept
-        writer: int = 0,  # number of this process among several that write into one folder; each has files of its own
+        writer: int = 0,  # number of this process among several that write into one folder; each has its files
         licence: str = "",  # licence of the pictures
-        # Numbers of an ``action`` and of a ``state``, for those that are kept. A folder that has episodes without them
-        # goes on without.
+        # Widths of ``action`` and ``state``, if they are kept. A folder that has episodes without them goes on without.
         columns: Mapping[ColumnName, int] | None = None,
-        choices: int = 0,  # where an action is one of n choices, n
-        fps: float = 0.0,  # frames a second, where it is known
+        choices: int = 0,  # n, if an action is one of n choices
+        fps: float = 0.0,  # frames a second, if it is known
         labelled: bool = True,  # whether it is known which frames are a success
     ) -> None:
         self.folder, self._quota, self._writer = Path(out), quota or Quota(), writer
@@ -148,7 +145,7 @@ class Collector:
         self._cut(end)
 
     def _cut(self, lines: int) -> None:
-        """Drop what no whole line lists: a killed process may have left parts."""
+        """Cut off data that no complete line lists: a killed process may have left parts of an episode."""
         with self._lines.open("r+b") as file:
             file.truncate(lines)
         ends: dict[str, int] = {}
@@ -192,27 +189,19 @@ class Collector:
         return not self.wanted(True) and not self.wanted(False)
 
     def add(
-        self, frames: Mapping[str, ArrayLike], success: ArrayLike, done: ArrayLike, *,
-        seeds: Sequence[int | None] | None = None, action: ArrayLike | None = None, state: ArrayLike | None = None,
-        success_once: bool = False,
-    ) -> None:  # fmt: skip
-        """Add a step.
-
-        Args:
-            frames: ``[H, W, 3]`` uint8 RGB by camera of one environment, or ``[N, H, W, 3]`` of N copies: what is
-                seen after the step, before any reset.
-            success: Whether that state is a success, one flag or ``[N]``.
-            done: Whether the episode ends with it, one flag or ``[N]``.
-            seeds: Seed of each copy's episode, for the record.
-            action: What was done in the step, ``[A]`` of one environment or ``[N, A]``; a choice is one number. It is
-                left out where the folder keeps none.
-            state: State vector after the step, ``[S]`` or ``[N, S]``; likewise.
-            success_once: Whether an episode that ends with the step is known to succeed, even if no frame shows it.
-
-        Raises:
-            MotionkitError: A camera or a column is missing, something has another size or type, a number is not finite,
-                or the disk is full (exit code 1).
-        """
+        self,
+        # [H, W, 3] uint8 RGB by camera of one environment, or [N, H, W, 3] of N copies; after the step, before a reset
+        frames: Mapping[str, ArrayLike],
+        success: ArrayLike,  # whether that state is a success, one flag or [N]
+        done: ArrayLike,  # whether the episode ends with it, one flag or [N]
+        *,
+        seeds: Sequence[int | None] | None = None,  # seed of each copy's episode, for the record
+        # Action of the step, [A] or [N, A], a choice is one number; ignored if the folder keeps none
+        action: ArrayLike | None = None,
+        state: ArrayLike | None = None,  # state vector after the step, [S] or [N, S]; likewise
+        success_once: bool = False,  # an episode that ends with the step succeeds, even if no frame shows it
+    ) -> None:
+        """Add a step."""
         pictures = self._checked(frames)
         count = len(next(iter(pictures.values())))
         flags, ends = np.atleast_1d(np.asarray(success, np.bool_)), np.atleast_1d(np.asarray(done, np.bool_))
@@ -224,8 +213,8 @@ class Collector:
         if len(self._running) != count:
             raise MotionkitError(f"{count} frames came after {len(self._running)}; N must stay.", code=1)
         for number, running in enumerate(self._running):
-            for name, own in running.frames.items():
-                own.append(pictures[name][number].copy())
+            for name, pictures_of_camera in running.frames.items():
+                pictures_of_camera.append(pictures[name][number].copy())
             for column, values in running.rows.items():
                 values.append(rows[column][number].copy())
             running.labels.append(bool(flags[number]))
@@ -237,7 +226,7 @@ class Collector:
         return _Running({name: [] for name in self._cameras}, [], {name: [] for name in self.columns})
 
     def _rows_of(self, given: Mapping[ColumnName, ArrayLike | None], count: int) -> dict[str, NDArray[np.float32]]:
-        found: dict[str, NDArray[np.float32]] = {}
+        checked: dict[str, NDArray[np.float32]] = {}
         for name, width in self.columns.items():
             value = given[name]
             if value is None:
@@ -249,11 +238,11 @@ class Collector:
                 )
             if not np.isfinite(rows).all():
                 raise MotionkitError(f"a number of the {name} of a step is not finite.", code=1)
-            found[name] = rows.reshape(count, width)
-        return found
+            checked[name] = rows.reshape(count, width)
+        return checked
 
     def _checked(self, frames: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.uint8]]:
-        found: dict[str, NDArray[np.uint8]] = {}
+        pictures: dict[str, NDArray[np.uint8]] = {}
         for name, (height, width) in self._cameras.items():
             if name not in frames:
                 raise MotionkitError(f"frames of the camera {name} are missing; there are {', '.join(frames)}.", code=1)
@@ -264,15 +253,15 @@ class Collector:
                     f"frames of {name} are {picture.dtype} {list(picture.shape[1:])}.",
                     why=f"uint8 [{height}, {width}, 3] is kept.", code=1,
                 )  # fmt: skip
-            found[name] = picture
-        return found
+            pictures[name] = picture
+        return pictures
 
     def _end(self, running: _Running, seed: int | None, *, once: bool) -> None:
         positive = once or any(running.labels)
         if not self.wanted(positive):
             self.left_out["positive" if positive else "negative"] += 1
             return
-        content = {name: np.stack(own).tobytes() for name, own in running.frames.items()}
+        content = {name: np.stack(pictures).tobytes() for name, pictures in running.frames.items()}
         numbers = {name: _column_bytes(name, rows) for name, rows in running.rows.items()}
         if self._rows and self._rows * max(map(frame_bytes, self._cameras.values())) >= SHARD_BYTES:
             self._shard, self._rows = self._shard + 1, 0
@@ -288,7 +277,7 @@ class Collector:
             columns={name: sha256(data).hexdigest() for name, data in numbers.items()},
         )
         try:
-            # First the frames, then the line that lists them: what is listed is whole, whenever the process dies.
+            # First the frames, then the line that lists them: listed episodes are complete, whenever the process dies.
             for name, data in content.items():
                 _append(shard_path(self.folder, self._name, name), data)
             for column, data in numbers.items():
@@ -304,14 +293,18 @@ class Collector:
         self._count(record)
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and JSON-able values from which `rewind` goes on: files up to here, and running episodes."""
+        """Return the state for `rewind`: the number of written episodes, and the running ones."""
         arrays: dict[str, NDArray[Any]] = {}
         for number, running in enumerate(self._running):
             if running.labels:
-                arrays |= {f"{number}.{name}": np.stack(own) for name, own in running.frames.items()}
-                arrays |= {f"{number}:{name}": np.stack(own) for name, own in running.rows.items()}
+                arrays |= {f"{number}.{name}": np.stack(rows) for name, rows in running.frames.items()}
+                arrays |= {f"{number}:{name}": np.stack(rows) for name, rows in running.rows.items()}
         labels = [list(running.labels) for running in self._running]
         return arrays, {"episodes": len(self._records), "labels": labels, "left_out": dict(self.left_out)}
+
+    def clear(self) -> None:
+        """Drop all episodes that this writer has written."""
+        self.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
 
     def rewind(self, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> None:
         """Go back to a `state`: episodes written after it are dropped."""
@@ -335,7 +328,7 @@ class Collector:
         ]
 
     def close(self) -> None:
-        """Let others write; episodes that have not ended are forgotten."""
+        """Release the lock; episodes that have not ended are dropped."""
         self._running = []
         self._lock.release()
 
@@ -358,11 +351,11 @@ class _Running:
 
 
 def _column_bytes(name: ColumnName, rows: Sequence[NDArray[np.float32]]) -> bytes:
-    """Return the rows of an episode; an action moves to the frame in which it was taken, the one before."""
-    own = np.stack(rows).astype("<f4")
+    """Return the rows of an episode; an action moves to the frame before, in which it was taken."""
+    values = np.stack(rows).astype("<f4")
     if name == "action":
-        own = np.concatenate([own[1:], np.zeros_like(own[:1])])
-    return own.tobytes()
+        values = np.concatenate([values[1:], np.zeros_like(values[:1])])
+    return values.tobytes()
 
 
 def _none() -> dict[str, int]:
@@ -370,7 +363,7 @@ def _none() -> dict[str, int]:
 
 
 def _append(path: Path, data: bytes) -> None:
-    """Append and wait for the disk."""
+    """Append and fsync."""
     with path.open("ab") as file:
         file.write(data)
         file.flush()

@@ -1,4 +1,4 @@
-"""Labels that people gave, from a CSV file: ``episode,label`` or ``episode,label,frame``."""
+"""Labels by people, from a CSV file: ``episode,label`` or ``episode,label,frame``."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ class _Row:
 
 
 def label_episodes(episodes: Episodes, path: Path) -> Episodes:
-    """Return the episodes that a file has rows for, with its labels instead of their own.
+    """Return the episodes that a file has rows for, with its labels instead of those of the data.
 
-    A row with a frame holds from that frame to the next row of its episode; frames before the first row are no success.
-    A row without one is of the whole episode: 0 makes all of its frames failures; 1 keeps the frames that the data call
-    a success, and where there are none makes the last frame the one. An episode is named by its id, or by the number at
-    the end of its id.
+    A row with a frame holds from that frame to the next row of its episode; frames before the first row are failures. A
+    row without one is of the whole episode: 0 makes all of its frames failures; 1 keeps its successful frames, or makes
+    the last frame one if there are none. An episode is named by its id, or by the number at the end of its id.
     """
     names = _names(episodes.records)
     rows: dict[int, list[_Row]] = {}
@@ -59,13 +58,13 @@ def label_episodes(episodes: Episodes, path: Path) -> Episodes:
 
 
 def _names(records: Sequence[EpisodeRecord]) -> dict[str, int | None]:
-    """Return the place of each episode by its id and by the number at its end; None where several have the name."""
-    found: dict[str, int | None] = {}
+    """Return the index of each episode by its id and by the number at its end; None if several have that name."""
+    places: dict[str, int | None] = {}
     for place, record in enumerate(records):
         tail = record.id.rpartition("-")[2]
         for name in {record.id, *([str(int(tail))] if tail.isascii() and tail.isdigit() else [])}:
-            found[name] = None if name in found else place
-    return found
+            places[name] = None if name in places else place
+    return places
 
 
 def _require_columns(path: Path, names: list[str]) -> None:
@@ -108,11 +107,11 @@ def _read(
 
 
 def _labels(path: Path, record: EpisodeRecord, rows: Sequence[_Row]) -> str:
-    for one, other in itertools.pairwise(rows):
-        if one.frame is None or one.frame == other.frame:
-            what = "twice" if one.frame == other.frame else "with a frame and without one"
+    for first, second in itertools.pairwise(rows):
+        if first.frame is None or first.frame == second.frame:
+            fault = "twice" if first.frame == second.frame else "with a frame and without one"
             raise MotionkitError(
-                f"lines {one.number} and {other.number} of {path} are of the same episode {record.id} {what}.",
+                f"lines {first.number} and {second.number} of {path} are of the same episode {record.id} {fault}.",
                 fix="keep one row for each episode, or one for each frame from which a label holds.",
             )
     if rows[0].frame is None:

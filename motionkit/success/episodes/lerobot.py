@@ -19,7 +19,7 @@ from motionkit.errors import MotionkitError
 from motionkit.runs import OutputFolder, disk_errors
 from motionkit.success.episodes.read import Episodes, Size, frame_bytes, task_of
 
-# The layout of a LeRobot dataset, version 3: where its files lie, and what its ``info.json`` may say.
+# The layout of a LeRobot dataset, version 3: paths of its files, and the content of its ``info.json``.
 #
 # Facts from huggingface/lerobot 0.6.1, ``datasets/utils.py`` and ``datasets/dataset_metadata.py``.
 
@@ -32,7 +32,7 @@ VIDEO = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 
 ACTION, STATE, PICTURES = "action", "observation.state", "observation.images."
 SUCCESS, NEXT_SUCCESS, NEXT_DONE = "success", "next.success", "next.done"
-"""``success`` is of the moment that a row shows, and is ours; ``next.success`` of the one after its action."""
+"""``success``, which is ours, is of the moment that a row shows; ``next.success`` of the one after its action."""
 
 INSTALL = 'pip install "motionkit[lerobot]"'
 _FEATURES = 1000
@@ -119,13 +119,9 @@ def require_video() -> Any:
 
 
 def write_film(path: Path, pictures: Iterable[NDArray[np.uint8]], size: Size, fps: int) -> None:
-    """Write pictures ``[M, H, W, 3]`` uint8 RGB, which come piece by piece, as H.264.
-
-    Raises:
-        MotionkitError: ffmpeg failed, or the disk is full (exit code 1).
-    """
+    """Write batches of pictures ``[M, H, W, 3]`` uint8 RGB as H.264."""
     height, width = size
-    # Every second picture is whole, as lerobot writes them: a reader that wants one decodes two.
+    # Every second picture is a key frame, as lerobot writes them: reading one decodes two at most.
     layout = "yuv420p" if height % 2 == width % 2 == 0 else "yuv444p"  # halved colours need even sides
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
     codec = ["-c:v", "libx264", "-preset", "fast", "-crf", _QUALITY, "-g", "2", "-bf", "0", "-pix_fmt", layout]
@@ -155,7 +151,7 @@ class FilmReader:
     def __init__(self, path: Path, size: Size, fps: float) -> None:
         self._path, self._size, self._place = path, size, 0
         program = require_video().get_ffmpeg_exe()
-        # The kind of file is given and not guessed: a playlist under this name would make ffmpeg open other places.
+        # The format is given, not guessed: a playlist under this name would make ffmpeg open other files.
         self._source = [program, "-hide_banner", "-nostdin", "-protocol_whitelist", "file", "-f", "mp4"]
         self._source += ["-i", str(path.absolute())]
         self._check(fps)
@@ -167,32 +163,32 @@ class FilmReader:
 
     def _check(self, fps: float) -> None:
         done = subprocess.run(self._source, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-        said = done.stderr[:_HEADER].decode("utf-8", "replace")
-        line = next((line for line in said.splitlines() if _STREAM.search(line)), "")
+        output = done.stderr[:_HEADER].decode("utf-8", "replace")
+        line = next((line for line in output.splitlines() if _STREAM.search(line)), "")
         shown, rate = _SIDES.search(line), _RATE.search(line)
         if shown is None or rate is None:
-            raise self._damaged(said)
-        height, width, own = int(shown[2]), int(shown[1]), float(rate[1])
+            raise self._damaged(output)
+        height, width, file_fps = int(shown[2]), int(shown[1]), float(rate[1])
         if (height, width) != tuple(self._size):
             raise MotionkitError(
                 f"{self._path} shows {height} x {width} pixels.",
                 why=f"info.json says {self._size[0]} x {self._size[1]}.",
                 fix="download or record the dataset again.",
             )
-        if abs(own - fps) > _RATES * fps:
+        if abs(file_fps - fps) > _RATES * fps:
             raise MotionkitError(
-                f"{self._path} has {own:g} frames a second.",
+                f"{self._path} has {file_fps:g} frames a second.",
                 why=f"info.json says {fps:g}, and rows are matched to frames by their time.",
                 fix="put the rate of the videos into info.json, or record the dataset again at one rate.",
             )
 
     def read(self, first: int, count: int) -> NDArray[np.uint8]:
-        """Return pictures ``[M, H, W, 3]`` from number `first` on, which must not be behind what was read.
+        """Return pictures ``[M, H, W, 3]`` from number `first` on, not before the last one read.
 
-        Fewer than `count` where the file ends.
+        Fewer than `count` at the end of the file.
         """
         assert self._process.stdout is not None
-        found, length = [], frame_bytes(self._size)
+        pictures, length = [], frame_bytes(self._size)
         while self._place < first + count:
             data = self._process.stdout.read(length)
             if len(data) < length:
@@ -201,9 +197,9 @@ class FilmReader:
                     raise self._damaged(self._talk.read(_HEADER).decode("utf-8", "replace") or f"exit code {code}")
                 break
             if self._place >= first:
-                found.append(np.frombuffer(data, np.uint8).reshape(*self._size, 3))
+                pictures.append(np.frombuffer(data, np.uint8).reshape(*self._size, 3))
             self._place += 1
-        return np.stack(found) if found else np.zeros((0, *self._size, 3), np.uint8)
+        return np.stack(pictures) if pictures else np.zeros((0, *self._size, 3), np.uint8)
 
     @property
     def place(self) -> int:
@@ -218,8 +214,8 @@ class FilmReader:
         self._process.wait()
         self._talk.close()
 
-    def _damaged(self, said: str) -> MotionkitError:
-        lines = [line for line in said.strip().splitlines() if line.strip()]
+    def _damaged(self, output: str) -> MotionkitError:
+        lines = [line for line in output.strip().splitlines() if line.strip()]
         why = lines[-1].strip()[:200] if lines else "ffmpeg finds no video in it"
         return MotionkitError(f"{self._path} cannot be decoded.", why=f"{why}.", fix="download the file again.")
 
@@ -246,16 +242,9 @@ def require_parquet() -> Any:
 def export_lerobot(episodes: Episodes, out: Path, *, fps: int = 0, overwrite: bool = False) -> dict[str, Any]:
     """Write episodes in the layout of LeRobot 3: rows as parquet, pictures as MP4.
 
-    A row is a frame with what was done in it; the last action of an episode, which is not known, is 0. ``success`` is
-    of the frame, ``next.success`` of the one after the action. Pictures lose what H.264 leaves out. The folder appears
-    whole. `fps` 0 is that of the episodes, else `USUAL_FPS`.
-
-    Returns:
-        ``episodes``, ``frames``, ``fps`` and ``features``.
-
-    Raises:
-        MotionkitError: pyarrow or ffmpeg is missing, `out` holds something else (exit code 2), or the disk is full
-            (exit code 1).
+    A row is a frame with the action taken in it; the last action of an episode, which is not known, is 0. ``success``
+    is of the frame, ``next.success`` of the one after the action. H.264 is lossy. The folder is renamed into place.
+    `fps` 0 is that of the episodes, else `USUAL_FPS`. Returns ``episodes``, ``frames``, ``fps`` and ``features``.
     """
     parquet = require_parquet()
     require_video()
@@ -286,37 +275,37 @@ def export_lerobot(episodes: Episodes, out: Path, *, fps: int = 0, overwrite: bo
             parquet.write_table(_task_table(task), part / TASKS)
             _write_json(part / INFO, info)
             _write_json(part / STATS, _statistics(episodes, columns))
-            own = episodes.manifest.model_dump(mode="json", by_alias=True)
-            _write_json(part / OWN, own)
-        found = {
+            manifest = episodes.manifest.model_dump(mode="json", by_alias=True)
+            _write_json(part / OWN, manifest)
+        summary = {
             "episodes": len(episodes.records), "frames": len(episodes), "fps": fps, "features": sorted(features)
         }  # fmt: skip
-        place.settle(part, {"schema": 1, **found})
-    return found
+        place.settle(part, {"schema": 1, **summary})
+    return summary
 
 
 def _columns(episodes: Episodes, fps: int) -> dict[str, NDArray[Any]]:
     """Return the columns of the data file, ``[F]`` or ``[F, W]``."""
     count = len(episodes)
-    found: dict[str, NDArray[Any]] = {}
+    columns: dict[str, NDArray[Any]] = {}
     for ours, theirs in (("action", ACTION), ("state", STATE)):
         if ours in episodes.columns:
-            found[theirs] = episodes.column(ours)  # type: ignore[arg-type]
+            columns[theirs] = episodes.column(ours)  # type: ignore[arg-type]
     last = np.ones(count, np.bool_)
     last[:-1] = episodes.episode[1:] != episodes.episode[:-1]
     if episodes.manifest.labelled:
         success = episodes.labels > 0.5
         after = np.where(last, success, np.roll(success, -1))
-        found |= {SUCCESS: success, NEXT_SUCCESS: after}
+        columns |= {SUCCESS: success, NEXT_SUCCESS: after}
     numbers = {"frame_index": episodes.step, "episode_index": episodes.episode, "index": np.arange(count)}
     return {
-        **found, NEXT_DONE: last, "timestamp": (episodes.step / fps).astype(np.float32),
+        **columns, NEXT_DONE: last, "timestamp": (episodes.step / fps).astype(np.float32),
         **{name: value.astype(np.int64) for name, value in numbers.items()}, "task_index": np.zeros(count, np.int64),
     }  # fmt: skip
 
 
 def _features(episodes: Episodes, columns: Mapping[str, NDArray[Any]], fps: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    features: dict[str, Any] = {}
     for camera, (height, width) in episodes.cameras.items():
         layout = "yuv420p" if height % 2 == width % 2 == 0 else "yuv444p"
         info = {
@@ -324,24 +313,24 @@ def _features(episodes: Episodes, columns: Mapping[str, NDArray[Any]], fps: int)
             "video.is_depth_map": False, "video.fps": fps, "video.channels": 3, "has_audio": False,
         }  # fmt: skip
         names = ["height", "width", "channels"]
-        found[PICTURES + camera] = {"dtype": "video", "shape": [height, width, 3], "names": names, "info": info}
+        features[PICTURES + camera] = {"dtype": "video", "shape": [height, width, 3], "names": names, "info": info}
     for name, values in columns.items():
         shape = list(values.shape[1:]) or [1]
         words = [f"{name.rpartition('.')[2]}_{number}" for number in range(shape[0])] if values.ndim > 1 else None
-        found[name] = {"dtype": str(values.dtype), "shape": shape, "names": words}
-    return found
+        features[name] = {"dtype": str(values.dtype), "shape": shape, "names": words}
+    return features
 
 
 def _table(columns: Mapping[str, NDArray[Any]]) -> Any:
     import pyarrow as pa
 
-    found = {}
+    arrays = {}
     for name, values in columns.items():
         flat = pa.array(values.ravel())
         # A feature of one number is a plain column there.
         wide = values.ndim > 1 and values.shape[1] > 1
-        found[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if wide else flat
-    return pa.table(found)
+        arrays[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if wide else flat
+    return pa.table(arrays)
 
 
 def _episode_table(episodes: Episodes, task: str, fps: int) -> Any:
@@ -350,30 +339,30 @@ def _episode_table(episodes: Episodes, task: str, fps: int) -> Any:
     lengths = np.array([record.frames for record in episodes.records], np.int64)
     ends = lengths.cumsum()
     zeros = np.zeros(len(lengths), np.int64)
-    found: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "episode_index": np.arange(len(lengths)), "tasks": pa.array([[task]] * len(lengths), pa.list_(pa.string())),
         "length": lengths, "dataset_from_index": ends - lengths, "dataset_to_index": ends, "data/chunk_index": zeros,
         "data/file_index": zeros, "meta/episodes/chunk_index": zeros, "meta/episodes/file_index": zeros,
     }  # fmt: skip
     for camera in episodes.cameras:
-        own = f"videos/{PICTURES}{camera}"
-        found |= {
-            f"{own}/chunk_index": zeros, f"{own}/file_index": zeros, f"{own}/from_timestamp": (ends - lengths) / fps,
-            f"{own}/to_timestamp": ends / fps,
+        prefix = f"videos/{PICTURES}{camera}"
+        columns |= {
+            f"{prefix}/chunk_index": zeros, f"{prefix}/file_index": zeros,
+            f"{prefix}/from_timestamp": (ends - lengths) / fps, f"{prefix}/to_timestamp": ends / fps,
         }  # fmt: skip
     return pa.table(
-        {name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in found.items()}
+        {name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()}
     )
 
 
 def _task_table(task: str) -> Any:
-    """Return the table of tasks; lerobot reads it with pandas, which finds its index by the note in the schema."""
+    """Return the table of tasks; lerobot reads it with pandas, which takes its index from the schema's metadata."""
     import pyarrow as pa
 
     kinds = {"task_index": ("int64", "int64"), "task": ("unicode", "object")}
     columns = [
-        {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": own, "metadata": None}
-        for name, (kind, own) in kinds.items()
+        {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": numpy_type, "metadata": None}
+        for name, (kind, numpy_type) in kinds.items()
     ]
     note = {"index_columns": ["task"], "column_indexes": [], "columns": columns, "creator": {"library": "motionkit"}}
     table = pa.table({"task_index": pa.array([0], pa.int64()), "task": pa.array([task], pa.string())})
@@ -381,14 +370,16 @@ def _task_table(task: str) -> Any:
 
 
 def _statistics(episodes: Episodes, columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """Return what lerobot scales by: of each number, and of each colour of some frames in 0 to 1."""
-    found = {name: _described(values.reshape(len(values), -1).astype(np.float64)) for name, values in columns.items()}
-    some = np.unique(np.linspace(0, len(episodes) - 1, min(_SAMPLE, len(episodes))).astype(np.int64))
-    for camera, frames in episodes.read(some).items():
+    """Return statistics for lerobot's normalisation: of each number, and of the colours of some frames in 0 to 1."""
+    statistics = {
+        name: _described(values.reshape(len(values), -1).astype(np.float64)) for name, values in columns.items()
+    }
+    sample = np.unique(np.linspace(0, len(episodes) - 1, min(_SAMPLE, len(episodes))).astype(np.int64))
+    for camera, frames in episodes.read(sample).items():
         described = _described(frames.reshape(-1, 3).astype(np.float32) / 255)
         shaped = {name: [[[value]] for value in values] for name, values in described.items()}
-        found[PICTURES + camera] = {**shaped, "count": [len(some)]}
-    return found
+        statistics[PICTURES + camera] = {**shaped, "count": [len(sample)]}
+    return statistics
 
 
 def _described(values: NDArray[Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from motionkit.success.episodes.lerobot import (
 from motionkit.success.episodes.parquet import column_sizes
 from motionkit.success.episodes.read import Manifest, Size, plain_name
 
-_READING = "1"  # how datasets are read; what was kept by another way is not used
+_READING = "1"  # version of the conversion; the cache of another version is not used
 _ROWS, _BYTES = 10_000_000, 4 << 30
 """Rows of a dataset, and bytes of the columns of a file that are read."""
 
@@ -42,7 +42,7 @@ _AGAIN = "download or record the dataset again."
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the pictures of an episode lie."""
+    """Place of an episode's pictures."""
 
     path: Path  # the video
     first: int  # its first picture there
@@ -50,22 +50,22 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a dataset holds, without its pictures."""
+    """Content of a dataset without its pictures."""
 
     cameras: dict[str, Size]  # ``(height, width)`` by name
     keys: dict[str, str]  # the dataset's name of each camera
     lengths: list[int]  # rows of each episode
     places: list[dict[str, _Place]]  # where the pictures of each episode lie, by camera
     columns: dict[str, NDArray[np.float32]]  # ``action`` and ``state`` of all rows, [F, W]
-    labels: NDArray[np.bool_] | None  # [F] success of the moment that a row shows; None where nothing is said
-    once: list[bool]  # whether an episode succeeds at some time, by their numbers
-    notes: list[str]  # what was found odd
+    labels: NDArray[np.bool_] | None  # [F] success of the moment that a row shows; None if it is not recorded
+    once: list[bool]  # whether each episode succeeds at some time
+    notes: list[str]  # for the user
 
 
 def cached_lerobot(folder: Path) -> tuple[Path, list[str]]:
-    """Return a folder of episodes with what a LeRobot dataset shows, and what was found odd in it.
+    """Convert a LeRobot dataset to a folder of episodes, and return it with notes.
 
-    It is made once and lies in the cache: frames of a video cannot be read at random.
+    It is made once and kept in the cache: frames of a video cannot be read at random.
     """
     mark = sha256("\0".join((_READING, str(folder.absolute()))).encode())
     for part in ("meta", "data", "videos"):
@@ -82,14 +82,14 @@ def cached_lerobot(folder: Path) -> tuple[Path, list[str]]:
 
 def _convert(folder: Path, out: Path) -> list[str]:
     info = read_info(folder)
-    plan, own = _plan(folder, info), _own(folder)
+    plan, manifest = _plan(folder, info), _own(folder)
     widths: dict[Any, int] = {name: values.shape[1] for name, values in plan.columns.items()}
-    spec = own.environment if own is not None else {}
+    names = ("environment", "choices", "licence")
+    ours: dict[str, Any] = {} if manifest is None else {name: getattr(manifest, name) for name in names}
     with Collector(
-        out, cameras=plan.cameras, environment=spec, columns=widths, fps=info.fps, labelled=plan.labels is not None,
-        choices=own.choices if own is not None else 0, licence=own.licence if own is not None else "",
+        out, cameras=plan.cameras, columns=widths, fps=info.fps, labelled=plan.labels is not None, **ours,
     ) as collector:  # fmt: skip
-        collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
+        collector.clear()
         collector.source = str(folder)
         start = 0
         for number, pictures in enumerate(_pictures(plan, info.fps)):
@@ -110,7 +110,7 @@ def _add(collector: Collector, plan: _Plan, pictures: Mapping[str, NDArray[np.ui
 
 
 def _own(folder: Path) -> Manifest | None:
-    """Return what `export_lerobot` noted of its episodes; None for datasets of others."""
+    """Return the manifest that `export_lerobot` wrote; None for other datasets."""
     path = folder / OWN
     return as_model(path, Manifest, read_json(path, dict, fix=_AGAIN), fix=_AGAIN) if path.is_file() else None
 
@@ -130,7 +130,7 @@ def _plan(folder: Path, info: Info) -> _Plan:
     columns, labels, once = _data(folder, info, lengths, notes)
     places = []
     for number in order.tolist():
-        own = {}
+        videos = {}
         for camera, key in keys.items():
             chunk, file, begins = (
                 float(episodes[f"videos/{key}/{part}"][number])
@@ -144,8 +144,8 @@ def _plan(folder: Path, info: Info) -> _Plan:
                     f"{path} is missing.", why=f"the pictures of episode {number} lie in it.",
                     fix="download the dataset with its videos; git clone leaves them out without git lfs.",
                 )  # fmt: skip
-            own[camera] = _Place(path, round(begins * info.fps))
-        places.append(own)
+            videos[camera] = _Place(path, round(begins * info.fps))
+        places.append(videos)
     sizes = {camera: info.features[key].size for camera, key in keys.items()}
     return _Plan(sizes, keys, lengths.tolist(), places, columns, labels, once, notes)
 
@@ -184,11 +184,11 @@ def _data(
     flags = [name for name in (SUCCESS, NEXT_SUCCESS) if name in info.features][:1]
     rows = _rows_of(folder, "data", ("episode_index", "frame_index"), wide, flags)
     order = np.lexsort((rows["frame_index"], rows["episode_index"]))
-    found = np.bincount(np.clip(rows["episode_index"], 0, len(lengths)).astype(np.int64), minlength=len(lengths))
-    if odd := [number for number, length in enumerate(lengths.tolist()) if found[number] != length]:
+    counted = np.bincount(np.clip(rows["episode_index"], 0, len(lengths)).astype(np.int64), minlength=len(lengths))
+    if odd := [number for number, length in enumerate(lengths.tolist()) if counted[number] != length]:
         raise MotionkitError(
-            f"episode {odd[0]} of {folder} has {found[odd[0]]} rows in {Path(DATA).parts[0]} and {lengths[odd[0]]} by "
-            "meta/episodes.",
+            f"episode {odd[0]} of {folder} has {counted[odd[0]]} rows in {Path(DATA).parts[0]} and {lengths[odd[0]]} "
+            "by meta/episodes.",
             why=f"so it is of {len(odd)} of {len(lengths)} episodes: rows were lost or added." if len(odd) > 1 else "",
             fix=_AGAIN,
         )  # fmt: skip
@@ -205,17 +205,19 @@ def _data(
     if not flags:
         notes.append("the dataset does not say which frames are a success.")
         return columns, None, [False] * len(lengths)
-    said = rows[flags[0]][order] > 0.5
+    success = rows[flags[0]][order] > 0.5
     ends = lengths.cumsum()
-    once = [bool(said[end - length : end].any()) for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)]
-    labels = said
-    if flags[0] == NEXT_SUCCESS:  # what an action led to is what the next row shows
-        labels = np.concatenate([[False], said[:-1]])
+    once = [
+        bool(success[end - length : end].any()) for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)
+    ]
+    labels = success
+    if flags[0] == NEXT_SUCCESS:  # the result of an action is in the next row
+        labels = np.concatenate([[False], success[:-1]])
         labels[ends - lengths] = False
         shown = [
             bool(labels[end - length : end].any()) for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)
         ]
-        if late := sum(one and not other for one, other in zip(once, shown, strict=True)):
+        if late := sum(last and not visible for last, visible in zip(once, shown, strict=True)):
             notes.append(
                 f"{late} episodes succeed with their last action alone: no frame shows it, so that none of theirs is "
                 "labelled a success. --data.labels of reward-train can say more."
@@ -231,18 +233,18 @@ def _rows_of(
     paths = sorted(path for path in (folder / part).glob("chunk-*/file-*.parquet") if path.is_file())
     if not paths:
         raise MotionkitError(f"{folder / part} holds no chunk-000/file-000.parquet.", fix=_AGAIN)
-    wanted = [*plain, *wide, *flags]
-    found: dict[str, list[NDArray[Any]]] = {name: [] for name in wanted}
+    columns = [*plain, *wide, *flags]
+    parts_of: dict[str, list[NDArray[Any]]] = {name: [] for name in columns}
     rows = 0
     for path in paths:
         try:
             with parquet.ParquetFile(path) as file:
                 rows += file.metadata.num_rows
                 names = set(file.schema_arrow.names)
-                large = _large(path, wanted)
+                large = _large(path, columns)
                 table = None
-                if rows <= _ROWS and not large and not (missing := [name for name in wanted if name not in names]):
-                    table = file.read(columns=wanted)
+                if rows <= _ROWS and not large and not (missing := [name for name in columns if name not in names]):
+                    table = file.read(columns=columns)
                     table.validate(full=True)
         # A damaged file can raise nearly any exception.
         except Exception as error:
@@ -253,21 +255,21 @@ def _rows_of(
             raise MotionkitError(f"{path} is larger than what is read.", why=f"at most {_ROWS:,} rows of a dataset.")
         if table is None:
             raise MotionkitError(f"{path} has no column {missing[0]}.", fix=_AGAIN)
-        for name in wanted:
-            found[name].append(_numbers(path, name, table.column(name), wide=name in wide))
+        for name in columns:
+            parts_of[name].append(_numbers(path, name, table.column(name), wide=name in wide))
     for name in wide:
-        if len({one.shape[1] for one in found[name]}) > 1:
+        if len({values.shape[1] for values in parts_of[name]}) > 1:
             raise MotionkitError(
                 f"the rows of {name} have different lengths in the files of {folder / part}.", fix=_AGAIN
             )
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+    return {name: np.concatenate(parts) for name, parts in parts_of.items()}
 
 
-def _large(path: Path, wanted: Sequence[str]) -> bool:
-    """Return whether the wanted columns need more memory than is given."""
+def _large(path: Path, columns: Sequence[str]) -> bool:
+    """Return whether the wanted columns need more than `_BYTES`."""
     total = 0
     for column, values, plain in column_sizes(path):
-        if any(column == name or column.startswith(f"{name}.") for name in wanted):
+        if any(column == name or column.startswith(f"{name}.") for name in columns):
             total += max(plain, 8 * values)
     return total > _BYTES
 
@@ -285,22 +287,22 @@ def _numbers(path: Path, name: str, column: Any, *, wide: bool) -> NDArray[Any]:
             f"the column {name} of {path} holds {str(kind)[:60]}" + (", and gaps." if column.null_count else "."),
             why="numbers are read.", fix=_AGAIN,
         )  # fmt: skip
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    whole = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
-    values = whole.flatten() if lists else whole
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+    values = array.flatten() if lists else array
     if values.null_count:
         raise MotionkitError(f"the column {name} of {path} has gaps.", fix=_AGAIN)
     flat: NDArray[Any] = values.to_numpy(zero_copy_only=False)
     if not lists:
         return flat[:, None] if wide else flat
-    counts = np.full(len(whole), kind.list_size) if is_a.is_fixed_size_list(kind) else np.diff(whole.offsets.to_numpy())
+    counts = np.full(len(array), kind.list_size) if is_a.is_fixed_size_list(kind) else np.diff(array.offsets.to_numpy())
     if len(counts) and ((counts != counts[0]).any() or not counts[0]):
         row = int(np.flatnonzero(counts != counts[0])[0]) if (counts != counts[0]).any() else 0
         raise MotionkitError(
             f"row {row} of the column {name} of {path} has {counts[row]} numbers.",
             why=f"row 0 has {counts[0]}; all must have as many.", fix=_AGAIN,
         )  # fmt: skip
-    table: NDArray[Any] = flat.reshape(len(whole), -1)
+    table: NDArray[Any] = flat.reshape(len(array), -1)
     if wide:
         return table
     if table.shape[1] != 1:
@@ -313,7 +315,7 @@ def _pictures(plan: _Plan, fps: float) -> Iterator[dict[str, NDArray[np.uint8]]]
     open_now: dict[str, tuple[Path, FilmReader]] = {}
     try:
         for number, (length, places) in enumerate(zip(plan.lengths, plan.places, strict=True)):
-            found = {}
+            pictures = {}
             for camera, place in places.items():
                 path, reader = open_now.get(camera, (None, None))
                 if reader is None or path != place.path or reader.place > place.first:
@@ -321,13 +323,13 @@ def _pictures(plan: _Plan, fps: float) -> Iterator[dict[str, NDArray[np.uint8]]]
                         reader.close()
                     reader = FilmReader(place.path, plan.cameras[camera], fps)
                     open_now[camera] = (place.path, reader)
-                found[camera] = reader.read(place.first, length)
-                if len(found[camera]) < length:
+                pictures[camera] = reader.read(place.first, length)
+                if len(pictures[camera]) < length:
                     raise MotionkitError(
                         f"{place.path} ends before episode {number}.",
-                        why=f"{len(found[camera])} of its {length} frames are there.", fix=_AGAIN,
+                        why=f"{len(pictures[camera])} of its {length} frames are there.", fix=_AGAIN,
                     )  # fmt: skip
-            yield found
+            yield pictures
     finally:
         for _, reader in open_now.values():
             reader.close()

@@ -42,16 +42,16 @@ _FIX = "give the folders that hold 000000.npy, ..."
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a file holds."""
+    """Content of a file."""
 
     # [T, 3, H, W] by camera: whole numbers are of 0 to 255, others of 0 to 1 or of 0 to 255
     images: Mapping[str, NDArray[Any]]
     labels: NDArray[Any]  # [T]
-    called: Mapping[str, str]  # what the file calls each camera
+    called: Mapping[str, str]  # name of each camera in the file
 
     @property
     def highest(self) -> float | None:
-        """The highest value of the pictures whose type does not say their range; None without such."""
+        """The highest value of float pictures, whose type does not fix their range; None without such."""
         return max((float(values.max()) for values in self.images.values() if values.dtype.kind == "f"), default=None)
 
     @property
@@ -61,12 +61,12 @@ class Trajectory:
         return any(bool((values != np.floor(values)).any()) for values in floats)
 
     def pictures(self, name: str, scale: float) -> NDArray[np.uint8]:
-        """Return ``[T, H, W, 3]`` uint8 of a camera, given what values that are not whole are multiplied by."""
+        """Return ``[T, H, W, 3]`` uint8 of a camera; floats are multiplied by `scale`."""
         values = self.images[name].transpose(0, 2, 3, 1)
         if values.dtype.kind != "f":
             return values.astype(np.uint8)
-        found: NDArray[np.uint8] = (values.astype(np.float32) * scale + 0.5).astype(np.uint8)
-        return found
+        pictures: NDArray[np.uint8] = (values.astype(np.float32) * scale + 0.5).astype(np.uint8)
+        return pictures
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Return height and width by camera."""
@@ -74,16 +74,16 @@ class Trajectory:
 
 
 def list_files(positive: Path, negative: Path) -> list[tuple[bool, Path]]:
-    """Return the files of both folders, each with whether it is of the folder of successes."""
-    found: list[tuple[bool, Path]] = []
+    """Return the files of both folders, True for those of the folder of successes."""
+    files: list[tuple[bool, Path]] = []
     for folder, sign in ((positive.expanduser(), True), (negative.expanduser(), False)):
         if not folder.is_dir():
             raise MotionkitError(f"{folder} is not a folder.", fix=_FIX)
-        own = sorted(path for path in folder.iterdir() if path.suffix == ".npy" and path.is_file())
-        if not own:
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".npy" and path.is_file())
+        if not paths:
             raise MotionkitError(f"{folder} holds no .npy file.", fix=_FIX)
-        found += [(sign, path) for path in own]
-    return found
+        files += [(sign, path) for path in paths]
+    return files
 
 
 def read_file(path: Path) -> Trajectory | None:
@@ -94,7 +94,7 @@ def read_file(path: Path) -> Trajectory | None:
     try:
         content = read_array(path, limit=min(_LIMIT, max(1 << 20, 64 * size)))
     except MotionkitError as error:
-        # What was refused on purpose has no cause; what could not be decoded has the decoder's.
+        # A refused file has no cause; one that cannot be decoded has the decoder's error.
         if error.__cause__ is None and size:
             raise
         return None
@@ -145,20 +145,20 @@ def open_episodes(*places: Path) -> Episodes:
     shards: list[int] = []
     records: list[EpisodeRecord] = []
     notes: list[str] = []
-    for folder, own, kept, said in opened:
-        here = {name: len(names) + number for number, name in enumerate(dict.fromkeys(one.shard for one in kept))}
+    for folder, folder_manifest, kept, folder_notes in opened:
+        here = {name: len(names) + number for number, name in enumerate(dict.fromkeys(item.shard for item in kept))}
         folders += [folder] * len(here)
         names += list(here)
         shards += [here[record.shard] for record in kept]
         records += kept
-        notes += said
-        if own.environment != manifest.environment:
-            known = own.environment and manifest.environment
-            other_one = "other options of the environment" if known else "an environment that is not known"
-            notes.append(f"{folder} is of {other_one}, compared with {opened[0][0]}.")
+        notes += folder_notes
+        if folder_manifest.environment != manifest.environment:
+            known = folder_manifest.environment and manifest.environment
+            kind = "other options of the environment" if known else "an environment that is not known"
+            notes.append(f"{folder} is of {kind}, compared with {opened[0][0]}.")
     if not records:
         raise MotionkitError(f"{', '.join(map(str, places))} holds no episode.", why=" ".join(notes), fix=FIX)
-    if odd := _columns_part([(folder, own) for folder, own, *_ in opened], records):
+    if odd := _columns_part([(folder, folder_manifest) for folder, folder_manifest, *_ in opened], records):
         notes.append(odd)
         manifest = manifest.model_copy(update={"columns": {}})
     return Episodes(manifest, records, shards, ShardReader(folders, names, manifest.cameras), notes)
@@ -170,7 +170,7 @@ def is_episodes(place: Path) -> bool:
 
 
 def _columns_part(opened: Sequence[tuple[Path, Manifest]], records: Sequence[EpisodeRecord]) -> str:
-    """Return why actions and states of several folders do not go together, a sentence; empty where they do."""
+    """Return why actions and states of several folders do not fit each other, a sentence; empty if they do."""
     (first, manifest), *others = opened
     for folder, other in others:
         if (other.columns, other.choices) != (manifest.columns, manifest.choices):
@@ -190,16 +190,16 @@ def _opened(place: Path) -> tuple[Path, Manifest, list[EpisodeRecord], list[str]
         folder = _folder(place)
         return folder, *read_folder(folder)
     kept, notes = cached_lerobot(place)
-    manifest, records, said = read_folder(kept)
-    return kept, manifest, records, [*notes, *said]
+    manifest, records, folder_notes = read_folder(kept)
+    return kept, manifest, records, [*notes, *folder_notes]
 
 
 def _folder(place: Path) -> Path:
     for folder in (place, place / ARTIFACT):
         if (folder / MANIFEST).is_file():
             return folder
-    what = "holds no episodes" if place.exists() else "does not exist"
-    raise MotionkitError(f"{place} {what}.", fix=FIX)
+    fault = "holds no episodes" if place.exists() else "does not exist"
+    raise MotionkitError(f"{place} {fault}.", fix=FIX)
 
 
 # The guide's folders of trajectories, as episodes: looked through once, then read file by file.
@@ -211,9 +211,9 @@ _READING = "2"  # how files are read; what was kept by another way is not used
 
 
 class Trajectories:
-    """The files of two folders that are whole; every one is read once here, so that bad input is known at once.
+    """The complete files of two folders. All are read once here, to find faults at once.
 
-    No cameras wanted: those of the first file.
+    `cameras` empty: those of the first file.
     """
 
     def __init__(self, positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> None:
@@ -227,35 +227,36 @@ class Trajectories:
         self._called: dict[str, str] = {}
         odd = {"positive": 0, "negative": 0}
         for sign, path in list_files(positive, negative):
-            one = read_file(path)
-            if one is None:
+            trajectory = read_file(path)
+            if trajectory is None:
                 cut.append(path)
                 continue
-            self._match(path, one, cameras)
+            self._match(path, trajectory, cameras)
             self._files.append((sign, path))
-            marks += [fingerprint(name, values) for name, values in one.images.items()] + [fingerprint(one.labels)]
-            if one.highest is not None:
-                highest[path] = one.highest
-                if one.highest <= _DARK and one.fractions:
+            marks += [fingerprint(name, values) for name, values in trajectory.images.items()]
+            marks.append(fingerprint(trajectory.labels))
+            if trajectory.highest is not None:
+                highest[path] = trajectory.highest
+                if trajectory.highest <= _DARK and trajectory.fractions:
                     small.append(path)
-            labels = one.labels >= 0.5
+            labels = trajectory.labels >= 0.5
             odd["positive" if sign else "negative"] += bool(labels.any()) is not sign
             positives += bool(labels.any())
             only_last += bool(labels.sum() == 1 and labels[-1])
         for sign, folder in ((True, positive), (False, negative)):
-            if all(own is not sign for own, _ in self._files):
+            if all(label is not sign for label, _ in self._files):
                 raise MotionkitError(f"no .npy file in {folder} is whole.", fix="copy the files again.")
         self._scale = _scale_of(highest, small)
         self.fingerprint = fingerprint(*marks)  # of the files' content
-        # What was found odd, a sentence each: files that were left out, the range of values, labels
+        # Notes for the user: files that were left out, the range of values, labels
         self.notes = _notes(cut, odd, suspicious=bool(positives) and only_last == positives)
         if highest and self._scale == 1.0:
             most = max(highest.values())
             self.notes.append(
                 f"pictures hold values up to {most:g}, not the guide's 0 to 1: they are read as 0 to 255."
             )
-        if whole := len(self._files) - len(highest):
-            self.notes.append(f"{whole} of {len(self._files)} files hold whole numbers: those are read as 0 to 255.")
+        if integers := len(self._files) - len(highest):
+            self.notes.append(f"{integers} of {len(self._files)} files hold whole numbers: those are read as 0 to 255.")
         self.notes += [
             f"the camera {name!r} is called {plain} here." for plain, name in self._called.items() if name != plain
         ]
@@ -263,17 +264,17 @@ class Trajectories:
     def __len__(self) -> int:
         return len(self._files)
 
-    def _match(self, path: Path, one: Trajectory, wanted: Sequence[str]) -> None:
+    def _match(self, path: Path, trajectory: Trajectory, names: Sequence[str]) -> None:
         """Take cameras and sizes from the first file; refuse another that differs."""
-        sizes = one.sizes()
-        wanted = [plain_name(name) for name in wanted]
-        if missing := [name for name in (wanted or self.cameras) if name not in sizes]:
+        sizes = trajectory.sizes()
+        names = [plain_name(name) for name in names]
+        if missing := [name for name in (names or self.cameras) if name not in sizes]:
             raise MotionkitError(
                 f"{path} has no camera {missing[0]}.", why=f"it has {', '.join(sizes)}.", fix="--data.cameras"
             )
         if not self.cameras:
-            self.cameras = {name: sizes[name] for name in wanted or sizes}
-            self._called = {name: one.called[name] for name in self.cameras}
+            self.cameras = {name: sizes[name] for name in names or sizes}
+            self._called = {name: trajectory.called[name] for name in self.cameras}
             self._first = path
         for name, size in self.cameras.items():
             if sizes[name] != size:
@@ -286,13 +287,13 @@ class Trajectories:
     def add(self, number: int, collector: Collector) -> None:
         """Give the episode of a file to a collector, which keeps it if its class is wanted."""
         _, path = self._files[number]
-        one = read_file(path)
-        if one is None:
+        trajectory = read_file(path)
+        if trajectory is None:
             raise MotionkitError(f"{path} has changed since it was first read.", fix="start again.", code=1)
-        self._match(path, one, tuple(self.cameras))
+        self._match(path, trajectory, tuple(self.cameras))
         collector.source = str(path.parent)
-        labels = one.labels >= 0.5
-        frames = {name: one.pictures(name, self._scale) for name in self.cameras}
+        labels = trajectory.labels >= 0.5
+        frames = {name: trajectory.pictures(name, self._scale) for name in self.cameras}
         for step, label in enumerate(labels):
             collector.add({name: values[step] for name, values in frames.items()}, label, step == len(labels) - 1)
 
@@ -306,19 +307,19 @@ def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] 
     folder = cache_folder() / f"episodes-{mark.hexdigest()[:24]}"
     done = folder / "notes.txt"  # written last
     if not done.is_file():
-        found = Trajectories(positive, negative, cameras=cameras)
-        with Collector(folder, cameras=found.cameras) as collector:
-            collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
-            for number in range(len(found)):
-                found.add(number, collector)
-        write_bytes_atomic(done, "\n".join(found.notes).encode())
+        trajectories = Trajectories(positive, negative, cameras=cameras)
+        with Collector(folder, cameras=trajectories.cameras) as collector:
+            collector.clear()
+            for number in range(len(trajectories)):
+                trajectories.add(number, collector)
+        write_bytes_atomic(done, "\n".join(trajectories.notes).encode())
     episodes = open_episodes(folder)
     episodes.notes = (*(line for line in done.read_text().splitlines() if line), *episodes.notes)
     return episodes
 
 
 def _scale_of(highest: Mapping[Path, float], small: Sequence[Path]) -> float:
-    """Return what floats are multiplied by; `small` files are of 0 to 1, and so may be a dark one of whole numbers."""
+    """Return the factor of float pictures. `small` files hold fractions of 0 to 1."""
     large = [path for path, value in highest.items() if value > _DARK]
     if large and small:
         raise MotionkitError(
@@ -353,14 +354,8 @@ _RECORD, _KIND = "export.json", "motionkit-trajectories"
 def export_trajectories(episodes: Episodes, out: Path, *, overwrite: bool = False) -> dict[str, int]:
     """Write episodes as the guide's files: ``positive/000000.npy`` and ``negative/000000.npy``.
 
-    A file is a pickle, as the guide's code reads it; it holds arrays and plain tables alone. The folder appears whole,
-    with a record of what is in it.
-
-    Returns:
-        Files by the name of their folder.
-
-    Raises:
-        MotionkitError: `out` holds something else (exit code 2), or the disk is full (exit code 1).
+    A file is a pickle of arrays and plain tables, as the guide's code reads it. The folder is renamed into place, with
+    a record of its content. Returns the number of files by folder.
     """
     place = OutputFolder(out, _RECORD, _KIND, overwrite=overwrite)
     place.claim()
@@ -385,14 +380,14 @@ def open_whole(place: Path) -> Episodes:
 
 
 def _file(episodes: Episodes, number: int) -> bytes:
-    own = np.flatnonzero(episodes.episode == number)
+    frames = np.flatnonzero(episodes.episode == number)
     # [T, H, W, 3] uint8 -> [T, C, H, W] float32 in [0, 1].
     images = {
         name: np.ascontiguousarray(value.transpose(0, 3, 1, 2)).astype(np.float32) / 255
-        for name, value in episodes.read(own).items()
+        for name, value in episodes.read(frames).items()
     }
     table = np.empty((), dtype=object)
-    table[()] = {"images": images, "labels": episodes.labels[own]}
-    found = io.BytesIO()
-    np.save(found, table, allow_pickle=True)
-    return found.getvalue()
+    table[()] = {"images": images, "labels": episodes.labels[frames]}
+    buffer = io.BytesIO()
+    np.save(buffer, table, allow_pickle=True)
+    return buffer.getvalue()

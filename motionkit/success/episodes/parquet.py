@@ -1,7 +1,7 @@
-"""How much the columns of a parquet file hold, read from its footer before anything of it is decoded.
+"""Sizes of the columns of a parquet file, read from its footer before its data are decoded.
 
-A few bytes can stand for any number of equal values, so that the size of a file bounds nothing. pyarrow tells the
-number of values too, but ends the process where some fields of a footer contradict each other (26.0.1,
+A few bytes can encode any number of equal values, so the size of a file limits nothing. pyarrow gives the number of
+values too, but ends the process if some fields of a footer contradict each other (26.0.1,
 ``RowGroupMetaData.column``).
 
 Source: parquet-format 2.11 (``parquet.thrift``; a file ends with the footer, its length in 4 bytes and ``PAR1``) and
@@ -39,7 +39,7 @@ def column_sizes(path: Path) -> list[tuple[str, int, int]]:
             raise ValueError("it does not end as a parquet file does")
         file.seek(size - 8 - length)
         footer = _Footer(file.read(length))
-    found = []
+    sizes = []
     for group in _lists(footer.structure().get(_ROW_GROUPS)):
         for column in _lists(_structure(group).get(_COLUMNS)):
             meta = _structure(_structure(column).get(_META))
@@ -47,8 +47,8 @@ def column_sizes(path: Path) -> list[tuple[str, int, int]]:
             if not isinstance(values, int) or not isinstance(plain, int):
                 raise ValueError("its footer does not say what a column holds")
             words = [name.decode("utf-8", "replace") for name in _lists(names) if isinstance(name, bytes)]
-            found.append((".".join(words), values, plain))
-    return found
+            sizes.append((".".join(words), values, plain))
+    return sizes
 
 
 def _structure(value: Any) -> dict[int, Any]:
@@ -67,21 +67,21 @@ class _Footer:
 
     def structure(self) -> dict[int, Any]:
         """Return the structure that begins here."""
-        found: dict[int, Any] = {}
+        fields: dict[int, Any] = {}
         field = 0
         while (head := self._byte()) != 0:
             field = field + (head >> 4) if head >> 4 else self._whole()
             kind = head & 15
-            found[field] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
-        return found
+            fields[field] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
+        return fields
 
     def _value(self, kind: int) -> Any:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise ValueError("its footer is nested too deep")
-        found = self._read(kind)
+        value = self._read(kind)
         self._depth -= 1
-        return found
+        return value
 
     def _read(self, kind: int) -> Any:
         if kind in (_TRUE, _FALSE, _BYTE):  # a truth value in a list is a byte
@@ -114,23 +114,23 @@ class _Footer:
         return self._bytes(1)[0]
 
     def _bytes(self, count: int) -> bytes:
-        found = self._data[self._place : self._place + count]
-        if len(found) < count:
+        data = self._data[self._place : self._place + count]
+        if len(data) < count:
             raise ValueError("its footer ends too early")
         self._place += count
-        return found
+        return data
 
     def _number(self) -> int:
         """Return an unsigned number: seven bits in a byte, the lowest first."""
-        found = 0
+        number = 0
         for shift in range(0, 70, 7):
             byte = self._byte()
-            found |= (byte & 127) << shift
+            number |= (byte & 127) << shift
             if byte < 128:
-                return found
+                return number
         raise ValueError("its footer is damaged")
 
     def _whole(self) -> int:
         """Return a signed number, in zigzag."""
-        found = self._number()
-        return (found >> 1) ^ -(found & 1)
+        number = self._number()
+        return (number >> 1) ^ -(number & 1)

@@ -28,7 +28,7 @@ LABEL_RULE = "a frame is a success if the environment said so of the state it sh
 Side = Annotated[int, Field(ge=1, le=8192)]
 Width = Annotated[int, Field(ge=1, le=10_000)]
 ColumnName = Literal["action", "state"]
-"""Numbers beside the frames: ``state`` of the moment that a frame shows, ``action`` that was taken in it."""
+"""Columns of numbers: ``state`` of the moment that a frame shows, ``action`` that was taken in it."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
 _LONGEST = 100
@@ -39,15 +39,15 @@ _STRICT = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 def task_of(environment: Mapping[str, Any]) -> str:
     """Return the task that an environment's ``spec`` names, such as ``gymnasium my_tasks:Push-v0``; empty for none.
 
-    Frames of two tasks show two kinds of success, even where their cameras have the same names and sizes.
+    Frames of two tasks show two kinds of success, even if their cameras have the same names and sizes.
     """
     return " ".join(str(environment[key]) for key in ("name", "id") if environment.get(key))
 
 
 def plain_name(text: str) -> str:
-    """Return the name that a camera of any name has here, where it names files, too: ``wrist.rgb`` for ``wrist/rgb``.
+    """Return a camera's name as it is used in file names: ``wrist.rgb`` for ``wrist/rgb``.
 
-    Letters and digits of ASCII, ``_``, ``.`` and ``-`` stay, others become a dot.
+    ASCII letters and digits, ``_``, ``.`` and ``-`` stay, others become a dot.
     """
     return re.sub(r"[^A-Za-z0-9_.-]", ".", text).lstrip("._-")[:_LONGEST] or "camera"
 
@@ -60,12 +60,12 @@ class Manifest(BaseModel):
     kind: Literal["motionkit-episodes"] = "motionkit-episodes"  # always ``motionkit-episodes``
     schema_: Literal[1] = Field(1, alias="schema")  # version of the format
     cameras: dict[Name, tuple[Side, Side]] = Field(min_length=1, max_length=64)  # ``(height, width)`` in pixels by name
-    environment: dict[str, Any] = {}  # what was collected from; empty where it is not known
+    environment: dict[str, Any] = {}  # what was collected from; empty if it is not known
     label_rule: str = LABEL_RULE  # when a frame is a success
-    licence: str = ""  # licence of the pictures, if someone says
-    columns: dict[ColumnName, Width] = {}  # numbers of a row of each column; empty where only frames are kept
-    choices: int = Field(0, ge=0, le=1_000_000)  # where an action is one of n choices, n; 0 where it is a vector
-    fps: float = Field(0.0, ge=0, le=100_000)  # frames a second; 0 where it is not known
+    licence: str = ""  # licence of the pictures, if it is known
+    columns: dict[ColumnName, Width] = {}  # width of each column; empty if only frames are kept
+    choices: int = Field(0, ge=0, le=1_000_000)  # n, if an action is one of n choices; 0 if it is a vector
+    fps: float = Field(0.0, ge=0, le=100_000)  # frames a second; 0 if it is not known
     labelled: bool = True  # whether it is known which frames are a success; else all labels are 0
 
 
@@ -78,7 +78,7 @@ class EpisodeRecord(BaseModel):
     # Name of the files that hold its frames, without camera and ending
     shard: Annotated[str, StringConstraints(pattern=r"^frames-[0-9]{2}-[0-9]{4}$")]
     offset: int = Field(ge=0, le=2**40)  # its first frame there
-    # A character per frame: ``1`` where the state it shows is a success
+    # A character per frame: ``1`` if the state it shows is a success
     labels: Annotated[str, StringConstraints(pattern=r"^[01]+$", max_length=10_000_000)]
     success_once: bool  # the environment said so at some step
     seed: int | None = None  # seed of its start
@@ -129,7 +129,7 @@ def frame_bytes(size: Size) -> int:
 
 
 def whole_frames(folder: Path, shard: str, cameras: Mapping[str, Size]) -> int:
-    """Return how many frames of a shard are there for every camera; 0 where a file is missing."""
+    """Return how many frames of a shard every camera has; 0 if a file is missing."""
     counts = []
     for camera, size in cameras.items():
         path = shard_path(folder, shard, camera)
@@ -149,15 +149,15 @@ class ShardReader:
     def read(self, camera: str, shard: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return frames ``[M, H, W, 3]`` at row `row` of shard number `shard`, each ``[M]``."""
         height, width = self._cameras[camera]
-        found = np.empty((len(row), height, width, 3), np.uint8)
+        frames = np.empty((len(row), height, width, 3), np.uint8)
         # In the order of the file: neighbours are read together.
         order = np.lexsort((row, shard))
         for number in np.unique(shard).tolist():
-            own = order[shard[order] == number]
+            places = order[shard[order] == number]
             file = self._map(number, camera)
-            found[own] = file[row[own]]
-            self._pages.touched(file, len(own))
-        return found
+            frames[places] = file[row[places]]
+            self._pages.touched(file, len(places))
+        return frames
 
     def place(self, number: int) -> tuple[Path, str]:
         """Return folder and name of shard `number`."""
@@ -174,28 +174,20 @@ class ShardReader:
 
 
 _SHOWN = 3
-_PIECE = 32 << 20
-"""Bytes of a camera's frames that are in memory while they are compared with their hash."""
-
+_PIECE = 32 << 20  # bytes of a camera's frames that are in memory while they are compared with their hash
 _AGAIN = "copy the folder again, or collect anew: motionkit reward-collect"
 FIX = "give a run of motionkit reward-collect, the folder that a Collector wrote, or a LeRobot dataset."
 
 
 class Episodes:
-    """Frames of episodes, one episode after the other.
-
-    Attributes:
-        records: The episodes.
-        environment: What they were collected from; empty where it is not known.
-        label_rule: When a frame is a success.
-        notes: What was left out, and why.
-    """
+    """Frames of episodes, one episode after the other."""
 
     def __init__(
         self, manifest: Manifest, records: Sequence[EpisodeRecord], shards: Sequence[int], reader: ShardReader,
         notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        self.manifest, self.records, self.notes = manifest, tuple(records), tuple(notes)
+        self.manifest, self.records = manifest, tuple(records)
+        self.notes = tuple(notes)  # what was left out, and why
         self.cameras: Mapping[str, Size] = manifest.cameras  # ``(height, width)`` in pixels by name
         self.environment, self.label_rule = manifest.environment, manifest.label_rule
         self.labelled = manifest.labelled  # whether it is known which frames are a success
@@ -222,13 +214,13 @@ class Episodes:
         return {camera: self._reader.read(camera, shard, row) for camera in self.cameras}
 
     def column(self, name: ColumnName) -> NDArray[np.float32]:
-        """Return a column, ``[F, W]``; it is read whole and compared with the hash of when it was written.
+        """Return a column, ``[F, W]``; all of it is read and compared with the hash of when it was written.
 
-        A row of ``state`` is of the moment that the frame shows. A row of ``action`` is what was done in that moment;
-        the last one of an episode, after which nothing was seen any more, means nothing.
+        A row of ``state`` is of the moment that the frame shows, one of ``action`` the action taken in that moment; the
+        last action of an episode has no meaning.
         """
         width = self.columns[name]
-        found = np.empty((len(self), width), np.float32)
+        values = np.empty((len(self), width), np.float32)
         ends = np.cumsum([record.frames for record in self.records]).tolist()
         for record, shard, end in zip(self.records, self._shards.tolist(), ends, strict=True):
             folder, file = self._reader.place(shard)
@@ -245,10 +237,10 @@ class Episodes:
                 raise MotionkitError(
                     f"the {name}s of episode {record.id} ({record.mark}) in {path} are not those written.", fix=_AGAIN
                 )
-            found[end - record.frames : end] = np.frombuffer(data, "<f4").reshape(-1, width)
-        if not np.isfinite(found).all():
+            values[end - record.frames : end] = np.frombuffer(data, "<f4").reshape(-1, width)
+        if not np.isfinite(values).all():
             raise MotionkitError(f"a number of the column {name} is not finite.", fix=_AGAIN)
-        return found
+        return values
 
     def chosen(self, numbers: Sequence[int]) -> Episodes:
         """Return some of the episodes, by their numbers in `records`."""
@@ -261,9 +253,9 @@ class Episodes:
         return Episodes(manifest, records, self._shards[list(numbers)].tolist(), self._reader, (*self.notes, note))
 
     def distinct(self) -> Episodes:
-        """Return one episode of each content, the first, and say how many others there were.
+        """Return the first episode of each content; a note counts the copies.
 
-        Copies would be trained on in one part and measured in another, and count as further evidence.
+        Copies could be in the training part and in the test part.
         """
         first: dict[str, int] = {}
         for number, record in enumerate(self.records):
@@ -275,9 +267,9 @@ class Episodes:
         count = len(self.records) - len(kept)
         note = f"{count} of {len(self.records)} episodes have the frames of another one: one of each is kept."
         note += f" {odd} of them have other labels than the one that is kept." if odd else ""
-        found = self.chosen(kept)
-        found.notes = (*self.notes, note)
-        return found
+        episodes = self.chosen(kept)
+        episodes.notes = (*self.notes, note)
+        return episodes
 
     def require_whole(self) -> None:
         """Refuse frames that are not those that were written; reads all of them, at about 1 GB/s."""
@@ -304,24 +296,24 @@ class Episodes:
         ends = np.cumsum([record.frames for record in self.records]).tolist()
         piece = max(1, _PIECE // max(map(frame_bytes, self.cameras.values())))
         for record, end in zip(self.records, ends, strict=True):
-            found = {camera: sha256() for camera in record.sha256}
+            hashes = {camera: sha256() for camera in record.sha256}
             for start in range(end - record.frames, end, piece):
                 for camera, frames in self.read(np.arange(start, min(start + piece, end))).items():
-                    found[camera].update(frames.data)
+                    hashes[camera].update(frames.data)
             for camera, mark in record.sha256.items():
-                if found[camera].hexdigest() != mark:
+                if hashes[camera].hexdigest() != mark:
                     wrong.append(f"episode {record.id} ({record.mark}): its frames of {camera} are not those written.")
         return wrong
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return episodes, frames and frames with success of each class: ``{"positive": {...}, "negative": {...}}``."""
         positive = np.array([record.positive for record in self.records], np.bool_)
-        found = {}
-        for name, own in (("positive", positive), ("negative", ~positive)):
-            frames = own[self.episode] if len(self.records) else np.zeros(0, np.bool_)
+        counts = {}
+        for name, members in (("positive", positive), ("negative", ~positive)):
+            frames = members[self.episode] if len(self.records) else np.zeros(0, np.bool_)
             success = int(self.labels[frames].sum())
-            found[name] = {"trajectories": int(own.sum()), "frames": int(frames.sum()), "success_frames": success}
-        return found
+            counts[name] = {"trajectories": int(members.sum()), "frames": int(frames.sum()), "success_frames": success}
+        return counts
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -333,8 +325,8 @@ def read_records(path: Path) -> tuple[list[EpisodeRecord], int, list[str]]:
     """Read the lines of an episodes file.
 
     Returns:
-        The episodes; the bytes up to the end of the last whole line, behind which a killed writer may have left a
-        part of one; a sentence for each line that is not readable.
+        The episodes; the bytes up to the end of the last complete line (a killed writer may leave a part of one); a
+        note for each line that is not readable.
     """
     records, notes, end = [], [], 0
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
@@ -349,7 +341,7 @@ def read_records(path: Path) -> tuple[list[EpisodeRecord], int, list[str]]:
 
 
 def read_folder(folder: Path) -> tuple[Manifest, list[EpisodeRecord], list[str]]:
-    """Read the documents of a folder of episodes; returns what was left out as sentences."""
+    """Read the documents of a folder of episodes, with notes on episodes that were left out."""
     manifest = read_manifest(folder)
     parts = [read_records(path) for path in sorted(folder.glob("episodes-[0-9][0-9].jsonl"))]
     notes = list(chain.from_iterable(part[2] for part in parts))

@@ -1,4 +1,4 @@
-"""Checks that tell a classifier on which a policy can be trained, and film strips of its worst errors."""
+"""Checks whether a policy can be trained on a classifier, and film strips of its worst errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from motionkit.errors import MotionkitError
 from motionkit.metrics import ScoreCounts
 from motionkit.runs import write_bytes_atomic
 from motionkit.success.classifier import Card, Check, Status
-from motionkit.success.evaluation.data import Episodes, Scored
+from motionkit.success.episodes import Episodes
+from motionkit.success.evaluation.data import Scored
 
 RESETS, SHUFFLED, MAJORITY, RANDOM, AUROC = (
     "reset frames", "label shuffle", "majority baseline", "random frozen encoder", "held-out AUROC",
@@ -37,27 +38,27 @@ _EPISODES = 10
 
 def run_checks(
     scored: Scored,  # held-out frames
-    found: Mapping[str, float | int],  # their `figures`
+    figures: Mapping[str, float | int],  # their `figures`
     card: Card,  # how the classifier was made
     *,
     seed: int,
 ) -> tuple[Check, ...]:
     """Return all checks."""
     return (
-        _auroc(found["auroc"]),
+        _auroc(figures["auroc"]),
         reset_frames(scored),
-        _shuffle(scored, found["auroc"], seed),
-        _majority(found),
+        _shuffle(scored, figures["auroc"], seed),
+        _majority(figures),
         _random_encoder(card),
-        _precision(found),
-        _recall(found),
-        _calibration(found),
+        _precision(figures),
+        _recall(figures),
+        _calibration(figures),
         _enough(scored),
     )
 
 
 def verdict(checks: Sequence[Check]) -> str:
-    """Return the checks in a sentence: the failed ones by name, else the warnings, else that all is well."""
+    """Return a sentence: the failed checks by name, else the warnings, else that all pass."""
     failed = [check.name for check in checks if check.status == "fail"]
     warned = [check.name for check in checks if check.status == "warn"]
     if failed:
@@ -68,12 +69,12 @@ def verdict(checks: Sequence[Check]) -> str:
 
 
 def reset_frames(scored: Scored) -> Check:
-    """Find out whether the frames of label 1 belong to the next episode.
+    """Check whether the frames of label 1 belong to the next episode.
 
-    A recorder that stores what an environment returns after its automatic reset pairs the success of the old episode
-    with the first frame of the new one. Such a frame is as far from the one before it as two episodes are from each
-    other. The value is the share of label-1 frames that are nearer to that than to a step: whose jump is above the
-    middle of the median jump of label-0 frames and the median from one episode's end to the next one's start.
+    A recorder that stores frames after an automatic reset pairs the success of the old episode with the first frame of
+    the new one. The jump to such a frame is as large as from one episode to another. The value is the share of label-1
+    frames whose jump is above the midpoint of two medians: of the jumps of label-0 frames, and of those from an
+    episode's end to the next one's start.
     """
     known = scored.jump.isfinite()
     ones, zeros = scored.jump[known & (scored.labels > 0.5)], scored.jump[known & (scored.labels <= 0.5)]
@@ -92,8 +93,8 @@ def reset_frames(scored: Scored) -> Check:
 def shuffled_auroc(scored: Scored, *, seed: int) -> float:
     """Return the AUROC against labels of other episodes, the mean over shuffles.
 
-    The labels of an episode, in their order, are given to another one. What is left above 0.5 is what the time in the
-    episode alone tells.
+    Each episode gets the labels of another one, in their order. An AUROC above 0.5 is then due to the time in the
+    episode alone.
     """
     names, lengths = scored.episode.unique_consecutive(return_counts=True)
     ends = lengths.cumsum(0)
@@ -101,12 +102,12 @@ def shuffled_auroc(scored: Scored, *, seed: int) -> float:
     place = torch.repeat_interleave(torch.arange(len(names)), lengths)
     within = torch.arange(len(scored)) - begins[place]
     generator = torch.Generator().manual_seed(seed)
-    found = []
+    scores = []
     for _ in range(_SHUFFLES):
         other = torch.randperm(len(names), generator=generator)[place]
         labels = scored.labels[begins[other] + torch.minimum(within, lengths[other] - 1)]
-        found.append(float(ScoreCounts.of(scored.probabilities, labels).auroc()))
-    values = [value for value in found if math.isfinite(value)]
+        scores.append(float(ScoreCounts.of(scored.probabilities, labels).auroc()))
+    values = [value for value in scores if math.isfinite(value)]
     return sum(values) / len(values) if values else math.nan
 
 
@@ -123,20 +124,15 @@ def _shuffle(scored: Scored, auroc: float, seed: int) -> Check:
         f"AUROC above that on labels of other episodes ({other:.2f}): what the images tell beyond the time in the "
         "episode."
     )
-    return _check(
-        SHUFFLED,
-        gap,
-        _from_below(gap, _GAP_WARN, _GAP_FAIL),
-        f"warn below {_GAP_WARN:g}, fail below {_GAP_FAIL:g}",
-        meaning,
-    )
+    limit = f"warn below {_GAP_WARN:g}, fail below {_GAP_FAIL:g}"
+    return _check(SHUFFLED, gap, _from_below(gap, _GAP_WARN, _GAP_FAIL), limit, meaning)
 
 
-def _majority(found: Mapping[str, float | int]) -> Check:
-    gain = found["accuracy"] - found["majority_accuracy"]
+def _majority(figures: Mapping[str, float | int]) -> Check:
+    gain = figures["accuracy"] - figures["majority_accuracy"]
     meaning = (
-        f"Accuracy ({found['accuracy']:.3f}) minus that of always saying the more frequent label "
-        f"({found['majority_accuracy']:.3f})."
+        f"Accuracy ({figures['accuracy']:.3f}) minus that of always saying the more frequent label "
+        f"({figures['majority_accuracy']:.3f})."
     )
     return _check(MAJORITY, gain, "ok" if gain > 0 else "warn" if gain == 0 else "fail", "fail below 0", meaning)
 
@@ -147,22 +143,22 @@ def _random_encoder(card: Card) -> Check:
     return Check(name=RANDOM, status="fail" if bad else "ok", value=float(bad), limit="fail at 1", meaning=meaning)
 
 
-def _precision(found: Mapping[str, float | int]) -> Check:
-    value = float(found["precision"])
+def _precision(figures: Mapping[str, float | int]) -> Check:
+    value = float(figures["precision"])
     meaning = "Share of frames above the threshold that are successes; a policy seeks out the others."
     limit = f"warn below {_PRECISION_WARN:g}, fail below {_PRECISION_FAIL:g}"
     return _check("precision", value, _from_below(value, _PRECISION_WARN, _PRECISION_FAIL), limit, meaning)
 
 
-def _recall(found: Mapping[str, float | int]) -> Check:
-    value = float(found["recall"])
+def _recall(figures: Mapping[str, float | int]) -> Check:
+    value = float(figures["recall"])
     meaning = "Share of successes that are above the threshold; --reward.output binary pays for no other."
     limit = f"warn below {_RECALL_WARN:g}, fail below {_RECALL_FAIL:g}"
     return _check("recall", value, _from_below(value, _RECALL_WARN, _RECALL_FAIL), limit, meaning)
 
 
-def _calibration(found: Mapping[str, float | int]) -> Check:
-    value = float(found["ece"])
+def _calibration(figures: Mapping[str, float | int]) -> Check:
+    value = float(figures["ece"])
     meaning = "Mean distance of probability and frequency; it matters for --reward.output continuous."
     return _check("calibration", value, "ok" if value <= _ECE else "warn", f"warn above {_ECE:g}", meaning)
 
@@ -199,22 +195,20 @@ Kind = Literal["false alarm", "missed"]
 KINDS: tuple[Kind, ...] = ("false alarm", "missed")
 
 FILE = "strips.npz"
-_EACH = 4
-"""Strips of each kind."""
+_EACH = 4  # strips of each kind
 
 _BEFORE, _AFTER = 3, 1
-_SIDE = 128
-"""Larger images are thinned out to about this side."""
+_SIDE = 128  # larger images are thinned out to about this side
 
 
 @dataclass(frozen=True)
 class Strip:
-    """A frame that the classifier got wrong, with those around it."""
+    """A frame with a wrong prediction, with those around it."""
 
     kind: Kind  # ``false alarm``: label 0 and a high probability; ``missed``: label 1 and a low one
     episode: str  # identifier of its episode
     step: int  # its place in it
-    probability: float  # what was said of it
+    probability: float  # of success, by the classifier
     camera: str
     frames: NDArray[np.uint8]  # [T, H, W, 3] uint8
     at: int  # its place among `frames`
@@ -223,8 +217,8 @@ class Strip:
 
 
 def worst_strips(scored: Scored, episodes: Episodes, camera: str, threshold: float) -> tuple[Strip, ...]:
-    """Return the worst errors of each kind, one of an episode."""
-    found: list[Strip] = []
+    """Return the worst errors of each kind, at most one per episode."""
+    strips: list[Strip] = []
     for kind in KINDS:
         alarm = kind == "false alarm"
         wrong = (scored.labels <= 0.5) & (scored.probabilities >= threshold)
@@ -238,21 +232,21 @@ def worst_strips(scored: Scored, episodes: Episodes, camera: str, threshold: flo
             if episode in seen:
                 continue
             seen.add(episode)
-            found.append(_strip(scored, episodes, camera, place, kind))
+            strips.append(_strip(scored, episodes, camera, place, kind))
             if len(seen) == _EACH:
                 break
-    return tuple(found)
+    return tuple(strips)
 
 
 def save_strips(path: Path, strips: Sequence[Strip]) -> None:
-    """Write strips as arrays of numbers and text, no objects."""
+    """Write strips as arrays of numbers and text, without objects."""
     arrays: dict[str, Any] = {"count": np.array(len(strips))}
-    for number, one in enumerate(strips):
-        arrays[f"{number}/frames"] = one.frames
-        arrays[f"{number}/about"] = np.array([one.kind, one.episode, one.camera])
-        arrays[f"{number}/at"] = np.array([one.step, one.at])
-        arrays[f"{number}/said"] = np.array([one.probability, *one.before])
-        arrays[f"{number}/labels"] = np.array(one.labels)
+    for number, strip in enumerate(strips):
+        arrays[f"{number}/frames"] = strip.frames
+        arrays[f"{number}/about"] = np.array([strip.kind, strip.episode, strip.camera])
+        arrays[f"{number}/at"] = np.array([strip.step, strip.at])
+        arrays[f"{number}/said"] = np.array([strip.probability, *strip.before])
+        arrays[f"{number}/labels"] = np.array(strip.labels)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -271,25 +265,24 @@ def load_strips(path: Path) -> tuple[Strip, ...]:
 def _read(arrays: Any, number: int) -> Strip:
     kind, episode, camera = (str(word) for word in arrays[f"{number}/about"])
     step, at = (int(value) for value in arrays[f"{number}/at"])
-    probability, *said = (float(value) for value in arrays[f"{number}/said"])
+    probability, *probabilities = (float(value) for value in arrays[f"{number}/said"])
     frames = np.asarray(arrays[f"{number}/frames"])
     labels = tuple(float(value) for value in arrays[f"{number}/labels"])
-    if kind not in KINDS or frames.ndim != 4 or frames.dtype != np.uint8 or not len(frames) == len(said) == len(labels):
-        raise ValueError
-    if not 0 <= at < len(frames):
+    fits = len(frames) == len(probabilities) == len(labels) and 0 <= at < len(frames)
+    if kind not in KINDS or frames.ndim != 4 or frames.dtype != np.uint8 or not fits:
         raise ValueError
     return Strip("missed" if kind == "missed" else "false alarm", episode, step, probability, camera, frames, at,
-                 tuple(said), labels)  # fmt: skip
+                 tuple(probabilities), labels)  # fmt: skip
 
 
 def _strip(scored: Scored, episodes: Episodes, camera: str, place: int, kind: Kind) -> Strip:
     near = torch.arange(max(0, place - _BEFORE), min(len(scored), place + _AFTER + 1))
     near = near[scored.episode[near] == scored.episode[place]]
     frames = episodes.read(scored.index[near].numpy())[camera]
-    every = max(1, round(max(frames.shape[1:3]) / _SIDE))
+    stride = max(1, round(max(frames.shape[1:3]) / _SIDE))
     record = episodes.records[int(scored.episode[place])]
     return Strip(
         kind, record.id, int(scored.step[place]), float(scored.probabilities[place]), camera,
-        np.ascontiguousarray(frames[:, ::every, ::every]), int((near == place).nonzero()[0, 0]),
+        np.ascontiguousarray(frames[:, ::stride, ::stride]), int((near == place).nonzero()[0, 0]),
         tuple(scored.probabilities[near].tolist()), tuple(scored.labels[near].tolist()),
     )  # fmt: skip

@@ -1,10 +1,10 @@
-"""Episodes as the figures need them, and which of them train, choose and measure."""
+"""The split of episodes for training, choosing and measuring, and the classifier's scores of frames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -13,85 +13,15 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.runs import fingerprint
-from motionkit.success.classifier import SuccessClassifier
+from motionkit.success.classifier import CHUNK, SuccessClassifier
+from motionkit.success.episodes import Episodes
 
-
-class Episode(Protocol):
-    """One episode of `Episodes`; see `motionkit.success.episodes.EpisodeRecord`."""
-
-    @property
-    def id(self) -> str:
-        """Its name, for people."""
-        ...
-
-    @property
-    def content(self) -> str:
-        """Fingerprint of its frames, unique in its set: the same under any name and in any folder."""
-        ...
-
-    @property
-    def positive(self) -> bool:
-        """Whether it succeeds, by the rule of trajectories."""
-        ...
-
-    @property
-    def seed(self) -> int | None:
-        """Seed of its start; None where not known."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """Where it was collected."""
-        ...
-
-
-class Episodes(Protocol):
-    """A set of episodes; see `motionkit.success.episodes.Episodes`."""
-
-    @property
-    def cameras(self) -> Mapping[str, tuple[int, int]]:
-        """(height, width) by camera."""
-        ...
-
-    @property
-    def records(self) -> Sequence[Episode]:
-        """The episodes."""
-        ...
-
-    @property
-    def labels(self) -> NDArray[np.float32]:
-        """``[F]`` success of each frame's state."""
-        ...
-
-    @property
-    def episode(self) -> NDArray[np.int64]:
-        """``[F]`` place of each frame's episode in `records`."""
-        ...
-
-    @property
-    def step(self) -> NDArray[np.int64]:
-        """``[F]`` place of each frame in its episode."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the whole content."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def read(self, index: NDArray[np.int64], /) -> Mapping[str, NDArray[np.uint8]]:
-        """Return frames ``[M, H, W, 3]`` by camera."""
-        ...
-
-
-_FEWEST = 3
-"""Starts of a class from which it is divided; fewer without a success all go to training."""
+_FEWEST = 3  # starts of a class from which it is divided; fewer without a success all go to training
 
 
 @dataclass(frozen=True)
 class Split:
-    """Contents of the episodes of each part; an episode, and all of one start, is in one part only."""
+    """Contents of the episodes of each part. Episodes with the same start are in the same part."""
 
     train: tuple[str, ...]  # trained on
     val: tuple[str, ...]  # choose the best weights, the calibration and the threshold
@@ -99,15 +29,9 @@ class Split:
 
     @classmethod
     def of(cls, episodes: Episodes, *, val: float, test: float, seed: int) -> Self:
-        """Draw the parts, each class for itself; episodes of one seed stay together.
+        """Draw the parts, with shares `val` and `test` of each class; episodes of one seed stay together.
 
-        The draw depends on what the episodes show, not on their names, folders or order.
-
-        Args:
-            episodes: All of them; no two show the same.
-            val: Share of episodes for `val`.
-            test: Share for `test`.
-            seed: Fixes the draw.
+        The draw depends on the content of the episodes, not on their names, folders or order.
         """
         ones, zeros = (_has(episodes, label) for label in (1, 0))
         groups: dict[str, list[int]] = {}
@@ -115,15 +39,15 @@ class Split:
             start = record.content if record.seed is None else f"{record.source}/{record.seed}"
             groups.setdefault(start, []).append(place)
         parts: tuple[list[int], list[int], list[int]] = ([], [], [])
-        for wanted in (True, False):
-            chosen = [group for group in groups.values() if bool(ones[group].any()) == wanted]
+        for successful in (True, False):
+            chosen = [group for group in groups.values() if bool(ones[group].any()) == successful]
             chosen.sort(key=lambda group: _rank(episodes, group, seed))
-            if wanted and len(chosen) < _FEWEST:
+            if successful and len(chosen) < _FEWEST:
                 raise _too_few(len(chosen), 1)
             first = max(1, round(test * len(chosen))) if len(chosen) >= _FEWEST else 0
             last = first + max(1, round(val * len(chosen))) if first else 0
-            for into, own in zip((2, 1, 0), (chosen[:first], chosen[first:last], chosen[last:]), strict=True):
-                parts[into].extend(place for group in own for place in group)
+            for into, indices in zip((2, 1, 0), (chosen[:first], chosen[first:last], chosen[last:]), strict=True):
+                parts[into].extend(place for group in indices for place in group)
         if not all(zeros[part].any() for part in parts):
             raise _too_few(sum(bool(zeros[group].any()) for group in groups.values()), 0)
         named = [tuple(episodes.records[place].content for place in sorted(part)) for part in parts]
@@ -131,8 +55,8 @@ class Split:
 
     def frames(self, episodes: Episodes, contents: Sequence[str]) -> NDArray[np.int64]:
         """Return the frames of some episodes, ascending."""
-        wanted = set(contents)
-        inside = np.array([record.content in wanted for record in episodes.records], dtype=bool)
+        chosen = set(contents)
+        inside = np.array([record.content in chosen for record in episodes.records], dtype=bool)
         return np.flatnonzero(inside[episodes.episode])
 
 
@@ -141,7 +65,7 @@ def _rank(episodes: Episodes, group: Sequence[int], seed: int) -> str:
 
 
 def refuse_one_class(labels: NDArray[np.float32]) -> None:
-    """Raise a `MotionkitError` where all frames have one label; `labels` are ``[N]``."""
+    """Refuse labels ``[N]`` that are all the same."""
     positives = int((labels > 0.5).sum())
     if 0 < positives < len(labels):
         return
@@ -156,28 +80,25 @@ def refuse_one_class(labels: NDArray[np.float32]) -> None:
 
 def _has(episodes: Episodes, label: int) -> NDArray[np.bool_]:
     """Return which episodes have a frame of a label."""
-    found = np.zeros(len(episodes.records), dtype=bool)
-    found[episodes.episode[(episodes.labels > 0.5) == bool(label)]] = True
-    return found
+    flags = np.zeros(len(episodes.records), dtype=bool)
+    flags[episodes.episode[(episodes.labels > 0.5) == bool(label)]] = True
+    return flags
 
 
-def _too_few(found: int, label: int) -> MotionkitError:
+def _too_few(count: int, label: int) -> MotionkitError:
     return MotionkitError(
-        f"only {found} {'start' if found == 1 else 'starts'} with a frame of label {label}.",
+        f"only {count} {'start' if count == 1 else 'starts'} with a frame of label {label}.",
         why="training, choosing a threshold and measuring need episodes of their own, three or more for each label.",
         fix="collect more episodes: motionkit reward-collect",
     )
 
 
-# What a classifier says of every frame, and how far each frame is from the one before it.
-
-
-CHUNK = 256
+# Scores of frames, and the difference of each frame to the one before it.
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Frames with what was said of them, in the order of `index`."""
+    """Frames with their scores, in the order of `index`."""
 
     index: Tensor  # [N] frames of the set, ascending
     logits: Tensor  # [N] uncalibrated
@@ -185,12 +106,10 @@ class Scored:
     labels: Tensor  # [N] float32
     episode: Tensor  # [N] int64
     step: Tensor  # [N] int64 place in the episode
-    # [N] mean absolute difference to the frame before it, 0 to 255, of the camera where it is largest; NaN for the
+    # [N] mean absolute difference to the frame before it, 0 to 255, of the camera with the largest one; NaN for the
     # first frame of an episode
     jump: Tensor
-    # [N] the same measure for the first frame of an episode, to the last one of the episode before it: how far a
-    # restart jumps; NaN for all other frames
-    restart: Tensor
+    restart: Tensor  # [N] the same of the first frame of an episode to the last one of the episode before; else NaN
 
     def __len__(self) -> int:
         return len(self.index)
@@ -202,7 +121,7 @@ def score(
     index: NDArray[np.int64],  # [N] frames, ascending, whole episodes
     progress: Callable[[int], None] | None = None,  # called with the number of frames that were done
 ) -> Scored:
-    """Look at frames once, in order."""
+    """Read and score frames once, in order."""
     classifier.refuse_cameras(episodes.cameras)
     logits: list[Tensor] = []
     far = np.full(len(index), np.nan, dtype=np.float32)
@@ -213,8 +132,10 @@ def score(
         part = index[start : start + CHUNK]
         frames = episodes.read(part)
         logits.append(classifier.logits({name: torch.from_numpy(values) for name, values in frames.items()}).cpu())
-        own = _jumps([frames[name] for name in classifier.card.cameras], [last.get(n) for n in classifier.card.cameras])
-        far[start : start + len(part)] = own
+        jumps = _jumps(
+            [frames[name] for name in classifier.card.cameras], [last.get(n) for n in classifier.card.cameras]
+        )
+        far[start : start + len(part)] = jumps
         last = {name: values[-1:].copy() for name, values in frames.items()}
         if progress is not None:
             progress(len(part))
@@ -234,12 +155,12 @@ def score(
 
 
 def _jumps(cameras: Sequence[NDArray[np.uint8]], before: Sequence[NDArray[np.uint8] | None]) -> NDArray[np.float32]:
-    """Return ``[N]`` how far each frame is from the one before it; `before` are the last frames of the last part."""
-    found = []
+    """Return the difference ``[N]`` of each frame to the one before; `before` are the last frames of the last part."""
+    differences = []
     for values, last in zip(cameras, before, strict=True):
         joined = np.concatenate([values[:1] if last is None else last, values]).reshape(len(values) + 1, -1)
         # |a - b| of bytes without a wider type: max - min.
         low, high = np.minimum(joined[1:], joined[:-1]), np.maximum(joined[1:], joined[:-1])
-        found.append((high - low).mean(1, dtype=np.float32))
-    largest: NDArray[np.float32] = np.max(found, axis=0)
+        differences.append((high - low).mean(1, dtype=np.float32))
+    largest: NDArray[np.float32] = np.max(differences, axis=0)
     return largest

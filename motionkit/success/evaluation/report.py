@@ -1,4 +1,4 @@
-"""The whole measurement of a classifier: figures, intervals, checks, curves and the worst errors."""
+"""Measurement of a classifier: figures, intervals, checks, curves and the worst errors."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from motionkit.metrics import (
     roc_curve,
 )
 from motionkit.success.classifier import Check, SuccessClassifier
+from motionkit.success.episodes import Episodes
 from motionkit.success.evaluation.checks import Strip, run_checks, verdict, worst_strips
-from motionkit.success.evaluation.data import Episodes, Scored, score
+from motionkit.success.evaluation.data import Scored, score
 from motionkit.tracking import definition
 
 # The figures of a success classifier on held-out frames.
@@ -33,17 +34,15 @@ from motionkit.tracking import definition
 FIGURES = ("auroc", "average_precision", "precision", "recall", "ece")
 """Figures in the order of tables."""
 
-_POINTS = 200
-"""Most points of a curve that are kept."""
-
+_POINTS = 200  # most points of a curve that are kept
 _HISTOGRAM = 20
 
 
 def figures(scored: Scored, threshold: float) -> dict[str, float | int]:
-    """Return ``auroc``, ``average_precision``, ``precision``, ``recall``, ``ece``, ``threshold`` and what is beside.
+    """Return ``auroc``, ``average_precision``, ``precision``, ``recall``, ``ece``, ``threshold`` and others.
 
-    ``accuracy`` is there to be held against ``majority_accuracy``, that of always saying the more frequent label:
-    with few successes it says nothing. ``n`` counts frames, ``positives`` those of label 1.
+    ``accuracy`` is to be compared with ``majority_accuracy``, that of always predicting the more frequent label.
+    ``n`` counts frames, ``positives`` those of label 1.
     """
     p, labels = scored.probabilities, scored.labels
     at = AtThreshold.of(p, labels, threshold)
@@ -64,13 +63,13 @@ def figures(scored: Scored, threshold: float) -> dict[str, float | int]:
 
 
 def intervals(scored: Scored, *, seed: int) -> dict[str, list[float]]:
-    """Return 95 % intervals over episodes by figure; those that cannot be had are left out."""
-    found = episode_interval(scored.probabilities, scored.labels, scored.episode, seed=seed)
-    return {name: list(pair) for name, pair in found.items() if all(map(math.isfinite, pair))}
+    """Return 95 % intervals over episodes by figure, without those that are not finite."""
+    measured = episode_interval(scored.probabilities, scored.labels, scored.episode, seed=seed)
+    return {name: list(pair) for name, pair in measured.items() if all(map(math.isfinite, pair))}
 
 
 def curves(scored: Scored) -> dict[str, Any]:
-    """Return what the charts of a page show: ``roc``, ``pr``, ``reliability`` and ``scores``, JSON-able."""
+    """Return the data of a page's charts: ``roc``, ``pr``, ``reliability`` and ``scores``, JSON-able."""
     p, labels = scored.probabilities, scored.labels
     recall, precision, _ = pr_curve(p, labels)
     bins = Reliability.of(p, labels)
@@ -89,15 +88,15 @@ def curves(scored: Scored) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def heldout_block(found: Mapping[str, float | int], digits: int = 4) -> dict[str, float | int]:
+def heldout_block(values: Mapping[str, float | int], digits: int = 4) -> dict[str, float | int]:
     """Return figures rounded for a document."""
-    return {name: value if isinstance(value, int) else round(value, digits) for name, value in found.items()}
+    return {name: value if isinstance(value, int) else round(value, digits) for name, value in values.items()}
 
 
 def _thinned(x: Tensor, y: Tensor) -> list[list[float]]:
-    """Return points ``[[x, y], ...]``; of many, some that are evenly spread over the curve, with both ends."""
+    """Return points ``[[x, y], ...]``, thinned to `_POINTS` evenly spaced ones with both ends."""
     if len(x) > _POINTS:
-        # By the way along the curve, so that the steep part of an ROC keeps its points.
+        # By arc length, so that the steep part of an ROC keeps its points.
         way = torch.cat([x.new_zeros(1), (x.diff().abs() + y.diff().abs()).cumsum(0)])
         places = torch.searchsorted(way, torch.linspace(0, float(way[-1]), _POINTS, dtype=way.dtype))
         places = places.clamp_max(len(x) - 1).unique()
@@ -114,19 +113,19 @@ _READ = {
     "accuracy": "to be held against the next row",
     "majority_accuracy": "of always saying the more frequent label",
 }
-"""How each figure of the table is read, in its order."""
+"""How to read each figure of the table, in its order."""
 
 _MARKS = {"ok": "ok", "warn": "warning", "fail": "FAIL"}
 
 
 @dataclass(frozen=True)
 class RewardReport:
-    """What was measured."""
+    """Result of a measurement."""
 
     heldout: Mapping[str, float | int]  # figures by name
     ci95: Mapping[str, list[float]]  # 95 % intervals over episodes, of some figures
     checks: tuple[Check, ...]
-    curves: Mapping[str, Any]  # what charts show, JSON-able
+    curves: Mapping[str, Any]  # data of charts, JSON-able
     strips: tuple[Strip, ...]  # the worst errors
 
     @property
@@ -137,10 +136,10 @@ class RewardReport:
     @property
     def sentence(self) -> str:
         """The main figures and the verdict, in a sentence or two."""
-        found = self.heldout
+        values = self.heldout
         return (
-            f"held-out AUROC {found['auroc']:.4f}; at threshold {found['threshold']:.3f} precision "
-            f"{found['precision']:.3f} and recall {found['recall']:.3f}. {self.verdict[:1].upper()}{self.verdict[1:]}"
+            f"held-out AUROC {values['auroc']:.4f}; at threshold {values['threshold']:.3f} precision "
+            f"{values['precision']:.3f} and recall {values['recall']:.3f}. {self.verdict[:1].upper()}{self.verdict[1:]}"
         )
 
     def document(self) -> dict[str, Any]:
@@ -180,12 +179,12 @@ def measure_classifier(
     """Measure a classifier at its own threshold."""
     chosen = np.arange(len(episodes)) if index is None else index
     scored = score(classifier, episodes, chosen, progress)
-    found = figures(scored, classifier.threshold)
+    values = figures(scored, classifier.threshold)
     camera = next(iter(classifier.card.cameras))
     return RewardReport(
-        heldout_block(found),
+        heldout_block(values),
         intervals(scored, seed=seed),
-        run_checks(scored, found, classifier.card, seed=seed),
+        run_checks(scored, values, classifier.card, seed=seed),
         curves(scored),
         worst_strips(scored, episodes, camera, classifier.threshold),
     )

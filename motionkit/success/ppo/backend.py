@@ -1,9 +1,10 @@
-"""PPO by Stable-Baselines3, whose internals are touched here alone."""
+"""PPO by Stable-Baselines3; only this module touches its internals."""
 
 from __future__ import annotations
 
 import warnings
 from collections import deque
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,21 +25,19 @@ _NAMES = {
     "train/entropy_loss": "ppo/negative_entropy", "train/approx_kl": "ppo/kl_nats",
     "train/clip_fraction": "ratio/clip_fraction", "train/explained_variance": "ppo/explained_variance",
 }  # fmt: skip
-_CRITIC = "value_net"
-"""Part of the names of what the critic alone has: its layers and its output."""
-
+_CRITIC = "value_net"  # part of the names of the critic's own parameters: its layers and its output
 _NO_NUMBERS = "Expected parameter "
-"""How torch's distributions begin when a mean, a scale or a logit is not finite."""
+"""Beginning of the error of torch's distributions if a mean, a scale or a logit is not finite."""
 
 
 class Sb3Ppo:
-    """Stable-Baselines3's PPO, one rollout at a time; its state is kept by us, without pickles."""
+    """Stable-Baselines3's PPO, one rollout at a time; its state goes into checkpoints, without pickles."""
 
     def __init__(self, actor: Actor, env: ScoredEnv, settings: PpoSettings) -> None:
         self.actor, self._env = actor, env
         objective, kind = settings.objective, actor.spec.kind
         with warnings.catch_warnings():
-            # It advises to run small networks on the CPU; the device is the user's choice.
+            # It warns of small networks on a GPU; the device is the user's choice.
             warnings.simplefilter("ignore", UserWarning)
             self._ppo = PPO(
                 "MlpPolicy" if kind == "mlp" else "CnnPolicy", env,
@@ -54,14 +53,14 @@ class Sb3Ppo:
         if isinstance(features := actor.network.features_extractor, PixelFeatures):
             features.shift = settings.augment.shift
         self._ppo.set_logger(Logger(folder=None, output_formats=[]))
-        # `PPO.learn` would make these; episodes are counted by the environment here.
+        # `PPO.learn` would make these; here the environment counts episodes.
         self._ppo.ep_info_buffer = deque(maxlen=1)
         self._ppo.ep_success_buffer = deque(maxlen=1)
         self._callback = _Quiet()
         self._callback.init_callback(self._ppo)
 
     def update(self, *, critic_alone: bool = False) -> dict[str, float]:
-        """Gather one rollout and learn from it, or teach the critic alone; returns metrics."""
+        """Gather one rollout and learn from it, or train the critic alone; returns metrics."""
         ppo = self._ppo
         for name, values in ppo.policy.named_parameters():
             values.requires_grad_(_CRITIC in name or not critic_alone)
@@ -77,17 +76,13 @@ class Sb3Ppo:
             raise self._lost() from error
         if not all(bool(values.isfinite().all()) for values in self.actor.network.state_dict().values()):
             raise self._lost()
-        found = {ours: float(ppo.logger.name_to_value[theirs]) for theirs, ours in _NAMES.items()}
+        metrics = {ours: float(ppo.logger.name_to_value[theirs]) for theirs, ours in _NAMES.items()}
         ppo.logger.name_to_value.clear()
-        return {**found, "ppo/environment_steps": float(ppo.num_timesteps)}
+        return {**metrics, "ppo/environment_steps": float(ppo.num_timesteps)}
 
     def _lost(self) -> MotionkitError:
-        rate = self._ppo.learning_rate
-        return out_of_range(
-            "the policy's actions are not finite.",
-            "its network gives no number",
-            float(rate),  # type: ignore[arg-type]
-        )
+        rate: Any = self._ppo.learning_rate
+        return out_of_range("the policy's actions are not finite.", "its network gives no number", float(rate))
 
     def parts(self) -> Parts:
         """Return what a checkpoint holds: weights, Adam, the running episodes, and counters."""
@@ -107,7 +102,7 @@ class Sb3Ppo:
         return State({"seen": torch.from_numpy(seen.copy()), "starts": torch.from_numpy(starts.copy())}, values)
 
     def load_state(self, state: State) -> None:
-        """Put them back, after the running episodes; where these begin anew, so do the observations."""
+        """Put them back, after the running episodes; if these begin anew, so do the observations."""
         ppo = self._ppo
         ppo.num_timesteps, ppo._n_updates = int(state.values["steps"]), int(state.values["updates"])
         if self._env.resumes and "seen" in state.tensors:
@@ -116,7 +111,7 @@ class Sb3Ppo:
 
 
 class _Quiet(BaseCallback):
-    """A callback that does nothing: the loop around `Sb3Ppo.update` does what one would."""
+    """A callback that does nothing; `ppo.train` has the loop around `Sb3Ppo.update`."""
 
     def _on_step(self) -> bool:
         return True

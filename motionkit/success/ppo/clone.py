@@ -1,4 +1,4 @@
-"""Behaviour cloning: an actor learns to do what was done in episodes, before it is trained on a reward."""
+"""Behaviour cloning: an actor learns the actions of episodes, before it is trained on a reward."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Pairs of what was seen and what was done, of episodes that succeed."""
+    """Pairs of observation and action, of successful episodes."""
 
-    episodes: Episodes  # theirs
+    episodes: Episodes
     train: NDArray[np.int64]  # [M] frames to learn from, before their episode's first success
-    val: NDArray[np.int64]  # [V] frames of other episodes, which say when to stop
+    val: NDArray[np.int64]  # [V] frames of other episodes, for early stopping
     actions: NDArray[Any]  # [F, A] float32, or [F] int64 of choices, of all frames of `episodes`
-    states: NDArray[np.float32] | None  # [F, S]; None where the actor reads pictures
+    states: NDArray[np.float32] | None  # [F, S]; None if the actor reads pictures
     notes: tuple[str, ...]  # what was left out
 
     @property
@@ -80,30 +80,31 @@ def open_demonstrations(place: Path, spec: ActorSpec, settings: CloneSettings, *
             fix="give two or more.",
         )  # fmt: skip
     episodes = episodes.chosen(good)
-    # The action of an episode's last row means nothing. After the first success demonstrations wait, and a policy that
-    # learns from that learns to wait.
+    # The action of an episode's last row has no meaning. After the first success demonstrations wait, and a policy
+    # would learn to wait.
     first = np.append(True, episodes.episode[1:] != episodes.episode[:-1])
     reached = np.split(episodes.labels.astype(bool), np.flatnonzero(first)[1:])
-    out = np.append(first[1:], True) | np.concatenate([np.logical_or.accumulate(one) for one in reached])
+    out = np.append(first[1:], True) | np.concatenate([np.logical_or.accumulate(flags) for flags in reached])
     order = sorted(range(len(good)), key=lambda number: stable_hash(f"{seed}/{episodes.records[number].content}"))
-    held = min(len(good) - 1, max(1, round(settings.val_share * len(good))))
-    inside = np.isin(episodes.episode, order[:held])
+    held_out = min(len(good) - 1, max(1, round(settings.val_share * len(good))))
+    inside = np.isin(episodes.episode, order[:held_out])
     actions = episodes.column("action")
     states = episodes.column("state") if spec.kind == "mlp" else None
     if states is None:
         episodes.require_whole()
+    targets: NDArray[Any]
     if spec.choices:
-        choices = actions[:, 0].round().astype(np.int64)
-        if (choices < 0).any() or (choices >= spec.choices).any():
-            raise MotionkitError(f"an action of {place} is none of the environment's {spec.choices} choices.")
-        return Demonstrations(
-            episodes, np.flatnonzero(~inside & ~out), np.flatnonzero(inside & ~out), choices, states, tuple(notes)
-        )
-    clipped = actions.clip(np.array(spec.low, np.float32), np.array(spec.high, np.float32))
-    if far := int((np.abs(clipped - actions).max(1) > 1e-4)[~out].sum()):
-        notes.append(f"{far} of {int((~out).sum())} actions are beyond the environment's limits: the limits are taken.")
+        targets = actions[:, 0].round().astype(np.int64)
+        if (targets < 0).any() or (targets >= spec.choices).any():
+            raise MotionkitError(f"an action of {place} is not one of the environment's {spec.choices} choices.")
+    else:
+        targets = actions.clip(np.array(spec.low, np.float32), np.array(spec.high, np.float32))
+        if far := int((np.abs(targets - actions).max(1) > 1e-4)[~out].sum()):
+            notes.append(
+                f"{far} of {int((~out).sum())} actions are beyond the environment's limits: the limits are taken."
+            )
     return Demonstrations(
-        episodes, np.flatnonzero(~inside & ~out), np.flatnonzero(inside & ~out), clipped, states, tuple(notes)
+        episodes, np.flatnonzero(~inside & ~out), np.flatnonzero(inside & ~out), targets, states, tuple(notes)
     )
 
 
@@ -149,15 +150,12 @@ def _in_words(width: int, choices: int) -> str:
 def clone(actor: Actor, data: Demonstrations, settings: CloneSettings, *, seed: int) -> dict[str, Any]:
     """Train an actor on demonstrations (Pomerleau 1989), in place.
 
-    The loss is the squared error of the mean action in units of half its range, or the cross-entropy of a choice; that
-    of the held-out episodes is looked at after every pass, and the best weights are kept. The spread that the actor
-    explores with then is the held-out error of each number, and no less than `CloneSettings.spread`.
+    The loss is the squared error of the mean action in units of half its range, or the cross-entropy of a choice. The
+    weights with the lowest loss on held-out episodes are kept. The standard deviation of each number for exploration is
+    then its held-out error, at least `CloneSettings.spread`.
 
     Returns:
         ``episodes``, ``pairs``, ``epochs``, ``best_epoch``, ``loss`` and ``before`` (held-out).
-
-    Raises:
-        MotionkitError: The loss is not finite (exit code 1).
     """
     network, rng = actor.network, np.random.default_rng(seed)
     network.set_training_mode(True)
@@ -191,16 +189,16 @@ def _loss(actor: Actor, data: Demonstrations, index: NDArray[np.int64]) -> Tenso
     """Return the loss of each frame ``[M]``."""
     network = actor.network
     seen = torch.as_tensor(data.observed(actor.spec, index), device=network.device)
-    wanted = torch.as_tensor(data.actions[index], device=network.device)
+    target = torch.as_tensor(data.actions[index], device=network.device)
     distribution: Any = network.get_distribution(seen).distribution
     if actor.spec.choices:
-        return F.cross_entropy(distribution.logits, wanted, reduction="none")
-    error: Tensor = (distribution.mean - wanted) / _half(actor)
+        return F.cross_entropy(distribution.logits, target, reduction="none")
+    error: Tensor = (distribution.mean - target) / _half(actor)
     return error.square().mean(-1)
 
 
 def _half(actor: Actor) -> Tensor:
-    """Return half of the range of each number, ``[A]``; 1 where it has no end."""
+    """Return half of the range of each number, ``[A]``; 1 if it is unbounded."""
     low, high = (np.array(side, np.float32) for side in (actor.spec.low, actor.spec.high))
     half = np.where(high - low < 1e6, (high - low) / 2, 1).clip(1e-6)
     return torch.as_tensor(half.astype(np.float32), device=actor.network.device)
@@ -229,9 +227,9 @@ def _pieces(index: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     return [index[start : start + _AT_ONCE] for start in range(0, len(index), _AT_ONCE)]
 
 
-def said_of(found: Mapping[str, Any]) -> str:
-    """Return the sentence about what `clone` did."""
+def clone_sentence(summary: Mapping[str, Any]) -> str:
+    """Return the result of `clone` in a sentence."""
     return (
-        f"cloned {found['episodes']} episodes, {found['pairs']:,} pairs: held-out loss {found['before']:.4f} -> "
-        f"{found['loss']:.4f} in pass {found['best_epoch']} of {found['epochs']}."
+        f"cloned {summary['episodes']} episodes, {summary['pairs']:,} pairs: held-out loss {summary['before']:.4f} -> "
+        f"{summary['loss']:.4f} in pass {summary['best_epoch']} of {summary['epochs']}."
     )

@@ -1,4 +1,4 @@
-"""The guide's ``maniskill_ppo_cnn.yaml``: its keys, and what becomes of each. Imports no torch."""
+"""The guide's ``maniskill_ppo_cnn.yaml``: its keys and the settings that they set. Imports no torch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from typing import Any, Literal
 from motionkit.config import Foreign, interpolate
 from motionkit.errors import MotionkitError
 from motionkit.training.guide_yaml import closed, leaves, reading
-
-# The keys of the reward-model guide's ``maniskill_ppo_cnn.yaml``, and what becomes of each.
-
 
 COMMON: Mapping[str, str] = {
     "algorithm.gamma": "objective.gamma",
@@ -77,16 +74,14 @@ COLLECT_LEFT_OUT: Mapping[str, str] = {
     "reward.data_collection.negative_dir": _PLACE,
     "reward.data_collection.image_keys": "every camera of the environment is kept",
 }
-"""Keys, or whole groups, that do nothing here, each with the reason."""
+"""Keys, or groups, that are ignored, each with the reason."""
 
 SWITCHES = ("reward.use_reward_model", "reward.collect_data")
 
 NULL = {"reward.data_collection.max_positive_trajectories": 0, "reward.data_collection.max_negative_trajectories": 0}
-"""What null means, where it means something."""
+"""Keys that may be null, and the value that null stands for."""
 
-_OWN_ACTOR = ("kind", "width")
-"""Settings of the actor that `reward-collect` trains."""
-
+_OWN_ACTOR = ("kind", "width")  # settings of the actor that `reward-collect` trains
 _REWARD = ("group_name", "use_reward_model", "collect_data", "reward_model", "data_collection")
 
 
@@ -108,7 +103,7 @@ _ACTORS = {"cnn": "pixels", "mlp": "mlp", "mlp_policy": "mlp"}
 
 
 def translate_stage(table: Mapping[str, Any], path: Path, command: Command) -> Foreign | None:
-    """Return what a file of the guide means to a command; see `motionkit.config.Settings.translate`.
+    """Translate a file of the guide for a command; see `motionkit.config.Settings.translate`.
 
     ``use_reward_model`` chooses the reward of `ppo`; ``collect_data`` is what `reward-collect` does.
     """
@@ -116,18 +111,18 @@ def translate_stage(table: Mapping[str, Any], path: Path, command: Command) -> F
     stop = closed(left_out, keys)
     if not any(is_foreign(key) for key, _ in leaves(table, stop)):
         return None
-    # What is left out as a whole may hold references that mean nothing here.
+    # Groups that are ignored may hold references that do not resolve here.
     values = interpolate({key: value for key, value in table.items() if key not in stop}, path)
     flat = dict(leaves({key: values.get(key, value) for key, value in table.items()}, stop))
-    found = _read({key: value for key, value in flat.items() if is_foreign(key)}, path, command)
-    for key, value in flat.items():  # what is motionkit's own wins
+    foreign = _read({key: value for key, value in flat.items() if is_foreign(key)}, path, command)
+    for key, value in flat.items():  # motionkit's settings win
         if not is_foreign(key):
-            found.put(key, value, key)
-    return found
+            foreign.put(key, value, key)
+    return foreign
 
 
 def translate_words(sets: Mapping[str, Any], command: Command) -> Foreign:
-    """Return what the guide's dotted names on the command line mean; see `Settings.translate_sets`."""
+    """Translate the guide's dotted names on the command line; see `Settings.translate_sets`."""
     return _read(sets, None, command)
 
 
@@ -151,21 +146,21 @@ def _read(values: Mapping[str, Any], path: Path | None, command: Command) -> For
         left_out = {**left_out, **{key: "use_reward_model is not true" for key in keys if "reward_model" in key}}
         keys = {key: here for key, here in keys.items() if "reward_model" not in key}
     done.rename(rest, keys, left_out, _fitted)
-    found = done.found
+    foreign = done.found
     if command == "ppo" and SWITCHES[0] in values:
-        found.put("reward.", "success-classifier" if use else "env", SWITCHES[0])
+        foreign.put("reward.", "success-classifier" if use else "env", SWITCHES[0])
         done.read[SWITCHES[0]] = "reward"
-    said = "names of the reward-model guide" if path is None else f"{path} is a config of the reward-model guide;"
-    done.finish(f"{said} read as")
+    source = "names of the reward-model guide" if path is None else f"{path} is a config of the reward-model guide;"
+    done.finish(f"{source} read as")
     if any(key.startswith(("defaults", "env.")) for key in values):
-        found.notes.append(
+        foreign.notes.append(
             "The environment is chosen by --env; without it, it is that of the classifier's data, else reach."
         )
-    return found
+    return foreign
 
 
 def _fitted(key: str, value: Any) -> Any:
-    """Bring a value into the form that it has here."""
+    """Convert a value to motionkit's form."""
     return _ACTORS.get(value, value) if key == "actor.model.model_name" and isinstance(value, str) else value
 
 

@@ -1,4 +1,4 @@
-"""On-policy mining: the classifier learns from what the policy makes of its reward, and goes on rewarding it."""
+"""On-policy mining: the classifier is trained on the policy's own episodes and goes on rewarding it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from motionkit.metrics import AtThreshold
 from motionkit.runs import Run, TrainedOn
 from motionkit.success.classifier import ARTIFACT as CLASSIFIER
 from motionkit.success.classifier import save_classifier
-from motionkit.success.collected import Collected, start_anew
+from motionkit.success.collect import Collected
 from motionkit.success.episodes import Collector, Episodes, open_episodes
 from motionkit.success.evaluation.data import Split
 from motionkit.success.evaluation.report import measure_classifier
@@ -35,12 +35,12 @@ Index = NDArray[np.int64]
 
 
 class Joined:
-    """Frames of several sets, one set after the other; what `motionkit.success.train_settings` reads frames from."""
+    """Frames of several sets, one set after the other; a `motionkit.success.train_data.FrameSet`."""
 
     def __init__(self, sets: Sequence[Episodes]) -> None:
         self._sets = tuple(sets)
-        self._ends = np.cumsum([len(one) for one in sets])
-        self.labels = np.concatenate([one.labels for one in sets])
+        self._ends = np.cumsum([len(episodes) for episodes in sets])
+        self.labels = np.concatenate([episodes.labels for episodes in sets])
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -48,19 +48,19 @@ class Joined:
     def read(self, index: Index) -> Mapping[str, NDArray[np.uint8]]:
         """Return frames ``[M, H, W, 3]`` uint8 by camera; `index` ``[M]`` is in any order."""
         owner = np.searchsorted(self._ends, index, side="right")
-        found: dict[str, NDArray[np.uint8]] = {}
-        for number, one in enumerate(self._sets):
+        frames: dict[str, NDArray[np.uint8]] = {}
+        for number, episodes in enumerate(self._sets):
             mine = np.flatnonzero(owner == number)
-            start = int(self._ends[number]) - len(one)
-            for name, values in one.read(index[mine] - start).items():
-                whole = found.setdefault(name, np.empty((len(index), *values.shape[1:]), np.uint8))
-                whole[mine] = values
-        return found
+            start = int(self._ends[number]) - len(episodes)
+            for name, values in episodes.read(index[mine] - start).items():
+                rows = frames.setdefault(name, np.empty((len(index), *values.shape[1:]), np.uint8))
+                rows[mine] = values
+        return frames
 
 
 @dataclass(frozen=True)
 class MinedParts:
-    """Frames of `Joined` by what they are for, each ascending."""
+    """Frames of `Joined` by part, each ascending."""
 
     train: Index  # learned from
     val: Index  # choose calibration and threshold
@@ -73,31 +73,31 @@ def divide(
     mined: Episodes,  # the policy's own episodes
     *,
     known: int,  # how many of them earlier rounds have seen
-    val_share: float,  # share of mined episodes that are for `Parts.val`: every so many-th, whatever the round
+    val_share: float,  # share of mined episodes in `MinedParts.val`: every 1 / share-th one, in all rounds alike
 ) -> MinedParts:
-    """Say what each frame of ``Joined([collected, mined])`` is for; test episodes of `collected` stay untouched."""
-    every = max(2, round(1 / val_share))
-    held = mined.episode % every == every - 1
+    """Divide the frames of ``Joined([collected, mined])``; test episodes of `collected` are not used."""
+    stride = max(2, round(1 / val_share))
+    held_out = mined.episode % stride == stride - 1
     start = len(collected)
-    own = np.arange(len(mined)) + start
-    # The policy may do again what a test episode shows.
+    places = np.arange(len(mined)) + start
+    # A mined episode may equal a test episode.
     test = set(split.test)
     other = np.array([record.content not in test for record in mined.records], np.bool_)[mined.episode]
     return MinedParts(
-        np.concatenate([split.frames(collected, split.train), own[~held & other]]),
-        np.concatenate([split.frames(collected, split.val), own[held & other]]),
-        own[(mined.episode >= known) & other],
+        np.concatenate([split.frames(collected, split.train), places[~held_out & other]]),
+        np.concatenate([split.frames(collected, split.val), places[held_out & other]]),
+        places[(mined.episode >= known) & other],
     )
 
 
 class HardBatches:
-    """Batches of which a quarter are successes; the others are drawn where the classifier is wrong."""
+    """Batches of which a quarter are successes; the others are drawn by the classifier's probability."""
 
     def __init__(
         self,
         index: Index,  # [N] frames to draw from
         labels: Tensor,  # [N] their labels
-        probabilities: Tensor,  # [N] what the classifier says of them
+        probabilities: Tensor,  # [N] of success, by the classifier
         *,
         size: int,  # frames of a batch
         floor: float,  # a frame without success is drawn in proportion to ``floor + p``
@@ -114,8 +114,8 @@ class HardBatches:
         parts = [
             torch.multinomial(weights, count, replacement=True, generator=generator) for weights, count in self._draws
         ]
-        found: Index = np.sort(self._index[torch.cat(parts)].numpy())
-        return found
+        frames: Index = np.sort(self._index[torch.cat(parts)].numpy())
+        return frames
 
 
 MINED = "mined"
@@ -126,9 +126,8 @@ _logger = logging.getLogger("motionkit.ppo")
 class Miner:
     """Keeps the policy's episodes and trains the classifier on them between stretches of updates.
 
-    A round measures the classifier on the frames of the stretch, which no part of it was trained on, trains it on all
-    frames so far with negatives drawn where it is wrong, and chooses calibration and threshold anew on episodes that
-    are held out.
+    A round measures the classifier on the frames of the stretch, which it was not trained on, trains it on all frames
+    so far with negatives drawn by its probability, and chooses calibration and threshold anew on held-out episodes.
     """
 
     def __init__(
@@ -140,8 +139,8 @@ class Miner:
         seed: int,  # fixes the draws
         device: torch.device,  # where the classifier is
     ) -> None:
-        found = next((one for one in rewards if isinstance(one, SuccessReward)), None)
-        if found is None:
+        reward = next((candidate for candidate in rewards if isinstance(candidate, SuccessReward)), None)
+        if reward is None:
             raise MotionkitError(
                 "--mine has no classifier to train.", why="no reward is one.", fix="--reward success-classifier"
             )
@@ -149,14 +148,14 @@ class Miner:
             raise MotionkitError(
                 f"--mine {settings.rounds} does not fit into {total} updates.", fix="fewer rounds, or more --num-steps."
             )
-        run = run_of(found.place)
+        run = run_of(reward.place)
         if run is None:
             raise MotionkitError(
-                f"{found.place} does not say what it was trained on.",
+                f"{reward.place} does not say what it was trained on.",
                 why="--mine trains the classifier on: what it has learned would be forgotten without its own episodes.",
                 fix="--reward.checkpoint RUN, a run of motionkit reward-train; or leave --mine out.",
             )
-        self.classifier, self._settings, self._seed, self._device = found.classifier, settings, seed, device
+        self.classifier, self._settings, self._seed, self._device = reward.classifier, settings, seed, device
         self.source, self._split = data_of(run, self.classifier.card.dataset)
         self.due = {total * number // (settings.rounds + 1) for number in range(1, settings.rounds + 1)}
         self._collector: Collector | None = None
@@ -165,8 +164,8 @@ class Miner:
     @property
     def rounds(self) -> list[dict[str, float]]:
         """The rounds so far: step, frames, figures before and after."""
-        found: list[dict[str, float]] = self._kept.values["rounds"]
-        return found
+        rounds: list[dict[str, float]] = self._kept.values["rounds"]
+        return rounds
 
     def begin(self, run: Run, environment: Mapping[str, object]) -> Parts:
         """Open the folder of the run that mined episodes go to; returns what a checkpoint holds of it all."""
@@ -174,20 +173,20 @@ class Miner:
         cameras = self.source.episodes.cameras
         self._collector = Collector(run.artifact(MINED), cameras=cameras, environment=environment)
         if run.checkpoint() is None:
-            start_anew(self._collector)
+            self._collector.clear()
         return {MINED: Collected(self._collector), CLASSIFIER: ModelState(self.classifier), "rounds": self._kept}
 
     def watch(self, step: Step, frames: Frames, seeds: NDArray[np.int64]) -> None:
-        """Keep a step of the policy, with the environment's word on success."""
+        """Keep a step of the policy, with the environment's success."""
         assert self._collector is not None
         self._collector.source = f"on-policy, round {len(self.rounds) + 1}"
         self._collector.add(frames, step.success, step.done, seeds=seeds.tolist())
 
     def round(self, step: int) -> dict[str, float]:
-        """Train the classifier on what was mined; returns metrics, none where no episode has ended."""
+        """Train the classifier on mined episodes; returns metrics, none if no episode has ended."""
         assert self._collector is not None
         counts = self._collector.counts
-        episodes = sum(one["trajectories"] for one in counts.values())
+        episodes = sum(count["trajectories"] for count in counts.values())
         known = int(self.rounds[-1]["episodes"]) if self.rounds else 0
         if episodes == known:
             _logger.warning("no episode has ended since the last round of mining: it is left out.")
@@ -200,9 +199,9 @@ class Miner:
         )
         self.classifier.network.eval()
         labels = torch.from_numpy(joined.labels)
-        said = self.classifier.calibrated(all_logits(seen, np.arange(len(joined))))
-        paid = AtThreshold.of(said[parts.fresh], labels[parts.fresh], self.classifier.threshold)
-        self._train(seen, labels, said, parts.train, step)
+        probabilities = self.classifier.calibrated(all_logits(seen, np.arange(len(joined))))
+        paid = AtThreshold.of(probabilities[parts.fresh], labels[parts.fresh], self.classifier.threshold)
+        self._train(seen, labels, probabilities, parts.train, step)
         chosen = choose(
             all_logits(seen, parts.val), labels[parts.val], ThresholdSettings(),
             learning_rate=self._settings.learning_rate,
@@ -230,7 +229,7 @@ class Miner:
         return metrics
 
     def _train(
-        self, seen: Images, labels: torch.Tensor, said: torch.Tensor, index: NDArray[np.int64], step: int
+        self, seen: Images, labels: torch.Tensor, probabilities: torch.Tensor, index: NDArray[np.int64], step: int
     ) -> None:
         settings, network = self._settings, self.classifier.network
         frozen = nn.ModuleList(network.backbones()) if self.classifier.card.frozen else None
@@ -238,7 +237,7 @@ class Miner:
         rate = cosine_rate(optim.learning_rate, _WARMUP, settings.steps, _FINAL)
         learner = Learner(self.classifier, optim, rate, frozen=frozen)
         batches = HardBatches(
-            index, labels[index], said[index], size=settings.batch_size, floor=settings.floor,
+            index, labels[index], probabilities[index], size=settings.batch_size, floor=settings.floor,
             name=f"ppo/mine/{self._seed}/{step}",
         )  # fmt: skip
         network.train()
@@ -259,7 +258,7 @@ class Miner:
         report = measure_classifier(
             self.classifier, episodes, self._split.frames(episodes, self._split.test), seed=self._seed
         )
-        # A checkpoint holds weights and calibration; the rest of the card is put in again here.
+        # A checkpoint holds weights and calibration only; the rest of the card is set here.
         step = self._before + self._settings.steps * len(self.rounds)
         self.classifier.update(checks=report.checks, heldout=dict(report.heldout), step=step)
         assert self._collector is not None
@@ -281,9 +280,9 @@ class Miner:
     def table(self) -> dict[str, Any]:
         """Return the rounds as a table for people."""
         rows = [
-            [str(place), f"{one['step']:.0f}", f"{one['frames']:,.0f}", f"{one['positives']:,.0f}",
-             f"{one['precision']:.3f}", f"{one['recall']:.3f}", f"{one['threshold']:.3f}"]
-            for place, one in enumerate(self.rounds, 1)
+            [str(number), f"{row['step']:.0f}", f"{row['frames']:,.0f}", f"{row['positives']:,.0f}",
+             f"{row['precision']:.3f}", f"{row['recall']:.3f}", f"{row['threshold']:.3f}"]
+            for number, row in enumerate(self.rounds, 1)
         ]  # fmt: skip
         columns = ["round", "after update", "frames mined", "successes"]
         columns += ["precision before", "recall before", "threshold"]

@@ -1,4 +1,4 @@
-"""An environment as Stable-Baselines3 steps it, with rewards of our own and a count of true and predicted success."""
+"""An environment as Stable-Baselines3 steps it, with motionkit's rewards and counts of true and predicted success."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIX = "put joints [T, J, 3] in metres, Y up, J = 22 or 21, and fps into the inf
 def motion_of(info: Mapping[str, Any]) -> MotionBatch:
     """Return the motion in the info of an episode's last step.
 
-    That is ``joints`` ``[T, J, 3]`` in metres, Y up: J = 22 as HumanML3D, 21 as KIT; and ``fps``, 20 without.
+    ``joints`` are ``[T, J, 3]`` in metres, Y up: J = 22 as HumanML3D, 21 as KIT; ``fps`` is 20 by default.
     """
     given = info.get("joints")
     if given is None:
@@ -38,9 +38,7 @@ def motion_of(info: Mapping[str, Any]) -> MotionBatch:
     if body is None or joints.shape[-1] != 3 or len(joints) < 2 or not np.isfinite(joints).all():
         raise MotionkitError(f"the joints of an episode are {list(joints.shape)}, or not finite.", fix=_FIX, code=1)
     features = joints_to_features(torch.from_numpy(joints), body, target=body is HUMANML)[None]
-    return MotionBatch(
-        features, torch.tensor([features.shape[1]]), skeleton=body, fps=float(info.get("fps", 20.0))
-    )  # fmt: skip
+    return MotionBatch(features, torch.tensor([features.shape[1]]), skeleton=body, fps=float(info.get("fps", 20.0)))
 
 
 PREDICTED = "success"
@@ -101,22 +99,22 @@ class Scorer:
                 value = self._moved(term.reward, step)
             self._sums.setdefault(f"reward/{term.reward.name}/mean", []).append(float(value.mean()))
             total += np.float32(term.weight) * value
-        # A copy: stable-baselines3 adds the critic's value to what it is given, where an episode is cut.
+        # A copy: stable-baselines3 adds the critic's value to the rewards in place, if an episode is truncated.
         self._totals.append(total.copy())
         return total, predicted
 
     def take_means(self) -> dict[str, float]:
-        """Return figures of the sum and the mean of each reward since the last call, by metric name."""
-        found = {name: float(np.mean(values)) for name, values in self._sums.items()}
+        """Return figures of the total, and the mean of each reward, since the last call, by metric name."""
+        metrics = {name: float(np.mean(values)) for name, values in self._sums.items()}
         if self._totals:
             total = np.stack(self._totals)
             spread = {"mean": total.mean(), "std": total.std(), "min": total.min(), "max": total.max()}
-            found |= {f"reward/{name}": float(value) for name, value in spread.items()}
+            metrics |= {f"reward/{name}": float(value) for name, value in spread.items()}
         self._sums, self._totals = {}, []
-        return found
+        return metrics
 
     def state(self) -> NDArray[np.bool_]:
-        """Return what the next score depends on."""
+        """Return the steps that k-of-n remembers."""
         return self._paid.copy()
 
     def load_state(self, state: NDArray[np.bool_]) -> None:
@@ -126,17 +124,17 @@ class Scorer:
     def _look(self, reward: Reward, frames: Frames) -> RewardScores:
         several = getattr(reward, "score_cameras", None)
         if several is not None:
-            found: RewardScores = several(
+            scores: RewardScores = several(
                 {name: torch.from_numpy(np.ascontiguousarray(value)).to(self._device) for name, value in frames.items()}
             )
-            return found
+            return scores
         # [N, H, W, 3] -> [N, 1, H, W, 3]: each frame is a sequence of one.
         first = torch.from_numpy(np.ascontiguousarray(frames[self._cameras[0]]))
         pictures = first[:, None].to(self._device)
         lengths = torch.ones(len(pictures), dtype=torch.int64, device=self._device)
         with torch.no_grad():
-            found = reward.score(FrameBatch(pictures, lengths), self._prompts)
-        return found
+            scores = reward.score(FrameBatch(pictures, lengths), self._prompts)
+        return scores
 
     def _predicted(self, scores: RewardScores) -> Flags:
         seen = scores.parts.get(PREDICTED)
@@ -155,7 +153,7 @@ class Scorer:
         return value.astype(np.float32)
 
     def _moved(self, reward: Reward, step: Step) -> Floats:
-        """Score the motions of the episodes that end with this step; others get nothing."""
+        """Score the motions of the episodes that end with this step; others get 0."""
         value = np.zeros(len(self._prompts), np.float32)
         for copy in np.flatnonzero(step.done).tolist():
             motion = motion_of(step.infos[copy])
@@ -172,7 +170,7 @@ class Scorer:
 
 
 def refuse_unreadable(name: str, reads: str, environment: Any) -> None:
-    """Refuse a reward that cannot read what an environment shows."""
+    """Refuse a reward that reads images for an environment without a camera."""
     if reads == "image" and not environment.cameras:
         raise MotionkitError(
             f"the reward {name} reads images, and the environment has no camera.",
@@ -181,7 +179,7 @@ def refuse_unreadable(name: str, reads: str, environment: Any) -> None:
 
 
 Watch = Callable[[Step, Frames, NDArray[np.int64]], None]
-"""Called after each step, before any restart, with what it brought, the frames after it and the episodes' seeds."""
+"""Called after each step, before any reset, with its result, the frames after it and the episodes' seeds."""
 
 _PURPOSE = "train"
 
@@ -189,8 +187,8 @@ _PURPOSE = "train"
 class ScoredEnv(VecEnv):
     """Steps, scores and restarts the copies of an environment.
 
-    A reward looks at the state after the action. Where an episode ends, that is still its own last state: the next
-    episode begins afterwards, and the observation of the last state goes along as ``terminal_observation``.
+    A reward reads the state after the action, also at the end of an episode: the next episode begins afterwards, and
+    the observation of the last state is in the info as ``terminal_observation``.
     """
 
     def __init__(
@@ -244,8 +242,8 @@ class ScoredEnv(VecEnv):
 
     def take_finished(self) -> list[tuple[bool, bool]]:
         """Return the finished episodes since the last call."""
-        found, self.finished = self.finished, []
-        return found
+        finished, self.finished = self.finished, []
+        return finished
 
     def _begin(self, copies: NDArray[np.int64]) -> None:
         seeds = start_seeds(_PURPOSE, self._seed, self.episodes, len(copies))
@@ -254,8 +252,8 @@ class ScoredEnv(VecEnv):
         self.episodes += len(copies)
         self._true[copies] = self._predicted[copies] = False
 
-    def _frames(self, wanted: bool) -> Frames:
-        return self._environment.frames() if wanted else {}
+    def _frames(self, draw: bool) -> Frames:
+        return self._environment.frames() if draw else {}
 
     def _observe(self, frames: Frames) -> NDArray[Any]:
         return observation(self._spec, self._environment.states(), frames).copy()
@@ -280,8 +278,9 @@ class ScoredEnv(VecEnv):
             return
         self._true[:], self._predicted[:], self._starts[:] = arrays["true"], arrays["predicted"], arrays["seeds"]
         self._scorer.load_state(arrays["paid"])
-        own = {name.removeprefix("environment."): value for name, value in arrays.items() if "." in name}
-        self._environment.set_state(own)
+        self._environment.set_state(
+            {name.removeprefix("environment."): value for name, value in arrays.items() if "." in name}
+        )
 
     @property
     def resumes(self) -> bool:

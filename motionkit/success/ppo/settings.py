@@ -31,7 +31,7 @@ from motionkit.success.actor_settings import ActorSettings
 from motionkit.success.environments.tasks import as_recorded
 from motionkit.success.ppo.guide import Command, is_foreign, translate_stage, translate_words
 
-# The environment that the inputs of a command come from: its default, instead of another task.
+# The environment of a command's inputs, which is its default.
 
 
 _REWARD = "success-classifier"
@@ -45,9 +45,9 @@ _MANIFESTS = ("manifest.json", "meta/motionkit.json")  # of episodes, and of tho
 def environment_of_inputs(
     model: type[BaseModel],  # settings of the command
     layers: Sequence[Layer],  # files, variables and the choices of the command line, lowest first
-    typed: Mapping[str, Sequence[str]],  # the command line's options, each with what stands behind it
+    typed: Mapping[str, Sequence[str]],  # the command line's options, each with its values
 ) -> Layer | None:
-    """Return the environment of the actor or the classifier that is named; None where ``--env`` chooses one."""
+    """Return the environment of the actor or the classifier that is named; None if ``--env`` chooses one."""
     if _chosen(model, layers, "env") is not None:
         return None
     actor = "init" if "init" in model.model_fields else "policy"
@@ -56,7 +56,7 @@ def environment_of_inputs(
         return _layer(model, table, place)
     if "reward" in slots_of(model):
         chosen = _chosen(model, layers, "reward") or [_REWARD]
-        if any(str(one).partition("=")[0] == _REWARD for one in chosen):
+        if any(str(name).partition("=")[0] == _REWARD for name in chosen):
             flags = ("--reward.checkpoint", f"--reward.{_REWARD}.checkpoint")
             place = _given(layers, typed, ("reward", "checkpoint"), *flags)
             place = place or _given(layers, typed, ("reward", _REWARD, "checkpoint")) or _newest()
@@ -68,7 +68,7 @@ def environment_of_inputs(
 def usual_settings(
     command: str, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]
 ) -> Preset | None:
-    """Return what an environment replaces defaults of a command with; see `Settings.preset_of`."""
+    """Return the defaults of a command for an environment; see `Settings.preset_of`."""
     policy, env = given.get("policy"), given.get("env")
     kind = policy.get("kind") if isinstance(policy, Mapping) else None
     for model in options.get("env", ()):
@@ -82,7 +82,7 @@ def usual_settings(
 
 
 def with_recorded_environment(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings of a run with the environment that they meant when they were recorded."""
+    """Return the settings of a run with the environment as it was when they were recorded."""
     env = table.get("env")
     return {**table, "env": dict(as_recorded(env))} if isinstance(env, Mapping) else table
 
@@ -97,17 +97,17 @@ def _layer(model: type[BaseModel], table: Mapping[str, Any], place: str) -> Laye
 
 
 def _chosen(model: type[BaseModel], layers: Sequence[Layer], name: str) -> list[Any] | None:
-    """Return what fills a slot; None where no layer says."""
-    slot, found = slots_of(model)[name], None
+    """Return the choices for a slot; None if no layer has any."""
+    slot, chosen = slots_of(model)[name], None
     for layer in layers:
-        wanted, table = split_choice(slot, layer.table.get(name))
+        words, table = split_choice(slot, layer.table.get(name))
         tables = [word for word, value in table.items() if isinstance(value, Mapping)] if slot.many else []
-        found = wanted or (tables if layer.from_file and tables else found)
-    return found
+        chosen = words or (tables if layer.from_file and tables else chosen)
+    return chosen
 
 
 def _given(layers: Sequence[Layer], typed: Mapping[str, Sequence[str]], path: tuple[str, ...], *flags: str) -> str:
-    """Return the text of an option; empty where it was not given."""
+    """Return the text of an option; empty if it was not given."""
     for flag in flags:
         if words := typed.get(flag):
             return words[-1]
@@ -121,7 +121,7 @@ def _given(layers: Sequence[Layer], typed: Mapping[str, Sequence[str]], path: tu
 
 
 def _of_run(place: Path) -> Mapping[str, Any] | None:
-    """Return the environment in the settings of a run; None where `place` is not a run of an environment."""
+    """Return the environment in the settings of a run; None if `place` is not a run with one."""
     from motionkit.runs import peek  # it loads numpy
 
     try:
@@ -132,7 +132,7 @@ def _of_run(place: Path) -> Mapping[str, Any] | None:
 
 
 def _of_episodes(place: Path) -> Mapping[str, Any] | None:
-    """Return the environment that episodes were collected in; None where it is not known."""
+    """Return the environment that episodes were collected in; None if it is not known."""
     for path in (place.expanduser() / name for name in _MANIFESTS):
         if path.is_file():
             table = read_json(path, dict).get("environment")
@@ -141,20 +141,20 @@ def _of_episodes(place: Path) -> Mapping[str, Any] | None:
 
 
 def _of_classifier(place: Path) -> Mapping[str, Any] | None:
-    """Return the environment that a classifier's frames were made with; None where it is not known."""
+    """Return the environment of a classifier's frames; None if it is not known."""
     from motionkit.runs import find_model
 
     folder = place.expanduser()
     try:
-        found = find_model(folder.parent if folder.is_file() else folder, _ARTIFACT, _DOCUMENT)
-    except MotionkitError:  # said when the classifier is opened
+        model = find_model(folder.parent if folder.is_file() else folder, _ARTIFACT, _DOCUMENT)
+    except MotionkitError:  # reported when the classifier is opened
         return None
-    table = None if found is None else read_json(found.document, dict).get("environment")
+    table = None if model is None else read_json(model.document, dict).get("environment")
     return as_recorded(table) if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
 
 
 def _newest() -> str:
-    """Return the newest finished run with a classifier; empty where there is none."""
+    """Return the newest finished run with a classifier; empty without one."""
     from motionkit.runs import newest_with
 
     return str(newest_with(_TRAINED, Path(_ARTIFACT, _DOCUMENT)) or "")
@@ -300,17 +300,17 @@ class ActingSettings(TrainerSettings):
 
     @classmethod
     def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
-        """Return what the environment replaces defaults with; see `Settings.preset_of`."""
+        """Return the environment's defaults; see `Settings.preset_of`."""
         return usual_settings(cls.command, given, options)
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with the environment that they meant; see `Translated.recorded`."""
+        """Return a run's settings with the environment of then; see `Translated.recorded`."""
         return with_recorded_environment(table)
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
-        """Return what the guide's ``maniskill_ppo_cnn.yaml`` means; see `Settings.translate`."""
+        """Translate the guide's ``maniskill_ppo_cnn.yaml``; see `Settings.translate`."""
         return translate_stage(table, path, cls.command)
 
     @classmethod
@@ -320,7 +320,7 @@ class ActingSettings(TrainerSettings):
 
     @classmethod
     def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
-        """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
+        """Translate the guide's dotted names; see `Settings.translate_sets`."""
         return translate_words(sets, cls.command)
 
 
@@ -350,22 +350,24 @@ class PpoSettings(ActingSettings):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        seen = [one for one in self.reward if reads_of(one.kind, plugins.get(one.kind, one.name)) == "image"]
-        found = {f"reward.{chosen.name}.mode": "ppo scores frame by frame; --reward-mode says when" for chosen in seen}
+        seen = [
+            reward for reward in self.reward if reads_of(reward.kind, plugins.get(reward.kind, reward.name)) == "image"
+        ]
+        idle = {f"reward.{chosen.name}.mode": "ppo scores frame by frame; --reward-mode says when" for chosen in seen}
         if not seen:
-            found |= dict.fromkeys(("scoring.mode", "scoring.k", "scoring.n"), "no reward looks at images")
-            found |= dict.fromkeys(("alarm.gap", "alarm.window", "alarm.stop"), "no reward predicts success")
+            idle |= dict.fromkeys(("scoring.mode", "scoring.k", "scoring.n"), "no reward looks at images")
+            idle |= dict.fromkeys(("alarm.gap", "alarm.window", "alarm.stop"), "no reward predicts success")
         if self.init is None:
-            found |= {f"clone.{name}": "--init names no episodes" for name in CloneSettings.model_fields}
+            idle |= {f"clone.{name}": "--init names no episodes" for name in CloneSettings.model_fields}
         if self.policy.kind != "pixels" and self.init is None:
-            found["augment.shift"] = "--policy is not pixels"
-        return {**super().idle(), **FLOAT32, **found}
+            idle["augment.shift"] = "--policy is not pixels"
+        return {**super().idle(), **FLOAT32, **idle}
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with the environment that they meant; see `Translated.recorded`.
+        """Return a run's settings with the environment of then; see `Translated.recorded`.
 
-        Runs that are older than cloning and moved pictures had neither.
+        Older runs had neither cloning nor shifted pictures.
         """
         before = {} if table.get("init") is None else {"critic": 0, "spread": 0.2}
         later = {"augment": {"shift": 0}, "clone": CloneSettings(**before).model_dump(mode="json")}

@@ -25,7 +25,7 @@ from motionkit.success.environments.tasks import as_recorded
 from motionkit.success.episodes import ARTIFACT as EPISODES
 from motionkit.success.episodes import is_episodes, task_of
 from motionkit.success.ppo.backend import Sb3Ppo
-from motionkit.success.ppo.clone import Demonstrations, clone, open_demonstrations, said_of
+from motionkit.success.ppo.clone import Demonstrations, clone, clone_sentence, open_demonstrations
 from motionkit.success.ppo.mining import Miner
 from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term, refuse_unreadable
 from motionkit.success.ppo.settings import STEPS, CloneSettings, PpoSettings
@@ -43,24 +43,23 @@ _HALF = 0.5
 class SuccessAlarm:
     """Compares true and predicted success of the newest episodes.
 
-    A policy that pleases the reward without fulfilling the task is seen by it: the reward predicts more success than
-    there is (reward hacking). A reward that misses much of the true success is seen as well. Where success is rare,
-    neither makes a gap: then it counts that, beyond doubt, fewer than half of the episodes that succeed are seen, or
-    fewer than half of those that are taken for successes are some.
+    It fires if the reward predicts more success than there is (reward hacking), or misses much of the true success. If
+    success is rare, neither makes a gap; then it fires if, with 95 % confidence, recall or precision of the predicted
+    success is below a half.
     """
 
     def __init__(self, gap: float, window: int) -> None:
         self._gap, self._newest = gap, deque[tuple[bool, bool]](maxlen=window)
         self.fired_at = 0  # step in which it fired first; 0 before
         self.at = (0.0, 0.0)  # true and predicted success then
-        self.why = ""  # what was wrong then, in words
+        self.why = ""  # the reason, in words
 
     def add(self, episodes: Iterable[tuple[bool, bool]]) -> None:
         """Count finished episodes, ``(true, predicted)`` each."""
         self._newest.extend(episodes)
 
     def forget(self) -> None:
-        """Count anew: the reward is another one now."""
+        """Drop all episodes, as the reward has changed."""
         self._newest.clear()
 
     @property
@@ -70,7 +69,7 @@ class SuccessAlarm:
         return sum(true for true, _ in self._newest) / count, sum(seen for _, seen in self._newest) / count
 
     def wrong(self) -> str:
-        """Return what is wrong with the newest episodes, in words; empty where nothing is."""
+        """Return the fault of the newest episodes, a sentence; empty if there is none."""
         if len(self._newest) < _FEWEST:
             return ""
         true, predicted = self.rates
@@ -78,15 +77,15 @@ class SuccessAlarm:
             return "the policy learns what pleases the reward, not the task."
         if true - predicted > self._gap:
             return "the reward misses much of it."
-        both = sum(one and seen for one, seen in self._newest)
-        if _below_half(both, sum(one for one, _ in self._newest)):
+        both = sum(succeeded and seen for succeeded, seen in self._newest)
+        if _below_half(both, sum(succeeded for succeeded, _ in self._newest)):
             return "the reward sees fewer than half of the episodes that succeed."
         if _below_half(both, sum(seen for _, seen in self._newest)):
             return "fewer than half of the episodes that the reward takes for successes are some."
         return ""
 
     def check(self, step: int) -> bool:
-        """Return whether something is wrong; the first time is kept."""
+        """Return whether it fires; the first time is recorded."""
         why = self.wrong()
         if why and not self.fired_at:
             self.fired_at, self.at, self.why = step, self.rates, why
@@ -114,7 +113,7 @@ class SuccessAlarm:
 
 
 def _below_half(hits: int, count: int) -> bool:
-    """Return whether a rate is below a half with its whole 95 % interval."""
+    """Return whether the 95 % interval of a rate is below a half."""
     return count > 0 and rate_interval(hits, count)[1] < _HALF
 
 
@@ -123,11 +122,11 @@ _MILLISECONDS, _LAST = 80, 800
 
 
 def write_films(folder: Path, episodes: Episodes) -> None:
-    """Write the films of episodes and ``films.json``, which says how each ended."""
+    """Write the films of episodes, and ``films.json`` with their success."""
     if not episodes.films:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    said = []
+    records = []
     for number, film in enumerate(episodes.films):
         name = f"{number}.webp"
         factor = max(1, _SHOWN // max(film.shape[1:3]))
@@ -137,18 +136,17 @@ def write_films(folder: Path, episodes: Episodes) -> None:
         frames[0].save(data, "WEBP", save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=80)
         write_bytes_atomic(folder / name, data.getvalue())
         predicted = None if episodes.predicted is None else bool(np.asarray(episodes.predicted)[number])
-        said.append({"file": name, "success": bool(episodes.success[number]), "predicted": predicted})
-    write_bytes_atomic(folder / "films.json", (json.dumps(said, indent=2) + "\n").encode())
+        records.append({"file": name, "success": bool(episodes.success[number]), "predicted": predicted})
+    write_bytes_atomic(folder / "films.json", (json.dumps(records, indent=2) + "\n").encode())
 
 
 def compare_environments(
-    # ``spec`` of the environment that the classifier's frames were made with; empty where it is not known
-    trained: Mapping[str, Any],
-    own: Mapping[str, Any],  # that of this run
+    trained: Mapping[str, Any],  # ``spec`` of the environment of the classifier's frames; empty if it is not known
+    present: Mapping[str, Any],  # that of this run
     place: str,  # where the classifier is from
 ) -> str:
-    """Return what a user should know of a classifier in an environment; empty where it is the one of its data."""
-    theirs, here = task_of(trained), task_of(own)
+    """Return a note for the user if a classifier's frames are of another environment; else an empty text."""
+    theirs, here = task_of(trained), task_of(present)
     if theirs and theirs != here:
         words = ["--env", str(trained["name"]), *(("--env.id", str(trained["id"])) if trained.get("id") else ())]
         raise MotionkitError(
@@ -158,13 +156,16 @@ def compare_environments(
         )
     if not theirs:
         return f"it is not known what environment the classifier of {place} was trained on: this run's is {here}."
-    trained, own = as_recorded(trained), as_recorded(own)
-    odd = [f"{key} {trained[key]}, not {own[key]}" for key in trained if key in own and trained[key] != own[key]]
+    trained, present = as_recorded(trained), as_recorded(present)
+    odd = [
+        f"{key} {value}, not {present[key]}"
+        for key, value in trained.items()
+        if key in present and value != present[key]
+    ]
     return f"the classifier's frames were made with other options of {here}: {'; '.join(odd)}." if odd else ""
 
 
-_LEARNED = 0.5
-"""Success from which it is said so."""
+_LEARNED = 0.5  # least success for the verdict that the policy learned the task
 
 
 def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:
@@ -173,15 +174,15 @@ def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:
     before, after = success["before"], success["after"]
     if low > 0:
         head = "the policy learned the task: " if after >= _LEARNED else ""
-        said = f"{head}true success rose from {before:.0%} to {after:.0%}."
+        sentence = f"{head}true success rose from {before:.0%} to {after:.0%}."
     elif high < 0:
-        said = f"the policy got worse: true success fell from {before:.0%} to {after:.0%}."
+        sentence = f"the policy got worse: true success fell from {before:.0%} to {after:.0%}."
     else:
-        said = f"true success went from {before:.0%} to {after:.0%}, which is no more than chance."
+        sentence = f"true success went from {before:.0%} to {after:.0%}, which is no more than chance."
     if alarm.fired_at:
         true, predicted = alarm.at
-        said += f" The alarm fired in step {alarm.fired_at}: {true:.0%} true, {predicted:.0%} predicted success."
-    return said
+        sentence += f" The alarm fired in step {alarm.fired_at}: {true:.0%} true, {predicted:.0%} predicted success."
+    return sentence
 
 
 _logger = logging.getLogger("motionkit.ppo")
@@ -193,8 +194,8 @@ FILMS, FILMS_BEFORE = "films", "films-before"
 class PpoTrainer:
     """Trains an actor; see `motionkit.training.base.Trainer`.
 
-    A step is a rollout of every copy of the environment and the passes over it. The actor that was best on watched
-    starts, by true success where the environment tells it, is kept beside the last one.
+    A step is a rollout of every copy of the environment and the passes over it. The actor with the highest true success
+    from watched starts is kept, and the last one.
     """
 
     unshared: ClassVar[str] = (
@@ -254,16 +255,16 @@ class PpoTrainer:
                     fix=f"leave it out, or --init {settings.init / EPISODES}, where it has them.",
                 )
             self.actor.spec.require_fit(self.environment, str(settings.init))
-            own, asked = (self.actor.spec.kind, self.actor.spec.width), (settings.policy.kind, settings.policy.width)
-            if asked not in (own, (ActorSettings().kind, ActorSettings().width)):
+            shape, policy = self.actor.spec, settings.policy
+            if policy not in (ActorSettings(kind=shape.kind, width=shape.width), ActorSettings()):
                 self.notes.append(
-                    f"the policy is a {own[0]} of width {own[1]}, as {settings.init} is; that of policy.kind and "
-                    f"policy.width, {asked[0]} of width {asked[1]}, has no effect."
+                    f"the policy is a {shape.kind} of width {shape.width}, as {settings.init} is; that of policy.kind "
+                    f"and policy.width, {policy.kind} of width {policy.width}, has no effect."
                 )
         steps = settings.run.num_steps or STEPS[self.actor.spec.kind]
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
-        named = {f"reward.{one.name}": term.reward for one, term in zip(settings.reward, self.terms, strict=True)}
-        self.inputs = inputs_of(named, {f"reward.{one.name}": one for one in settings.reward})
+        named = {f"reward.{choice.name}": term.reward for choice, term in zip(settings.reward, self.terms, strict=True)}
+        self.inputs = inputs_of(named, {f"reward.{choice.name}": choice for choice in settings.reward})
         if self.demonstrations is not None:
             self.inputs["init"] = self.demonstrations.fingerprint
         elif settings.init is not None:
@@ -324,7 +325,7 @@ class PpoTrainer:
         save_actor(run.artifact(ARTIFACT), self.actor, tensors=False)
 
         def step_fn(step: int) -> Mapping[str, float]:
-            # After cloning the critic knows nothing yet: it learns first, and the actor stays
+            # After cloning the critic is untrained: it learns first, and the actor stays.
             alone = self.demonstrations is not None and step <= settings.clone.critic
             metrics = {**self.learner.update(critic_alone=alone), **self.scorer.take_means()}
             finished = self.env.take_finished()
@@ -338,13 +339,13 @@ class PpoTrainer:
                     _logger.warning("%s", _parted(alarm))
             if self.miner is not None and step in self.miner.due:
                 metrics |= self.miner.round(step)
-                # The classifier is another one now: rates under the old one are no sign of gaming
+                # The classifier has changed: rates under the old one are not a sign of reward hacking.
                 alarm.forget()
-            every = settings.heldout.every
-            if every and (step % every == 0 or step == settings.run.num_steps):
+            interval = settings.heldout.every
+            if interval and (step % interval == 0 or step == settings.run.num_steps):
                 watched = float(self._held_out("watch", settings.heldout.watched).success.mean())
                 metrics["success/watched"] = watched
-                # Of equal rates the later one: it has seen more.
+                # Of equal rates the later one, which was trained longer.
                 best.offer(watched + _LATER * step, step, self.actor.tensors())
             return metrics
 
@@ -363,17 +364,17 @@ class PpoTrainer:
         return {**self._finish(start.values, after, alarm, best.step), **mined}
 
     def _clone(self) -> dict[str, Any]:
-        """Clone the episodes of ``--init``; returns what is kept of it."""
+        """Clone the episodes of ``--init``; returns a summary for the checkpoint."""
         if self.demonstrations is None:
             return {}
-        found = clone(self.actor, self.demonstrations, self.settings.clone, seed=self.settings.seed)
-        _logger.info("%s", said_of(found))
-        return {"clone": found}
+        summary = clone(self.actor, self.demonstrations, self.settings.clone, seed=self.settings.seed)
+        _logger.info("%s", clone_sentence(summary))
+        return {"clone": summary}
 
     def _held_out(self, purpose: str, episodes: int, *, films: int = 0) -> Episodes:
-        """Run deterministic episodes in an environment of their own, so that those of training go on."""
+        """Run deterministic episodes in another environment, so that those of training go on."""
         settings = self.settings
-        # As many copies as there are episodes at most
+        # At most as many copies as episodes.
         other = open_environment(settings.env, min(settings.episodes.num_envs, episodes))
         scorer = Scorer(self.terms, settings.scoring, other.num_envs, tuple(other.cameras), self.device)
         try:
@@ -390,19 +391,19 @@ class PpoTrainer:
 
     def _finish(self, before: Mapping[str, Any], after: Episodes, alarm: SuccessAlarm, step: int) -> dict[str, object]:
         success = change_of(np.array(before["success"], np.bool_), after.success, self.settings.seed)
-        found: dict[str, object] = {"success": success}
+        measured: dict[str, object] = {"success": success}
         heldout = {"success/true": success}
         if after.predicted is not None:
             predicted = change_of(np.array(before["predicted"], np.bool_), after.predicted, self.settings.seed)
-            found["predicted_success"] = heldout["success/predicted"] = predicted
-        said = verdict(success, alarm)
+            measured["predicted_success"] = heldout["success/predicted"] = predicted
+        sentence = verdict(success, alarm)
         before_it = " Before is the policy that was cloned." if "clone" in before else ""
         if "clone" in before:
-            found["clone"] = before["clone"]
-        _logger.info("%s", said)
+            measured["clone"] = before["clone"]
+        _logger.info("%s", sentence)
         count = len(after.success)
         return {
-            **found,
+            **measured,
             "heldout": heldout,
             "measured_on": f"{count:,} deterministic episodes from starts that training does not use, the same before "
             f"and after. The interval is a 95 % bootstrap over episodes.{before_it}",
@@ -412,7 +413,7 @@ class PpoTrainer:
                 result_table(results(heldout), f"Share of {count:,} held-out episodes that succeed"),
                 *([self.miner.table()] if self.miner is not None and self.miner.rounds else []),
             ],
-            "verdict": said,
+            "verdict": sentence,
             "best_step": step,
         }
 

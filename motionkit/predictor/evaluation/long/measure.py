@@ -19,19 +19,19 @@ from motionkit.predictor.evaluation.baselines import Extrapolation
 from motionkit.predictor.evaluation.measure import Body, predict_checked
 from motionkit.predictor.policy import MplPredictor
 
-# What a motion is like some time after its start: how it moves, slides, goes and stands.
+# Movement, slide, speed and height of motions some time after their start.
 
 
 SPAN = 2.0
 """Seconds up to a time over which a motion is measured: two periods of the slowest movement, half a hertz."""
 
 FEWEST = 3
-"""Clips of a label from which its figures are held to those of real clips."""
+"""Fewest clips of a label whose figures are compared with those of real clips."""
 
 
 @dataclass(frozen=True)
 class Looks:
-    """What N motions are like over some seconds."""
+    """Figures of N motions over some seconds."""
 
     movement: Tensor  # [N, J] metres, see `motionkit.metrics.movement`; NaN below its shortest length
     slide: Tensor  # [N] m/s of the lower foot, see `motionkit.metrics.lower_slide`; NaN for a body without known feet
@@ -44,7 +44,7 @@ def looks(
     offsets: Tensor,  # [N, J, 3] metres
     body: Body,
 ) -> Looks:
-    """Return what motions are like over all of their frames."""
+    """Measure motions over all of their frames."""
     count, frames = state.heights.shape
     joints = state_positions(state, offsets, body.parents)
     headings = follow(state.steps)[1]
@@ -57,7 +57,7 @@ def looks(
 
 
 def looks_at(state: MotionState, ends: Tensor, offsets: Tensor, body: Body) -> Looks:
-    """Return what motions are like over the last `SPAN` before frames `ends`, ``[N]`` int64 at least 1."""
+    """Measure motions over the last `SPAN` before frames `ends`, ``[N]`` int64 at least 1."""
     span = max(1, round(SPAN * body.fps))
     parts: list[Looks] = []
     places: list[Tensor] = []
@@ -72,25 +72,27 @@ def looks_at(state: MotionState, ends: Tensor, offsets: Tensor, body: Body) -> L
 
 @dataclass(frozen=True)
 class RealLabel:
-    """What the real clips of a label are like, mean over the clips."""
+    """Figures of the real clips of a label, mean over the clips."""
 
     clips: int  # how many there are
     joint: int  # the joint that moves most
-    movement: float  # metres that it moves; NaN where no clip is long enough
+    movement: float  # metres that it moves; NaN if no clip is long enough
     slide: float  # as in `Looks`
     speed: float  # as in `Looks`
     height: float  # as in `Looks`
 
 
-def real_labels(clips: ClipSet, wanted: Sequence[str], body: Body) -> dict[str, RealLabel]:
-    """Measure the real clips of labels, of all splits: each in stretches of `SPAN`, or whole where it is shorter."""
-    found = {}
-    for label in dict.fromkeys(wanted):
-        own = [one for clip in clips.clips if clip.label == label if (one := _looks_of(clip, body)) is not None]
-        joint, moved = leading_joint(torch.stack([one.movement for one in own])) if own else (0, float("nan"))
-        means = [_mean([getattr(one, name) for one in own]) for name in ("slide", "speed", "height")]
-        found[label] = RealLabel(len(own), joint, moved, *means)
-    return found
+def real_labels(clips: ClipSet, labels: Sequence[str], body: Body) -> dict[str, RealLabel]:
+    """Measure the real clips of labels, of all splits: each in stretches of `SPAN`, a shorter one as a whole."""
+    real = {}
+    for label in dict.fromkeys(labels):
+        measured = [look for clip in clips.clips if clip.label == label if (look := _looks_of(clip, body)) is not None]
+        joint, moved = (
+            leading_joint(torch.stack([look.movement for look in measured])) if measured else (0, float("nan"))
+        )
+        means = [_mean([getattr(look, name) for look in measured]) for name in ("slide", "speed", "height")]
+        real[label] = RealLabel(len(measured), joint, moved, *means)
+    return real
 
 
 def _mean(values: Sequence[Tensor]) -> float:
@@ -98,7 +100,7 @@ def _mean(values: Sequence[Tensor]) -> float:
 
 
 def _looks_of(clip: StateClip, body: Body) -> Looks | None:
-    """Return what one clip is like, mean over its stretches; None for one too short to move."""
+    """Measure one clip, mean over its stretches; None if it is too short to move."""
     frames, span = clip.state.frames, round(SPAN * body.fps)
     if frames < SHORTEST * body.fps:
         return None
@@ -106,15 +108,15 @@ def _looks_of(clip: StateClip, body: Body) -> Looks | None:
     starts = torch.arange(0, frames - length + 1, max(1, length // 2))
     rows = starts[:, None] + torch.arange(length)
     parts = clip.state.map(lambda values: values[rows].double())
-    found = looks(parts, clip.offsets.expand(len(starts), -1, -1), body)
-    return Looks(found.movement.mean(0), found.slide.mean(), found.speed.mean(), found.height.mean())
+    measured = looks(parts, clip.offsets.expand(len(starts), -1, -1), body)
+    return Looks(measured.movement.mean(0), measured.slide.mean(), measured.speed.mean(), measured.height.mean())
 
 
-def shares(found: Looks, labels: Sequence[str], real: Mapping[str, RealLabel]) -> Tensor:
+def shares(measured: Looks, labels: Sequence[str], real: Mapping[str, RealLabel]) -> Tensor:
     """Return the `movement` of motions as a share of that of real clips of their labels, ``[N]``; NaN as there."""
     joint = torch.tensor([real[label].joint for label in labels])
-    size = found.movement.new_tensor([real[label].movement for label in labels])
-    return movement_share(found.movement, joint, size)
+    size = measured.movement.new_tensor([real[label].movement for label in labels])
+    return movement_share(measured.movement, joint, size)
 
 
 # Motion matching as a baseline for long runs, freely and along a path.
@@ -124,22 +126,17 @@ SEARCH = 0.3
 """Seconds between two searches of motion matching, and between the points of the path that it compares."""
 
 _POINTS = 3
-_STRIDE = 2
-"""Every second frame of the training clips can be jumped to."""
+_STRIDE = 2  # every second frame of the training clips can be jumped to
 
 
 class Matching:
-    """Motion matching: plays the training clips, and every `SEARCH` goes on where one fits best.
+    """Motion matching: plays the training clips, and every `SEARCH` seconds jumps to the frame that fits best.
 
-    What is compared is the pose, its change since the frame before, the height, and where the path leads in the next
-    `SEARCH` x 3 seconds from where the root is; each divided by its deviation over the training clips, so that the
-    groups count alike. At a jump what differs is added to the new frames and fades until the next search
-    (Bollo, "Inertialization", GDC 2018, with a smooth step). The root goes as it went in the clip: nothing drags it.
-
-    Args:
-        names: Joint names.
-        fps: Frames per second.
-        clips: Clips of one skeleton; those shorter than the points of the path need are not used.
+    Compared are the pose, its change since the frame before, the height, and the path's points in the next 3 x `SEARCH`
+    seconds, relative to the root; each divided by its deviation over the training clips, so that the groups count
+    alike. The difference at a jump is added to the new frames and fades until the next search (Bollo,
+    "Inertialization", GDC 2018, with a smooth step). The root moves as in the clip. Clips that are shorter than the
+    path's points need are not used.
     """
 
     past = 2
@@ -164,7 +161,7 @@ class Matching:
 
     @property
     def numbers(self) -> int:
-        """How many numbers it keeps: of each frame 6D, steps, height and contacts, and what is compared."""
+        """How many numbers it keeps: 6D, steps, height and contacts of each frame, and the search keys."""
         return int(self._six.numel() + (3 + 1 + 2) * len(self._six) + self._keys.numel())
 
     @staticmethod
@@ -177,7 +174,7 @@ class Matching:
         known = known.map(Tensor.double)
         six, before = (matrix_to_6d(known.rotations[:, -1 - lag]).flatten(1) for lag in (0, 1))
         heights = known.heights[:, -1]
-        path = None if command is None else _longer(command.double(), frames + _POINTS * self._every)
+        path = None if command is None else longer(command.double(), frames + _POINTS * self._every)
         made: list[MotionState] = []
         for done in range(0, frames, self._every):
             parts = self._pose(six, before, heights)
@@ -193,7 +190,7 @@ class Matching:
         return MotionState.joined(made).part(0, frames)
 
     def _played(self, row: Tensor, six: Tensor, heights: Tensor) -> tuple[MotionState, Tensor]:
-        """Return the frames after `row` with what differs from the pose at hand added, and their 6D."""
+        """Return the frames after `row`, with the difference to the current pose faded out, and their 6D."""
         time = torch.arange(1, self._every + 1)
         rows = row[:, None] + time
         part = time.double() / self._every
@@ -205,7 +202,7 @@ class Matching:
         return state, matrix_to_6d(rotations).flatten(2)
 
     def _ahead(self, path: Tensor, steps: Tensor, done: int) -> Tensor:
-        """Return where the path leads from where the root is, as `path_points`."""
+        """Return the path's points relative to the root, as `path_points`."""
         still = path.new_zeros(len(path), 1, 3)
         place, yaw = (values[:, -1:] for values in follow(torch.cat([still, steps], dim=1)))
         there, facing = follow(torch.cat([still, path[:, : done + _POINTS * self._every]], dim=1))
@@ -223,17 +220,16 @@ class Matching:
         return torch.cat([part / scale for part, scale in zip(parts, self._scales, strict=False)], dim=1)
 
 
-def _longer(path: Tensor, frames: int) -> Tensor:
-    """Return a path that goes on as its last step where it is shorter."""
+def longer(path: Tensor, frames: int) -> Tensor:
+    """Pad a path ``[N, F, 3]`` that is shorter than `frames` with its last step."""
     missing = max(0, frames - path.shape[1])
     return torch.cat([path, path[:, -1:].expand(-1, missing, -1)], dim=1)
 
 
-# Paths that no clip has: what a predictor is asked to walk when it is measured.
+# Drawn paths, which no clip has.
 
 
-_PACE = 1.2
-"""m/s of a person who walks."""
+_PACE = 1.2  # m/s of a person who walks
 
 
 @dataclass(frozen=True)
@@ -273,13 +269,13 @@ def _slalom(time: float) -> float:
 
 
 def _stopping(time: float) -> float:
-    """Return the speed of one who walks 3 s, slows down in half a second, stands 2 s, and goes on likewise."""
+    """Return the speed of a person who walks 3 s, slows down in half a second, stands 2 s, and walks on likewise."""
     time %= 6.0
     return _PACE * max(min(1.0, (3.5 - time) / 0.5), (time - 5.5) / 0.5, 0.0)
 
 
 def _on_the_spot(time: float) -> float:
-    """Return the turn of one who turns by 180 degrees in 3 s and then stands 2 s."""
+    """Return the turn of a person who turns by 180 degrees in 3 s and then stands 2 s."""
     return math.pi / 3 if time % 5.0 < 3.0 else 0.0
 
 
@@ -306,17 +302,12 @@ END = "end"
 OWN_SECONDS = 7.0
 """Seconds of a clip's own path that are asked for at most."""
 
-_LEAST = 1.0
-"""Seconds of its own path that a clip must have."""
-
-_AHEAD = 0.3
-"""m/s ahead from which a clip begins with going somewhere, so that a drawn path can go on from there."""
-
-_AT_ONCE = 32
-"""Runs that are made at a time: what a network remembers of 30 seconds of them is 300 MB."""
+_LEAST = 1.0  # seconds of its own path that a clip must have
+_AHEAD = 0.3  # least speed ahead, in m/s, of the beginning of a clip from which a drawn path starts
+_AT_ONCE = 32  # runs per batch: the network's memory of 30 seconds of them takes 300 MB
 
 Figures = dict[str, Tensor]
-"""``[N]`` by figure and key, ``movement/10``; NaN where a run has no such figure."""
+"""``[N]`` by figure and key, ``movement/10``; NaN if a run has no such figure."""
 
 
 @dataclass(frozen=True)
@@ -330,7 +321,7 @@ class LongSettings:
 
     def ends(self, fps: float) -> dict[str, int]:
         """Return the frame of each time, the nearest first, by its key in documents."""
-        return {f"{one:g}": max(1, round(one * fps)) for one in sorted(self.seconds)}
+        return {f"{time:g}": max(1, round(time * fps)) for time in sorted(self.seconds)}
 
 
 @dataclass(frozen=True)
@@ -340,8 +331,8 @@ class Runs:
     windows: Windows  # known frames, and the truth as far as it goes
     index: Tensor  # [N] int64 window of each run
     labels: tuple[str, ...]  # label of each
-    names: tuple[str, ...]  # what each is asked to do: a path of `DRAWN`, else the kind
-    path: Tensor | None  # [N, F, 3] that the root is asked to take; None where it is free
+    names: tuple[str, ...]  # a path of `DRAWN`, else the kind
+    path: Tensor | None  # [N, F, 3] that the root is asked to take; None for free runs
     ends: Mapping[str, Tensor]  # [N] int64 frames to measure at, by key
     asked: Tensor  # [N, F', 3] what the root is compared with: the path, or the truth
     reach: Tensor  # [N] int64 frames of it
@@ -354,22 +345,20 @@ class Runs:
 
 @dataclass(frozen=True)
 class LongRuns:
-    """What was found."""
+    """Figures of all runs."""
 
     runs: Mapping[str, Runs]  # the runs of each kind, `FREE`, `OWN` and `ALONG`; a kind without any is left out
     rows: Mapping[str, Mapping[str, Figures]]  # figures by kind and predictor
-    real: Mapping[str, RealLabel]  # what real clips are like, by label
+    real: Mapping[str, RealLabel]  # figures of real clips, by label
     settings: LongSettings  # how it was measured
     fps: float  # frames per second
-    # Bytes in float32 that the model's weights need, and what motion matching keeps of the training clips; without
-    # those that have no such thing
-    memory: Mapping[str, int]
+    memory: Mapping[str, int]  # bytes in float32 of the model's weights and of the data that motion matching keeps
 
 
 @torch.no_grad()
 def measure_long(
-    # Clips of all splits: runs begin with the first frames of those of the split, motion matching plays those to train
-    # on, and all of a label are what real motions of it are like
+    # Clips of all splits: runs begin with the first frames of the split's clips, motion matching plays the training
+    # clips, and all clips of a label give its real figures
     clips: ClipSet,
     predictor: Predictor | None,  # the model; None measures the baselines alone
     settings: LongSettings,  # when, and on how much
@@ -377,55 +366,55 @@ def measure_long(
     past: int,  # known frames
     progress: Callable[[], None] = lambda: None,  # called after each batch of runs
 ) -> LongRuns:
-    """Measure runs of many seconds, the model's beside those of the baselines."""
+    """Measure runs of many seconds, of the model and of the baselines."""
     body = Body.of(clips.names, clips.parents, clips.fps)
-    every = 1 + max(clip.state.frames for clip in clips.clips)  # one window for each clip, its first
-    windows = cut_windows(clips.split(settings.split), past=past, future=round(OWN_SECONDS * clips.fps), stride=every)
+    stride = 1 + max(clip.state.frames for clip in clips.clips)  # one window for each clip, its first
+    windows = cut_windows(clips.split(settings.split), past=past, future=round(OWN_SECONDS * clips.fps), stride=stride)
     runs = all_runs(windows, {clip.key: clip.label for clip in clips.clips}, clips.fps, settings)
-    real = real_labels(clips, [label for one in runs.values() for label in one.labels], body)
+    real = real_labels(clips, [label for group in runs.values() for label in group.labels], body)
     rows: dict[str, dict[str, Figures]] = {kind: {} for kind in runs}
-    beside = long_rows(clips, predictor)
-    for kind, one in runs.items():
-        for name, row in beside.items():
-            if one.path is not None or not row.dragged:
-                rows[kind][name] = run_figures(row, one, body, real, progress)
-    return LongRuns(runs, rows, real, settings, clips.fps, _memory(beside))
+    predictors = long_rows(clips, predictor)
+    for kind, group in runs.items():
+        for name, row in predictors.items():
+            if group.path is not None or not row.dragged:
+                rows[kind][name] = run_figures(row, group, body, real, progress)
+    return LongRuns(runs, rows, real, settings, clips.fps, _memory(predictors))
 
 
 @dataclass(frozen=True)
 class LongRow:
-    """What makes runs."""
+    """A predictor and how its runs are made."""
 
-    predictor: Predictor  # what predicts
+    predictor: Predictor
     told: bool = True  # whether it is told the path
-    dragged: bool = False  # whether the root is put where the path has it, whatever was predicted
+    dragged: bool = False  # whether the root is put on the path, whatever was predicted
 
 
 def long_rows(clips: ClipSet, predictor: Predictor | None) -> dict[str, LongRow]:
-    """Return the model and what stands beside it.
+    """Return the model and its baselines.
 
     `HOLD` keeps the last pose where it is. `DRAGGED` has the poses of the model's free run (without a model those of
     `HOLD`), and its root goes along the path. `MATCHING` needs training clips.
     """
     hold = Extrapolation(clips.names, clips.fps, keep=0.0)
-    found = {} if predictor is None else {MODEL: LongRow(predictor)}
-    found[HOLD] = LongRow(hold, told=False)
-    found[DRAGGED] = LongRow(predictor or hold, told=False, dragged=True)
+    rows = {} if predictor is None else {MODEL: LongRow(predictor)}
+    rows[HOLD] = LongRow(hold, told=False)
+    rows[DRAGGED] = LongRow(predictor or hold, told=False, dragged=True)
     train = [clip for clip in clips.clips if clip.split == "train"]
     if Matching.enough(train, clips.fps):
-        found[MATCHING] = LongRow(Matching(clips.names, clips.fps, train))
-    return found
+        rows[MATCHING] = LongRow(Matching(clips.names, clips.fps, train))
+    return rows
 
 
 def _memory(rows: Mapping[str, LongRow]) -> dict[str, int]:
-    found = {}
+    sizes = {}
     for name, row in rows.items():
-        one = row.predictor
-        if isinstance(one, Matching):
-            found[name] = 4 * one.numbers
-        elif name == MODEL and isinstance(one, MplPredictor):
-            found[name] = 4 * sum(tensor.numel() for tensor in one.tensors().values())
-    return found
+        predictor = row.predictor
+        if isinstance(predictor, Matching):
+            sizes[name] = 4 * predictor.numbers
+        elif name == MODEL and isinstance(predictor, MplPredictor):
+            sizes[name] = 4 * sum(tensor.numel() for tensor in predictor.tensors().values())
+    return sizes
 
 
 def all_runs(
@@ -434,32 +423,34 @@ def all_runs(
     fps: float,  # frames per second
     settings: LongSettings,  # when, and on how much
 ) -> dict[str, Runs]:
-    """Return the runs to make; where no clip goes on for a second there are no own paths."""
-    whole = torch.arange(len(windows))
+    """Return the runs to make; there are no own paths if no clip goes on for a second."""
+    all_windows = torch.arange(len(windows))
     ends = settings.ends(fps)
 
     def runs(index: Tensor, names: Sequence[str], path: Tensor | None, when: Mapping[str, Tensor]) -> Runs:
-        told = tuple(labels[windows.keys[place]] for place in windows.clip[index].tolist())
-        asked = windows.following(index).steps if path is None else path
+        run_labels = tuple(labels[windows.keys[place]] for place in windows.clip[index].tolist())
+        compared = windows.following(index).steps if path is None else path
         reach = windows.valid[index] if END in when or path is None else torch.full((len(index),), path.shape[1])
-        return Runs(windows, index, told, tuple(names), path, when, asked, reach)
+        return Runs(windows, index, run_labels, tuple(names), path, when, compared, reach)
 
     def at(index: Tensor) -> dict[str, Tensor]:
         return {key: torch.full((len(index),), end) for key, end in ends.items()}
 
-    free = spread(whole, settings.clips)
-    found = {FREE: runs(free, [FREE] * len(free), None, at(free))}
-    own = free[windows.valid[free] >= _LEAST * fps]
-    if len(own):
-        found[OWN] = runs(own, [OWN] * len(own), windows.following(own).steps, {END: windows.valid[own]})
-    ahead = windows.known(whole).steps[..., 1].mean(1) * fps
-    going = whole[ahead >= _AHEAD]
-    starts = spread(going if len(going) else whole, settings.starts)
+    free = spread(all_windows, settings.clips)
+    by_kind = {FREE: runs(free, [FREE] * len(free), None, at(free))}
+    own_path = free[windows.valid[free] >= _LEAST * fps]
+    if len(own_path):
+        by_kind[OWN] = runs(
+            own_path, [OWN] * len(own_path), windows.following(own_path).steps, {END: windows.valid[own_path]}
+        )
+    ahead = windows.known(all_windows).steps[..., 1].mean(1) * fps
+    going = all_windows[ahead >= _AHEAD]
+    starts = spread(going if len(going) else all_windows, settings.starts)
     index = starts.repeat(len(DRAWN))
     paths = torch.stack([path.steps(max(ends.values()), fps) for path in DRAWN.values()])
     names = [name for name in DRAWN for _ in starts]
-    found[ALONG] = runs(index, names, paths.repeat_interleave(len(starts), dim=0), at(index))
-    return found
+    by_kind[ALONG] = runs(index, names, paths.repeat_interleave(len(starts), dim=0), at(index))
+    return by_kind
 
 
 def spread(index: Tensor, most: int) -> Tensor:
@@ -475,23 +466,19 @@ def spread(index: Tensor, most: int) -> Tensor:
 
 
 def run_figures(
-    row: LongRow,
-    runs: Runs,
-    body: Body,
-    real: Mapping[str, RealLabel],
-    progress: Callable[[], None] = lambda: None,
+    row: LongRow, runs: Runs, body: Body, real: Mapping[str, RealLabel], progress: Callable[[], None] = lambda: None
 ) -> Figures:
     """Make runs and measure them.
 
     Returns:
         ``[N]`` each: ``movement``, ``slide``, ``speed`` and ``height`` over the seconds before a time; ``path_mean``,
-        ``path_end`` (metres) and ``heading`` (degrees, mean) up to it where the path reaches it; ``npss_above`` and
-        ``npss_below`` up to it where the truth does, whose sums' quotient is NPSS.
+        ``path_end`` (metres) and ``heading`` (degrees, mean) up to it if the path reaches it; ``npss_above`` and
+        ``npss_below`` up to it if the truth does, whose sums' quotient is NPSS.
     """
     parts: list[Figures] = []
     for place in torch.arange(len(runs.index)).split(_AT_ONCE):
         index = runs.index[place]
-        path = None if runs.path is None else _as_long(runs.path[place], runs.frames)
+        path = None if runs.path is None else longer(runs.path[place], runs.frames)[:, : runs.frames]
         if row.told:
             made = predict_checked(row.predictor, runs.windows.known(index), runs.frames, path)
         else:  # the same for all paths from one start
@@ -509,18 +496,18 @@ def _figures(made: MotionState, runs: Runs, place: Tensor, body: Body, real: Map
     index, reach = runs.index[place], runs.reach[place]
     offsets = runs.windows.offsets[runs.windows.clip[index]]
     labels = [runs.labels[number] for number in place.tolist()]
-    asked = runs.asked[place]
-    far = min(made.frames, asked.shape[1])
-    distance, heading = path_errors(made.steps[:, :far], asked[:, :far].double())
+    path = runs.asked[place]
+    far = min(made.frames, path.shape[1])
+    distance, heading = path_errors(made.steps[:, :far], path[:, :far].double())
     valid = runs.windows.valid[index]
     truth = matrix_to_6d(runs.windows.following(index).rotations[:, :, 1:]).flatten(2)
     six = matrix_to_6d(made.rotations[:, : truth.shape[1], 1:]).flatten(2)
-    found: Figures = {}
+    figures: Figures = {}
     for key, ends in runs.ends.items():
         end = ends[place]
         seen = looks_at(made, end, offsets, body)
-        found[f"movement/{key}"] = shares(seen, labels, real)
-        found |= {f"{name}/{key}": getattr(seen, name) for name in ("slide", "speed", "height")}
+        figures[f"movement/{key}"] = shares(seen, labels, real)
+        figures |= {f"{name}/{key}": getattr(seen, name) for name in ("slide", "speed", "height")}
         rows = torch.arange(len(end))
         counts = torch.arange(far) < end[:, None]
         inside = end <= reach
@@ -530,18 +517,12 @@ def _figures(made: MotionState, runs: Runs, place: Tensor, body: Body, real: Map
             ("path_end", distance[rows, last]),
             ("heading", (heading * counts).sum(1) / end),
         ):
-            found[f"{name}/{key}"] = torch.where(inside, values, torch.nan)
+            figures[f"{name}/{key}"] = torch.where(inside, values, torch.nan)
         above, below = torch.zeros(len(end)).double(), torch.zeros(len(end)).double()
         if runs.path is None or END in runs.ends:  # what follows a drawn path has no truth
             for row in (end <= valid).nonzero()[:, 0].tolist():
                 span = slice(0, int(end[row]))
                 up, down = npss_terms(six[row : row + 1, span], truth[row : row + 1, span])
                 above[row], below[row] = float(up), float(down)
-        found[f"npss_above/{key}"], found[f"npss_below/{key}"] = above, below
-    return found
-
-
-def _as_long(path: Tensor, frames: int) -> Tensor:
-    """Return a path of so many frames; one that is shorter goes on as its last step."""
-    missing = max(0, frames - path.shape[1])
-    return torch.cat([path, path[:, -1:].expand(-1, missing, -1)], dim=1)[:, :frames]
+        figures[f"npss_above/{key}"], figures[f"npss_below/{key}"] = above, below
+    return figures

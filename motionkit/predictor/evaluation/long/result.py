@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,60 +23,58 @@ from motionkit.predictor.evaluation.long.measure import (
     LongRuns,
     RealLabel,
 )
+from motionkit.predictor.evaluation.measure import finite
 from motionkit.tracking import LEAST_MOVEMENT, Metric, definition
 
 FIGURES = ("movement", "npss", "slide", "speed", "height", "path_mean", "path_end", "heading")
 """Figures of a document, in its order; `motionkit.tracking` defines each as ``mpl/long/NAME``."""
 
 FAR_OFF = 0.3
-"""Metres of mean distance to the timed point above which a path is said not to be followed."""
+"""Metres of mean distance to the timed point above which a path is reported as not followed."""
 
-_SLIDES = 2.0
-"""Times the slide of real clips above which feet are said to slide."""
-
-_SLIDES_AT_LEAST = 0.05
-"""m/s more than that, as the feet of made clips do not slide at all."""
+_SLIDES, _SLIDES_AT_LEAST = 2.0, 0.05
+"""Feet are reported to slide above 2 times the slide of real clips plus 0.05 m/s: that of starter clips is 0."""
 
 GOES, GOING, OTHER = re.compile(r"\b(walk|run|jog)"), (0.85, 1.2), (0.7, 1.3)
-"""Labels of walking and running, and the movement that is wanted of their free runs and of others, as shares of real
-clips: walks and runs are alike, other motions less so."""
+"""Labels of walking and running, and the ranges of movement, as shares of real clips, that free runs of these and of
+other labels should have: walks and runs are alike, other motions less so."""
 
 Table = dict[str, dict[str, float | None]]
-"""By figure and key; null where it has no meaning."""
+"""By figure and key; None if it has no meaning."""
 
 
-def long_document(found: LongRuns) -> dict[str, Any]:
+def long_document(long: LongRuns) -> dict[str, Any]:
     """Return the part ``long`` of a ``--json`` document.
 
     ``free``, ``own`` and each of ``drawn.paths`` have ``runs`` (how many) and ``rows``: by predictor, figure and
-    seconds. ``drawn.mean`` is the mean over the drawn paths. ``real`` has what real clips of the same labels are like.
-    ``labels`` has the free runs of the model by label; one with fewer than 3 clips has ``goal`` false: it is reported
-    and held to nothing. ``wanted`` is the range of movement that others are held to. ``alarms`` are sentences.
+    seconds. ``drawn.mean`` is the mean over the drawn paths. ``real`` has the figures of real clips of the same labels.
+    ``labels`` has the free runs of the model by label; ``wanted`` is the range of movement that they should have. A
+    label with fewer than 3 clips has ``goal`` false and no such range. ``alarms`` are sentences.
     """
-    paths = {name: _group(found, ALONG, name) for name in DRAWN}
+    paths = {name: _group(long, ALONG, name) for name in DRAWN}
     document = {
-        "seconds": list(found.settings.ends(found.fps)),
+        "seconds": list(long.settings.ends(long.fps)),
         "over": SPAN,
-        "free": _group(found, FREE),
-        "own": _group(found, OWN) if OWN in found.runs else None,
+        "free": _group(long, FREE),
+        "own": _group(long, OWN) if OWN in long.runs else None,
         "drawn": {
             "starts": max(group["runs"] for group in paths.values()),
             "mean": _mean(list(paths.values())),
             "paths": paths,
         },
-        "labels": _by_label(found),
-        "memory": dict(found.memory),
+        "labels": _by_label(long),
+        "memory": dict(long.memory),
     }
     return {**document, "alarms": long_alarms(document)}
 
 
 def long_tables(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return tables: free runs, the model's by label, and runs along paths at 10 s (the last time, where that is less).
+    """Return tables: free runs, the model's by label, and runs along paths at 10 s, or at the last time if it is less.
 
-    Labels are left out where none has 3 clips.
+    There is no table of labels if none has 3 clips.
     """
     key = middle(document)
-    free, own, drawn = document["free"], document["own"], document["drawn"]
+    free, own_path, drawn = document["free"], document["own"], document["drawn"]
     shown: tuple[str, ...] = ("movement", "npss", "slide", "speed", "height", "path_mean")
     rows = [
         (f"{row}, {at} s", *(_cell(name, figures[name].get(at)) for name in shown))
@@ -86,15 +83,15 @@ def long_tables(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
     rows.append(("real clips", *(_cell(name, free["real"].get(name)) for name in shown)))
     over = f"the last {document['over']:g} s before each time"
-    found = [_table(f"{free['runs']} free runs: {over}; movement 1 is that of real clips", shown, rows)]
+    tables = [_table(f"{free['runs']} free runs: {over}; movement 1 is that of real clips", shown, rows)]
     if labels := _labels_table(document, key):
-        found.append(labels)
+        tables.append(labels)
     shown = ("path_mean", "path_end", "heading", "movement", "slide", "speed")
     rows = []
-    if own is not None:
+    if own_path is not None:
         rows += [
-            (f"own path (n = {own['runs']}): {row}", *(_cell(name, figures[name].get(END)) for name in shown))
-            for row, figures in own["rows"].items()
+            (f"own path (n = {own_path['runs']}): {row}", *(_cell(name, figures[name].get(END)) for name in shown))
+            for row, figures in own_path["rows"].items()
         ]
     rows += [
         (f"drawn paths: {row}", *(_cell(name, figures[name].get(key)) for name in shown))
@@ -108,39 +105,39 @@ def long_tables(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         if row in (first, MATCHING)
     ]
     title = f"along paths for {key} s, {drawn['starts']} starts a path; own paths to the clip's end, at most 7 s"
-    return [*found, _table(title, shown, rows)]
+    return [*tables, _table(title, shown, rows)]
 
 
 def long_alarms(document: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the model's long runs, a sentence each; empty without a model."""
-    found = []
+    """Return faults of the model's long runs, a sentence each; empty without a model."""
+    alarms = []
     free, drawn = document["free"], document["drawn"]
     key = middle(document)
     if MODEL in free["rows"]:
         moved = free["rows"][MODEL]["movement"]
         low = [at for at in document["seconds"] if (moved[at] or 1.0) < LEAST_MOVEMENT or moved[at] == 0.0]
         if low:
-            found.append(
+            alarms.append(
                 f"the motion dies out: after {low[0]} s it moves {moved[low[0]]:.2f} as much as real clips of the "
                 f"same labels (below {LEAST_MOVEMENT})."
             )
         slide, real = free["rows"][MODEL]["slide"][key], free["real"]["slide"]
         if slide is not None and real is not None and slide > _SLIDES * real + _SLIDES_AT_LEAST:
-            found.append(f"feet slide: {slide:.2f} m/s after {key} s, in real clips {real:.2f} m/s.")
+            alarms.append(f"feet slide: {slide:.2f} m/s after {key} s, in real clips {real:.2f} m/s.")
     if MODEL in drawn["mean"]:
         off = {path: group["rows"][MODEL]["path_mean"][key] for path, group in drawn["paths"].items()}
         far = {path: value for path, value in off.items() if value is not None and value > FAR_OFF}
         if far:
             worst = max(far, key=far.__getitem__)
-            found.append(
+            alarms.append(
                 f"{len(far)} of {len(off)} drawn paths are not followed: over {key} s the root is more than "
                 f"{FAR_OFF:g} m off in the mean, {far[worst]:.1f} m on {DRAWN[worst].title}."
             )
-    return found
+    return alarms
 
 
 def memory_note(document: Mapping[str, Any]) -> str:
-    """Return what the model and motion matching need of memory, in one sentence; empty where neither is known."""
+    """Return the memory of the model and of motion matching, in one sentence; empty if neither is known."""
     names = {MODEL: "the model's weights", MATCHING: "motion matching of long runs"}
     parts = [f"{names[row]} {size / 1e6:.1f} MB" for row, size in document["memory"].items()]
     return f"memory in float32: {', '.join(parts)}." if parts else ""
@@ -148,31 +145,33 @@ def memory_note(document: Mapping[str, Any]) -> str:
 
 def long_metrics(document: Mapping[str, Any]) -> dict[str, float]:
     """Return the model's figures as metrics, ``mpl/long/movement/10``: of free runs, path errors of the drawn paths."""
-    found = {}
+    metrics = {}
     free, mean = document["free"], document["drawn"]["mean"]
     for table, names in ((free["rows"].get(MODEL), FIGURES[:5]), (mean.get(MODEL), FIGURES[5:])):
         for name in names if table else ():
             for key, value in table[name].items():
                 if value is not None:
-                    found[f"mpl/long/{name}/{key}"] = value
-    return found
+                    metrics[f"mpl/long/{name}/{key}"] = value
+    return metrics
 
 
 def middle(document: Mapping[str, Any]) -> str:
-    """Return the key of the last time up to 10 seconds, or of the first one where all are later."""
+    """Return the key of the last time up to 10 seconds, or of the first one if all are later."""
     keys: Sequence[str] = document["seconds"]
     return max((key for key in keys if float(key) <= 10.0), key=float, default=min(keys, key=float))
 
 
-def _group(found: LongRuns, kind: str, name: str = "") -> dict[str, Any]:
-    """Return the runs of a kind; with a name, those that are asked for that path."""
-    runs = found.runs[kind]
-    chosen = torch.tensor([not name or one == name for one in runs.names])
+def _group(long: LongRuns, kind: str, name: str = "") -> dict[str, Any]:
+    """Return the runs of a kind; with a name, those along that path."""
+    runs = long.runs[kind]
+    chosen = torch.tensor([not name or path == name for path in runs.names])
     keys = tuple(runs.ends)
     return {
         "runs": int(chosen.sum()),
-        "rows": {row: _mean_figures(figures, keys, chosen) for row, figures in found.rows[kind].items()},
-        "real": _real([label for label, own in zip(runs.labels, chosen.tolist(), strict=True) if own], found.real),
+        "rows": {row: _mean_figures(figures, keys, chosen) for row, figures in long.rows[kind].items()},
+        "real": _real(
+            [label for label, is_chosen in zip(runs.labels, chosen.tolist(), strict=True) if is_chosen], long.real
+        ),
     }
 
 
@@ -188,81 +187,82 @@ def _mean_figures(figures: Figures, keys: Sequence[str], chosen: Tensor) -> Tabl
             sums = {key: (float(of("npss_above", key).sum()), float(of("npss_below", key).sum())) for key in keys}
             table[name] = {key: above / below if below > 0 else None for key, (above, below) in sums.items()}
         else:
-            table[name] = {key: _number(float(of(name, key).nanmean())) for key in keys}
+            table[name] = {key: finite(float(of(name, key).nanmean())) for key in keys}
     return table
 
 
 def _real(labels: Sequence[str], real: Mapping[str, RealLabel]) -> dict[str, float | None]:
-    """Return what real clips of the labels are like, mean over these."""
+    """Return the figures of real clips, mean over the labels."""
     rows = [real[label] for label in labels]
     means = {
-        name: _number(float(torch.tensor([getattr(row, name) for row in rows]).nanmean()))
+        name: finite(float(torch.tensor([getattr(row, name) for row in rows]).nanmean()))
         for name in ("slide", "speed", "height")
     }
     return {"movement": 1.0, **means}
 
 
 def _mean(groups: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
-    """Return means over drawn paths of what is known of all of them."""
-    found: dict[str, Table] = {}
+    """Return means over the drawn paths; None if a figure of one is not known."""
+    means: dict[str, Table] = {}
     for row, table in groups[0]["rows"].items():
-        found[row] = {}
+        means[row] = {}
         for name, values in table.items():
-            each = {key: [group["rows"][row][name][key] for group in groups] for key in values}
-            found[row][name] = {
-                key: None if any(one is None for one in ones) else sum(ones) / len(ones) for key, ones in each.items()
+            by_key = {key: [group["rows"][row][name][key] for group in groups] for key in values}
+            means[row][name] = {
+                key: None if any(value is None for value in paths_values) else sum(paths_values) / len(paths_values)
+                for key, paths_values in by_key.items()
             }
-    return found
+    return means
 
 
-def _by_label(found: LongRuns) -> dict[str, Any]:
+def _by_label(long: LongRuns) -> dict[str, Any]:
     """Return the first row's free runs by label."""
-    runs = found.runs[FREE]
-    figures = next(iter(found.rows[FREE].values()))
+    runs = long.runs[FREE]
+    figures = next(iter(long.rows[FREE].values()))
     names = ("movement", "slide", "speed", "height")
     labels = {}
     for label in dict.fromkeys(runs.labels):
-        chosen = torch.tensor([one == label for one in runs.labels])
-        real = found.real[label]
+        chosen = torch.tensor([run_label == label for run_label in runs.labels])
+        real = long.real[label]
         labels[label] = {
             "clips": int(chosen.sum()),
             "goal": (judged := int(chosen.sum()) >= FEWEST),
             "wanted": list(GOING if GOES.search(label) else OTHER) if judged else None,
-            "real": {"clips": real.clips, **{name: _number(getattr(real, name)) for name in names}},
+            "real": {"clips": real.clips, **{name: finite(getattr(real, name)) for name in names}},
             **_mean_figures(figures, tuple(runs.ends), chosen),
         }
     return labels
 
 
 def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | None:
-    """Return the model's free runs by label, those of labels with too few clips in one row; None without a goal."""
+    """Return the model's free runs by label; labels with too few clips share a row. None if all have too few."""
     labels = document["labels"]
-    judged = {label: one for label, one in labels.items() if one["goal"]}
+    judged = {label: group for label, group in labels.items() if group["goal"]}
     if not judged or MODEL not in document["free"]["rows"]:
         return None
     rows = []
-    for label, one in judged.items():
-        low, high = one["wanted"]
-        moved = one["movement"][key]
+    for label, group in judged.items():
+        low, high = group["wanted"]
+        moved = group["movement"][key]
         met = "" if moved is None else "yes" if low <= moved <= high else "no"
-        pairs = [_cell(name, value) for name in ("slide", "speed") for value in (one[name][key], one["real"][name])]
-        wanted = f"{low:g} to {high:g}"
-        rows.append((label or "without a caption", f"{one['clips']}", _cell("movement", moved), wanted, met, *pairs))
-    few = [one for label, one in labels.items() if label not in judged]
+        pairs = [_cell(name, value) for name in ("slide", "speed") for value in (group[name][key], group["real"][name])]
+        goal = f"{low:g} to {high:g}"
+        rows.append((label or "without a caption", f"{group['clips']}", _cell("movement", moved), goal, met, *pairs))
+    few = [group for label, group in labels.items() if label not in judged]
     if few:
-        clips = sum(one["clips"] for one in few)
+        clips = sum(group["clips"] for group in few)
 
         def mean(values: Sequence[float | None]) -> float | None:
-            known = [(one["clips"], value) for one, value in zip(few, values, strict=True) if value is not None]
+            known = [(group["clips"], value) for group, value in zip(few, values, strict=True) if value is not None]
             total = sum(count for count, _ in known)
             return sum(count * value for count, value in known) / total if total else None
 
         pairs = [
             _cell(name, mean(values))
             for name in ("slide", "speed")
-            for values in ([one[name][key] for one in few], [one["real"][name] for one in few])
+            for values in ([group[name][key] for group in few], [group["real"][name] for group in few])
         ]
-        moved = mean([one["movement"][key] for one in few])
+        moved = mean([group["movement"][key] for group in few])
         rows.append(
             (f"{len(few)} with fewer than {FEWEST} clips", f"{clips}", _cell("movement", moved), "", "", *pairs)
         )
@@ -275,10 +275,6 @@ def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | Non
 def _table(title: str, shown: Sequence[str], rows: Sequence[tuple[str, ...]]) -> dict[str, Any]:
     columns = ["", *(_metric(name).heading for name in shown)]
     return {"title": title, "columns": columns, "rows": list(rows), "numbers": list(range(1, len(columns)))}
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _cell(name: str, value: float | None) -> str:
