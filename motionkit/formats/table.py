@@ -68,9 +68,6 @@ def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence
     Returns:
         Its clips; one for most formats. Motions are in metres, right-handed, Y up.
 
-    Raises:
-        MotionkitError: The file is missing, damaged, unknown, or holds no motion.
-
     Example:
         >>> import numpy as np
         >>> from motionkit.starter import generate

@@ -154,38 +154,22 @@ class Component:
         return [name for name in self.needs if not _is_there(name)]
 
     def load(self) -> Any:
-        """Import and return the heavy half.
-
-        Raises:
-            MotionkitError: A needed module is missing, or the factory cannot be imported.
-        """
+        """Import and return the heavy half."""
         return self._import(self.factory)
 
     def page_maker(self) -> Any:
-        """Import and return the function that `page` names.
-
-        Raises:
-            MotionkitError: As `load`.
-        """
+        """Import and return the function that `page` names."""
         return self._import(self.page)
 
     def searched(self, settings: BaseModel) -> Any:
-        """Return what a search varies in these settings; None where the component names nothing.
-
-        Raises:
-            MotionkitError: As `load`.
-        """
+        """Return what a search varies in these settings; None where the component names nothing."""
         if not self.search:
             return None
         with catching(self.search.partition(":")[0]):
             return self._load(*self.search.split(":", 1))(settings)
 
     def exporter(self, to: str) -> Any:
-        """Import and return the writer of a format in `exports`; None when there is no such format.
-
-        Raises:
-            MotionkitError: As `load`.
-        """
+        """Import and return the writer of a format in `exports`; None when there is no such format."""
         return self._import(self.exports[to]) if to in self.exports else None
 
     def _import(self, name: str) -> Any:
@@ -207,11 +191,7 @@ class Component:
             ) from error
 
     def build(self, options: BaseModel, /, **runtime: Any) -> Any:
-        """Import the heavy half and call it with `options` and the runtime objects its kind is given.
-
-        Raises:
-            MotionkitError: As `load`; or the plugin is foreign and raised something else.
-        """
+        """Import the heavy half and call it with `options` and the runtime objects its kind is given."""
         factory = self.load()
         with catching(self.factory.partition(":")[0]):
             return factory(options, **runtime)

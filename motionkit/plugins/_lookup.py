@@ -59,9 +59,6 @@ def get(kind: str, name: str, *, typed: bool = False) -> Component:
         name: ``NAME``, ``DISTRIBUTION:NAME``, or ``./file.py:attribute`` for work that has no package yet.
         typed: Whether the name was typed, in a command or in Python, so that a Python file may run.
 
-    Raises:
-        MotionkitError: As `find`; it does not import; or it is a Python file that was not typed.
-
     Example:
         >>> get("rewards", "physics").summary
         "Foot skate and jerk against the dataset's medians"
@@ -80,9 +77,6 @@ def find(kind: str, name: str) -> Entry:
     """Return the one entry called `name` (``NAME`` or ``DISTRIBUTION:NAME``) without importing it.
 
     A name that motionkit itself uses means motionkit's plugin; `hidden` tells of others with that name.
-
-    Raises:
-        MotionkitError: There is none, or several other packages bring that name.
     """
     entries = available(kind)
     distribution, _, bare = name.rpartition(":")
@@ -218,11 +212,7 @@ def _of_function(kind: str, module: ModuleType, attribute: str, name: str) -> Co
 
 
 def check_signature(function: object) -> None:
-    """Refuse what cannot be called as a reward's function is, with samples and their prompts.
-
-    Raises:
-        MotionkitError: It is not a function, or takes other arguments.
-    """
+    """Refuse what cannot be called as a reward's function is, with samples and their prompts."""
     name = getattr(function, "__name__", type(function).__name__)
     called = name if name.isidentifier() else "my_reward"
     fix = f"def {called}(motions, prompts): ... return a tensor, a number per motion"

@@ -110,9 +110,6 @@ def soft_contacts(positions: Tensor, fps: float, feet: Feet, *, spec: ContactSpe
     Returns:
         ``[T, 2]``, left and right, each in [0, 1]; the dtype of `positions`.
 
-    Raises:
-        MotionkitError: The feet have different numbers of joints or none, or `fps` is not positive.
-
     Example:
         >>> import torch
         >>> from motionkit.motion import HUMANML

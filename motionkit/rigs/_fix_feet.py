@@ -146,10 +146,6 @@ def fix_feet(motion: Motion, *, fastest: float = math.inf) -> FixedFeet:
         motion: Any rig with hips, knees and ankles that are found by their names, in metres, Y up.
         fastest: m/s of a foot in the mean over the time that it stands; one that goes faster swings low and is left.
 
-    Raises:
-        MotionkitError: A joint of the legs is not found, or is not below the one that it should hang on; values that
-            are not finite.
-
     Example:
         >>> from motionkit.motion import HUMANML, JointMotion
         >>> from motionkit.rigs import solve
@@ -194,9 +190,6 @@ def standing_slide(told: Motion, motions: Sequence[Motion], *, fastest: float = 
 
     Returns:
         One number for each; NaN where no foot stands.
-
-    Raises:
-        MotionkitError: As `fix_feet`.
     """
     legs, places = find_legs(told), told.positions()
     scores = joint_contacts(places, told.fps, (legs[0].foot, legs[1].foot))

@@ -96,9 +96,6 @@ def make_loop(motion: Motion) -> Loop:
     Args:
         motion: Finite, in metres, Y up.
 
-    Raises:
-        MotionkitError: It is shorter than half a second.
-
     Example:
         >>> from motionkit.motion import HUMANML, JointMotion
         >>> from motionkit.rigs import solve

@@ -58,9 +58,6 @@ def onto_rig(motion: Motion | JointMotion, rig: Rig) -> OnRig:
     Args:
         motion: In metres, Y up; its body is found by names.
         rig: The other rig.
-
-    Raises:
-        MotionkitError: Joints of a body are not found in one of the two.
     """
     carrier = _carrier(rig)
     names = rig.roles

@@ -24,11 +24,7 @@ _ORDER = 3
 
 
 def scaled(motion: Motion, height: float) -> Motion:
-    """Return a motion of a body that is `height` metres tall when it stands; its path is scaled with it.
-
-    Raises:
-        MotionkitError: Its height is not known, because legs or head are not found by their names.
-    """
+    """Return a motion of a body that is `height` metres tall when it stands; its path is scaled with it."""
     rest = positions_from_bones(motion.offsets, motion.parents)
     known = body_height(motion.names, motion.parents, rest)
     if known <= 0:
@@ -46,9 +42,6 @@ def mirrored(motion: Motion) -> Motion:
 
     The rest pose is mirrored at the body's own middle plane, so that of a symmetric rig stays what it is. Tracks, which
     may belong to a side, are left out.
-
-    Raises:
-        MotionkitError: Left and right of the rig do not hang alike.
     """
     order = mirror_order(motion.names)
     if any(motion.parents[joint] >= 0 and order[motion.parents[joint]] != motion.parents[order[joint]]

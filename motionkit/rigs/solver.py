@@ -149,9 +149,6 @@ def solve(motion: JointMotion) -> Solved:
         motion: Finite joints in metres, Y up; any tree. The 22 joints of HumanML3D and the 21 of KIT get a T-pose to
             start from and end sites; any other skeleton starts from its first frame.
 
-    Raises:
-        MotionkitError: Joints that are not one finite tree.
-
     Example:
         >>> from motionkit.motion import HUMANML
         >>> from motionkit.starter import generate
@@ -217,9 +214,6 @@ class Retarget:
         Args:
             clips: Motions of one skeleton, the first with a frame; those with other end sites are not looked at.
 
-        Raises:
-            MotionkitError: A joint of the body is not found by its name.
-
         Example:
             >>> from motionkit.starter import OFFSETS, PARENTS, generate
             >>> made = generate("walk", frames=60)
@@ -263,9 +257,6 @@ class Retarget:
 
         Args:
             motion: In metres, Y up; its body is found by names.
-
-        Raises:
-            MotionkitError: A joint of the body is not found by its name, or values are not finite.
         """
         body, joints = body_frames(motion)
         frames = len(body)

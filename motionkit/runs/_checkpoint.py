@@ -109,11 +109,7 @@ class Checkpoint:
     path: Path  # Folder it was read from
 
     def restore_random(self) -> None:
-        """Put the global random generators (torch CPU and CUDA, numpy, python) back to where they were at saving.
-
-        Raises:
-            MotionkitError: The checkpoint does not hold their states.
-        """
+        """Put the global random generators (torch CPU and CUDA, numpy, python) back to where they were at saving."""
         try:
             restore_random(self.tensors[RANDOM])
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:

@@ -179,11 +179,7 @@ class TrainedOn:
 
     @classmethod
     def read(cls, folder: Path | None) -> Self:
-        """Read what `write` wrote beside a model's weights; `unknown` where there is no such file, or no folder.
-
-        Raises:
-            MotionkitError: The file is damaged or too large.
-        """
+        """Read what `write` wrote beside a model's weights; `unknown` where there is no such file, or no folder."""
         if folder is None or not (path := folder / TRAINED_ON).exists():
             return cls.unknown()
         content = read_json(path, dict, limit=_LIMIT, fix="copy the model's folder again.")
@@ -256,9 +252,6 @@ class Kept:
             what: Names the items, such as ``clips``.
             where: Names the place that they are from, such as ``--data walks``.
             fix: What to do.
-
-        Raises:
-            MotionkitError: No item is left.
         """
         if self.left_out and not self.places:
             raise MotionkitError(

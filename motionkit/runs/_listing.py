@@ -75,9 +75,6 @@ class RunInfo:
 def load(path: str | Path) -> RunInfo:
     """Read a run from its folder or from a checkpoint inside it.
 
-    Raises:
-        MotionkitError: There is no run there, or it is damaged.
-
     Example:
         >>> from motionkit.runs import open_run
         >>> with open_run("grpo", {"run": {"name": "first"}}) as run:
@@ -124,9 +121,6 @@ def find_one(name: str | Path, root: str | Path = "runs") -> RunInfo:
     """Find a run by its folder, a checkpoint in it, or the last part of its folder's name under `root`.
 
     A name that no run has may be the beginning of one's. Damaged runs are found too.
-
-    Raises:
-        MotionkitError: No run has that name, or several have (exit code 2).
     """
     if os.path.lexists(run_folder(name) / RECORD):
         return peek(name)

@@ -27,12 +27,7 @@ def tags_of(folder: Path) -> list[str]:
 
 
 def change_tags(folder: Path, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> list[str]:
-    """Add and remove tags of a run, and return what it has now.
-
-    Raises:
-        MotionkitError: A tag is not a word of up to 40 letters, digits and ``_.+:-``, a tag to remove is not there, or
-            the file cannot be written.
-    """
+    """Add and remove tags of a run, and return what it has now."""
     known, add, remove = set(tags_of(folder)), list(add), list(remove)
     if wrong := [tag for tag in add if not _TAG.fullmatch(tag)]:
         raise MotionkitError(
@@ -108,11 +103,7 @@ def _inside(text: str, folder: Path) -> bool:
 
 
 def check_removable(info: RunInfo) -> None:
-    """Refuse to remove a run that a process works on, or one that is a link.
-
-    Raises:
-        MotionkitError: It is one of these.
-    """
+    """Refuse to remove a run that a process works on, or one that is a link."""
     if info.directory.is_symlink():
         raise MotionkitError(
             f"{info.directory} is a link to {info.directory.resolve()}.", fix="remove what it leads to."
@@ -126,9 +117,6 @@ def remove_run(info: RunInfo) -> list[str]:
 
     Returns:
         Names of other files, which stay.
-
-    Raises:
-        MotionkitError: As `check_removable`, or it cannot be removed.
     """
     check_removable(info)
     folder = info.directory

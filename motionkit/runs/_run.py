@@ -218,9 +218,6 @@ class Run:
             origins: Where each setting came from, for the record.
             inputs: Fingerprints of what settings name, by dotted setting; see `same_inputs`.
             root: Parent of all runs.
-
-        Raises:
-            MotionkitError: The folder exists, is in use or cannot be made, or a tracker is not installed (code 2).
         """
         require_trackers(snapshot.get("track") or ())
         directory = folder_of(command, root, out, name)
@@ -254,10 +251,6 @@ class Run:
             inputs: Fingerprints of what settings name, by dotted setting: a setting may name a new place of the same
                 file.
             recorded: Returns the run's settings as they were meant when they were recorded.
-
-        Raises:
-            MotionkitError: No run, a damaged one, another command's, in use or not writable; a shape-changing setting
-                differs (named), or no checkpoint is readable.
         """
         directory, chosen, record, old = locate(path)
         new = dict(snapshot) if snapshot is not None else old
@@ -492,9 +485,6 @@ class FollowingRun(Run):
             command: The command.
             snapshot: All settings.
             checkpoint: Folder of the checkpoint that the main process goes on from; None at the start.
-
-        Raises:
-            MotionkitError: The checkpoint cannot be read here.
         """
         found = None if checkpoint is None else read_checkpoint(Path(checkpoint))
         folder = Path(tempfile.mkdtemp(prefix="motionkit-"))

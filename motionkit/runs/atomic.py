@@ -248,12 +248,7 @@ class OutputFolder:
         self._record, self._kind, self._overwrite = record, kind, overwrite
 
     def claim(self) -> None:
-        """Refuse a place that cannot be written or belongs to others.
-
-        Raises:
-            MotionkitError: It is a file or not writable; or it holds files that no such command made, or files of an
-                earlier one and `overwrite` is False.
-        """
+        """Refuse a place that cannot be written or belongs to others."""
         if self.path.exists() and not self.path.is_dir():
             raise MotionkitError(f"{self._shown} is a file, not a folder.", fix="choose another OUT.")
         if not self.path.is_dir():
@@ -282,9 +277,6 @@ class OutputFolder:
 
         Args:
             names: Paths inside the folder, with ``/``.
-
-        Raises:
-            MotionkitError: Naming the file that is in the way.
         """
         owned, names = self._owned(), list(names)
         folders = {folder for name in names for folder in folders_of(name)}
@@ -299,11 +291,7 @@ class OutputFolder:
 
     @contextmanager
     def beside(self) -> Iterator[Path]:
-        """Make a temporary folder beside the place, to fill it for `settle`; it is deleted when the block fails.
-
-        Raises:
-            MotionkitError: It cannot be made.
-        """
+        """Make a temporary folder beside the place, to fill it for `settle`; it is deleted when the block fails."""
         part = self.path.parent / f".{self.path.name}.{secrets.token_hex(4)}.part"
         try:
             part.mkdir(parents=True)

@@ -45,11 +45,7 @@ class Source:
 
 
 def read_source(path: str | Path) -> Source:
-    """Read a run folder.
-
-    Raises:
-        MotionkitError: There is no run there (exit code 2).
-    """
+    """Read a run folder."""
     info = peek(path)
     missing = []
     if info.problem:

@@ -38,9 +38,6 @@ def located(source: str | Path) -> Path:
 
     Args:
         source: A path, or ``ORG/NAME``. What is neither comes back as it is; who opens it says what is missing.
-
-    Raises:
-        MotionkitError: It is an id, and the hub does not give it.
     """
     return download(str(source))[0] if is_hub_id(source) else Path(source).expanduser()
 
@@ -52,9 +49,6 @@ def download(source: str, *, revision: str = "", files: Sequence[str] = DATA) ->
         source: ``ORG/NAME``.
         revision: Commit, branch or tag; empty for the newest.
         files: Patterns of the files that are wanted. Code among the others is named in a warning.
-
-    Raises:
-        MotionkitError: The hub does not give it; or it is not in the cache, and HF_HUB_OFFLINE is set.
     """
     from huggingface_hub import HfApi, snapshot_download
 

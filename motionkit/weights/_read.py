@@ -146,10 +146,6 @@ def read(path: str | Path) -> Any:
     Returns:
         The stored tensors, numpy arrays and plain containers.
 
-    Raises:
-        MotionkitError: Missing, a folder, truncated, a TorchScript archive, or a pickle with other objects than
-            tensors, arrays and plain containers (it is not executed).
-
     Example:
         >>> import torch
         >>> torch.save({"model": {"weight": torch.ones(2)}}, "foreign.pt")

@@ -213,9 +213,6 @@ def build(make: Callable[[], Module], tensors: Mapping[str, Tensor], origin: str
         make: Makes the network.
         tensors: Name to tensor.
         origin: File or folder they came from, for the message.
-
-    Raises:
-        MotionkitError: As `load_strict`.
     """
     with torch.device("meta"):
         _check(make(), tensors, origin)

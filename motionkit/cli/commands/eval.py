@@ -94,11 +94,7 @@ def register(app: typer.Typer) -> None:
 
 
 def protocol_command(name: str, app: typer.Typer) -> None:
-    """Register the protocol called `name` on `app`.
-
-    Raises:
-        MotionkitError: There is none, it does not import, or its settings are of another kind.
-    """
+    """Register the protocol called `name` on `app`."""
     component = plugins.get("protocols", name, typed=True)
     model = component.options
     label = f"eval {plugins.label(name)}"

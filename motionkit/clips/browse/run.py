@@ -73,9 +73,6 @@ def plan_view(names: Sequence[str], page: Path | None, *, browse: bool) -> ViewP
         names: What is looked at: paths, or ``starter``.
         page: The file that the user named; None for one in the cache.
         browse: Whether the page browses clips.
-
-    Raises:
-        MotionkitError: `page` is no HTML file, or another one.
     """
     title = ", ".join(Path(name).name or name for name in names)
     if page is None:
@@ -109,9 +106,6 @@ def view(
         table: Captions and splits of the clips.
         jobs: Worker processes.
         progress: Called with each source's id when it is done.
-
-    Raises:
-        MotionkitError: No clip can be shown, or the page cannot be written.
     """
     rows, _ = table.deal({source.key: source.origin for source in sources}) if table is not None else ({}, [])
     jobs = jobs if all(isinstance(source, FileSource) for source in sources) else 1

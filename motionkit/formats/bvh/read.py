@@ -389,10 +389,6 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
         One clip. Its `Motion` is in metres and Y up, with every frame and joint of the file; notes hold format, unit,
         fps, frames, joints, up. Where a channel is not finite the joint has NaN in that frame, with a warning.
 
-    Raises:
-        MotionkitError: The file is missing, too large, no BVH, cut short, its numbers of frames or channels do not
-            agree, a value is not a number, or no frame is finite; the message names the place.
-
     Example:
         >>> _ = Path("fall.bvh").write_text('''HIERARCHY
         ... ROOT Hips {

@@ -106,9 +106,6 @@ class Container:
 
         Returns:
             ``[count, width]`` float64; whole numbers that stand for fractions are divided.
-
-        Raises:
-            MotionkitError: It does not lie within the file, or has rows of another width.
         """
         number = self.index(index, len(self.items("accessors")), "accessors")
         if number not in self._arrays:
@@ -210,12 +207,7 @@ class Container:
 
 
 def open_glb(path: Path) -> Container:
-    """Read a GLB file.
-
-    Raises:
-        MotionkitError: It is missing, too large, no GLB of version 2, cut short, or packed in a way that needs another
-            program's decoder.
-    """
+    """Read a GLB file."""
     try:
         with open_file(path, MAX_BYTES) as file:
             data = file.read()

@@ -62,11 +62,7 @@ class Tree:
 
 
 def find_tree(file: Container) -> Tree:
-    """Find the skeleton: the joints of the skins and the nodes between them, or animated nodes that are a body by name.
-
-    Raises:
-        MotionkitError: There is no skeleton, there are two, or it has too many joints.
-    """
+    """Find the skeleton: joints of the skins and the nodes between them, or animated nodes that are a body by name."""
     parents, nodes = file.parents, file.items("nodes")
     skins = file.items("skins")
     groups = [file.indices(skin.get("joints"), len(nodes), "nodes") for skin in skins]
@@ -488,10 +484,6 @@ def read_glb(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip, ...]:
     Returns:
         The clips; `Clip.part` is the animation's name where there are several. A motion is in metres and Y up, at the
         rate of the densest keys. Scaled joints keep their places, frame by frame; rotations have no scale.
-
-    Raises:
-        MotionkitError: The file is missing, damaged, packed (Draco), without a skeleton or an animation, has two
-            skeletons or too many joints.
 
     Example:
         >>> from motionkit.formats.glb import write_glb
