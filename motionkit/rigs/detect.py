@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -9,7 +10,8 @@ import torch
 from torch import Tensor
 
 from motionkit.geometry import positions_from_bones
-from motionkit.motion.motion import Motion
+from motionkit.motion.clip import ReadOptions
+from motionkit.motion.motion import END, Motion, finite_part, finite_warning
 from motionkit.rigs.bodymap import find_roles, leg_length
 from motionkit.rigs.rest import PERSON_LEG, UNITS, nearest_unit
 
@@ -44,6 +46,30 @@ def find_unit(motion: Motion) -> tuple[str, str]:
                 f"no legs are known by name; {UNITS[unit].words} make it {metres:.2f} m high: pass --units",
             )
     return "cm", "no legs are known by name, so its unit is not known: centimetres were taken, pass --units if not"
+
+
+def in_metres(
+    motion: Motion,  # as the file has it
+    finite: Tensor,  # [T] which frames are finite
+    options: ReadOptions,  # unit and vertical axis; ``auto`` guesses them
+    guess_unit: Callable[[Motion], tuple[str, str]] = find_unit,
+) -> tuple[Motion, dict[str, str], list[str]]:
+    """Return a motion in metres, Y up, with notes for the record and warnings."""
+    clean = finite_part(motion, finite)
+    up, doubt = (options.up, "") if options.up != "auto" else find_up(clean)
+    unit, guess = (options.unit, "") if options.unit != "auto" else guess_unit(clean)
+    scale = UNITS[unit].metres
+    motion = replace(motion, offsets=motion.offsets * scale, translations=motion.translations * scale)
+    if up == "z":
+        motion = z_up_to_y_up(motion)
+    notes = {
+        "unit": UNITS[unit].words,
+        "fps": f"{motion.fps:g}",
+        "frames": str(motion.frames),
+        "joints": str(sum(not name.endswith(END) for name in motion.names)),
+        "up": up,
+    }
+    return motion, notes, [*finite_warning(finite), *filter(None, (doubt, guess))]
 
 
 def motion_leg(motion: Motion) -> float:

@@ -99,7 +99,7 @@ def test_timed_captions_follow_a_cut(tmp_path: Path) -> None:
         "walks#walk/XYZ#0.0#0.0",
         "waves at the end#wave/VERB#4.0#5.5",
     ]
-    assert any("'early' describes what was cut away" in text for text in report.warnings)
+    assert any("'early' describes a part that was cut away" in text for text in report.warnings)
 
 
 def test_timed_captions_follow_a_rest_pose_that_is_left_out(tmp_path: Path) -> None:
