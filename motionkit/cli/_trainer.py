@@ -1,7 +1,7 @@
-"""The one command that runs every trainer, ours and other people's.
+"""The command of every trainer, of motionkit and of plugins.
 
-Nothing exists on disk until the trainer has opened every input: what goes wrong before that exits with 2 and leaves
-no run folder, what goes wrong after it exits with 1 and leaves a run with the status failed.
+Nothing is written until the trainer has opened every input: an error before that exits with 2 and leaves no run folder,
+an error after it exits with 1 and leaves a run with the status failed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def trainer_command(name: str, app: typer.Typer) -> None:
     label = name.rpartition(":")[2].replace(".", " ")
     if not issubclass(model, TrainerSettings):
         raise MotionkitError(
-            f"the settings of trainer {name!r} are no TrainerSettings.",
+            f"the settings of trainer {name!r} are not TrainerSettings.",
             fix="class MySettings(motionkit.config.TrainerSettings): ...",
         )
 
@@ -68,16 +68,19 @@ def trainer_command(name: str, app: typer.Typer) -> None:
 
 
 def _check(label: str, trainer: Any, *, as_json: bool) -> None:
-    """Print what a trainer finds of itself, as it finds it; end with 1 where something fails."""
-    found = []
+    """Print the checks of a trainer as they are made; exit with 1 if one fails."""
+    checks = []
     with plugins.catching(code=1):
-        for one in trainer.check():
-            found.append(one)
+        for check in trainer.check():
+            checks.append(check)
             if not as_json:
-                output.write(f"{'ok   ' if one.ok else 'fails'} {one.name}: {one.said}")
-    bad = [one.name for one in found if not one.ok]
-    document = {"command": label, "checks": [{"name": one.name, "ok": one.ok, "said": one.said} for one in found]}
-    error = MotionkitError(f"{len(bad)} of {len(found)} checks failed: {', '.join(bad)}.", code=1) if bad else None
+                output.write(f"{'ok   ' if check.ok else 'fails'} {check.name}: {check.said}")
+    bad = [check.name for check in checks if not check.ok]
+    document = {
+        "command": label,
+        "checks": [{"name": check.name, "ok": check.ok, "said": check.said} for check in checks],
+    }
+    error = MotionkitError(f"{len(bad)} of {len(checks)} checks failed: {', '.join(bad)}.", code=1) if bad else None
     output.finish(document, error, json=as_json)
 
 
@@ -88,17 +91,17 @@ def _opened(
     launch: Launch,
     join: Callable[[str], Processes],
 ) -> Any:
-    """Build the trainer; of several processes each gets a device of its own and knows the others."""
+    """Build the trainer; of several processes each gets its own device and joins the others."""
     from motionkit.training.execute import build_trainer
 
     if launch.size == 1:
         return build_trainer(label, component, settings)
     from motionkit.training.together import own_device
 
-    own = settings.model_copy(update={"device": own_device(settings.device, launch)})
-    trainer: Any = build_trainer(label, component, own)
+    local = settings.model_copy(update={"device": own_device(settings.device, launch)})
+    trainer: Any = build_trainer(label, component, local)
     refuse_unshared(label, trainer, launch)
-    trainer.world = join(own.device)
+    trainer.world = join(local.device)
     output.say(f"{label}: {launch.size} processes share each step")
     return trainer
 
@@ -130,7 +133,7 @@ def _train(
         raise typer.Exit(outcome.exit_code)
 
 
-# What is printed when a run has ended: result, reward curve, page, commands to type next.
+# Output at the end of a run: result, reward curve, page, commands to type next.
 
 _BLOCKS = 24
 _CURVES = {"reward/mean": "reward", "loss/total": "loss"}
@@ -167,9 +170,9 @@ def _tell(outcome: Outcome) -> None:
         if len(points) >= 2:
             means = binned(points, _BLOCKS)
             first, *_, last = (value for _, value in means)
-            each = round(len(points) / len(means))
-            what = f"in training, per {each} steps" if each > 1 else "in training"
-            output.say(f"{label} {first:.3f} {sparkline([value for _, value in means])} {last:.3f}  {what}")
+            block = round(len(points) / len(means))
+            span = f"in training, per {block} steps" if block > 1 else "in training"
+            output.say(f"{label} {first:.3f} {sparkline([value for _, value in means])} {last:.3f}  {span}")
             return
 
 

@@ -23,8 +23,7 @@ from motionkit.cli._help import EXAMPLES
 from motionkit.cli.output import module_exists, rows
 from motionkit.cli.settings import flags
 from motionkit.config import Draft
-from motionkit.contracts.command import Command
-from motionkit.contracts.console import Console
+from motionkit.contracts.console import Command, Console
 
 Cli = Callable[..., Result]
 HEAVY = ("torch", "numpy", "pydantic", "pydantic_settings", "peft", "transformers", "motionkit.config")

@@ -1,4 +1,4 @@
-"""`motionkit doctor`: is everything here that motionkit needs?"""
+"""`motionkit doctor`: checks of the installation."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
-    """Print which released files are there, and where the others come from."""
+    """Print which released files exist, and the sources of the others."""
     from motionkit.text_to_motion.released import RELEASES, look
 
     if root is not None and config is not None:
@@ -81,15 +81,15 @@ def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
     place = _root_of(config) if config is not None else (root or Path()).expanduser()
     if not place.is_dir():
         raise MotionkitError(f"there is no folder {place}.", fix="--root DIR names the folder that holds the files.")
-    found = list(look(place))
-    of = {release.name: [one for one in found if one.release is release] for release in RELEASES}
-    missing = [release for release in RELEASES if any(one.state == "miss" for one in of[release.name])]
+    findings = list(look(place))
+    of = {release.name: [file for file in findings if file.release is release] for release in RELEASES}
+    missing = [release for release in RELEASES if any(file.state == "miss" for file in of[release.name])]
     if not json:
         for release in RELEASES:
             write(f"{release.name}: {release.use}")
-            width = max(len(one.path) for one in of[release.name])
-            for one in of[release.name]:
-                write(f"  {one.state:<4}  {one.path:<{width}}  {one.text}")
+            width = max(len(file.path) for file in of[release.name])
+            for file in of[release.name]:
+                write(f"  {file.state:<4}  {file.path:<{width}}  {file.text}")
             if release in missing:
                 write(f"        from {release.source}")
     needed = [release.name for release in missing if release.needed]
@@ -102,13 +102,15 @@ def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
             "--dry-run",
         ]
         write(f"next: {shlex.join(line)}")
-    files = [{"release": one.release.name, "state": one.state, "path": one.path, "text": one.text} for one in found]
+    files = [
+        {"release": file.release.name, "state": file.state, "path": file.path, "text": file.text} for file in findings
+    ]
     error = None
     if needed:
         every = sum(release.needed for release in RELEASES)
         error = MotionkitError(
-            f"{len(needed)} of {every} downloads that training needs are not whole: {', '.join(needed)}.",
-            why=f"they were looked for in {place.resolve()}.",
+            f"{len(needed)} of {every} downloads that training needs are incomplete: {', '.join(needed)}.",
+            why=f"they were searched in {place.resolve()}.",
             fix="put them there as listed above, or name another folder with --root DIR.",
             code=1,
         )
@@ -141,7 +143,7 @@ def run_checks() -> Iterator[Check]:
 def _torch() -> Iterator[Check]:
     try:
         import torch
-    except Exception as error:  # a malformed package of the environment makes it fail in other ways
+    except Exception as error:  # a malformed package of the environment causes other errors
         yield Check("torch", "fail", f"does not import: {error}")
         return
     devices = ["cpu", *(f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count()))]
@@ -205,7 +207,7 @@ def _variables(imports: Mapping[plugins.Entry, ImportOutcome]) -> Iterator[Check
             yield Check("variable", "ok", f"{name}={os.environ[name]}")
         else:
             hint = did_you_mean(name, known)
-            yield Check("variable", "warn", f"{name} is no setting of any command{f'; {hint}' if hint else ''}")
+            yield Check("variable", "warn", f"{name} is not a setting of any command{f'; {hint}' if hint else ''}")
 
 
 def _runs_folder() -> Check:

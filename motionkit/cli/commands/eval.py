@@ -37,13 +37,13 @@ def _place(name: str) -> int:
 
 
 class Protocols(TyperGroup):
-    """The protocols; a model in place of a name chooses its own, and no word at all measures the starter's policy.
+    """The protocols; a model in place of a name selects its protocol, and no word at all measures the starter's policy.
 
-    Those of other packages are imported when they are asked for: help must not run code that may hang or exit.
+    Those of other packages are imported on use: help must not run code that may hang or exit.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the protocol in front where it was left out."""
+        """Insert the protocol if it was left out."""
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
             args = [_DEFAULT, *args]
         elif not (args[0].startswith("-") or ctx.resilient_parsing or _is_protocol(args[0])):
@@ -74,8 +74,8 @@ def _is_protocol(name: str) -> bool:
 
 
 def _summary(name: str) -> str:
-    found = next((entry for entry in plugins.scan().of("protocols") if entry.name == name), None)
-    return f"A protocol of {found.distribution}." if found is not None else ""
+    match = next((entry for entry in plugins.scan().of("protocols") if entry.name == name), None)
+    return f"A protocol of {match.distribution}." if match is not None else ""
 
 
 def register(app: typer.Typer) -> None:
@@ -88,8 +88,8 @@ def register(app: typer.Typer) -> None:
         Example: motionkit eval runs/grpo/first
         """
 
-    own = [entry.name for entry in plugins.available("protocols") if entry.builtin]
-    for name in sorted(own, key=_place):
+    names = [entry.name for entry in plugins.available("protocols") if entry.builtin]
+    for name in sorted(names, key=_place):
         protocol_command(name, app)
 
 
@@ -138,7 +138,7 @@ def _name(place: int) -> str:
 
 
 def _like(model: type[ProtocolSettings]) -> Callable[..., None]:
-    """Return a function with the words and switches that the command of a protocol takes beside settings."""
+    """Return a function with the arguments and switches of a protocol's command besides settings."""
 
     def like(settings: ProtocolSettings) -> None: ...
 
@@ -166,12 +166,12 @@ def _parameter(name: str, kind: Any, option: Any, default: Any) -> inspect.Param
     return inspect.Parameter(name, keyword, default=empty, annotation=Annotated[kind, option])
 
 
-def _show(label: str, found: Result, *, as_json: bool) -> None:
-    """Print a result: the document alone, or text or tables, then the closing lines and what to type next."""
-    document = dict(found.document)
-    tables = list(found.tables)
-    if found.figures:
-        document["figures"] = dict(found.figures)
-        tables = tables or [figure_table(found.figures)]
-    shown = {"text": found.text} if found.text else {"table": tables}
-    present(label, {**document, **shown, "closing": found.closing, "next": found.next}, as_json=as_json)
+def _show(label: str, result: Result, *, as_json: bool) -> None:
+    """Print a result: the document alone, or text or tables, then closing lines and commands to type next."""
+    document = dict(result.document)
+    tables = list(result.tables)
+    if result.figures:
+        document["figures"] = dict(result.figures)
+        tables = tables or [figure_table(result.figures)]
+    shown = {"text": result.text} if result.text else {"table": tables}
+    present(label, {**document, **shown, "closing": result.closing, "next": result.next}, as_json=as_json)

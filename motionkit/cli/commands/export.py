@@ -11,8 +11,7 @@ import typer
 from pydantic import Field
 
 from motionkit.config import Cli, Settings
-from motionkit.contracts.command import Command
-from motionkit.contracts.console import Console
+from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
 
 
@@ -70,8 +69,8 @@ def export(
         return _export_hub(run, out, settings, console)
     if settings.to in _EPISODES or is_episodes(Path(run)):
         return _export_episodes(run, out, settings, console)
-    found, to, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
-    console.say(found.describe())
+    model, to, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
+    console.say(model.describe())
     if obstacles:
         console.warn(
             f"the original MDM code cannot load this file: it does not know {', '.join(obstacles)}. "
@@ -105,9 +104,9 @@ def _export_episodes(run: str, out: Path, settings: ExportSettings, console: Con
     for note in episodes.notes:
         console.warn(note)
     if settings.to == "lerobot":
-        found = export_lerobot(episodes, out, fps=settings.fps, overwrite=settings.overwrite)
-        console.say(f"wrote {found['episodes']} episodes of {found['fps']} frames a second into {out}")
-        return {"to": "lerobot", "out": str(out), **found}
+        dataset = export_lerobot(episodes, out, fps=settings.fps, overwrite=settings.overwrite)
+        console.say(f"wrote {dataset['episodes']} episodes of {dataset['fps']} frames a second into {out}")
+        return {"to": "lerobot", "out": str(out), **dataset}
     counts = export_trajectories(episodes, out, overwrite=settings.overwrite)
     console.say(
         f"wrote {counts['positive']} trajectories into {out / 'positive'}, {counts['negative']} into {out / 'negative'}"

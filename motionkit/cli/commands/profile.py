@@ -14,8 +14,7 @@ from pydantic import Field
 from motionkit.cli._inputs import STARTER, InputSettings, open_inputs, open_table
 from motionkit.cli._stop import working
 from motionkit.config import Cli
-from motionkit.contracts.command import Command
-from motionkit.contracts.console import Console
+from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
 
 
@@ -77,7 +76,7 @@ def profile(
     return {
         **result.document(),
         "bodies": [body.document() for body in opened.bodies],
-        "table": [{"title": one.title, "columns": one.columns, "rows": one.rows} for one in result.tables()],
+        "table": [{"title": table.title, "columns": table.columns, "rows": table.rows} for table in result.tables()],
         "next": [shlex.join(["motionkit", "train-mpl", "--config", str(settings.write_config)])]
         if settings.write_config is not None and result.suggestions
         else [],

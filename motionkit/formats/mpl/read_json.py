@@ -138,7 +138,7 @@ def _action(fields: Fields) -> tuple[Tensor | None, list[str]]:
         one_hot[:, place] = 1
         return one_hot, []
     if bits.shape[1] == len(ACTIONS) and not bool(bits[:, place].any()):
-        return bits, [f"ClipAction is {name}, which ActionBits never are; ActionBits were used."]
+        return bits, [f"ClipAction is {name}, which ActionBits never are; ActionBits were followed."]
     return bits, []
 
 
