@@ -292,5 +292,5 @@ def test_a_hostile_part_stays_in_the_folder(tmp_path: Path, part: str, target) -
     convert([Memory("m", [feature_clip(60, part=part)])], out, target)
     inside = {path for path in out.rglob("*") if path.is_file()}
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == inside
-    with pytest.raises(MotionkitError, match="no name"):
+    with pytest.raises(MotionkitError, match="not a name"):
         target.write(feature_clip(60), "m/../../x", tmp_path)
